@@ -1,0 +1,46 @@
+// One HTTP exchange with a backend.
+
+#ifndef SERVICE_DELIVER_TRANSPORT_H_
+#define SERVICE_DELIVER_TRANSPORT_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+namespace ranklog::deliver {
+
+struct HttpRequest {
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string basic_user;      // with basic_password: HTTP basic authentication; empty: none
+  std::string basic_password;
+  std::string body;            // POSTed
+  bool gzip = false;           // compress the body
+  absl::Duration timeout = absl::Seconds(30);
+};
+
+struct HttpResponse {
+  int code = 0;
+  std::string body;                            // at most 4 MiB; the rest is dropped
+  absl::optional<absl::Duration> retry_after;  // if the answer says so
+};
+
+// Blocks for at most the request's timeout. Not thread-safe: each worker has its own, and with it its
+// kept-alive connections.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // The answer, whatever its code: a 503 is an answer.
+  //   kUnavailable         no connection, or it broke; the backend may have acted
+  //   kDeadlineExceeded    no answer in time; the backend may have acted
+  //   kFailedPrecondition  an untrusted certificate, an unsupported URL: trying again is no use
+  virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
+};
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_TRANSPORT_H_

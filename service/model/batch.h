@@ -1,0 +1,74 @@
+// Rows as they travel through the daemon: dense blocks, grouped by shape.
+
+#ifndef SERVICE_MODEL_BATCH_H_
+#define SERVICE_MODEL_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace ranklog::model {
+
+// A text among a row's values.
+struct Text {
+  uint32_t row = 0;  // index into the block's rows
+  std::string key;
+  std::string value;
+
+  friend bool operator==(const Text&, const Text&) = default;
+};
+
+// Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row, `values` has
+// rows() * width, row by row, where width is the number of the shape's keys.
+struct Block {
+  uint32_t shape = 0;             // 0: no numbers, only texts
+  bool commits = false;           // each row closes its step (it was logged without one)
+  std::vector<uint32_t> offsets;  // of the row's position from Batch::first, ascending
+  std::vector<int64_t> steps;     // ascending, repeats allowed
+  std::vector<int64_t> times_us;  // Unix time
+  std::vector<double> values;
+  std::vector<Text> texts;        // by row, ascending
+
+  size_t rows() const { return offsets.size(); }
+  size_t width() const { return rows() == 0 ? 0 : values.size() / rows(); }
+
+  friend bool operator==(const Block&, const Block&) = default;
+};
+
+// The rows at the positions first .. last, each in exactly one of the blocks. A position is the row's
+// sequence number (from 1) in a rank's stream, or its index (from 0) in a run.
+struct Batch {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  std::vector<Block> blocks;
+
+  uint64_t rows() const { return last - first + 1; }
+
+  friend bool operator==(const Batch&, const Batch&) = default;
+};
+
+// OK if every position from first to last occurs once, the vectors' lengths agree, and texts refer to rows.
+// kInvalidArgument says what does not fit; a batch from outside must pass this before it is used.
+absl::Status Validate(const Batch& batch);
+
+// Visits the rows of a batch in the order of their positions: fn(const Block&, size_t row, uint64_t position).
+template <typename Fn>
+void ForEachRow(const Batch& batch, Fn&& fn) {
+  std::vector<size_t> next(batch.blocks.size(), 0);
+  for (uint64_t position = batch.first; position <= batch.last; ++position) {
+    for (size_t b = 0; b < batch.blocks.size(); ++b) {
+      const Block& block = batch.blocks[b];
+      if (next[b] < block.rows() && batch.first + block.offsets[next[b]] == position) {
+        fn(block, next[b]++, position);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace ranklog::model
+
+#endif  // SERVICE_MODEL_BATCH_H_

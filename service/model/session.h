@@ -1,0 +1,81 @@
+// Who attached: one session is one attach of one thread of one process of one rank.
+
+#ifndef SERVICE_MODEL_SESSION_H_
+#define SERVICE_MODEL_SESSION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+namespace ranklog::model {
+
+enum class LogStrategy { kMain, kNode, kAll };
+absl::string_view Name(LogStrategy strategy);                       // main, node, all
+absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name);
+
+// Names one ring of a rank, and the stream that carries it. Ordered, so that it can be a map's key.
+struct StreamKey {
+  std::string project;
+  std::string job_id;
+  uint32_t rank = 0;
+  uint64_t incarnation = 0;
+
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+struct RunSettings {
+  std::string entity;
+  std::string name;
+  std::string group;
+  std::string job_type;
+  std::string notes;
+  std::vector<std::string> tags;
+  LogStrategy strategy = LogStrategy::kMain;
+  std::vector<std::string> destinations;     // "wandb", "local"; resolved before it is stored
+  std::vector<std::string> rank_statistics;  // of mean min max std argmin argmax; empty: the default; {"none"}: off
+  std::string base_url;
+  std::string host;
+  std::string program;
+  std::string resume;
+  int64_t start_time_us = 0;                 // Unix time
+};
+
+struct Identity {
+  uint32_t local_rank = 0;
+  uint32_t world_size = 1;
+  uint32_t local_world_size = 0;  // 0: unknown
+  uint32_t node_rank = 0;
+  std::string node;
+  int64_t pid = 0;
+  uint32_t thread = 0;
+  std::string client_version;
+};
+
+struct Session {
+  StreamKey stream;
+  RunSettings settings;
+  Identity identity;
+};
+
+// kInvalidArgument: a rank outside the world, an empty project or job id, ...; says which.
+absl::Status Validate(const Session& session);
+
+// Rows that a rank's Log() refused, by reason; totals of one stream.
+struct Losses {
+  uint64_t ring_full = 0;
+  uint64_t invalid = 0;
+  uint64_t step_behind = 0;
+  uint64_t too_large = 0;
+  uint64_t after_finish = 0;
+
+  uint64_t total() const { return ring_full + invalid + step_behind + too_large + after_finish; }
+  friend bool operator==(const Losses&, const Losses&) = default;
+};
+
+}  // namespace ranklog::model
+
+#endif  // SERVICE_MODEL_SESSION_H_

@@ -1,0 +1,77 @@
+// The one thread that writes the store: takes all writes that wait, commits them together, answers each.
+
+#ifndef SERVICE_PIPELINE_STORE_LOOP_H_
+#define SERVICE_PIPELINE_STORE_LOOP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+#include "service/storage/store.h"
+
+namespace ranklog::pipeline {
+
+// Submit() from any thread. A write is applied in the order of submission, in a transaction with its
+// neighbours; `done` is called on the loop's thread after the commit, or with the error of `apply`, which undoes
+// that write alone. A commit that fails for want of space is tried again until it succeeds: meanwhile
+// nothing is answered, and `full()` tells the readers of streams to stop.
+class StoreLoop {
+ public:
+  struct Write {
+    absl::AnyInvocable<absl::Status(storage::Store&)> apply;  // may be called again if a commit failed
+    absl::AnyInvocable<void(absl::Status)> done;              // may be null
+    size_t bytes = 0;     // of memory held; for flow control and for committing early
+    bool urgent = false;  // commit without waiting for the timer
+  };
+  struct Options {
+    absl::Duration commit_interval = absl::Milliseconds(50);  // ack < 100 ms; 20 commits/s at most
+    size_t commit_bytes = 4 << 20;
+    size_t max_queued_bytes = 64 << 20;  // a producer that sees full() waits for its write's `done`
+    absl::Duration retry_interval = absl::Seconds(1);  // after a commit that found the disk full
+  };
+  struct Counters {
+    uint64_t writes = 0;
+    uint64_t commits = 0;
+    uint64_t failed_commits = 0;
+    std::string last_error;  // empty: the last commit succeeded
+  };
+
+  StoreLoop(std::unique_ptr<storage::Store> store, Options options);
+  ~StoreLoop();  // Stop()
+
+  void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Submits and waits for the commit; not from the loop's own thread.
+  absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Commits what was submitted, then ends the thread. What cannot be committed is answered kUnavailable.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Run();
+
+  const std::unique_ptr<storage::Store> store_;  // used by the loop's thread only
+  const Options options_;
+  mutable absl::Mutex mutex_;
+  std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Counters counters_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace ranklog::pipeline
+
+#endif  // SERVICE_PIPELINE_STORE_LOOP_H_
