@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that Ranklog needs. The list stands here and nowhere else.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+Usage: deploy/install-deps.sh [--tests] [--list]
+
+Installs what building and running Ranklog needs, by apt-get. Needs root, or sudo. Running it again is harmless
+and quick: packages that are there are not touched.
+
+  --tests   also what the tests and checks need (GoogleTest, clang, Python for the referees, ...)
+  --list    print the packages, install nothing
+
+Examples:
+  deploy/install-deps.sh
+  deploy/install-deps.sh --tests --list
+TEXT
+}
+
+build=(
+  g++ cmake ninja-build pkg-config
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev   # the wire
+  libsqlite3-dev libcurl4-openssl-dev zlib1g-dev libssl-dev                             # the store, delivery
+  libcli11-dev libspdlog-dev nlohmann-json3-dev                                         # flags, logs, JSON
+  libtorch-dev libgloo-dev libopenblas0-pthread                                         # the trainer; its BLAS is 15 times faster than the default one
+  jargon-text                                                                           # the built-in text that it trains on
+)
+tests=(
+  libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake backend
+  clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
+  ccache git sqlite3 binutils util-linux procps
+  python3 python3-venv                                                                  # the real W&B SDK as a referee
+)
+
+packages=("${build[@]}")
+list=no
+for argument in "$@"; do
+  case "$argument" in
+    --tests) packages+=("${tests[@]}") ;;
+    --list) list=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "install-deps.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
+  esac
+done
+if [ "$list" = yes ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
+
+command -v apt-get >/dev/null || { echo "install-deps.sh: apt-get not found; this script is for Debian 12. --list prints the packages." >&2; exit 1; }
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install-deps.sh: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "install-deps.sh: run this as root, or install sudo; missing: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "install-deps.sh: installing ${#missing[@]} packages: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
