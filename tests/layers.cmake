@@ -8,7 +8,7 @@ set(allow_trainer trainer client)  # client: the public headers only, see below
 set(allow_service/base service/base)
 set(allow_service/model service/model service/base)
 set(allow_service/storage service/storage service/model service/base)
-set(allow_service/aggregate service/aggregate service/storage service/model service/base)
+set(allow_service/aggregate service/aggregate service/model service/base)
 set(allow_service/deliver service/deliver service/aggregate service/storage service/model service/base)
 set(allow_service/pipeline service/pipeline service/deliver service/aggregate service/storage service/model service/base)
 set(allow_service/ingest service/ingest service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)

@@ -3,8 +3,8 @@
 #ifndef SERVICE_AGGREGATE_STRATEGY_H_
 #define SERVICE_AGGREGATE_STRATEGY_H_
 
+#include "service/model/run.h"
 #include "service/model/session.h"
-#include "service/storage/store.h"
 
 namespace ranklog::aggregate {
 
@@ -14,7 +14,7 @@ namespace ranklog::aggregate {
 // all:  one run per rank, {id}-{rank} and rank-{rank}.
 //
 // Ranks are taken to be numbered node by node, so a node's first rank is rank - local_rank.
-storage::RunAssignment Assign(const model::Session& session);
+model::RunAssignment Assign(const model::Session& session);
 
 }  // namespace ranklog::aggregate
 

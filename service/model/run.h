@@ -39,6 +39,17 @@ struct Update {
   MetricDefinition metric;  // kMetric
 };
 
+// Which run a session belongs to; made by aggregate::Assign.
+struct RunAssignment {
+  std::string run_id;
+  std::string name;
+  uint32_t primary_rank = 0;
+  bool primary = false;     // this session's rows are the run's
+  bool local_only = false;
+
+  friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
+};
+
 enum class RunState { kRunning, kFinished, kFailed, kCrashed };
 absl::string_view Name(RunState state);  // running, finished, failed, crashed
 absl::optional<RunState> ParseRunState(absl::string_view name);

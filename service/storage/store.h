@@ -24,16 +24,7 @@ namespace ranklog::storage {
 
 inline constexpr char kStoreFile[] = "ranklog.db";
 
-// Which run a session belongs to; made by aggregate::Assign.
-struct RunAssignment {
-  std::string run_id;
-  std::string name;
-  uint32_t primary_rank = 0;
-  bool primary = false;     // this session's rows are the run's
-  bool local_only = false;
-
-  friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
-};
+using model::RunAssignment;
 
 // The one writer. Everything but Open, Begin and the destructor wants an open transaction.
 class Store {
