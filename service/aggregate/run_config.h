@@ -5,7 +5,6 @@
 
 #include "absl/types/span.h"
 #include "service/model/run.h"
-#include "service/storage/store.h"
 
 namespace ranklog::aggregate {
 
@@ -14,7 +13,7 @@ namespace ranklog::aggregate {
 // set. Updates of streams that are not in `streams` count as the other ranks'. Keys keep the order
 // in which they were first set.
 model::Json MergeUpdates(model::Update::Kind kind, absl::Span<const model::Stream> streams,
-                         absl::Span<const storage::StoredUpdate> updates);
+                         absl::Span<const model::StoredUpdate> updates);
 
 // What StoreReader::Updates(run.id, 0) and Streams(run.id) say, as one object:
 //
@@ -28,7 +27,7 @@ model::Json MergeUpdates(model::Update::Kind kind, absl::Span<const model::Strea
 //                      where statistics are off. Other members of an object of that name that a
 //                      rank set are kept
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
-                      absl::Span<const storage::StoredUpdate> updates);
+                      absl::Span<const model::StoredUpdate> updates);
 
 }  // namespace ranklog::aggregate
 

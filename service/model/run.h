@@ -39,6 +39,14 @@ struct Update {
   MetricDefinition metric;  // kMetric
 };
 
+// An update as it lies in the store.
+struct StoredUpdate {
+  int64_t id = 0;
+  int64_t stream = 0;
+  int64_t time_us = 0;
+  Update update;
+};
+
 // Which run a session belongs to; made by aggregate::Assign.
 struct RunAssignment {
   std::string run_id;

@@ -92,12 +92,7 @@ struct StoredBatch {
   model::Batch batch;
 };
 
-struct StoredUpdate {
-  int64_t id = 0;
-  int64_t stream = 0;
-  int64_t time_us = 0;
-  model::Update update;
-};
+using model::StoredUpdate;
 
 // Reads; sees what was committed when each call began.
 class StoreReader {
