@@ -21,8 +21,8 @@ struct Text {
   friend bool operator==(const Text&, const Text&) = default;
 };
 
-// Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row, `values` has
-// rows() * width, row by row, where width is the number of the shape's keys.
+// Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row,
+// `values` has rows() * width, row by row, where width is the number of the shape's keys.
 struct Block {
   uint32_t shape = 0;             // 0: no numbers, only texts
   bool commits = false;           // each row closes its step (it was logged without one)
@@ -30,7 +30,7 @@ struct Block {
   std::vector<int64_t> steps;     // ascending, repeats allowed
   std::vector<int64_t> times_us;  // Unix time
   std::vector<double> values;
-  std::vector<Text> texts;        // by row, ascending
+  std::vector<Text> texts;  // by row, ascending
 
   size_t rows() const { return offsets.size(); }
   size_t width() const { return rows() == 0 ? 0 : values.size() / rows(); }
@@ -38,8 +38,8 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-// The rows at the positions first .. last, each in exactly one of the blocks. A position is the row's
-// sequence number (from 1) in a rank's stream, or its index (from 0) in a run.
+// The rows at the positions first .. last, each in exactly one of the blocks. A position is the
+// row's sequence number (from 1) in a rank's stream, or its index (from 0) in a run.
 struct Batch {
   uint64_t first = 0;
   uint64_t last = 0;
@@ -50,11 +50,16 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-// OK if every position from first to last occurs once, the vectors' lengths agree, and texts refer to rows.
-// kInvalidArgument says what does not fit; a batch from outside must pass this before it is used.
+// OK if every position from first to last occurs once, the vectors' lengths agree, and texts refer
+// to rows. kInvalidArgument says what does not fit; a batch from outside must pass this before it
+// is used.
 absl::Status Validate(const Batch& batch);
 
-// Visits the rows of a batch in the order of their positions: fn(const Block&, size_t row, uint64_t position).
+// The rows of a valid batch after `position`, which is before its last.
+Batch DropThrough(const Batch& batch, uint64_t position);
+
+// Visits the rows of a batch in the order of their positions: fn(const Block&, size_t row, uint64_t
+// position).
 template <typename Fn>
 void ForEachRow(const Batch& batch, Fn&& fn) {
   std::vector<size_t> next(batch.blocks.size(), 0);

@@ -4,24 +4,23 @@
 #define SERVICE_MODEL_RUN_H_
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include <nlohmann/json.hpp>
-
 #include "service/model/session.h"
 
 namespace ranklog::model {
 
-// A config or summary value, or an object of them. Holds NaN and infinities and tells integers from floats;
-// keeps the order of keys. Stored as CBOR, never by dump(), which would turn NaN into null.
+// A config or summary value, or an object of them. Holds NaN and infinities and tells integers from
+// floats; keeps the order of keys. Stored as CBOR, never by dump(), which would turn NaN into null.
 using Json = nlohmann::ordered_json;
 
 // How charts and the summary treat a metric.
 struct MetricDefinition {
-  std::string name;                  // a trailing * makes it a glob
+  std::string name;  // a trailing * makes it a glob
   std::string step_metric;
   bool step_sync = true;
   bool hidden = false;
@@ -52,7 +51,7 @@ struct RunAssignment {
   std::string run_id;
   std::string name;
   uint32_t primary_rank = 0;
-  bool primary = false;     // this session's rows are the run's
+  bool primary = false;  // this session's rows are the run's
   bool local_only = false;
 
   friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
@@ -64,22 +63,23 @@ absl::optional<RunState> ParseRunState(absl::string_view name);
 
 // A run as the store keeps it.
 struct Run {
-  int64_t id = 0;           // the store's
-  int64_t job = 0;          // the store's
-  std::string run_id;       // as the tracker knows it
+  int64_t id = 0;      // the store's
+  int64_t job = 0;     // the store's
+  std::string run_id;  // as the tracker knows it
   std::string name;
   std::string project;
-  RunSettings settings;     // of the job, as its first session gave them
-  uint32_t primary_rank = 0;      // whose rows these are
-  bool local_only = false;  // a part of a `main` run whose rank 0 is on another node: kept, not delivered
+  RunSettings settings;       // of the job, as its first session gave them
+  uint32_t primary_rank = 0;  // whose rows these are
+  bool local_only =
+      false;  // a part of a `main` run whose rank 0 is on another node: kept, not delivered
   RunState state = RunState::kRunning;
   int32_t exit_code = 0;
-  std::string reason;       // why it crashed
-  uint64_t rows = 0;        // made so far: the next row's index
-  int64_t last_step = -1;   // of the last row made: the last step closed
-  uint64_t late_rows = 0;   // of ranks, that came after their step was closed
-  int64_t started_us = 0;   // Unix time
-  int64_t ended_us = 0;     // 0: it has not
+  std::string reason;      // why it crashed
+  uint64_t rows = 0;       // made so far: the next row's index
+  int64_t last_step = -1;  // of the last row made: the last step closed
+  uint64_t late_rows = 0;  // of ranks, that came after their step was closed
+  int64_t started_us = 0;  // Unix time
+  int64_t ended_us = 0;    // 0: it has not
 };
 
 enum class StreamState { kLive, kFinished, kCrashed };
@@ -87,13 +87,13 @@ enum class StreamState { kLive, kFinished, kCrashed };
 // A rank's stream as the store keeps it.
 struct Stream {
   int64_t id = 0;
-  int64_t run = 0;               // the run that it belongs to
-  bool primary = false;          // its rows are the run's; else only statistics come from it
+  int64_t run = 0;       // the run that it belongs to
+  bool primary = false;  // its rows are the run's; else only statistics come from it
   StreamKey key;
   Identity identity;
-  uint64_t durable_seq = 0;      // rows up to this one are here
-  uint64_t aggregated_seq = 0;   // rows up to this one are in their run, or late
-  int64_t passed_step = -1;      // no row with a step up to this one will come, by the rank's own word
+  uint64_t durable_seq = 0;     // rows up to this one are here
+  uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or late
+  int64_t passed_step = -1;  // no row with a step up to this one will come, by the rank's own word
   StreamState state = StreamState::kLive;
   int32_t exit_code = 0;
   std::string reason;
@@ -106,12 +106,12 @@ struct Stream {
 // How far one destination has come with a run.
 struct Delivery {
   int64_t run = 0;
-  std::string kind;              // "wandb", "local"
-  uint64_t delivered_rows = 0;   // rows [0, delivered_rows) are there; always all of them for local
-  uint64_t refused_rows = 0;     // set apart in the dead-letter table
-  bool complete = false;         // the run's end is there too
-  std::string last_error;        // empty: the last exchange went well
-  Json place;                    // what the backend needs to go on at the same place, e.g. its line offset
+  std::string kind;             // "wandb", "local"
+  uint64_t delivered_rows = 0;  // rows [0, delivered_rows) are there; always all of them for local
+  uint64_t refused_rows = 0;    // set apart in the dead-letter table
+  bool complete = false;        // the run's end is there too
+  std::string last_error;       // empty: the last exchange went well
+  Json place;  // what the backend needs to go on at the same place, e.g. its line offset
 };
 
 // What a backend would not take.
@@ -119,10 +119,10 @@ struct DeadLetter {
   int64_t id = 0;
   int64_t run = 0;
   std::string kind;
-  uint64_t row = 0;         // its index in the run
+  uint64_t row = 0;  // its index in the run
   int64_t time_us = 0;
-  std::string answer;       // of the backend
-  std::string content;      // what was refused, shortened to 64 KiB
+  std::string answer;   // of the backend
+  std::string content;  // what was refused, shortened to 64 KiB
 };
 
 }  // namespace ranklog::model

@@ -14,7 +14,7 @@
 namespace ranklog::model {
 
 enum class LogStrategy { kMain, kNode, kAll };
-absl::string_view Name(LogStrategy strategy);                       // main, node, all
+absl::string_view Name(LogStrategy strategy);  // main, node, all
 absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name);
 
 // Names one ring of a rank, and the stream that carries it. Ordered, so that it can be a map's key.
@@ -35,13 +35,14 @@ struct RunSettings {
   std::string notes;
   std::vector<std::string> tags;
   LogStrategy strategy = LogStrategy::kMain;
-  std::vector<std::string> destinations;     // "wandb", "local"; resolved before it is stored
-  std::vector<std::string> rank_statistics;  // of mean min max std argmin argmax; empty: the default; {"none"}: off
+  std::vector<std::string> destinations;  // "wandb", "local"; resolved before it is stored
+  std::vector<std::string>
+      rank_statistics;  // of mean min max std argmin argmax; empty: the default; {"none"}: off
   std::string base_url;
   std::string host;
   std::string program;
   std::string resume;
-  int64_t start_time_us = 0;                 // Unix time
+  int64_t start_time_us = 0;  // Unix time
 };
 
 struct Identity {
@@ -61,7 +62,10 @@ struct Session {
   Identity identity;
 };
 
-// kInvalidArgument: a rank outside the world, an empty project or job id, ...; says which.
+// kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256
+// bytes; a rank outside the world, a local rank outside the node (or above the rank); a node with
+// more ranks than the world; an incarnation of 0; a statistic that there is none of, or "none"
+// beside another.
 absl::Status Validate(const Session& session);
 
 // Rows that a rank's Log() refused, by reason; totals of one stream.

@@ -1,0 +1,27 @@
+#include "service/model/run.h"
+
+namespace ranklog::model {
+
+absl::string_view Name(RunState state) {
+  switch (state) {
+    case RunState::kRunning:
+      return "running";
+    case RunState::kFinished:
+      return "finished";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kCrashed:
+      return "crashed";
+  }
+  return "unknown";
+}
+
+absl::optional<RunState> ParseRunState(absl::string_view name) {
+  for (RunState state :
+       {RunState::kRunning, RunState::kFinished, RunState::kFailed, RunState::kCrashed}) {
+    if (Name(state) == name) return state;
+  }
+  return absl::nullopt;
+}
+
+}  // namespace ranklog::model

@@ -1,0 +1,90 @@
+#include "service/model/session.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace ranklog::model {
+namespace {
+
+constexpr size_t kMaxNameBytes =
+    256;  // what trackers put in a path or a URL; no name people give is longer
+
+class Problems {
+ public:
+  void Check(bool good, const std::string& problem) {
+    if (!good) problems_.push_back(problem);
+  }
+  absl::Status ToStatus() const {
+    if (problems_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("session: ", absl::StrJoin(problems_, "; ")));
+  }
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+void CheckName(const std::string& value, absl::string_view what, Problems& problems) {
+  problems.Check(!value.empty(), absl::StrCat("the ", what, " is empty"));
+  problems.Check(value.size() <= kMaxNameBytes, absl::StrCat("the ", what, " has ", value.size(),
+                                                             " bytes, more than ", kMaxNameBytes));
+}
+
+void CheckRanks(uint32_t rank, const Identity& identity, Problems& problems) {
+  problems.Check(rank < identity.world_size,
+                 absl::StrCat("rank ", rank, " in a world of ", identity.world_size));
+  problems.Check(identity.local_rank <= rank,
+                 absl::StrCat("local rank ", identity.local_rank, " above rank ", rank));
+  if (identity.local_world_size == 0) return;
+  problems.Check(identity.local_rank < identity.local_world_size,
+                 absl::StrCat("local rank ", identity.local_rank, " on a node with ",
+                              identity.local_world_size, " ranks"));
+  problems.Check(identity.local_world_size <= identity.world_size,
+                 absl::StrCat("a node with ", identity.local_world_size, " ranks in a world of ",
+                              identity.world_size));
+}
+
+void CheckStatistics(const std::vector<std::string>& statistics, Problems& problems) {
+  static constexpr absl::string_view kKnown[] = {"mean", "min", "max", "std", "argmin", "argmax"};
+  for (const std::string& name : statistics) {
+    const bool known =
+        std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown) || name == "none";
+    problems.Check(known, absl::StrCat("no rank statistic is called '", name, "'"));
+    problems.Check(name != "none" || statistics.size() == 1,
+                   "the rank statistic 'none' goes with no other");
+  }
+}
+
+}  // namespace
+
+absl::string_view Name(LogStrategy strategy) {
+  switch (strategy) {
+    case LogStrategy::kMain:
+      return "main";
+    case LogStrategy::kNode:
+      return "node";
+    case LogStrategy::kAll:
+      return "all";
+  }
+  return "unknown";
+}
+
+absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name) {
+  for (LogStrategy strategy : {LogStrategy::kMain, LogStrategy::kNode, LogStrategy::kAll}) {
+    if (Name(strategy) == name) return strategy;
+  }
+  return absl::nullopt;
+}
+
+absl::Status Validate(const Session& session) {
+  Problems problems;
+  CheckName(session.stream.project, "project", problems);
+  CheckName(session.stream.job_id, "job id", problems);
+  problems.Check(session.stream.incarnation != 0, "the incarnation is 0");
+  CheckRanks(session.stream.rank, session.identity, problems);
+  CheckStatistics(session.settings.rank_statistics, problems);
+  return problems.ToStatus();
+}
+
+}  // namespace ranklog::model
