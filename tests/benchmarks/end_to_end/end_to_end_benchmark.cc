@@ -1,0 +1,401 @@
+// What a user would feel, with the installed programs: rank processes that log through libranklog
+// to a real ranklogd.
+//
+// Each benchmark runs once and takes its own time, because what it measures is processes, not a
+// loop. The counters `goal_max` and `goal_min` say what the figure named by `figure_*` is held
+// against.
+
+#include <arpa/inet.h>
+#include <benchmark/benchmark.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+
+extern char** environ;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+[[noreturn]] void Die(const std::string& what) {
+  perror(what.c_str());
+  exit(1);
+}
+
+// A directory for one benchmark, on the disk that the benchmark is started on: tmpfs has no flush
+// to wait for.
+class Directory {
+ public:
+  Directory() {
+    std::string path = (std::filesystem::current_path() / "rlb-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) Die("mkdtemp " + path);
+    path_ = path;
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A ranklogd of our own.
+class Daemon {
+ public:
+  explicit Daemon(const Directory& directory, int cpu = -1, const char* api_key = nullptr)
+      : socket_("/tmp/rlb-" + std::to_string(getpid()) + ".sock") {
+    if (api_key != nullptr) setenv("WANDB_API_KEY", api_key, 1);
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        sched_setaffinity(0, sizeof set, &set);
+      }
+      const std::string state = directory.path() + "/state", listen = "unix:" + socket_;
+      execl(RANKLOGD, "ranklogd", "--state-dir", state.c_str(), "--listen", listen.c_str(),
+            "--log-level", "warning", nullptr);
+      _exit(127);
+    }
+    for (int i = 0; i < 1000 && !std::filesystem::exists(socket_); ++i) usleep(5000);
+    if (!std::filesystem::exists(socket_)) Die("ranklogd did not make " + socket_);
+  }
+  ~Daemon() { Stop(); }
+
+  std::string address() const { return "unix:" + socket_; }
+
+  // User and system time so far, in seconds; and the peak of the resident set, in MiB.
+  double cpu_seconds() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    unsigned long user = 0, system = 0;
+    sscanf(text.c_str() + text.rfind(')') + 2,
+           "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+    return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  double peak_rss_mib() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+    std::string line;
+    while (std::getline(file, line)) {
+      if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024;
+    }
+    return 0;
+  }
+
+  void Stop() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  std::string socket_;
+  pid_t pid_ = -1;
+};
+
+ranklog::Settings RankSettings(const std::string& address, const std::string& job, int rank,
+                               int world_size) {
+  ranklog::Settings settings;
+  settings.project = "benchmark";
+  settings.run_id = job;
+  settings.rank = rank;
+  settings.local_rank = rank;
+  settings.world_size = world_size;
+  settings.local_world_size = world_size;
+  settings.address = address;
+  settings.destinations = {"local"};
+  settings.start_daemon = false;
+  return settings;
+}
+
+// Runs fn(rank) in `count` processes and waits for them; returns their CPU time, user and system,
+// in seconds.
+double RunRanks(int count, const std::function<int(int)>& fn) {
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < count; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(fn(rank));
+    pids.push_back(pid);
+  }
+  double cpu = 0;
+  for (pid_t pid : pids) {
+    int status = 0;
+    rusage usage{};
+    wait4(pid, &status, 0, &usage);
+    if (status != 0) Die("a rank failed");
+    cpu += static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  }
+  return cpu;
+}
+
+constexpr int kWidth = 10;
+const std::vector<std::string_view> kKeys = {"k0", "k1", "k2", "k3", "k4",
+                                             "k5", "k6", "k7", "k8", "k9"};
+
+// Values/s of a table with a row per value, committed every 4096 rows of ten: what a
+// straightforward daemon would do.
+double RowPerValueTable(const std::string& path) {
+  sqlite3* db = nullptr;
+  if (sqlite3_open(path.c_str(), &db) != SQLITE_OK) Die("sqlite3_open");
+  sqlite3_exec(db,
+               "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE v(run INT, step "
+               "INT, key TEXT, value REAL,"
+               " PRIMARY KEY(run, key, step)) WITHOUT ROWID;",
+               nullptr, nullptr, nullptr);
+  sqlite3_stmt* insert = nullptr;
+  sqlite3_prepare_v2(db, "INSERT INTO v VALUES(1, ?, ?, ?)", -1, &insert, nullptr);
+  constexpr int kRows = 100'000;
+  const auto start = Clock::now();
+  for (int row = 0; row < kRows; ++row) {
+    if (row % 4096 == 0)
+      sqlite3_exec(db, row == 0 ? "BEGIN" : "COMMIT; BEGIN", nullptr, nullptr, nullptr);
+    for (std::string_view key : kKeys) {
+      sqlite3_bind_int(insert, 1, row);
+      sqlite3_bind_text(insert, 2, key.data(), static_cast<int>(key.size()), SQLITE_STATIC);
+      sqlite3_bind_double(insert, 3, row * 0.5);
+      sqlite3_step(insert);
+      sqlite3_reset(insert);
+    }
+  }
+  sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
+  const double seconds = Seconds(Clock::now() - start);
+  sqlite3_finalize(insert);
+  sqlite3_close(db);
+  return kRows * kWidth / seconds;
+}
+
+// Two ranks log as fast as the daemon, which has one core, makes their rows durable.
+void BM_ClientToStoreSaturated(benchmark::State& state) {
+  constexpr int kRanks = 2;
+  constexpr int kRows = 4'000'000;
+  for (auto _ : state) {
+    Directory directory;
+    Daemon daemon(directory, /*cpu=*/0);
+    const auto start = Clock::now();
+    RunRanks(kRanks, [&](int rank) {
+      ranklog::Run run = ranklog::Init(RankSettings(daemon.address(), "saturated", rank, kRanks));
+      ranklog::RowHandle row = run.Row(std::span<const std::string_view>(kKeys));
+      double values[kWidth] = {};
+      for (int64_t step = 0; step < kRows; ++step) {
+        values[step % kWidth] = static_cast<double>(step) * 0.5;
+        while (!run.Log(row, values, step))
+          usleep(1000);  // the spool is full: that is what saturated means
+      }
+      return run.Flush(std::chrono::minutes(5)) == ranklog::FlushResult::kDurable ? 0 : 1;
+    });
+    const double seconds = Seconds(Clock::now() - start);
+    const double rate = static_cast<double>(kRanks) * kRows * kWidth / seconds;
+    const double reference = RowPerValueTable(directory.path() + "/reference.db");
+    state.SetIterationTime(seconds);
+    state.counters["figure_million_values_per_s"] = rate / 1e6;
+    state.counters["goal_min"] = 15;
+    state.counters["row_per_value_million_per_s"] = reference / 1e6;
+    state.counters["ratio"] = rate / reference;
+    state.counters["daemon_rss_mib"] = daemon.peak_rss_mib();
+  }
+}
+BENCHMARK(BM_ClientToStoreSaturated)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// 8 ranks x 1000 rows/s x 10 values for 20 s. The pacing itself costs (a wake-up a row): it is
+// measured alone, by the same processes without a log, and taken off.
+void BM_SteadyCpu(benchmark::State& state) {
+  constexpr int kRanks = 8;
+  constexpr int kSeconds = 20;
+  const auto pace = [](const std::function<void(int64_t)>& body) {
+    timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (int64_t i = 0; i < kSeconds * 1000; ++i) {
+      body(i);
+      next.tv_nsec += 1'000'000;
+      if (next.tv_nsec >= 1'000'000'000) {
+        next.tv_nsec -= 1'000'000'000;
+        ++next.tv_sec;
+      }
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, nullptr);
+    }
+  };
+  for (auto _ : state) {
+    Directory directory;
+    const double idle = RunRanks(kRanks, [&](int) {
+      pace([](int64_t) {});
+      return 0;
+    });
+    Daemon daemon(directory);
+    const double ranks = RunRanks(kRanks, [&](int rank) {
+      ranklog::Run run = ranklog::Init(RankSettings(daemon.address(), "steady", rank, kRanks));
+      int failed = 0;
+      pace([&](int64_t step) {
+        const double x = static_cast<double>(step);
+        failed += run.Log({{"k0", x},
+                           {"k1", x},
+                           {"k2", x},
+                           {"k3", x},
+                           {"k4", x},
+                           {"k5", x},
+                           {"k6", x},
+                           {"k7", x},
+                           {"k8", x},
+                           {"k9", x}},
+                          step)
+                      ? 0
+                      : 1;
+      });
+      return run.Finish(0) == ranklog::FlushResult::kDurable && failed == 0 ? 0 : 1;
+    });
+    const double daemon_cpu = daemon.cpu_seconds();
+    state.SetIterationTime(kSeconds);
+    state.counters["figure_percent_of_core"] = 100 * (ranks - idle + daemon_cpu) / kSeconds;
+    state.counters["goal_max"] = 6;
+    state.counters["clients_percent"] = 100 * (ranks - idle) / kSeconds;
+    state.counters["daemon_percent"] = 100 * daemon_cpu / kSeconds;
+    state.counters["daemon_rss_mib"] = daemon.peak_rss_mib();
+    state.counters["daemon_rss_goal_mib"] = 40;
+  }
+}
+BENCHMARK(BM_SteadyCpu)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// The slowest of 20 Init() calls, each in a new process.
+double SlowestInit(const ranklog::Settings& settings) {
+  double slowest = 0;
+  for (int i = 0; i < 20; ++i) {
+    int fds[2];
+    if (pipe(fds) != 0) Die("pipe");
+    RunRanks(1, [&](int) {
+      const auto start = Clock::now();
+      ranklog::Run run = ranklog::Init(settings);
+      const double seconds = Seconds(Clock::now() - start);
+      return write(fds[1], &seconds, sizeof seconds) == sizeof seconds ? 0 : 1;
+    });
+    double seconds = 0;
+    if (read(fds[0], &seconds, sizeof seconds) != sizeof seconds) Die("read");
+    close(fds[0]);
+    close(fds[1]);
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+void ReportInit(benchmark::State& state, double slowest) {
+  state.SetIterationTime(slowest);
+  state.counters["figure_slowest_ms"] = slowest * 1e3;
+  state.counters["goal_max"] = 10;
+}
+
+void BM_InitWithoutDaemon(benchmark::State& state) {
+  for (auto _ : state) {
+    Directory directory;
+    ReportInit(state,
+               SlowestInit(RankSettings("unix:" + directory.path() + "/none", "init", 0, 1)));
+  }
+}
+BENCHMARK(BM_InitWithoutDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void BM_InitWithDaemon(benchmark::State& state) {
+  for (auto _ : state) {
+    Directory directory;
+    Daemon daemon(directory);
+    ReportInit(state, SlowestInit(RankSettings(daemon.address(), "init", 0, 1)));
+  }
+}
+BENCHMARK(BM_InitWithDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// A backend that accepts connections and never answers.
+class Blackhole {
+ public:
+  Blackhole() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        listen(fd_, 128) != 0)
+      Die("listen");
+    socklen_t size = sizeof address;
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~Blackhole() { close(fd_); }
+  const std::string& url() const { return url_; }
+
+ private:
+  int fd_;
+  std::string url_;
+};
+
+ranklog::Settings BlackholedSettings(const Daemon& daemon, const Blackhole& blackhole,
+                                     const std::string& job) {
+  ranklog::Settings settings = RankSettings(daemon.address(), job, 0, 1);
+  settings.destinations = {"wandb"};
+  settings.base_url = blackhole.url();
+  settings.credentials["WANDB_API_KEY"] = std::string(40, 'k');
+  return settings;
+}
+
+void BM_InitWithBlackholedBackend(benchmark::State& state) {
+  for (auto _ : state) {
+    Directory directory;
+    Blackhole blackhole;
+    Daemon daemon(directory);
+    ReportInit(state, SlowestInit(BlackholedSettings(daemon, blackhole, "init")));
+  }
+}
+BENCHMARK(BM_InitWithBlackholedBackend)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+// Finish() right behind the last of a million values, with a backend that never answers.
+void BM_FinishWithBackendDown(benchmark::State& state) {
+  for (auto _ : state) {
+    Directory directory;
+    Blackhole blackhole;
+    Daemon daemon(directory);
+    int fds[2];
+    if (pipe(fds) != 0) Die("pipe");
+    RunRanks(1, [&](int) {
+      ranklog::Run run = ranklog::Init(BlackholedSettings(daemon, blackhole, "finish"));
+      ranklog::RowHandle row = run.Row(std::span<const std::string_view>(kKeys));
+      double values[kWidth] = {};
+      for (int64_t step = 0; step < 100'000; ++step) {
+        while (!run.Log(row, values, step)) usleep(1000);
+      }
+      const auto start = Clock::now();
+      const bool durable = run.Finish(0) == ranklog::FlushResult::kDurable;
+      const double seconds = Seconds(Clock::now() - start);
+      return durable && write(fds[1], &seconds, sizeof seconds) == sizeof seconds ? 0 : 1;
+    });
+    double seconds = 0;
+    if (read(fds[0], &seconds, sizeof seconds) != sizeof seconds) Die("read");
+    close(fds[0]);
+    close(fds[1]);
+    state.SetIterationTime(seconds);
+    state.counters["figure_ms"] = seconds * 1e3;
+    state.counters["goal_max"] = 200;
+  }
+}
+BENCHMARK(BM_FinishWithBackendDown)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();
