@@ -39,7 +39,7 @@ foreach(folder proto client trainer service/base service/model service/storage s
     file(STRINGS ${ROOT}/${file} includes REGEX "^#include ")
     foreach(line IN LISTS includes)
       string(REGEX REPLACE "^#include [<\"]([^>\"]+)[>\"].*" "\\1" header "${line}")
-      if(header MATCHES "^(service/[a-z]+|client|trainer|tests|proto)/" AND NOT header MATCHES "^client/include/")
+      if(header MATCHES "^(service/[a-z]+|client|trainer|tests|proto)/")
         set(target ${CMAKE_MATCH_1})
         if(NOT target IN_LIST allow_${folder})
           complain("${file}: ${folder} must not include ${header}")
