@@ -1,4 +1,5 @@
-// EXPECT_OK(x), ASSERT_OK(x), ASSERT_OK_AND_ASSIGN(auto y, x), EXPECT_THAT(x, StatusIs(code)), IsOkAndHolds(m).
+// EXPECT_OK(x), ASSERT_OK(x), ASSERT_OK_AND_ASSIGN(auto y, x), EXPECT_THAT(x, StatusIs(code)),
+// IsOkAndHolds(m).
 
 #ifndef TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define TESTS_SUPPORT_STATUS_MATCHERS_H_
@@ -28,7 +29,8 @@ MATCHER_P(StatusIs, code, "") {
 MATCHER_P2(StatusIs, code, message, "") {
   *result_listener << AsStatus(arg).ToString();
   return AsStatus(arg).code() == code &&
-         ::testing::ExplainMatchResult(message, std::string(AsStatus(arg).message()), result_listener);
+         ::testing::ExplainMatchResult(message, std::string(AsStatus(arg).message()),
+                                       result_listener);
 }
 MATCHER_P(IsOkAndHolds, matcher, "") {
   if (!arg.ok()) {
