@@ -1,0 +1,33 @@
+// A rank for the integration tests: logs rows whose values tell rank and step, then ends as it is
+// told.
+//
+//   logging_rank ROWS [EXIT_CODE]
+//
+// Row n of rank r, at step n: loss = 1000 r + n, shared = r. Ends with Finish(EXIT_CODE), and
+// prints how many calls of Log() returned true and whether all was durable.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "ranklog/ranklog.h"
+
+int main(int argc, char** argv) {
+  const long rows = argc > 1 ? atol(argv[1]) : 10;
+  const int exit_code = argc > 2 ? atoi(argv[2]) : 0;
+  ranklog::Settings settings = ranklog::Settings::FromEnvironment();
+  ranklog::Run run = ranklog::Init(settings);
+  const int rank = *run.settings().rank;
+  run.Config({{"lr", 0.5}, {"model", ranklog::Value::Object({{"layers", 2}, {"name", "tiny"}})}});
+  run.DefineMetric("loss", {.summary = {"min", "last"}});
+  long logged = 0;
+  for (long step = 0; step < rows; ++step) {
+    while (!run.Log({{"loss", 1000.0 * rank + static_cast<double>(step)}, {"shared", rank}}, step))
+      usleep(1000);
+    ++logged;
+  }
+  const bool durable = run.Finish(exit_code) == ranklog::FlushResult::kDurable;
+  printf("logged %ld, %s\n", logged, durable ? "durable" : "spooled");
+  return durable ? 0 : 3;
+}

@@ -1,0 +1,113 @@
+#include "tests/integration/node.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace ranklog::testing {
+namespace {
+
+bool Accepts(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return connected;
+}
+
+}  // namespace
+
+Node::Node(std::vector<std::string> daemon_flags,
+           std::map<std::string, std::string> daemon_environment)
+    : daemon_flags_(std::move(daemon_flags)), daemon_environment_(std::move(daemon_environment)) {}
+
+Node::~Node() {
+  daemon_.reset();
+  if (::testing::Test::HasFailure()) {
+    std::ifstream log(dir_.File("log"));
+    fprintf(stderr, "---- log of ranklogd on %s\n%s----\n", state_dir().c_str(),
+            std::string((std::istreambuf_iterator<char>(log)), {}).c_str());
+  }
+}
+
+void Node::Start() {
+  std::vector<std::string> args = {RANKLOGD,  "--state-dir", state_dir(), "--listen",
+                                   address(), "--spool-dir", spool_dir()};
+  args.insert(args.end(), daemon_flags_.begin(), daemon_flags_.end());
+  ChildProcess::Options options;
+  options.environment = daemon_environment_;
+  options.unset = {"WANDB_API_KEY"};
+  options.output = dir_.File("log");
+  daemon_ = std::make_unique<ChildProcess>(args, options);
+  ASSERT_TRUE(WaitFor([this] { return Accepts(socket()); }))
+      << "ranklogd does not accept connections";
+}
+
+int Node::Terminate() {
+  daemon_->Signal(SIGTERM);
+  const absl::optional<int> code = daemon_->Wait();
+  daemon_.reset();
+  return code.value_or(-SIGKILL);
+}
+
+std::unique_ptr<storage::StoreReader> Node::Reader() const {
+  auto reader = storage::StoreReader::Open(state_dir());
+  if (!reader.ok()) {
+    ADD_FAILURE() << reader.status();
+    return nullptr;
+  }
+  return *std::move(reader);
+}
+
+model::Run Node::GetRun(const std::string& run_id) const {
+  auto reader = storage::StoreReader::Open(state_dir());
+  if (!reader.ok()) return {};
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok()) return {};
+  for (const model::Run& run : *runs) {
+    if (run.run_id == run_id) return run;
+  }
+  return {};
+}
+
+bool Node::RunHasEnded(const std::string& run_id) const {
+  const model::Run run = GetRun(run_id);
+  return run.id != 0 && run.state != model::RunState::kRunning;
+}
+
+std::map<std::string, std::string> Node::RankEnvironment(const std::string& job, int rank,
+                                                         int local_rank, int world_size,
+                                                         int local_world_size) const {
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(local_rank)},
+          {"WORLD_SIZE", std::to_string(world_size)},
+          {"LOCAL_WORLD_SIZE", std::to_string(local_world_size)},
+          {"GROUP_RANK", std::to_string(rank / local_world_size)},
+          {"RANKLOG_RUN_ID", job},
+          {"RANKLOG_PROJECT", "test"},
+          {"RANKLOG_ADDRESS", address()},
+          {"RANKLOG_SPOOL_DIR", spool_dir()},
+          {"RANKLOG_START_DAEMON", "false"}};
+}
+
+ChildProcess Node::StartRank(const std::string& job, int rank, int local_rank, int world_size,
+                             int local_world_size, std::vector<std::string> args,
+                             std::map<std::string, std::string> extra) const {
+  ChildProcess::Options options;
+  options.environment = RankEnvironment(job, rank, local_rank, world_size, local_world_size);
+  options.unset = {"WANDB_API_KEY"};
+  for (auto& [name, value] : extra) options.environment[name] = value;
+  args.insert(args.begin(), LOGGING_RANK);
+  return ChildProcess(args, options);
+}
+
+}  // namespace ranklog::testing

@@ -1,0 +1,60 @@
+// One node of a test's cluster: a state directory, and the real ranklogd that serves it.
+
+#ifndef TESTS_INTEGRATION_NODE_H_
+#define TESTS_INTEGRATION_NODE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/storage/store.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+
+// Starts without a daemon. Prints the daemon's log when the test fails.
+class Node {
+ public:
+  explicit Node(std::vector<std::string> daemon_flags = {},
+                std::map<std::string, std::string> daemon_environment = {});
+  ~Node();
+
+  // Starts ranklogd and waits until it accepts connections.
+  void Start();
+  void Kill() { daemon_.reset(); }  // SIGKILL
+  // SIGTERM; its exit code.
+  int Terminate();
+  ChildProcess& daemon() { return *daemon_; }
+
+  std::string state_dir() const { return dir_.File("state"); }
+  std::string spool_dir() const { return dir_.File("spool"); }
+  std::string socket() const { return dir_.File("d.sock"); }
+  std::string address() const { return "unix:" + socket(); }
+
+  // Reads the store; fails the test if there is none.
+  std::unique_ptr<storage::StoreReader> Reader() const;
+  // The run of this id, or one with id 0.
+  model::Run GetRun(const std::string& run_id) const;
+  bool RunHasEnded(const std::string& run_id) const;
+
+  // The environment of a rank of this node, as torchrun sets it.
+  std::map<std::string, std::string> RankEnvironment(const std::string& job, int rank,
+                                                     int local_rank, int world_size,
+                                                     int local_world_size) const;
+  // Starts tests/integration/logging_rank with that environment and `extra`.
+  ChildProcess StartRank(const std::string& job, int rank, int local_rank, int world_size,
+                         int local_world_size, std::vector<std::string> args,
+                         std::map<std::string, std::string> extra = {}) const;
+
+ private:
+  const std::vector<std::string> daemon_flags_;
+  const std::map<std::string, std::string> daemon_environment_;
+  TempDir dir_;
+  std::unique_ptr<ChildProcess> daemon_;
+};
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_INTEGRATION_NODE_H_
