@@ -1,7 +1,7 @@
 // The daemon's memory: one SQLite file in the state directory. schema.md beside this describes it.
 //
-// Store writes, StoreReader reads; each is for one thread at a time. Any number of readers, in any process,
-// may have the file open beside the one writer.
+// Store writes, StoreReader reads; each is for one thread at a time. Any number of readers, in any
+// process, may have the file open beside the one writer.
 
 #ifndef SERVICE_STORAGE_STORE_H_
 #define SERVICE_STORAGE_STORE_H_
@@ -9,24 +9,42 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/storage/sqlite.h"
 
 namespace ranklog::storage {
 
 inline constexpr char kStoreFile[] = "ranklog.db";
 
-using model::RunAssignment;
+// Ids of shapes are at most this: readers get a list by id, and a list of a million takes 24 MB.
+inline constexpr uint32_t kMaxShapeId = 1 << 20;
 
-// The one writer. Everything but Open, Begin and the destructor wants an open transaction.
+// Which run a session belongs to; made by aggregate::Assign.
+struct RunAssignment {
+  std::string run_id;
+  std::string name;
+  uint32_t primary_rank = 0;
+  bool primary = false;  // this session's rows are the run's
+  bool local_only = false;
+
+  friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
+};
+
+// The one writer. Everything but Open, Begin, Checkpoint and the destructor wants an open
+// transaction, else kFailedPrecondition; naming a stream or a run that is not there is kNotFound.
+//
+// kInvalidArgument, kNotFound: the call did nothing, and the transaction goes on. Any other error
+// of a call dooms the transaction: Commit() will return that error.
 class Store {
  public:
   struct Options {
@@ -34,55 +52,120 @@ class Store {
     const char* vfs = nullptr;  // SQLite's name of it; tests put a faulty one here
   };
 
-  // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it.
+  // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Looks for
+  // damage: in all of a file up to 32 MiB (some 30 ms), in the header and the schema of a larger
+  // one.
   //   kPermissionDenied    the directory cannot be made or written
-  //   kFailedPrecondition  a newer version wrote it, or it lies on a network file system
-  //   kDataLoss            it is damaged, or is no SQLite database
+  //   kFailedPrecondition  a newer version or another program wrote it, or it lies on a network
+  //   file system kDataLoss            it is damaged, or is no SQLite database kResourceExhausted
+  //   the disk is full
   // Whoever calls holds StateLock on the directory.
-  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& state_dir, const Options& options);
-  virtual ~Store() = default;
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& state_dir,
+                                                     const Options& options);
 
-  virtual absl::Status Begin() = 0;
-  // On OK all since Begin survives a power cut.
-  //   kResourceExhausted   the disk is full
-  // On any error the transaction is rolled back.
-  virtual absl::Status Commit() = 0;
-  virtual void Rollback() = 0;
-  // Marks a point to which RollbackTo() undoes, within the transaction; one at a time.
-  virtual absl::Status Mark() = 0;
-  virtual void RollbackToMark() = 0;
+  absl::Status Begin();
+  // On OK all since Begin survives a power cut. Costs one fsync, however much it is.
+  //   kResourceExhausted   the disk is full, or the quota used up
+  // On any error the transaction is rolled back; after kResourceExhausted the same calls may be
+  // made again.
+  absl::Status Commit();
+  void Rollback();  // harmless without a transaction
+  // Marks a point to which RollbackToMark() undoes, within the transaction; one at a time, the
+  // newest.
+  absl::Status Mark();
+  void RollbackToMark();  // the mark stays; nothing that failed before the call is forgiven
 
-  // Finds or makes the job, the run and the stream; a stream or run that had ended is running again.
-  virtual absl::StatusOr<model::Stream> Attach(const model::Session& session, const RunAssignment& assignment,
-                                               int64_t now_us) = 0;
-  // Defining a shape again with the same keys is harmless; with others: kInvalidArgument.
-  virtual absl::Status DefineShape(int64_t stream, uint32_t shape, absl::Span<const std::string> keys) = 0;
-  // Appends what is new of a valid batch and returns the stream's durable_seq after the commit. Rows that
-  // are there are dropped.
-  //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its shape's
-  virtual absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch) = 0;
-  virtual absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us) = 0;
-  virtual absl::Status SetProgress(int64_t stream, int64_t passed_step) = 0;
-  virtual absl::Status SetLosses(int64_t stream, const model::Losses& losses) = 0;
-  virtual absl::Status EndStream(int64_t stream, model::StreamState state, int32_t exit_code,
-                                 absl::string_view reason, int64_t now_us) = 0;
+  // Finds or makes the job, the run and the stream.
+  //   The job's settings are those of the lowest rank that attached, of its last session; but the
+  //   job's start time stays that of its first session. The run's name is its last primary
+  //   session's. A stream that had crashed is live again; one that had finished stays so (its
+  //   Finish comes again). A run that had ended is running again if a stream is new to it or live
+  //   again, and its deliveries are to be completed again.
+  absl::StatusOr<model::Stream> Attach(const model::Session& session,
+                                       const RunAssignment& assignment, int64_t now_us);
+  // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
+  // none, or with an id that is 0 or above kMaxShapeId.
+  absl::Status DefineShape(int64_t stream, uint32_t shape, absl::Span<const std::string> keys);
+  // Appends what is new of a valid batch and returns the stream's durable_seq after the commit.
+  // Rows that are there are dropped.
+  //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its
+  //   shape's
+  absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch);
+  // Keeps an update, unless it is the stream's last one again.
+  absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
+  absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
+  absl::Status SetLosses(int64_t stream, const model::Losses& losses);
+  // A stream that has finished stays so; one that crashed may still be found to have finished.
+  // kInvalidArgument: kLive is no end.
+  absl::Status EndStream(int64_t stream, model::StreamState state, int32_t exit_code,
+                         absl::string_view reason, int64_t now_us);
 
-  // The aggregate's results: appends rows to a run (batch.first is the run's `rows`; shapes are defined
-  // before), and says how far each stream has been used up.
-  virtual absl::Status DefineRunShape(int64_t run, uint32_t shape, absl::Span<const std::string> keys) = 0;
-  virtual absl::Status AppendRunRows(int64_t run, const model::Batch& batch) = 0;
-  virtual absl::Status SetLastStep(int64_t run, int64_t last_step) = 0;
-  virtual absl::Status SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows) = 0;
-  virtual absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code, absl::string_view reason,
-                                int64_t now_us) = 0;
+  // The aggregate's results: appends rows to a run (batch.first is the run's `rows`; shapes are
+  // defined before), and says how far each stream has been used up. The errors of DefineShape and
+  // Append; rows that are there are an error too: kInvalidArgument.
+  absl::Status DefineRunShape(int64_t run, uint32_t shape, absl::Span<const std::string> keys);
+  absl::Status AppendRunRows(int64_t run, const model::Batch& batch);
+  absl::Status SetLastStep(int64_t run, int64_t last_step);
+  absl::Status SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows);
+  // kInvalidArgument: kRunning is no end.
+  absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
+                        absl::string_view reason, int64_t now_us);
 
   // Creates or replaces.
-  virtual absl::Status PutDelivery(const model::Delivery& delivery) = 0;
-  virtual absl::Status AddDeadLetter(const model::DeadLetter& letter) = 0;
+  absl::Status PutDelivery(const model::Delivery& delivery);
+  absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
 
-  // Moves what the log of writes holds into the database file. On a second connection of its own, so it may
-  // be called from another thread than the writer's, and needs no transaction.
-  virtual absl::Status Checkpoint() = 0;
+  // Moves what the log of writes holds into the database file, and shortens a log that has become
+  // long. On a second connection of its own, so it may be called from another thread than the
+  // writer's, and needs no transaction. Readers and writers go on meanwhile; shortening makes the
+  // next commit wait for it.
+  //   kUnavailable         another process does the same now
+  absl::Status Checkpoint();
+
+ private:
+  // What Append needs to know of a stream or a run. Dropped whenever a transaction is undone.
+  struct Known {
+    uint64_t next = 0;             // the position that the next row must have
+    std::vector<uint32_t> widths;  // by shape id; 0: not defined
+    uint32_t WidthOf(uint32_t shape) const { return shape < widths.size() ? widths[shape] : 0; }
+    void SetWidth(uint64_t shape, uint64_t width);
+  };
+  struct JobAndRun {
+    int64_t job = 0;
+    int64_t run = 0;
+  };
+  enum class Owner { kStream, kRun };
+
+  Store(Database writer, Database checkpointer)
+      : writer_(std::move(writer)), checkpointer_(std::move(checkpointer)) {}
+
+  // Runs a statement that writes; an error dooms the transaction.
+  absl::Status Write(absl::string_view sql, std::initializer_list<Parameter> parameters);
+  // The same, with kNotFound if it changed no row: the one of `id` is not there.
+  absl::Status WriteOne(absl::string_view sql, int64_t id,
+                        std::initializer_list<Parameter> parameters);
+  absl::Status CheckInTransaction() const;
+  void ForgetKnown();
+
+  absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);
+  absl::Status MergeSettings(int64_t job, const model::Session& session);
+  absl::StatusOr<int64_t> FindOrMakeRun(int64_t job, const RunAssignment& assignment,
+                                        int64_t now_us);
+  absl::StatusOr<int64_t> MakeStream(const JobAndRun& owner, const model::Session& session,
+                                     bool primary, int64_t now_us);
+  absl::Status Reopen(int64_t run);
+
+  absl::StatusOr<Known*> Find(Owner owner, int64_t id);
+  static absl::Status CheckFits(const model::Batch& batch, const Known& known);
+  absl::Status Define(Owner owner, int64_t id, uint32_t shape, absl::Span<const std::string> keys);
+
+  Database writer_;
+  Database checkpointer_;
+  bool marked_ = false;
+  absl::Status doom_;  // the first error of this transaction
+  absl::flat_hash_map<int64_t, Known> streams_;
+  absl::flat_hash_map<int64_t, Known> runs_;
+  std::string blob_;  // used again by each append
 };
 
 // A batch as it lies in the store: of a stream, or of a run.
@@ -92,43 +175,64 @@ struct StoredBatch {
   model::Batch batch;
 };
 
-using model::StoredUpdate;
+struct StoredUpdate {
+  int64_t id = 0;
+  int64_t stream = 0;
+  int64_t time_us = 0;
+  model::Update update;
+};
 
-// Reads; sees what was committed when each call began.
+// Reads; sees what was committed when each call began. Every call may find damage: kDataLoss.
 class StoreReader {
  public:
   //   kNotFound            no store there
-  //   kFailedPrecondition  a newer version wrote it
+  //   kFailedPrecondition  a newer version, an older one or another program wrote it
   //   kDataLoss            it is damaged
-  static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir, const char* vfs = nullptr);
-  virtual ~StoreReader() = default;
+  //   kPermissionDenied    it may not be read
+  static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
+                                                           const char* vfs = nullptr);
 
-  virtual absl::StatusOr<std::vector<model::Run>> Runs() = 0;  // newest first
-  virtual absl::StatusOr<model::Run> GetRun(int64_t run) = 0;  // kNotFound
-  virtual absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run) = 0;  // by rank, thread, start
-  virtual absl::StatusOr<model::Stream> GetStream(int64_t stream) = 0;  // kNotFound
+  absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first
+  absl::StatusOr<model::Run> GetRun(int64_t run);                   // kNotFound
+  absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
+  absl::StatusOr<model::Stream> GetStream(int64_t stream);          // kNotFound
   // The streams of runs that are running: what a daemon takes up again when it starts.
-  virtual absl::StatusOr<std::vector<model::Stream>> LiveStreams() = 0;
+  absl::StatusOr<std::vector<model::Stream>> LiveStreams();
 
-  // Keys by shape id; ids are dense from 1, so element 0 is empty.
-  virtual absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream) = 0;
-  virtual absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run) = 0;
+  // Keys by shape id; ids count from 1, so element 0 is empty, as is that of an id never defined.
+  absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream);
+  absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
 
-  // Batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them (at least one).
-  virtual absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq, size_t max_bytes) = 0;
-  // Batches of a run with rows from `index` on, in order; the same bound.
-  virtual absl::StatusOr<std::vector<StoredBatch>> RunBatches(int64_t run, uint64_t from_index, size_t max_bytes) = 0;
+  // Batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them (at
+  // least one). The first may begin with rows up to `seq`.
+  absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq,
+                                                         size_t max_bytes);
+  // Batches of a run with rows from `index` on, in order; the same bound, and the same for the
+  // first.
+  absl::StatusOr<std::vector<StoredBatch>> RunBatches(int64_t run, uint64_t from_index,
+                                                      size_t max_bytes);
 
   // The updates of a run's streams, oldest first, with ids above `after_id`.
-  virtual absl::StatusOr<std::vector<StoredUpdate>> Updates(int64_t run, int64_t after_id) = 0;
+  absl::StatusOr<std::vector<StoredUpdate>> Updates(int64_t run, int64_t after_id);
 
-  virtual absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run) = 0;
-  virtual absl::StatusOr<std::vector<model::Delivery>> PendingDeliveries() = 0;  // not complete, oldest run first
-  virtual absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run) = 0;
-  virtual absl::StatusOr<int64_t> FileBytes() = 0;
+  absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
+  absl::StatusOr<std::vector<model::Delivery>>
+  PendingDeliveries();  // not complete, oldest run first
+  absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
+  absl::StatusOr<int64_t> FileBytes();  // of the database and its log of writes
+
+ private:
+  explicit StoreReader(Database database) : database_(std::move(database)) {}
+  absl::StatusOr<std::vector<model::Stream>> StreamsOf(Query query);
+  absl::StatusOr<std::vector<std::vector<std::string>>> ShapesOf(Query query);
+  absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, size_t max_bytes);
+  absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
+
+  Database database_;
 };
 
-// Holds `state_dir`/lock: one daemon (or one `ranklog sync`) per state directory. The file holds the pid.
+// Holds `state_dir`/lock: one daemon (or one `ranklog sync`) per state directory. The file holds
+// the pid.
 class StateLock {
  public:
   // Creates the directory if absent (0700).

@@ -1,0 +1,85 @@
+#include "service/storage/file_system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::storage {
+namespace {
+
+struct FileSystem {
+  uint32_t type;
+  absl::string_view name;
+};
+
+// From statfs(2), linux/magic.h and the projects' own headers.
+constexpr FileSystem kNetworkFileSystems[] = {
+    {0x00006969, "NFS"},    {0x0000517B, "SMB"},    {0xFF534D42, "CIFS"},     {0xFE534D42, "SMB2"},
+    {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},   {0x00C36400, "Ceph"},     {0x5346414F, "AFS"},
+    {0x6B414653, "AFS"},    {0x19830326, "BeeGFS"}, {0x20030528, "OrangeFS"}, {0x73757245, "Coda"},
+};
+
+absl::Status ErrnoStatus(int error, const std::string& doing) {
+  const std::string message = absl::StrCat(doing, ": ", strerror(error));
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  return absl::PermissionDeniedError(message);
+}
+
+}  // namespace
+
+absl::string_view NetworkFileSystemName(uint64_t statfs_type) {
+  for (const FileSystem& system : kNetworkFileSystems) {
+    if (system.type == static_cast<uint32_t>(statfs_type)) return system.name;
+  }
+  return "";
+}
+
+absl::Status CheckLocal(const std::string& directory) {
+  struct statfs info;
+  if (statfs(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "statfs " + directory);
+  const absl::string_view name = NetworkFileSystemName(static_cast<uint64_t>(info.f_type));
+  if (name.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory, " lies on ", name,
+                   ", a network file system, where the store would be damaged or stall. Choose a "
+                   "directory on a disk of "
+                   "this node with --state-dir or RANKLOG_STATE_DIR"));
+}
+
+absl::Status MakeDirectory(const std::string& directory) {
+  const std::filesystem::path parent = std::filesystem::path(directory).parent_path();
+  if (!parent.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(parent, error);
+    if (error) return ErrnoStatus(error.value(), "make " + parent.string());
+  }
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, "make " + directory);
+  }
+  struct stat info;
+  if (stat(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+  if (!S_ISDIR(info.st_mode)) return ErrnoStatus(ENOTDIR, "use " + directory);
+  if (info.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(directory, " belongs to user ", info.st_uid, ", not to ", geteuid()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  close(fd);
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,194 @@
+#include "service/storage/migrations.h"
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::storage {
+namespace {
+
+// Every table and column is described in schema.md.
+constexpr char kVersion1[] = R"sql(
+CREATE TABLE job(
+  id INTEGER PRIMARY KEY,
+  project TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  settings_rank INTEGER NOT NULL,
+  settings BLOB NOT NULL,
+  UNIQUE(project, job_id)
+) STRICT;
+
+CREATE TABLE run(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL REFERENCES job(id),
+  run_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  primary_rank INTEGER NOT NULL,
+  local_only INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  exit_code INTEGER NOT NULL DEFAULT 0,
+  reason TEXT NOT NULL DEFAULT '',
+  rows INTEGER NOT NULL DEFAULT 0,
+  last_step INTEGER NOT NULL DEFAULT -1,
+  started_us INTEGER NOT NULL,
+  ended_us INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(job, run_id)
+) STRICT;
+
+CREATE TABLE stream(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  job INTEGER NOT NULL REFERENCES job(id),
+  rank INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL,
+  is_primary INTEGER NOT NULL,
+  local_rank INTEGER NOT NULL,
+  world_size INTEGER NOT NULL,
+  local_world_size INTEGER NOT NULL,
+  node_rank INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  client_version TEXT NOT NULL,
+  durable_seq INTEGER NOT NULL DEFAULT 0,
+  aggregated_seq INTEGER NOT NULL DEFAULT 0,
+  passed_step INTEGER NOT NULL DEFAULT -1,
+  state INTEGER NOT NULL,
+  exit_code INTEGER NOT NULL DEFAULT 0,
+  reason TEXT NOT NULL DEFAULT '',
+  lost_ring_full INTEGER NOT NULL DEFAULT 0,
+  lost_invalid INTEGER NOT NULL DEFAULT 0,
+  lost_step_behind INTEGER NOT NULL DEFAULT 0,
+  lost_too_large INTEGER NOT NULL DEFAULT 0,
+  lost_after_finish INTEGER NOT NULL DEFAULT 0,
+  late_rows INTEGER NOT NULL DEFAULT 0,
+  started_us INTEGER NOT NULL,
+  ended_us INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(job, rank, incarnation)
+) STRICT;
+CREATE INDEX stream_of_run ON stream(run, rank, thread, started_us);
+
+CREATE TABLE shape(
+  stream INTEGER NOT NULL REFERENCES stream(id),
+  shape INTEGER NOT NULL,
+  width INTEGER NOT NULL,
+  keys BLOB NOT NULL,
+  PRIMARY KEY(stream, shape)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_shape(
+  run INTEGER NOT NULL REFERENCES run(id),
+  shape INTEGER NOT NULL,
+  width INTEGER NOT NULL,
+  keys BLOB NOT NULL,
+  PRIMARY KEY(run, shape)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stream_batch(
+  id INTEGER PRIMARY KEY,
+  stream INTEGER NOT NULL REFERENCES stream(id),
+  last_seq INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX stream_batch_by_seq ON stream_batch(stream, last_seq);
+
+CREATE TABLE run_batch(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  last_index INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX run_batch_by_index ON run_batch(run, last_index);
+
+CREATE TABLE run_update(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  stream INTEGER NOT NULL REFERENCES stream(id),
+  time_us INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE INDEX run_update_of_run ON run_update(run, id);
+CREATE INDEX run_update_of_stream ON run_update(stream, id);
+
+CREATE TABLE delivery(
+  run INTEGER NOT NULL REFERENCES run(id),
+  kind TEXT NOT NULL,
+  delivered_rows INTEGER NOT NULL,
+  refused_rows INTEGER NOT NULL,
+  complete INTEGER NOT NULL,
+  last_error TEXT NOT NULL,
+  place BLOB NOT NULL,
+  PRIMARY KEY(run, kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX delivery_pending ON delivery(run) WHERE complete = 0;
+
+CREATE TABLE dead_letter(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  kind TEXT NOT NULL,
+  row INTEGER NOT NULL,
+  time_us INTEGER NOT NULL,
+  answer TEXT NOT NULL,
+  content BLOB NOT NULL
+) STRICT;
+CREATE INDEX dead_letter_of_run ON dead_letter(run);
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1};
+
+// The file's version; 0 for an empty file.
+absl::StatusOr<int64_t> VersionOf(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t application, database.SelectInteger("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, database.SelectInteger("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const int64_t tables,
+                   database.SelectInteger("SELECT count(*) FROM sqlite_schema"));
+  if (application == kApplicationId) return version;
+  if (application == 0 && version == 0 && tables == 0) return 0;
+  return absl::FailedPreconditionError(
+      absl::StrCat(database.path(), " is a database of another program; choose another directory"));
+}
+
+absl::Status Newer(const Database& database, int64_t version, int64_t known) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      database.path(), " has version ", version, " of the store's format, and this program knows ",
+      known, ": a newer Ranklog wrote it. Use that one, or another state directory"));
+}
+
+absl::Status RunMigrations(Database& database, absl::Span<const char* const> migrations) {
+  ASSIGN_OR_RETURN(const int64_t version, VersionOf(database));
+  const auto known = static_cast<int64_t>(migrations.size());
+  if (version > known) return Newer(database, version, known);
+  if (version == known) return absl::OkStatus();
+  for (int64_t v = version; v < known; ++v) {
+    RETURN_IF_ERROR(database.Execute(migrations[static_cast<size_t>(v)]));
+  }
+  return database.Execute(
+      absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", known)
+          .c_str());
+}
+
+}  // namespace
+
+absl::Span<const char* const> Migrations() { return kMigrations; }
+
+absl::Status Migrate(Database& database, absl::Span<const char* const> migrations) {
+  RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
+  absl::Status status = RunMigrations(database, migrations);
+  if (status.ok()) status = database.Execute("COMMIT");
+  if (!status.ok() && database.in_transaction()) {
+    database.Execute("ROLLBACK").IgnoreError();  // closing the connection undoes it as well
+  }
+  return status;
+}
+
+absl::Status CheckReadable(Database& database, int64_t version) {
+  ASSIGN_OR_RETURN(const int64_t found, VersionOf(database));
+  if (found == version) return absl::OkStatus();
+  if (found > version) return Newer(database, found, version);
+  if (found == 0) return absl::NotFoundError(absl::StrCat(database.path(), " is empty"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(database.path(), " has version ", found, " of the store's format, older than ",
+                   version, ": start ranklogd once, which brings it up to date"));
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,91 @@
+#include "service/storage/records.h"
+
+#include "service/base/status_macros.h"
+#include "service/storage/documents.h"
+
+namespace ranklog::storage {
+
+const char kSelectRun[] =
+    "SELECT run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only, run.state, "
+    "run.exit_code, run.reason, run.rows, run.last_step, run.started_us, run.ended_us, "
+    "(SELECT coalesce(sum(late_rows), 0) FROM stream WHERE stream.run = run.id), "
+    "job.project, job.settings FROM run JOIN job ON job.id = run.job ";
+
+const char kSelectStream[] =
+    "SELECT stream.id, stream.run, stream.is_primary, job.project, job.job_id, stream.rank, "
+    "stream.incarnation, stream.local_rank, stream.world_size, stream.local_world_size, "
+    "stream.node_rank, stream.node, stream.pid, stream.thread, stream.client_version, "
+    "stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state, "
+    "stream.exit_code, stream.reason, stream.lost_ring_full, stream.lost_invalid, "
+    "stream.lost_step_behind, stream.lost_too_large, stream.lost_after_finish, stream.late_rows, "
+    "stream.started_us, stream.ended_us FROM stream JOIN job ON job.id = stream.job ";
+
+// Rows of a local delivery are delivered by being here.
+const char kSelectDelivery[] =
+    "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
+    "refused_rows, complete, last_error, place FROM delivery JOIN run ON run.id = delivery.run ";
+
+namespace {
+
+// Hands out the columns from left to right.
+class Columns {
+ public:
+  explicit Columns(const Query& query) : query_(query) {}
+  template <typename T>
+  void Read(T& value) {
+    value = static_cast<T>(query_.Integer(next_++));
+  }
+  void Read(bool& value) { value = query_.Flag(next_++); }
+  void Read(std::string& value) { value = query_.Text(next_++); }
+  absl::string_view Bytes() { return query_.Bytes(next_++); }
+
+  template <typename... T>
+  void ReadAll(T&... values) {
+    (Read(values), ...);
+  }
+
+ private:
+  const Query& query_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<model::Run> RunOf(const Query& query) {
+  model::Run run;
+  Columns columns(query);
+  columns.ReadAll(run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only,
+                  run.state, run.exit_code, run.reason, run.rows, run.last_step, run.started_us,
+                  run.ended_us, run.late_rows, run.project);
+  ASSIGN_OR_RETURN(run.settings, DecodeSettings(columns.Bytes()));
+  return run;
+}
+
+model::Stream StreamOf(const Query& query) {
+  model::Stream stream;
+  model::Identity& identity = stream.identity;
+  model::Losses& losses = stream.losses;
+  Columns columns(query);
+  columns.ReadAll(stream.id, stream.run, stream.primary, stream.key.project, stream.key.job_id,
+                  stream.key.rank, stream.key.incarnation);
+  columns.ReadAll(identity.local_rank, identity.world_size, identity.local_world_size,
+                  identity.node_rank, identity.node, identity.pid, identity.thread,
+                  identity.client_version);
+  columns.ReadAll(stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state,
+                  stream.exit_code, stream.reason);
+  columns.ReadAll(losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
+                  losses.after_finish);
+  columns.ReadAll(stream.late_rows, stream.started_us, stream.ended_us);
+  return stream;
+}
+
+absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {
+  model::Delivery delivery;
+  Columns columns(query);
+  columns.ReadAll(delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
+                  delivery.complete, delivery.last_error);
+  ASSIGN_OR_RETURN(delivery.place, DecodeDocument(columns.Bytes()));
+  return delivery;
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,179 @@
+#include "service/storage/store.h"
+
+#include <sqlite3.h>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/storage/documents.h"
+#include "service/storage/file_system.h"
+#include "service/storage/migrations.h"
+
+namespace ranklog::storage {
+namespace {
+
+// Checking all of a file reads all of it: affordable at 1 GB/s up to here.
+constexpr int64_t kMaxCheckedBytes = 32 << 20;
+
+// A log longer than this is shortened though a commit must wait for it, for a log under constant
+// writing is never copied to its end, and would grow for ever.
+constexpr int64_t kMaxLogBytes = 64 << 20;
+
+// Pages of 4 KiB, because most batches are smaller than that: at 16 KiB, 25 KiB batches waste a
+// third of the file. cache_spill off: nothing is written before Commit(), so that is where a full
+// disk shows. wal_autocheckpoint off: Checkpoint() does it, and no commit stalls for it.
+constexpr char kWriterPragmas[] =
+    "PRAGMA synchronous = FULL;"
+    "PRAGMA mmap_size = 0;"
+    "PRAGMA wal_autocheckpoint = 0;"
+    "PRAGMA temp_store = MEMORY;"
+    "PRAGMA cache_spill = OFF;"
+    "PRAGMA journal_size_limit = 67108864";
+constexpr char kCheckpointerPragmas[] =
+    "PRAGMA synchronous = FULL;"
+    "PRAGMA mmap_size = 0;"
+    "PRAGMA busy_timeout = 100";  // shortening waits for readers, and a commit for it
+
+absl::Status UseWriteAheadLog(Database& database) {
+  Query mode = database.Select("PRAGMA journal_mode = WAL");
+  const bool is_wal = mode.Next() && mode.Text(0) == "wal";
+  RETURN_IF_ERROR(mode.status());
+  if (is_wal) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(database.path(), ": this file system has no shared memory for SQLite's log"));
+}
+
+absl::Status CheckForDamage(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t pages, database.SelectInteger("PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int64_t page_size, database.SelectInteger("PRAGMA page_size"));
+  if (pages * page_size > kMaxCheckedBytes) return absl::OkStatus();
+  Query check = database.Select("PRAGMA quick_check(1)");
+  if (check.Next() && check.Text(0) != "ok") {
+    return absl::DataLossError(absl::StrCat(database.path(), " is damaged: ", check.Text(0)));
+  }
+  return check.status();
+}
+
+absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
+  ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadWrite, vfs));
+  RETURN_IF_ERROR(database.Execute("PRAGMA page_size = 4096"));  // counts only for an empty file
+  // First of all a look at the version, which writes nothing: a newer file is left as it is.
+  RETURN_IF_ERROR(Migrate(database, Migrations()));
+  RETURN_IF_ERROR(UseWriteAheadLog(database));
+  RETURN_IF_ERROR(database.Execute(kWriterPragmas));
+  RETURN_IF_ERROR(CheckForDamage(database));
+  return database;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& state_dir,
+                                                   const Options& options) {
+  RETURN_IF_ERROR(MakeDirectory(state_dir));
+  if (!options.allow_network_file_system) RETURN_IF_ERROR(CheckLocal(state_dir));
+  const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
+  RETURN_IF_ERROR(MakeFile(path));
+  ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options.vfs));
+  ASSIGN_OR_RETURN(Database checkpointer,
+                   Database::Open(path, Database::Mode::kReadWrite, options.vfs));
+  RETURN_IF_ERROR(checkpointer.Execute(kCheckpointerPragmas));
+  return std::unique_ptr<Store>(new Store(std::move(writer), std::move(checkpointer)));
+}
+
+absl::Status Store::Begin() {
+  if (writer_.in_transaction()) {
+    return absl::FailedPreconditionError("a transaction is open already");
+  }
+  doom_ = absl::OkStatus();
+  marked_ = false;
+  return writer_.Run("BEGIN IMMEDIATE");
+}
+
+absl::Status Store::Commit() {
+  absl::Status status = doom_;
+  if (status.ok()) status = CheckInTransaction();
+  if (status.ok()) status = writer_.Run("COMMIT");
+  if (!status.ok()) Rollback();
+  return status;
+}
+
+void Store::Rollback() {
+  ForgetKnown();
+  if (!writer_.in_transaction()) return;
+  // Nothing to do if it fails: without a COMMIT nothing counts.
+  writer_.Run("ROLLBACK").IgnoreError();
+}
+
+absl::Status Store::Mark() {
+  if (marked_) RETURN_IF_ERROR(Write("RELEASE mark", {}));
+  marked_ = false;
+  RETURN_IF_ERROR(Write("SAVEPOINT mark", {}));
+  marked_ = true;
+  return absl::OkStatus();
+}
+
+void Store::RollbackToMark() {
+  ForgetKnown();
+  Write("ROLLBACK TO mark", {}).IgnoreError();  // Commit() returns it
+}
+
+absl::Status Store::Checkpoint() {
+  int log_pages = 0;
+  int moved_pages = 0;
+  sqlite3* const handle = checkpointer_.handle();
+  const std::string doing = absl::StrCat("checkpoint of ", checkpointer_.path());
+  RETURN_IF_ERROR(SqliteStatus(handle,
+                               sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                                         &log_pages, &moved_pages),
+                               doing));
+  ASSIGN_OR_RETURN(const int64_t page_size, checkpointer_.SelectInteger("PRAGMA page_size"));
+  if (log_pages * page_size <= kMaxLogBytes) return absl::OkStatus();
+  const int result =
+      sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();  // a reader is in the way: next time
+  return SqliteStatus(handle, result, doing);
+}
+
+absl::Status Store::PutDelivery(const model::Delivery& delivery) {
+  return WriteOne(
+      "INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, "
+      "last_error, place) SELECT id, ?2, ?3, ?4, ?5, ?6, ?7 FROM run WHERE id = ?1",
+      delivery.run,
+      {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
+       delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
+}
+
+absl::Status Store::AddDeadLetter(const model::DeadLetter& letter) {
+  return WriteOne(
+      "INSERT INTO dead_letter(run, kind, row, time_us, answer, content) "
+      "SELECT id, ?2, ?3, ?4, ?5, ?6 FROM run WHERE id = ?1",
+      letter.run,
+      {letter.run, letter.kind, letter.row, letter.time_us, letter.answer,
+       Parameter::Blob(letter.content)});
+}
+
+absl::Status Store::CheckInTransaction() const {
+  if (writer_.in_transaction()) return absl::OkStatus();
+  return absl::FailedPreconditionError("no transaction is open");
+}
+
+absl::Status Store::Write(absl::string_view sql, std::initializer_list<Parameter> parameters) {
+  if (!doom_.ok()) return doom_;
+  RETURN_IF_ERROR(CheckInTransaction());
+  absl::Status status = writer_.Run(sql, parameters);
+  if (!status.ok()) doom_ = status;
+  return status;
+}
+
+absl::Status Store::WriteOne(absl::string_view sql, int64_t id,
+                             std::initializer_list<Parameter> parameters) {
+  RETURN_IF_ERROR(Write(sql, parameters));
+  if (writer_.changed_rows() != 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("nothing in the store has the id ", id));
+}
+
+void Store::ForgetKnown() {
+  streams_.clear();
+  runs_.clear();
+}
+
+}  // namespace ranklog::storage

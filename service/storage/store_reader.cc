@@ -1,0 +1,192 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/storage/batch_codec.h"
+#include "service/storage/documents.h"
+#include "service/storage/migrations.h"
+#include "service/storage/records.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+
+absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& state_dir,
+                                                               const char* vfs) {
+  const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
+  if (access(path.c_str(), F_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("no store at ", path));
+  }
+  ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadOnly, vfs));
+  RETURN_IF_ERROR(database.Execute("PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY"));
+  RETURN_IF_ERROR(CheckReadable(database, static_cast<int64_t>(Migrations().size())));
+  return std::unique_ptr<StoreReader>(new StoreReader(std::move(database)));
+}
+
+absl::StatusOr<std::vector<model::Run>> StoreReader::Runs() {
+  std::vector<model::Run> runs;
+  Query query = database_.Select(absl::StrCat(kSelectRun, "ORDER BY run.id DESC"));
+  while (query.Next()) {
+    ASSIGN_OR_RETURN(runs.emplace_back(), RunOf(query));
+  }
+  RETURN_IF_ERROR(query.status());
+  return runs;
+}
+
+absl::StatusOr<model::Run> StoreReader::GetRun(int64_t run) {
+  Query query = database_.Select(absl::StrCat(kSelectRun, "WHERE run.id = ?1"), {run});
+  if (query.Next()) return RunOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no run in the store has the id ", run));
+}
+
+absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
+  return StreamsOf(database_.Select(
+      absl::StrCat(kSelectStream,
+                   "WHERE stream.run = ?1 "
+                   "ORDER BY stream.rank, stream.thread, stream.started_us, stream.id"),
+      {run}));
+}
+
+absl::StatusOr<model::Stream> StoreReader::GetStream(int64_t stream) {
+  Query query = database_.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {stream});
+  if (query.Next()) return StreamOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", stream));
+}
+
+absl::StatusOr<std::vector<model::Stream>> StoreReader::LiveStreams() {
+  return StreamsOf(database_.Select(
+      absl::StrCat(kSelectStream,
+                   "WHERE stream.run IN (SELECT id FROM run WHERE state = ?1) ORDER BY stream.id"),
+      {static_cast<int64_t>(model::RunState::kRunning)}));
+}
+
+absl::StatusOr<std::vector<model::Stream>> StoreReader::StreamsOf(Query query) {
+  std::vector<model::Stream> streams;
+  while (query.Next()) streams.push_back(StreamOf(query));
+  RETURN_IF_ERROR(query.status());
+  return streams;
+}
+
+absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::Shapes(int64_t stream) {
+  return ShapesOf(
+      database_.Select("SELECT shape, keys FROM shape WHERE stream = ?1 ORDER BY shape", {stream}));
+}
+
+absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::RunShapes(int64_t run) {
+  return ShapesOf(
+      database_.Select("SELECT shape, keys FROM run_shape WHERE run = ?1 ORDER BY shape", {run}));
+}
+
+absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::ShapesOf(Query query) {
+  std::vector<std::vector<std::string>> shapes(1);
+  while (query.Next()) {
+    const uint64_t shape = query.Unsigned(0);
+    if (shape < shapes.size() || shape > kMaxShapeId) {
+      return absl::DataLossError(absl::StrCat("a shape ", shape, " in ", database_.path()));
+    }
+    shapes.resize(shape + 1);
+    ASSIGN_OR_RETURN(shapes.back(), DecodeKeys(query.Bytes(1)));
+  }
+  RETURN_IF_ERROR(query.status());
+  return shapes;
+}
+
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::StreamBatches(int64_t stream,
+                                                                    uint64_t after_seq,
+                                                                    size_t max_bytes) {
+  return BatchesOf(database_.Select("SELECT id, stream, last_seq, data FROM stream_batch "
+                                    "WHERE stream = ?1 AND last_seq > ?2 ORDER BY last_seq",
+                                    {stream, after_seq}),
+                   max_bytes);
+}
+
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, uint64_t from_index,
+                                                                 size_t max_bytes) {
+  return BatchesOf(database_.Select("SELECT id, run, last_index, data FROM run_batch "
+                                    "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
+                                    {run, from_index}),
+                   max_bytes);
+}
+
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, size_t max_bytes) {
+  std::vector<StoredBatch> batches;
+  size_t bytes = 0;
+  while (query.Next()) {
+    const absl::string_view blob = query.Bytes(3);
+    bytes += blob.size();
+    if (bytes > max_bytes && !batches.empty()) return batches;
+    StoredBatch& stored = batches.emplace_back();
+    stored.id = query.Integer(0);
+    stored.owner = query.Integer(1);
+    ASSIGN_OR_RETURN(stored.batch, DecodeBatch(blob));
+    if (stored.batch.last != query.Unsigned(2)) {
+      return absl::DataLossError(
+          absl::StrCat("batch ", stored.id, " in ", database_.path(), " is not where it belongs"));
+    }
+  }
+  RETURN_IF_ERROR(query.status());
+  return batches;
+}
+
+absl::StatusOr<std::vector<StoredUpdate>> StoreReader::Updates(int64_t run, int64_t after_id) {
+  std::vector<StoredUpdate> updates;
+  Query query = database_.Select(
+      "SELECT id, stream, time_us, kind, data FROM run_update WHERE run = ?1 AND id > ?2 "
+      "ORDER BY id",
+      {run, after_id});
+  while (query.Next()) {
+    StoredUpdate& stored = updates.emplace_back();
+    stored.id = query.Integer(0);
+    stored.stream = query.Integer(1);
+    stored.time_us = query.Integer(2);
+    ASSIGN_OR_RETURN(stored.update, DecodeUpdate(query.Integer(3), query.Bytes(4)));
+  }
+  RETURN_IF_ERROR(query.status());
+  return updates;
+}
+
+absl::StatusOr<std::vector<model::Delivery>> StoreReader::Deliveries(int64_t run) {
+  return DeliveriesOf(database_.Select(
+      absl::StrCat(kSelectDelivery, "WHERE delivery.run = ?1 ORDER BY kind"), {run}));
+}
+
+absl::StatusOr<std::vector<model::Delivery>> StoreReader::PendingDeliveries() {
+  return DeliveriesOf(database_.Select(
+      absl::StrCat(kSelectDelivery, "WHERE complete = 0 ORDER BY delivery.run, kind")));
+}
+
+absl::StatusOr<std::vector<model::Delivery>> StoreReader::DeliveriesOf(Query query) {
+  std::vector<model::Delivery> deliveries;
+  while (query.Next()) {
+    ASSIGN_OR_RETURN(deliveries.emplace_back(), DeliveryOf(query));
+  }
+  RETURN_IF_ERROR(query.status());
+  return deliveries;
+}
+
+absl::StatusOr<std::vector<model::DeadLetter>> StoreReader::DeadLetters(int64_t run) {
+  std::vector<model::DeadLetter> letters;
+  Query query = database_.Select(
+      "SELECT id, run, kind, row, time_us, answer, content FROM dead_letter WHERE run = ?1 "
+      "ORDER BY id",
+      {run});
+  while (query.Next()) {
+    letters.push_back({query.Integer(0), query.Integer(1), query.Text(2), query.Unsigned(3),
+                       query.Integer(4), query.Text(5), query.Text(6)});
+  }
+  RETURN_IF_ERROR(query.status());
+  return letters;
+}
+
+absl::StatusOr<int64_t> StoreReader::FileBytes() {
+  int64_t bytes = 0;
+  for (const char* suffix : {"", "-wal"}) {
+    struct stat info;
+    if (stat(absl::StrCat(database_.path(), suffix).c_str(), &info) == 0) bytes += info.st_size;
+  }
+  return bytes;
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/storage/batch_codec.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+
+absl::Status Store::DefineRunShape(int64_t run, uint32_t shape,
+                                   absl::Span<const std::string> keys) {
+  return Define(Owner::kRun, run, shape, keys);
+}
+
+absl::Status Store::AppendRunRows(int64_t run, const model::Batch& batch) {
+  ASSIGN_OR_RETURN(Known* const known, Find(Owner::kRun, run));
+  if (batch.first < known->next) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run ", run, " has ", known->next, " rows; these begin at ", batch.first));
+  }
+  RETURN_IF_ERROR(CheckFits(batch, *known));
+  EncodeBatch(batch, blob_);
+  RETURN_IF_ERROR(Write("INSERT INTO run_batch(run, last_index, data) VALUES(?1, ?2, ?3)",
+                        {run, batch.last, Parameter::Blob(blob_)}));
+  RETURN_IF_ERROR(Write("UPDATE run SET rows = ?2 WHERE id = ?1", {run, batch.last + 1}));
+  known->next = batch.last + 1;
+  return absl::OkStatus();
+}
+
+absl::Status Store::SetLastStep(int64_t run, int64_t last_step) {
+  return WriteOne("UPDATE run SET last_step = ?2 WHERE id = ?1", run, {run, last_step});
+}
+
+absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_code,
+                             absl::string_view reason, int64_t now_us) {
+  if (state == model::RunState::kRunning) {
+    return absl::InvalidArgumentError("a run cannot end by running");
+  }
+  runs_.erase(run);
+  return WriteOne(
+      "UPDATE run SET state = ?2, exit_code = ?3, reason = ?4, ended_us = ?5 WHERE id = ?1", run,
+      {run, static_cast<int64_t>(state), exit_code, reason, now_us});
+}
+
+absl::StatusOr<Store::Known*> Store::Find(Owner owner, int64_t id) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  const bool of_stream = owner == Owner::kStream;
+  auto& all = of_stream ? streams_ : runs_;
+  const auto found = all.find(id);
+  if (found != all.end()) return &found->second;
+  ASSIGN_OR_RETURN(
+      const int64_t next,
+      writer_.SelectInteger(of_stream ? "SELECT durable_seq + 1 FROM stream WHERE id = ?1"
+                                      : "SELECT rows FROM run WHERE id = ?1",
+                            {id}));
+  Known known;
+  known.next = static_cast<uint64_t>(next);
+  Query shapes =
+      writer_.Select(of_stream ? "SELECT shape, width FROM shape WHERE stream = ?1 ORDER BY shape"
+                               : "SELECT shape, width FROM run_shape WHERE run = ?1 ORDER BY shape",
+                     {id});
+  while (shapes.Next()) known.SetWidth(shapes.Unsigned(0), shapes.Unsigned(1));
+  RETURN_IF_ERROR(shapes.status());
+  return &all.insert_or_assign(id, std::move(known)).first->second;
+}
+
+absl::Status Store::Define(Owner owner, int64_t id, uint32_t shape,
+                           absl::Span<const std::string> keys) {
+  if (shape == 0 || shape > kMaxShapeId || keys.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape ", shape, " with ", keys.size(), " keys"));
+  }
+  ASSIGN_OR_RETURN(Known* const known, Find(owner, id));
+  const bool of_stream = owner == Owner::kStream;
+  const std::string blob = EncodeKeys(keys);
+  if (known->WidthOf(shape) == 0) {
+    RETURN_IF_ERROR(
+        Write(of_stream ? "INSERT INTO shape(stream, shape, width, keys) VALUES(?1, ?2, ?3, ?4)"
+                        : "INSERT INTO run_shape(run, shape, width, keys) VALUES(?1, ?2, ?3, ?4)",
+              {id, shape, keys.size(), Parameter::Blob(blob)}));
+    known->SetWidth(shape, keys.size());
+    return absl::OkStatus();
+  }
+  Query query =
+      writer_.Select(of_stream ? "SELECT keys FROM shape WHERE stream = ?1 AND shape = ?2"
+                               : "SELECT keys FROM run_shape WHERE run = ?1 AND shape = ?2",
+                     {id, shape});
+  if (!query.Next()) return query.status();
+  if (query.Bytes(0) == blob) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("shape ", shape, " is defined already, with other keys"));
+}
+
+absl::Status Store::CheckFits(const model::Batch& batch, const Known& known) {
+  if (batch.first > known.next) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows from ", batch.first, " on, where ", known.next, " is the next: a gap"));
+  }
+  for (const model::Block& block : batch.blocks) {
+    if (block.shape == 0 || block.rows() == 0) continue;
+    const uint32_t width = known.WidthOf(block.shape);
+    if (width != 0 && width == block.width()) continue;
+    return absl::InvalidArgumentError(
+        width == 0 ? absl::StrCat("rows of shape ", block.shape, ", which is not defined")
+                   : absl::StrCat("rows of shape ", block.shape, " with ", block.width(),
+                                  " values; it has ", width, " keys"));
+  }
+  return absl::OkStatus();
+}
+
+void Store::Known::SetWidth(uint64_t shape, uint64_t width) {
+  if (widths.size() <= shape) widths.resize(shape + 1);
+  widths[shape] = static_cast<uint32_t>(width);
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,196 @@
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/storage/batch_codec.h"
+#include "service/storage/documents.h"
+#include "service/storage/records.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+namespace {
+
+using model::RunState;
+using model::StreamState;
+
+constexpr char kSelectStreamId[] =
+    "SELECT id FROM stream WHERE job = ?1 AND rank = ?2 AND incarnation = ?3";
+
+absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
+  Query query = database.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {id});
+  if (query.Next()) return StreamOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", id));
+}
+
+}  // namespace
+
+absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
+                                            const RunAssignment& assignment, int64_t now_us) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  JobAndRun owner;
+  ASSIGN_OR_RETURN(owner.job, FindOrMakeJob(session));
+  const absl::StatusOr<int64_t> found = writer_.SelectInteger(
+      kSelectStreamId, {owner.job, session.stream.rank, session.stream.incarnation});
+  if (found.ok()) {
+    ASSIGN_OR_RETURN(const model::Stream stream, ReadStream(writer_, *found));
+    if (stream.state != StreamState::kCrashed) return stream;
+    RETURN_IF_ERROR(
+        Write("UPDATE stream SET state = ?2, exit_code = 0, reason = '', ended_us = 0 "
+              "WHERE id = ?1",
+              {stream.id, static_cast<int64_t>(StreamState::kLive)}));
+    RETURN_IF_ERROR(Reopen(stream.run));
+    return ReadStream(writer_, stream.id);
+  }
+  if (!absl::IsNotFound(found.status())) return found.status();
+  ASSIGN_OR_RETURN(owner.run, FindOrMakeRun(owner.job, assignment, now_us));
+  RETURN_IF_ERROR(Reopen(owner.run));
+  ASSIGN_OR_RETURN(const int64_t id, MakeStream(owner, session, assignment.primary, now_us));
+  return ReadStream(writer_, id);
+}
+
+absl::StatusOr<int64_t> Store::FindOrMakeJob(const model::Session& session) {
+  const absl::StatusOr<int64_t> found =
+      writer_.SelectInteger("SELECT id FROM job WHERE project = ?1 AND job_id = ?2",
+                            {session.stream.project, session.stream.job_id});
+  if (found.ok()) {
+    RETURN_IF_ERROR(MergeSettings(*found, session));
+    return *found;
+  }
+  if (!absl::IsNotFound(found.status())) return found.status();
+  RETURN_IF_ERROR(
+      Write("INSERT INTO job(project, job_id, settings_rank, settings) VALUES(?1, ?2, ?3, ?4)",
+            {session.stream.project, session.stream.job_id, session.stream.rank,
+             Parameter::Blob(EncodeSettings(session.settings))}));
+  return writer_.last_insert_id();
+}
+
+absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
+  model::RunSettings settings = session.settings;
+  {
+    Query query = writer_.Select("SELECT settings_rank, settings FROM job WHERE id = ?1", {job});
+    if (!query.Next()) return query.status();
+    if (query.Integer(0) < session.stream.rank) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const model::RunSettings known, DecodeSettings(query.Bytes(1)));
+    settings.start_time_us = known.start_time_us;
+  }
+  return Write("UPDATE job SET settings_rank = ?2, settings = ?3 WHERE id = ?1",
+               {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});
+}
+
+absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& assignment,
+                                             int64_t now_us) {
+  const absl::StatusOr<int64_t> found = writer_.SelectInteger(
+      "SELECT id FROM run WHERE job = ?1 AND run_id = ?2", {job, assignment.run_id});
+  if (found.ok()) {
+    if (assignment.primary) {
+      RETURN_IF_ERROR(
+          Write("UPDATE run SET name = ?2, primary_rank = ?3, local_only = ?4 WHERE id = ?1",
+                {*found, assignment.name, assignment.primary_rank, assignment.local_only}));
+    }
+    return *found;
+  }
+  if (!absl::IsNotFound(found.status())) return found.status();
+  RETURN_IF_ERROR(
+      Write("INSERT INTO run(job, run_id, name, primary_rank, local_only, state, started_us) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            {job, assignment.run_id, assignment.name, assignment.primary_rank,
+             assignment.local_only, static_cast<int64_t>(RunState::kRunning), now_us}));
+  return writer_.last_insert_id();
+}
+
+absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,
+                                          bool primary, int64_t now_us) {
+  const model::Identity& identity = session.identity;
+  RETURN_IF_ERROR(
+      Write("INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
+            "local_world_size, node_rank, node, pid, thread, client_version, state, started_us) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
+             identity.local_rank, identity.world_size, identity.local_world_size,
+             identity.node_rank, identity.node, identity.pid, identity.thread,
+             identity.client_version, static_cast<int64_t>(StreamState::kLive), now_us}));
+  return writer_.last_insert_id();
+}
+
+absl::Status Store::Reopen(int64_t run) {
+  RETURN_IF_ERROR(
+      Write("UPDATE run SET state = ?2, exit_code = 0, reason = '', ended_us = 0 "
+            "WHERE id = ?1 AND state <> ?2",
+            {run, static_cast<int64_t>(RunState::kRunning)}));
+  if (writer_.changed_rows() == 0) return absl::OkStatus();
+  return Write("UPDATE delivery SET complete = 0 WHERE run = ?1 AND kind <> 'local'", {run});
+}
+
+absl::Status Store::DefineShape(int64_t stream, uint32_t shape,
+                                absl::Span<const std::string> keys) {
+  return Define(Owner::kStream, stream, shape, keys);
+}
+
+absl::StatusOr<uint64_t> Store::Append(int64_t stream, const model::Batch& batch) {
+  ASSIGN_OR_RETURN(Known* const known, Find(Owner::kStream, stream));
+  const uint64_t durable = known->next - 1;
+  if (batch.last <= durable) return durable;
+  RETURN_IF_ERROR(CheckFits(batch, *known));
+  if (batch.first <= durable) {
+    EncodeBatch(model::DropThrough(batch, durable), blob_);
+  } else {
+    EncodeBatch(batch, blob_);
+  }
+  RETURN_IF_ERROR(Write("INSERT INTO stream_batch(stream, last_seq, data) VALUES(?1, ?2, ?3)",
+                        {stream, batch.last, Parameter::Blob(blob_)}));
+  RETURN_IF_ERROR(Write("UPDATE stream SET durable_seq = ?2 WHERE id = ?1", {stream, batch.last}));
+  known->next = batch.last + 1;
+  return batch.last;
+}
+
+absl::Status Store::Apply(int64_t stream, const model::Update& update, int64_t now_us) {
+  const std::string document = EncodeUpdate(update);
+  const auto kind = static_cast<int64_t>(update.kind);
+  {
+    Query last = writer_.Select(
+        "SELECT kind, data FROM run_update WHERE stream = ?1 ORDER BY id DESC LIMIT 1", {stream});
+    if (last.Next() && last.Integer(0) == kind && last.Bytes(1) == document) {
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(last.status());
+  }
+  return WriteOne(
+      "INSERT INTO run_update(run, stream, time_us, kind, data) "
+      "SELECT run, id, ?2, ?3, ?4 FROM stream WHERE id = ?1",
+      stream, {stream, now_us, kind, Parameter::Blob(document)});
+}
+
+absl::Status Store::SetProgress(int64_t stream, int64_t passed_step) {
+  return WriteOne("UPDATE stream SET passed_step = max(passed_step, ?2) WHERE id = ?1", stream,
+                  {stream, passed_step});
+}
+
+absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
+  return WriteOne(
+      "UPDATE stream SET lost_ring_full = ?2, lost_invalid = ?3, lost_step_behind = ?4, "
+      "lost_too_large = ?5, lost_after_finish = ?6 WHERE id = ?1",
+      stream,
+      {stream, losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
+       losses.after_finish});
+}
+
+absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_code,
+                              absl::string_view reason, int64_t now_us) {
+  if (state == StreamState::kLive) {
+    return absl::InvalidArgumentError("a stream cannot end by being live");
+  }
+  streams_.erase(stream);
+  RETURN_IF_ERROR(
+      Write("UPDATE stream SET state = ?2, exit_code = ?3, reason = ?4, ended_us = ?5 "
+            "WHERE id = ?1 AND state <> ?2 AND state <> ?6",
+            {stream, static_cast<int64_t>(state), exit_code, reason, now_us,
+             static_cast<int64_t>(StreamState::kFinished)}));
+  if (writer_.changed_rows() != 0) return absl::OkStatus();
+  return ReadStream(writer_, stream).status();  // it had ended already, or is not there
+}
+
+absl::Status Store::SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows) {
+  return WriteOne("UPDATE stream SET aggregated_seq = ?2, late_rows = ?3 WHERE id = ?1", stream,
+                  {stream, aggregated_seq, late_rows});
+}
+
+}  // namespace ranklog::storage
