@@ -46,6 +46,7 @@ struct MetricOptions {
 };
 
 namespace internal {
+class RingWriter;
 class RunState;
 struct RowShape;
 }  // namespace internal
@@ -68,6 +69,7 @@ class RANKLOG_EXPORT MetricHandle {
 
  private:
   friend class Run;
+  friend class internal::RingWriter;
   uint32_t id_ = 0;  // 0: none
 };
 

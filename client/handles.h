@@ -1,0 +1,37 @@
+// The keys that were checked ahead of logging them: what MetricHandle and RowHandle refer to. One
+// table for the process, so that a handle means the same in every run, every thread, and in a
+// forked child.
+
+#ifndef CLIENT_HANDLES_H_
+#define CLIENT_HANDLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "client/process.h"
+
+namespace ranklog::internal {
+
+struct RowShape {
+  uint32_t index;  // counts the row shapes of the process, from 0
+  std::vector<std::string> keys;
+};
+
+// The id of a valid key, from 1; the same key has the same id for ever.
+uint32_t InternKey(std::string_view key) ABSL_LOCKS_EXCLUDED(StateMutex());
+
+// The key of an id that InternKey gave; empty for others. Lives for ever.
+std::string_view InternedKey(uint32_t id) ABSL_LOCKS_EXCLUDED(StateMutex());
+
+// The row shape of valid, distinct keys; the same keys give the same one.
+std::shared_ptr<const RowShape> InternRow(std::span<const std::string_view> keys)
+    ABSL_LOCKS_EXCLUDED(StateMutex());
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_HANDLES_H_

@@ -1,0 +1,22 @@
+// What the library keeps once per process, and what becomes of it at a fork.
+
+#ifndef CLIENT_PROCESS_H_
+#define CLIENT_PROCESS_H_
+
+#include <cstdint>
+
+#include "client/mutex.h"
+
+namespace ranklog::internal {
+
+// Guards what the runs of this process share off the hot path. Held for moments, never over I/O.
+// A forked child gets it unlocked, with what it guards whole.
+Mutex* StateMutex();
+
+// Counts the forks that lie between this process and the first: what carries another number belongs
+// to an ancestor, and must be left alone. Calling it once arms the fork handlers.
+uint64_t Generation();
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_PROCESS_H_

@@ -1,0 +1,155 @@
+#include "client/resolve.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "client/environment.h"
+#include "client/version.h"
+
+namespace ranklog::internal {
+namespace {
+
+std::string ShortName(uint64_t number) {  // 8 of [a-z0-9]
+  std::string name;
+  for (int i = 0; i < 8; ++i, number /= 36) {
+    name.push_back("abcdefghijklmnopqrstuvwxyz0123456789"[number % 36]);
+  }
+  return name;
+}
+
+// FNV-1a: all ranks must come to the same number, so no hash that is seeded per process.
+std::string HashName(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
+  return ShortName(hash);
+}
+
+std::string RandomName() {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return ShortName(number);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// What all ranks that one launcher started on this node share, and no other job does.
+std::string ParentName() {
+  const std::string parent = std::to_string(getppid());
+  const std::string stat = ReadFile("/proc/" + parent + "/stat");
+  // The command's name may hold anything; what follows its last parenthesis is fields from the
+  // third on.
+  std::istringstream fields(
+      stat.substr(stat.rfind(')') == std::string::npos ? 0 : stat.rfind(')')));
+  std::string field;
+  for (int i = 2; i <= 22 && fields >> field; ++i) {
+  }
+  return HashName(parent + "/" + field + "/" + ReadFile("/proc/sys/kernel/random/boot_id"));
+}
+
+bool IsRunId(const std::string& text) {
+  return !text.empty() && text.size() <= 128 &&
+         text.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") ==
+             std::string::npos;
+}
+
+std::string DeriveRunId(const Settings& settings) {
+  if (settings.world_size == 1) return RandomName();
+  const auto job = Variable("SLURM_JOB_ID");
+  const auto step = Variable("SLURM_STEP_ID");
+  if (job && step && IsRunId(*job + *step)) return absl::StrCat("slurm-", *job, "-", *step);
+  const std::string elastic = Variable("TORCHELASTIC_RUN_ID").value_or("none");
+  if (elastic != "none") return IsRunId(elastic) ? elastic : HashName(elastic);
+  if (const auto job_namespace = Variable("PMIX_NAMESPACE")) return HashName(*job_namespace);
+  const auto host = Variable("MASTER_ADDR");
+  const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size
+                                                  : !host.has_value();
+  if (one_node) return ParentName();
+  return HashName(
+      absl::StrCat(host.value_or(""), "/", Variable("MASTER_PORT").value_or(""), "/", elastic));
+}
+
+void ResolveRanks(Settings* settings) {
+  const int rank = settings->rank.value_or(0);
+  const int world_size = settings->world_size.value_or(1);
+  settings->rank = rank;
+  settings->world_size = world_size;
+  if (world_size == 1 && !settings->local_world_size) settings->local_world_size = 1;
+  const bool one_node = settings->local_world_size == world_size;
+  if (!settings->local_rank) settings->local_rank = one_node ? rank : 0;
+  if (!settings->node_rank)
+    settings->node_rank = rank / settings->local_world_size.value_or(world_size);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::string ProgramPath() {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+}
+
+}  // namespace
+
+Settings Resolve(Settings settings) {
+  ResolveRanks(&settings);
+  if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
+  if (settings.group.empty()) settings.group = settings.run_id;
+  if (settings.project.empty()) settings.project = "uncategorized";
+  if (settings.host.empty()) settings.host = HostName();
+  if (settings.node.empty()) settings.node = settings.host;
+  if (settings.program.empty()) settings.program = ProgramPath();
+  return settings;
+}
+
+v1::Hello MakeHello(const Settings& settings) {
+  v1::Hello hello;
+  v1::StreamId* stream = hello.mutable_stream();
+  stream->set_project(settings.project);
+  stream->set_job_id(settings.run_id);
+  stream->set_rank(static_cast<uint32_t>(*settings.rank));
+
+  v1::RunSettings* run = hello.mutable_settings();
+  run->set_entity(settings.entity);
+  run->set_name(settings.name);
+  run->set_group(settings.group);
+  run->set_job_type(settings.job_type);
+  run->set_notes(settings.notes);
+  for (const std::string& tag : settings.tags) run->add_tags(tag);
+  run->set_strategy(static_cast<v1::LogStrategy>(static_cast<int>(settings.log_strategy) + 1));
+  for (const std::string& item : settings.destinations) run->add_destinations(item);
+  for (const std::string& item : settings.rank_statistics) run->add_rank_statistics(item);
+  run->set_base_url(settings.base_url);
+  run->set_host(settings.host);
+  run->set_program(settings.program);
+  run->set_start_time_us(std::chrono::duration_cast<std::chrono::microseconds>(
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count());
+  run->set_resume(settings.resume);
+
+  v1::Identity* identity = hello.mutable_identity();
+  identity->set_local_rank(static_cast<uint32_t>(*settings.local_rank));
+  identity->set_world_size(static_cast<uint32_t>(*settings.world_size));
+  identity->set_local_world_size(static_cast<uint32_t>(settings.local_world_size.value_or(0)));
+  identity->set_node_rank(static_cast<uint32_t>(*settings.node_rank));
+  identity->set_node(settings.node);
+  identity->set_client_version(kVersion);
+  return hello;
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,34 @@
+// A ring with who writes it and how far it is durable.
+
+#ifndef CLIENT_RING_H_
+#define CLIENT_RING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "client/ring_writer.h"
+#include "client/spool.h"
+
+namespace ranklog::internal {
+
+// Shared by the run, which lends it to one thread at a time, and the sender.
+struct Ring {
+  explicit Ring(std::unique_ptr<Spool> made) : spool(std::move(made)), writer(spool.get()) {}
+
+  const std::unique_ptr<Spool> spool;
+  RingWriter writer;  // of the thread that logs
+
+  // Written by the sender.
+  std::atomic<uint64_t> durable_rows = 0;
+  std::atomic<uint64_t> durable_controls = 0;
+  std::atomic<bool> finish_durable = false;  // the daemon has it all, and that it has ended
+
+  uint64_t head() const { return spool->header()->head.load(std::memory_order_acquire); }
+  uint64_t tail() const { return spool->header()->tail.load(std::memory_order_acquire); }
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_RING_H_

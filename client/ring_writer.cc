@@ -1,0 +1,304 @@
+#include "client/ring_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "client/keys.h"
+#include "client/ticks.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr size_t Align(size_t bytes) {
+  return (bytes + v1::kRecordAlign - 1) / v1::kRecordAlign * v1::kRecordAlign;
+}
+
+void Increment(std::atomic<uint64_t>& counter) {  // of one writer
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+std::byte* Append(std::byte* at, std::string_view bytes) {
+  std::memcpy(at, bytes.data(), bytes.size());
+  return at + bytes.size();
+}
+
+std::byte* AppendLength(std::byte* at, size_t length) {
+  const auto value = static_cast<uint32_t>(length);
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+}  // namespace
+
+RingWriter::RingWriter(Spool* spool)
+    : header_(spool->header()),
+      data_(spool->data()),
+      capacity_(spool->data_bytes()),
+      steady_counter_(HasSteadyCounter()) {}
+
+std::byte* RingWriter::ReserveSlowly(size_t bytes) {
+  const size_t half = capacity_ / 2;
+  if (bytes > half) return nullptr;
+  const size_t free = capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));
+  const size_t to_end = capacity_ - position_;
+  if (bytes > to_end) {
+    if (to_end + bytes > free) return nullptr;
+    // Readers see the padding when the record behind it is published.
+    const v1::RecordHeader pad = {static_cast<uint32_t>(to_end), v1::RecordKind::kPad, 0};
+    std::memcpy(data_ + position_, &pad, sizeof pad);
+    head_ += to_end;
+    position_ = 0;
+    room_ = std::min(half, free - to_end);
+    return data_;
+  }
+  room_ = std::min({half, free, to_end});
+  return bytes <= room_ ? data_ + position_ : nullptr;
+}
+
+void RingWriter::Publish(size_t bytes) {
+  head_ += bytes;
+  room_ -= bytes;
+  position_ += bytes;
+  if (position_ == capacity_) position_ = room_ = 0;
+  header_->head.store(head_, std::memory_order_release);
+}
+
+void RingWriter::PublishRow(std::byte* record, uint32_t shape, size_t values, size_t text_bytes,
+                            size_t text_count, int64_t step, uint16_t flags) {
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
+  const v1::RowRecord row = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kRow, flags},
+                             .shape = shape,
+                             .value_count = static_cast<uint32_t>(values),
+                             .seq = ++rows_,
+                             .step = step,
+                             .ticks = ReadTicks(steady_counter_),
+                             .text_bytes = static_cast<uint32_t>(text_bytes),
+                             .text_count = static_cast<uint32_t>(text_count)};
+  std::memcpy(record, &row, sizeof row);
+  header_->rows.store(rows_, std::memory_order_relaxed);
+  Publish(bytes);
+}
+
+Outcome RingWriter::Refusal(size_t bytes) const {
+  return bytes > capacity_ / 2 ? Outcome::kTooLarge : Outcome::kRingFull;
+}
+
+Outcome RingWriter::Write(std::span<const Metric> row, int64_t step, uint16_t flags) {
+  Shape* const guess = shapes_.guess();
+  const size_t width = row.size();
+  std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
+  if (record == nullptr || guess->width() != width) return WriteSlowly(row, step, flags);
+  // Values go into the ring as the keys are compared; nobody sees them unless all keys match.
+  auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
+  const uint16_t* const sizes = guess->key_sizes.data();
+  const char* bytes = guess->key_bytes.data();
+  for (size_t i = 0; i < width; ++i) {
+    const Metric& metric = row[i];
+    const size_t size = sizes[i];
+    if (metric.key.size() != size || metric.text.data() != nullptr ||
+        !SameBytes(metric.key.data(), bytes, size)) {
+      return WriteSlowly(row, step, flags);
+    }
+    bytes += size;
+    values[i] = metric.number;
+  }
+  PublishRow(record, guess->id, width, 0, 0, step, flags);
+  shapes_.Follow(guess);
+  return Outcome::kTaken;
+}
+
+Outcome RingWriter::WriteSlowly(std::span<const Metric> row, int64_t step, uint16_t flags) {
+  keys_.clear();
+  values_.clear();
+  texts_.clear();
+  size_t text_bytes = 0;
+  for (const Metric& metric : row) {
+    if (metric.text.data() == nullptr) {
+      keys_.push_back(metric.key);
+      values_.push_back(metric.number);
+      continue;
+    }
+    reason_ = KeyError(metric.key);
+    if (reason_.empty() && !IsUtf8(metric.text)) {
+      reason_ = "the text of " + std::string(metric.key) + " is not UTF-8";
+    }
+    if (!reason_.empty()) return Outcome::kInvalid;
+    texts_.push_back(&metric);
+    text_bytes += 8 + metric.key.size() + metric.text.size();
+  }
+  Shape* shape = nullptr;
+  const Outcome outcome = FindOrDefine(keys_, &shape);
+  if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step, flags);
+  if (outcome != Outcome::kTaken) return outcome;
+
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * values_.size() + Align(text_bytes);
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  std::byte* at = record + sizeof(v1::RowRecord);
+  if (!values_.empty()) std::memcpy(at, values_.data(), 8 * values_.size());
+  at += 8 * values_.size();
+  for (const Metric* metric : texts_) {
+    at = AppendLength(at, metric->key.size());
+    at = AppendLength(at, metric->text.size());
+    at = Append(Append(at, metric->key), metric->text);
+  }
+  PublishRow(record, shape->id, values_.size(), text_bytes, texts_.size(), step, flags);
+  shapes_.Follow(shape);
+  return Outcome::kTaken;
+}
+
+Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, int64_t step, uint16_t flags) {
+  absl::flat_hash_map<std::string, size_t> last;
+  for (size_t i = 0; i < row.size(); ++i) last[std::string(row[i].key)] = i;
+  std::vector<Metric> unique;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (last[std::string(row[i].key)] == i) unique.push_back(row[i]);
+  }
+  return WriteSlowly(unique, step, flags);
+}
+
+Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, Shape** shape) {
+  *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
+  return *shape != nullptr ? Outcome::kTaken : Define(keys, shape);
+}
+
+Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
+  size_t key_bytes = 0;
+  for (std::string_view key : keys) {
+    reason_ = KeyError(key);
+    duplicates_ = false;
+    if (!reason_.empty()) return Outcome::kInvalid;
+    key_bytes += 4 + key.size();
+  }
+  duplicates_ = HasDuplicates(keys);
+  if (duplicates_) return Outcome::kInvalid;
+
+  // A row that can never fit needs no shape.
+  const size_t row_bytes = sizeof(v1::RowRecord) + 8 * keys.size();
+  if (row_bytes > capacity_ / 2) return Outcome::kTooLarge;
+  const size_t bytes = sizeof(v1::ShapeRecord) + Align(key_bytes);
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  *shape = shapes_.Add(keys);
+  const v1::ShapeRecord header = {
+      .header = {static_cast<uint32_t>(bytes), v1::RecordKind::kShape, 0},
+      .shape = (*shape)->id,
+      .key_count = static_cast<uint32_t>(keys.size()),
+      .key_bytes = static_cast<uint32_t>(key_bytes),
+      .reserved = 0};
+  std::memcpy(record, &header, sizeof header);
+  std::byte* at = record + sizeof header;
+  for (std::string_view key : keys) at = Append(AppendLength(at, key.size()), key);
+  Publish(bytes);
+  return Outcome::kTaken;
+}
+
+bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (std::string_view key : keys) {
+    if (!seen.insert(absl::string_view(key.data(), key.size())).second) return true;
+  }
+  return false;
+}
+
+Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16_t flags) {
+  Shape* shape = shapes_.guess();
+  const size_t width = row.size();
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * width;
+  std::byte* record = Reserve(bytes);
+  const auto matches = [&] {
+    if (record == nullptr || shape->metric_ids.size() != width) return false;
+    auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
+    const uint32_t* const ids = shape->metric_ids.data();
+    for (size_t i = 0; i < width; ++i) {
+      if (row[i].metric.id_ != ids[i]) return false;
+      values[i] = row[i].value;
+    }
+    return true;
+  };
+  if (!matches()) {
+    keys_.clear();
+    for (const HandleValue& item : row) {
+      keys_.push_back(InternedKey(item.metric.id_));
+      if (keys_.back().empty()) {
+        reason_ = "a MetricHandle refers to nothing";
+        return Outcome::kInvalid;
+      }
+    }
+    const Outcome outcome = FindOrDefine(keys_, &shape);
+    if (outcome == Outcome::kInvalid && duplicates_) {
+      std::vector<Metric> metrics;
+      for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
+      return WriteLastOfEach(metrics, step, flags);
+    }
+    if (outcome != Outcome::kTaken) return outcome;
+    shape->metric_ids.clear();
+    for (const HandleValue& item : row) shape->metric_ids.push_back(item.metric.id_);
+    record = Reserve(bytes);
+    if (!matches()) return Refusal(bytes);
+  }
+  PublishRow(record, shape->id, width, 0, 0, step, flags);
+  shapes_.Follow(shape);
+  return Outcome::kTaken;
+}
+
+Outcome RingWriter::Write(const RowShape& row, std::span<const double> values, int64_t step,
+                          uint16_t flags) {
+  if (row.keys.empty()) {
+    reason_ = "a RowHandle refers to nothing";
+    return Outcome::kInvalid;
+  }
+  if (values.size() != row.keys.size()) {
+    reason_ = "a row of " + std::to_string(row.keys.size()) + " keys got " +
+              std::to_string(values.size()) + " values";
+    return Outcome::kInvalid;
+  }
+  if (row.index >= by_row_shape_.size()) by_row_shape_.resize(row.index + 1);
+  Shape*& shape = by_row_shape_[row.index];
+  if (shape == nullptr) {
+    keys_.assign(row.keys.begin(), row.keys.end());
+    const Outcome outcome = FindOrDefine(keys_, &shape);
+    if (outcome != Outcome::kTaken) return outcome;
+  }
+  const size_t bytes = sizeof(v1::RowRecord) + values.size_bytes();
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  std::memcpy(record + sizeof(v1::RowRecord), values.data(), values.size_bytes());
+  PublishRow(record, shape->id, values.size(), 0, 0, step, flags);
+  shapes_.Follow(shape);
+  return Outcome::kTaken;
+}
+
+Outcome RingWriter::WriteControl(std::string_view update) {
+  const size_t bytes = sizeof(v1::RecordHeader) + 8 + Align(update.size());
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  const v1::RecordHeader header = {static_cast<uint32_t>(bytes), v1::RecordKind::kControl, 0};
+  std::memcpy(record, &header, sizeof header);
+  std::byte* at = AppendLength(record + sizeof header, update.size());
+  Append(AppendLength(at, 0), update);
+  Increment(controls);
+  Publish(bytes);
+  return Outcome::kTaken;
+}
+
+void RingWriter::CountLoss(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kTaken:
+      return;
+    case Outcome::kRingFull:
+      return Increment(header_->lost_ring_full);
+    case Outcome::kInvalid:
+      return Increment(header_->lost_invalid);
+    case Outcome::kStepBehind:
+      return Increment(header_->lost_step_behind);
+    case Outcome::kTooLarge:
+      return Increment(header_->lost_too_large);
+    case Outcome::kAfterFinish:
+      return Increment(header_->lost_after_finish);
+  }
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,88 @@
+// Writes the records of one ring: the body of Log().
+//
+// Costs no lock, no system call and no wake-up, and allocates only when a shape is new. For one
+// thread at a time; the sender and the daemon read the ring at any moment and see whole records
+// only.
+
+#ifndef CLIENT_RING_WRITER_H_
+#define CLIENT_RING_WRITER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/handles.h"
+#include "client/shapes.h"
+#include "client/spool.h"
+#include "ranklog/run.h"
+
+namespace ranklog::internal {
+
+enum class Outcome { kTaken, kRingFull, kInvalid, kStepBehind, kTooLarge, kAfterFinish };
+
+class RingWriter {
+ public:
+  // `spool` is empty and outlives this.
+  explicit RingWriter(Spool* spool);
+
+  // Each writes one row, and the shape before it if that is new. A key twice in a row: the last one
+  // counts; a text under the key of a number: the text counts. After kInvalid, reason() says what
+  // is wrong.
+  Outcome Write(std::span<const Metric> row, int64_t step, uint16_t flags);
+  Outcome Write(std::span<const HandleValue> row, int64_t step, uint16_t flags);
+  Outcome Write(const RowShape& shape, std::span<const double> values, int64_t step,
+                uint16_t flags);
+
+  // Writes a serialized ranklog.v1.Update.
+  Outcome WriteControl(std::string_view update);
+
+  // Counts a row that was refused.
+  void CountLoss(Outcome outcome);
+
+  const std::string& reason() const { return reason_; }
+
+  // True while a thread is between EnterWriter and LeaveWriter; see RunState::Close.
+  std::atomic<bool> busy = false;
+  std::atomic<uint64_t> controls = 0;  // ever written
+
+ private:
+  std::byte* Reserve(size_t bytes) {
+    return bytes <= room_ ? data_ + position_ : ReserveSlowly(bytes);
+  }
+  std::byte* ReserveSlowly(size_t bytes);
+  void Publish(size_t bytes);
+  void PublishRow(std::byte* record, uint32_t shape, size_t values, size_t text_bytes,
+                  size_t text_count, int64_t step, uint16_t flags);
+  Outcome Refusal(size_t bytes) const;
+  Outcome WriteSlowly(std::span<const Metric> row, int64_t step, uint16_t flags);
+  Outcome WriteLastOfEach(std::span<const Metric> row, int64_t step, uint16_t flags);
+  Outcome FindOrDefine(std::span<const std::string_view> keys, Shape** shape);
+  Outcome Define(std::span<const std::string_view> keys, Shape** shape);
+  bool HasDuplicates(std::span<const std::string_view> keys);
+
+  v1::SpoolHeader* const header_;
+  std::byte* const data_;
+  const size_t capacity_;
+  const bool steady_counter_;
+  size_t position_ = 0;  // head_ within the ring
+  size_t room_ = 0;      // bytes known to be free from position_ on, at most half of the ring
+  uint64_t head_ = 0;
+  uint64_t rows_ = 0;
+  ShapeTable shapes_;
+  std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not yet
+  std::string reason_;
+
+  // Scratch of WriteSlowly; they keep their memory.
+  std::vector<std::string_view> keys_;
+  std::vector<double> values_;
+  std::vector<const Metric*> texts_;
+  bool duplicates_ = false;  // Define() found some
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_RING_WRITER_H_

@@ -1,0 +1,212 @@
+#include "ranklog/run.h"
+
+#include <exception>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "client/handles.h"
+#include "client/keys.h"
+#include "client/run_state.h"
+#include "client/values.h"
+
+namespace ranklog {
+namespace {
+
+using internal::RingWriter;
+
+bool LogMetrics(internal::RunState* state, std::span<const Metric> row, const int64_t* step) {
+  return state != nullptr &&
+         state->LogRow(row.empty(), step,
+                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
+                         return writer.Write(row, row_step, flags);
+                       });
+}
+
+bool LogHandles(internal::RunState* state, std::span<const HandleValue> row, const int64_t* step) {
+  return state != nullptr &&
+         state->LogRow(row.empty(), step,
+                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
+                         return writer.Write(row, row_step, flags);
+                       });
+}
+
+bool LogValues(internal::RunState* state, const internal::RowShape* shape,
+               std::span<const double> values, const int64_t* step) {
+  static const internal::RowShape kNone{};  // takes no values
+  if (shape == nullptr) shape = &kNone;
+  return state != nullptr &&
+         state->LogRow(/*empty=*/false, step,
+                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
+                         return writer.Write(*shape, values, row_step, flags);
+                       });
+}
+
+}  // namespace
+
+Run::Run() noexcept = default;
+Run::Run(Run&&) noexcept = default;
+
+Run& Run::operator=(Run&& other) noexcept {
+  if (this != &other) {
+    Run ended(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+
+Run::~Run() {
+  if (state_ == nullptr) return;
+  try {
+    state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0, std::chrono::milliseconds(0));
+  } catch (...) {  // no memory: the ring says how far the run came
+  }
+}
+
+bool Run::Log(std::initializer_list<Metric> row) noexcept {
+  return LogMetrics(state_.get(), {row.begin(), row.size()}, nullptr);
+}
+
+bool Run::Log(std::initializer_list<Metric> row, int64_t step) noexcept {
+  return LogMetrics(state_.get(), {row.begin(), row.size()}, &step);
+}
+
+bool Run::Log(std::span<const Metric> row) noexcept {
+  return LogMetrics(state_.get(), row, nullptr);
+}
+
+bool Run::Log(std::span<const Metric> row, int64_t step) noexcept {
+  return LogMetrics(state_.get(), row, &step);
+}
+
+MetricHandle Run::MetricKey(std::string_view key) noexcept {
+  MetricHandle handle;
+  try {
+    const std::string error = internal::KeyError(key);
+    if (error.empty()) {
+      handle.id_ = internal::InternKey(key);
+    } else if (state_ != nullptr) {
+      state_->SetLastError(error);
+    }
+  } catch (...) {  // no memory: the handle refers to nothing
+  }
+  return handle;
+}
+
+bool Run::Log(std::span<const HandleValue> row) noexcept {
+  return LogHandles(state_.get(), row, nullptr);
+}
+
+bool Run::Log(std::span<const HandleValue> row, int64_t step) noexcept {
+  return LogHandles(state_.get(), row, &step);
+}
+
+RowHandle Run::Row(std::span<const std::string_view> keys) noexcept {
+  RowHandle handle;
+  try {
+    std::string error = keys.empty() ? "a row handle has no keys" : "";
+    absl::flat_hash_set<std::string> seen;
+    for (std::string_view key : keys) {
+      if (error.empty()) error = internal::KeyError(key);
+      if (error.empty() && !seen.emplace(key).second) {
+        error = "a row handle has the key " + std::string(key) + " twice";
+      }
+    }
+    if (error.empty()) {
+      handle.shape_ = internal::InternRow(keys);
+    } else if (state_ != nullptr) {
+      state_->SetLastError(error);
+    }
+  } catch (...) {  // no memory: the handle refers to nothing
+  }
+  return handle;
+}
+
+RowHandle Run::Row(std::initializer_list<std::string_view> keys) noexcept {
+  return Row(std::span<const std::string_view>(keys.begin(), keys.size()));
+}
+
+bool Run::Log(const RowHandle& row, std::span<const double> values) noexcept {
+  return LogValues(state_.get(), row.shape_.get(), values, nullptr);
+}
+
+bool Run::Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept {
+  return LogValues(state_.get(), row.shape_.get(), values, &step);
+}
+
+namespace {
+
+// Converts and writes; `convert` fills an update.
+template <typename Convert>
+bool SendUpdate(internal::RunState* state, Convert convert) {
+  if (state == nullptr) return false;
+  try {
+    v1::Update update;
+    const absl::Status status = convert(&update);
+    if (status.ok()) return state->Control(update);
+    state->SetLastError(std::string(status.message()));
+  } catch (...) {  // no memory
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Run::Config(std::vector<Value::Field> config) noexcept {
+  return SendUpdate(state_.get(), [&](v1::Update* update) {
+    return internal::ToProto(config, update->mutable_config());
+  });
+}
+
+bool Run::Summary(std::vector<Value::Field> summary) noexcept {
+  return SendUpdate(state_.get(), [&](v1::Update* update) {
+    return internal::ToProto(summary, update->mutable_summary());
+  });
+}
+
+bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noexcept {
+  return SendUpdate(state_.get(), [&](v1::Update* update) {
+    return internal::ToProto(name, options, update->mutable_metric());
+  });
+}
+
+FlushResult Run::Flush(std::chrono::milliseconds timeout) noexcept {
+  if (state_ == nullptr) return FlushResult::kDurable;
+  try {
+    return state_->Flush(timeout);
+  } catch (...) {
+    return FlushResult::kSpooled;
+  }
+}
+
+FlushResult Run::Finish(int exit_code) noexcept {
+  if (state_ == nullptr) return FlushResult::kDurable;
+  try {
+    return state_->Finish(exit_code, state_->settings().finish_timeout);
+  } catch (...) {
+    return FlushResult::kSpooled;
+  }
+}
+
+Stats Run::stats() const noexcept {
+  try {
+    return state_ == nullptr ? Stats() : state_->GetStats();
+  } catch (...) {
+    return Stats();
+  }
+}
+
+const Settings& Run::settings() const noexcept {
+  static const Settings* const kNone = new Settings;
+  return state_ == nullptr ? *kNone : state_->settings();
+}
+
+Run Init(Settings settings) noexcept {
+  Run run;
+  try {
+    run.state_ = internal::RunState::Create(std::move(settings));
+  } catch (...) {  // no memory: a run that refers to nothing
+  }
+  return run;
+}
+
+}  // namespace ranklog

@@ -1,0 +1,301 @@
+#include "client/run_state.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "client/resolve.h"
+#include "client/ticks.h"
+
+namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kRingRetry{1};  // after a ring could not be made
+
+uint64_t NextToken() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
+// The rings that this thread has, one per run that it logged to.
+class ThreadRings {
+ public:
+  ~ThreadRings();
+  std::shared_ptr<Ring> Find(uint64_t token) const;
+  void Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring);
+  void Clear() { entries_.clear(); }
+
+ private:
+  struct Entry {
+    uint64_t token;
+    std::weak_ptr<RunState> run;
+    std::shared_ptr<Ring> ring;
+  };
+  std::vector<Entry> entries_;
+};
+
+constinit thread_local bool thread_is_exiting = false;
+thread_local ThreadRings thread_rings;
+
+ThreadRings::~ThreadRings() {
+  thread_is_exiting = true;
+  thread_cache = {};
+  for (Entry& entry : entries_) {
+    if (auto run = entry.run.lock()) run->ReturnRing(std::move(entry.ring));
+  }
+}
+
+std::shared_ptr<Ring> ThreadRings::Find(uint64_t token) const {
+  for (const Entry& entry : entries_) {
+    if (entry.token == token) return entry.ring;
+  }
+  return nullptr;
+}
+
+void ThreadRings::Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.run.expired(); });
+  entries_.push_back({token, std::move(run), std::move(ring)});
+}
+
+// Rings of an ancestor, in a forked child: kept mapped and open, so that nothing of them is
+// touched.
+std::vector<std::shared_ptr<Ring>>& InheritedRings() {
+  static auto* const rings = new std::vector<std::shared_ptr<Ring>>;
+  return *rings;
+}
+
+TickRate& ProcessTickRate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex()) {
+  static TickRate rate;
+  return rate;
+}
+
+}  // namespace
+
+constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec"))) = {};
+
+void ForgetThreadRings() {
+  thread_cache = {};
+  thread_rings.Clear();
+}
+
+RunState::RunState(Settings settings)
+    : token_(NextToken()),
+      steps_(SharedSteps::Create()),
+      settings_(std::move(settings)),
+      generation_(Generation()) {}
+
+std::shared_ptr<RunState> RunState::Create(Settings settings) {
+  std::shared_ptr<RunState> run(new RunState(std::move(settings)));
+  const std::vector<std::string> errors = run->settings_.Validate();
+  if (!errors.empty() || run->steps_ == nullptr) {
+    run->SetLastError(errors.empty() ? "no memory for a run" : absl::StrJoin(errors, "; "));
+    return run;
+  }
+  run->settings_ = Resolve(std::move(run->settings_));
+  if (run->settings_.disabled) return run;
+  run->hello_ = MakeHello(run->settings_);
+  run->usable_ = true;
+  {
+    MutexLock lock(StateMutex());
+    ProcessTickRate();  // starts to measure
+  }
+  run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
+                      // not
+  return run;
+}
+
+RingWriter* RunState::FindWriter() {
+  if (!usable_) return nullptr;
+  std::shared_ptr<Ring> ring;
+  if (!thread_is_exiting) ring = thread_rings.Find(token_);
+  if (ring == nullptr) {
+    if (closed_.load(std::memory_order_relaxed)) return nullptr;
+    ring = AcquireRing();
+    if (ring == nullptr) return nullptr;
+    if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
+  }
+  thread_cache = {token_, &ring->writer};
+  return &ring->writer;  // the run keeps it
+}
+
+std::shared_ptr<Ring> RunState::AcquireRing() {
+  uint32_t thread;
+  {
+    MutexLock lock(StateMutex());
+    ForgetParent();
+    if (!idle_rings_.empty()) {
+      std::shared_ptr<Ring> ring = std::move(idle_rings_.back());
+      idle_rings_.pop_back();
+      return ring;
+    }
+    if (Clock::now() < no_ring_before_) return nullptr;
+    thread = next_thread_++;
+  }
+  return MakeRing(thread);
+}
+
+std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
+  v1::Hello hello = hello_;
+  hello.mutable_identity()->set_thread(thread);
+  hello.mutable_identity()->set_pid(getpid());
+  auto spool = Spool::Create({settings_.spool_dir, settings_.spool_bytes}, std::move(hello));
+  if (!spool.ok()) {
+    SetLastError(std::string(spool.status().message()));
+    MutexLock lock(StateMutex());
+    no_ring_before_ = Clock::now() + kRingRetry;
+    return nullptr;
+  }
+  auto ring = std::make_shared<Ring>(*std::move(spool));
+  {
+    MutexLock lock(StateMutex());
+    ProcessTickRate().Calibrate(ring->spool->header());
+    // A forked helper is often killed when it is done: its end says nothing of the run.
+    if (generation_ > 0) ring->spool->header()->finished.store(1, std::memory_order_relaxed);
+    rings_.push_back(ring);
+  }
+  return ring;
+}
+
+void RunState::ReturnRing(std::shared_ptr<Ring> ring) {
+  MutexLock lock(StateMutex());
+  idle_rings_.push_back(std::move(ring));
+}
+
+void RunState::ForgetParent() {
+  if (generation_ == Generation()) return;
+  generation_ = Generation();
+  InheritedRings().insert(InheritedRings().end(), rings_.begin(), rings_.end());
+  rings_.clear();
+  idle_rings_.clear();
+  next_thread_ = 0;
+  last_error_.clear();
+  lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
+}
+
+std::vector<std::shared_ptr<Ring>> RunState::Rings() {
+  MutexLock lock(StateMutex());
+  ForgetParent();
+  return rings_;
+}
+
+bool RunState::RefusedWithoutRing() noexcept {
+  if (settings_.disabled) return true;
+  if (closed_.load(std::memory_order_relaxed)) {
+    lost_after_finish_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    (usable_ ? lost_ring_full_ : lost_invalid_).fetch_add(1, std::memory_order_relaxed);
+  }
+  return false;
+}
+
+bool RunState::Refused(RingWriter* writer, Outcome outcome) noexcept {
+  writer->CountLoss(outcome);
+  if (outcome == Outcome::kInvalid) {
+    SetLastError(writer->reason().empty() ? "a step is above 2^53" : writer->reason());
+  }
+  last_refusal_.store(outcome, std::memory_order_relaxed);
+  return false;
+}
+
+void RunState::SetLastError(std::string error) {
+  MutexLock lock(StateMutex());
+  last_error_ = std::move(error);
+}
+
+bool RunState::Control(const v1::Update& update) {
+  if (!usable_) return settings_.disabled;
+  if (closed_.load(std::memory_order_relaxed)) {
+    SetLastError("the run has finished");
+    return false;
+  }
+  RingWriter* const writer = FindWriter();
+  if (writer == nullptr) return false;
+  const Outcome outcome = writer->WriteControl(update.SerializeAsString());
+  if (outcome == Outcome::kTaken) return true;
+  SetLastError(outcome == Outcome::kTooLarge ? "an update is larger than half of the spool"
+                                             : "the spool is full");
+  return false;
+}
+
+// After this no thread writes to a ring of the run. A thread in LogRow() says "busy", then looks
+// whether the run is closed; we say "closed", then look whether it is busy. That is safe only if
+// each side's store is seen before its load is done: here the kernel puts a barrier into every
+// running thread, so that LogRow() need not.
+void RunState::Close() {
+  closed_.store(true);
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no store lingers that long
+  }
+  for (const auto& ring : Rings()) {
+    while (ring->writer.busy.load(std::memory_order_acquire)) sched_yield();
+  }
+}
+
+FlushResult RunState::Flush(std::chrono::milliseconds) {
+  for (const auto& ring : Rings()) {
+    if (ring->head() != ring->tail()) return FlushResult::kSpooled;
+  }
+  return FlushResult::kDurable;
+}
+
+FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
+  if (!usable_) return FlushResult::kDurable;
+  Close();
+  for (const auto& ring : Rings()) {
+    v1::SpoolHeader* const header = ring->spool->header();
+    header->exit_code.store(exit_code, std::memory_order_relaxed);
+    header->finished.store(1, std::memory_order_release);
+  }
+  return Flush(timeout);
+}
+
+std::string RunState::LastError() const {
+  switch (last_refusal_.load(std::memory_order_relaxed)) {
+    case Outcome::kRingFull:
+      return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
+    case Outcome::kStepBehind:
+      return "a step is below the last one";
+    case Outcome::kTooLarge:
+      return "a row is larger than half of the spool: raise spool_bytes";
+    case Outcome::kAfterFinish:
+      return "the run has finished";
+    case Outcome::kTaken:
+    case Outcome::kInvalid:
+      return last_error_;
+  }
+  return last_error_;
+}
+
+Stats RunState::GetStats() const {
+  Stats stats;
+  MutexLock lock(StateMutex());
+  const bool current = generation_ == Generation();
+  for (const auto& ring : rings_) {
+    if (!current) break;  // a child that has not logged yet
+    const v1::SpoolHeader& header = *ring->spool->header();
+    stats.rows_logged += header.rows.load(std::memory_order_relaxed);
+    stats.rows_durable += ring->durable_rows.load(std::memory_order_relaxed);
+    stats.lost_ring_full += header.lost_ring_full.load(std::memory_order_relaxed);
+    stats.lost_invalid += header.lost_invalid.load(std::memory_order_relaxed);
+    stats.lost_step_behind += header.lost_step_behind.load(std::memory_order_relaxed);
+    stats.lost_too_large += header.lost_too_large.load(std::memory_order_relaxed);
+    stats.lost_after_finish += header.lost_after_finish.load(std::memory_order_relaxed);
+    stats.updates_pending += ring->writer.controls.load(std::memory_order_relaxed) -
+                             ring->durable_controls.load(std::memory_order_relaxed);
+  }
+  stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
+  stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);
+  stats.lost_after_finish += lost_after_finish_.load(std::memory_order_relaxed);
+  stats.last_error = LastError();
+  return stats;
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,140 @@
+// What stands behind a Run: its settings, its open step, and a ring for each thread that logs.
+//
+// A forked child inherits this object; at its first call it forgets its parent's rings and makes
+// its own.
+
+#ifndef CLIENT_RUN_STATE_H_
+#define CLIENT_RUN_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "client/process.h"
+#include "client/ring.h"
+#include "client/steps.h"
+#include "ranklog/run.h"
+#include "ranklog/v1/ranklog.pb.h"
+
+namespace ranklog::internal {
+
+// Which run's ring the current thread used last. Initial-exec: a plain load, no call, in a shared
+// library too.
+struct ThreadCache {
+  uint64_t token = 0;  // RunState::token_; 0: none
+  RingWriter* writer = nullptr;
+};
+extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec")));
+
+class RunState : public std::enable_shared_from_this<RunState> {
+ public:
+  // Never null. Settings that are not valid, or no memory for a ring, give a run that takes no
+  // rows.
+  static std::shared_ptr<RunState> Create(Settings settings);
+
+  // Takes one row: its step first, then `write(writer, step, flags)`. A row that is refused for
+  // another reason than its step takes its step all the same, so that ranks stay in step. `step`
+  // may be null.
+  template <typename WriteFn>
+  bool LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept;
+
+  bool Control(const v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
+  FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
+  FlushResult Finish(int exit_code, std::chrono::milliseconds timeout)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+  Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  const Settings& settings() const { return settings_; }
+  int64_t open_step() const { return steps_->open(); }
+  void SetLastError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  // The calling thread ends: another one may have its ring.
+  void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());
+
+ private:
+  explicit RunState(Settings settings);
+
+  RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::shared_ptr<Ring> AcquireRing() ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::shared_ptr<Ring> MakeRing(uint32_t thread) ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  void Close();
+  bool RefusedWithoutRing() noexcept;
+  bool Refused(RingWriter* writer, Outcome outcome) noexcept;
+  std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+
+  const uint64_t token_;  // of this run alone
+  std::unique_ptr<SharedSteps> steps_;
+  std::atomic<bool> closed_ = false;
+  std::atomic<Outcome> last_refusal_ = Outcome::kTaken;
+  bool usable_ = false;  // set by Create()
+  Settings settings_;
+  v1::Hello hello_;  // what the Hellos of its rings have in common
+
+  // Rows refused before they came to a ring.
+  std::atomic<uint64_t> lost_invalid_ = 0;
+  std::atomic<uint64_t> lost_ring_full_ = 0;
+  std::atomic<uint64_t> lost_after_finish_ = 0;
+
+  uint64_t generation_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::shared_ptr<Ring>> rings_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::shared_ptr<Ring>> idle_rings_
+      ABSL_GUARDED_BY(StateMutex());  // whose threads ended
+  uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
+  std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
+  std::string last_error_ ABSL_GUARDED_BY(StateMutex());
+};
+
+// What a forked child does with the rings that its one thread inherited: nothing.
+void ForgetThreadRings();
+
+template <typename WriteFn>
+bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept {
+  try {
+    RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
+    if (writer == nullptr) return RefusedWithoutRing();
+    struct Busy {
+      explicit Busy(RingWriter* of) : writer(of) {
+        writer->busy.store(true, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // see Close()
+      }
+      ~Busy() { writer->busy.store(false, std::memory_order_release); }
+      RingWriter* const writer;
+    } busy(writer);
+    if (closed_.load(std::memory_order_relaxed)) return Refused(writer, Outcome::kAfterFinish);
+    int64_t row_step;
+    uint16_t flags = 0;
+    if (step == nullptr) {
+      row_step = steps_->TakeOpen();
+      flags = v1::kRowCommits;
+    } else {
+      row_step = *step;
+      if (row_step > kMaxStep || !steps_->Take(row_step)) {
+        return Refused(writer, row_step > kMaxStep ? Outcome::kInvalid : Outcome::kStepBehind);
+      }
+    }
+    if (empty) return true;  // says only that the step is over
+    Outcome outcome;
+    try {
+      outcome = write(*writer, row_step, flags);
+    } catch (const std::bad_alloc&) {
+      outcome = Outcome::kRingFull;
+    }
+    if (outcome == Outcome::kTaken) [[likely]] {
+      return true;
+    }
+    return Refused(writer, outcome);
+  } catch (...) {  // no memory even for the slow path
+    lost_ring_full_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+}
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_RUN_STATE_H_

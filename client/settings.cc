@@ -1,0 +1,131 @@
+#include "ranklog/settings.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/environment.h"
+
+namespace ranklog {
+namespace {
+
+using internal::FirstVariable;
+using internal::ParseInteger;
+using internal::SplitList;
+using internal::Variable;
+
+void Read(std::string* setting, const char* name) {
+  if (auto value = Variable(name)) *setting = *std::move(value);
+}
+
+void Read(std::string* setting, const char* name, const char* wandb_name) {
+  if (auto value = FirstVariable({name, wandb_name})) *setting = *std::move(value);
+}
+
+void ReadMillis(std::chrono::milliseconds* setting, const char* name, Settings* settings) {
+  const auto text = Variable(name);
+  if (!text) return;
+  if (const auto value = ParseInteger(*text)) {
+    *setting = std::chrono::milliseconds(*value);
+  } else {
+    settings->environment_errors.push_back(
+        absl::StrCat(name, "=", *text, " is no whole number of milliseconds"));
+  }
+}
+
+void ReadFlag(bool* setting, const char* name, Settings* settings) {
+  const auto text = Variable(name);
+  if (!text) return;
+  const std::string lower = absl::AsciiStrToLower(*text);
+  const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
+    return std::find(words.begin(), words.end(), lower) != words.end();
+  };
+  if (is_one_of({"1", "true", "t", "yes", "y", "on"})) {
+    *setting = true;
+  } else if (is_one_of({"0", "false", "f", "no", "n", "off"})) {
+    *setting = false;
+  } else {
+    settings->environment_errors.push_back(absl::StrCat(name, "=", *text, " is neither 1 nor 0"));
+  }
+}
+
+void ReadStrategy(Settings* settings) {
+  const auto text = Variable("RANKLOG_LOG_STRATEGY");
+  if (!text) return;
+  if (*text == "main") {
+    settings->log_strategy = LogStrategy::kMain;
+  } else if (*text == "node") {
+    settings->log_strategy = LogStrategy::kNode;
+  } else if (*text == "all") {
+    settings->log_strategy = LogStrategy::kAll;
+  } else {
+    settings->environment_errors.push_back(
+        absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is none of main, node, all"));
+  }
+}
+
+void ReadDestinations(Settings* settings) {
+  const auto mode = Variable("WANDB_MODE");
+  if (mode == "offline" || mode == "dryrun") {
+    settings->destinations = {"local"};
+  } else if (mode == "disabled") {
+    settings->disabled = true;
+  } else if (mode && mode != "online" && mode != "run") {
+    settings->environment_errors.push_back(
+        absl::StrCat("WANDB_MODE=", *mode, " is none of online, offline, disabled"));
+  }
+  if (const auto list = Variable("RANKLOG_DESTINATIONS")) settings->destinations = SplitList(*list);
+  Read(&settings->base_url, "WANDB_BASE_URL");
+  if (auto key = Variable("WANDB_API_KEY")) settings->credentials["WANDB_API_KEY"] = *key;
+}
+
+void ReadSpool(Settings* settings) {
+  Read(&settings->address, "RANKLOG_ADDRESS");
+  Read(&settings->state_dir, "RANKLOG_STATE_DIR");
+  Read(&settings->spool_dir, "RANKLOG_SPOOL_DIR");
+  Read(&settings->daemon, "RANKLOG_DAEMON");
+  if (const auto text = Variable("RANKLOG_SPOOL_BYTES")) {
+    const auto bytes = ParseInteger(*text);
+    if (bytes && *bytes >= 0) {
+      settings->spool_bytes = static_cast<size_t>(*bytes);
+    } else {
+      settings->environment_errors.push_back(
+          absl::StrCat("RANKLOG_SPOOL_BYTES=", *text, " is no number of bytes"));
+    }
+  }
+  ReadMillis(&settings->flush_interval, "RANKLOG_FLUSH_INTERVAL_MS", settings);
+  ReadMillis(&settings->finish_timeout, "RANKLOG_FINISH_TIMEOUT_MS", settings);
+  ReadFlag(&settings->start_daemon, "RANKLOG_START_DAEMON", settings);
+}
+
+}  // namespace
+
+Settings Settings::FromEnvironment() {
+  Settings settings;
+  Read(&settings.project, "RANKLOG_PROJECT", "WANDB_PROJECT");
+  Read(&settings.entity, "RANKLOG_ENTITY", "WANDB_ENTITY");
+  Read(&settings.run_id, "RANKLOG_RUN_ID", "WANDB_RUN_ID");
+  Read(&settings.name, "RANKLOG_NAME", "WANDB_NAME");
+  Read(&settings.group, "RANKLOG_RUN_GROUP", "WANDB_RUN_GROUP");
+  Read(&settings.job_type, "RANKLOG_JOB_TYPE", "WANDB_JOB_TYPE");
+  Read(&settings.notes, "RANKLOG_NOTES", "WANDB_NOTES");
+  Read(&settings.resume, "RANKLOG_RESUME", "WANDB_RESUME");
+  Read(&settings.program, "RANKLOG_PROGRAM", "WANDB_PROGRAM");
+  Read(&settings.host, "RANKLOG_HOST", "WANDB_HOST");
+  Read(&settings.node, "SLURMD_NODENAME");
+  Read(&settings.node, "RANKLOG_NODE");
+  if (const auto tags = FirstVariable({"RANKLOG_TAGS", "WANDB_TAGS"})) {
+    settings.tags = SplitList(*tags);
+  }
+  if (const auto list = Variable("RANKLOG_RANK_STATISTICS")) {
+    settings.rank_statistics = SplitList(*list);
+  }
+  ReadStrategy(&settings);
+  ReadDestinations(&settings);
+  ReadSpool(&settings);
+  internal::ReadRanks(&settings);
+  return settings;
+}
+
+}  // namespace ranklog

@@ -1,0 +1,80 @@
+// The shapes of the rows that one ring carries. A shape is the ordered list of the keys of a row's
+// numbers; a row that repeats one costs a comparison of its keys and no lookup, as long as rows
+// follow one another in the order of the last time.
+
+#ifndef CLIENT_SHAPES_H_
+#define CLIENT_SHAPES_H_
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace ranklog::internal {
+
+struct Shape {
+  uint32_t id = 0;  // of the ring, from 1; 0: the shape without keys
+  std::vector<uint16_t> key_sizes;
+  std::string key_bytes;             // of all keys, without separators
+  std::vector<uint32_t> metric_ids;  // of the same keys; empty until they were logged by handles
+  Shape* next = nullptr;             // the shape of the row that followed last time
+  Shape* same_hash = nullptr;
+
+  size_t width() const { return key_sizes.size(); }
+};
+
+// Equal bytes? Inline, because a call of memcmp costs more than comparing a usual key.
+inline bool SameBytes(const char* a, const char* b, size_t size) {
+  const auto same = [&]<typename Word>(size_t at, Word) {
+    Word x, y;
+    std::memcpy(&x, a + at, sizeof x);
+    std::memcpy(&y, b + at, sizeof y);
+    return x == y;
+  };
+  if (size >= 8) {
+    for (size_t at = 0; at + 8 <= size; at += 8) {
+      if (!same(at, uint64_t{})) return false;
+    }
+    return same(size - 8, uint64_t{});
+  }
+  if (size >= 4) return same(0, uint32_t{}) && same(size - 4, uint32_t{});
+  if (size >= 2) return same(0, uint16_t{}) && same(size - 2, uint16_t{});
+  return size == 0 || *a == *b;
+}
+
+// Owned by the writer of a ring; for one thread at a time.
+class ShapeTable {
+ public:
+  ShapeTable();
+
+  // The shape with these keys, or null. Allocates nothing.
+  Shape* Find(std::span<const std::string_view> keys) const;
+
+  // Adds the shape with these keys, which are valid, distinct and not there. Its id is the next
+  // one.
+  Shape* Add(std::span<const std::string_view> keys);
+
+  // What the next row probably looks like; never null.
+  Shape* guess() const { return last_->next; }
+  // Says what it did look like.
+  void Follow(Shape* shape) {
+    last_->next = shape;
+    last_ = shape;
+  }
+  Shape* empty() { return &empty_; }
+
+ private:
+  Shape empty_;
+  Shape* last_;
+  std::vector<std::unique_ptr<Shape>> shapes_;
+  absl::flat_hash_map<uint64_t, Shape*> by_hash_;
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_SHAPES_H_

@@ -1,0 +1,157 @@
+#include "client/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::internal {
+namespace {
+
+absl::Status ErrnoStatus(const std::string& what) {
+  const std::string message = absl::StrCat(what, ": ", strerror(errno));
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == ENOMEM;
+  return full ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
+}
+
+uint64_t RandomIncarnation() {
+  uint64_t value = 0;
+  while (value == 0) {
+    if (getrandom(&value, sizeof value, 0) != sizeof value) value = 0;
+  }
+  return value;
+}
+
+size_t RoundUpToPages(size_t bytes) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
+  std::unique_ptr<Spool> spool(new Spool);
+  spool->data_bytes_ = RoundUpToPages(options.ring_bytes);
+  const uint64_t incarnation = RandomIncarnation();
+
+  std::vector<PrivateDir> dirs = StandardDirs();
+  if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});
+  absl::Status status = absl::UnavailableError("no directory");
+  for (const PrivateDir& dir : dirs) {
+    status = spool->CreateNamed(dir, incarnation);
+    if (status.ok()) break;
+  }
+  if (!status.ok()) status = spool->CreateAnonymous();
+  if (status.ok()) status = spool->WriteHeader(std::move(hello), incarnation);
+  if (!status.ok()) {
+    spool->Unlink();
+    return status;
+  }
+  return spool;
+}
+
+absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
+  absl::Status status = Prepare(dir);
+  if (!status.ok()) return status;
+  path_ = absl::StrCat(dir.path, "/ring-", getpid(), "-", absl::Hex(incarnation, absl::kZeroPad16),
+                       ".spool");
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd_ < 0) {
+    status = ErrnoStatus("create " + path_);
+    path_.clear();
+    return status;
+  }
+  // fallocate and not posix_fallocate, which would write zeros where the file system cannot
+  // reserve.
+  if (fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
+    status = ErrnoStatus("reserve " + path_);
+  } else {
+    status = MapAndLock();
+  }
+  if (!status.ok()) {
+    Unlink();
+    close(std::exchange(fd_, -1));
+  }
+  return status;
+}
+
+absl::Status Spool::CreateAnonymous() {
+  fd_ = memfd_create("ranklog-spool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd_ < 0) return ErrnoStatus("memfd_create");
+  if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0 ||
+      fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
+    return ErrnoStatus("reserve anonymous memory for the spool");
+  }
+  // So that the daemon may trust its size.
+  fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  return MapAndLock();
+}
+
+absl::Status Spool::MapAndLock() {
+  void* memory =
+      mmap(nullptr, file_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
+  if (memory == MAP_FAILED) return ErrnoStatus("map the spool");
+  header_ = new (memory) v1::SpoolHeader();
+  // A lock of the process, not of the descriptor: a forked child does not hold it, and the kernel
+  // drops it when this process ends, however it ends. That is how the daemon knows.
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (fcntl(fd_, F_SETLK, &lock) != 0) {
+    const absl::Status status = ErrnoStatus("lock the spool");
+    munmap(memory, file_bytes());
+    header_ = nullptr;
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return ErrnoStatus("stat the spool");
+  hello.set_protocol(v1::kProtocolVersion);
+  hello.clear_credentials();
+  hello.mutable_stream()->set_incarnation(incarnation);
+  hello.mutable_ring()->set_path(path_);
+  hello.mutable_ring()->set_device(info.st_dev);
+  hello.mutable_ring()->set_inode(info.st_ino);
+  hello.mutable_ring()->set_file_bytes(file_bytes());
+
+  const size_t size = hello.ByteSizeLong();
+  if (size > v1::kSpoolHelloBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the settings take ", size, " bytes, over ",
+                                                   v1::kSpoolHelloBytes, ": shorten the notes"));
+  }
+  hello.SerializeToArray(reinterpret_cast<char*>(header_) + v1::kSpoolHeaderBytes,
+                         static_cast<int>(size));
+  hello_ = std::move(hello);
+
+  header_->version = v1::kSpoolVersion;
+  header_->header_bytes = v1::kSpoolHeaderBytes;
+  header_->data_offset = v1::kSpoolDataOffset;
+  header_->data_bytes = data_bytes_;
+  header_->incarnation = incarnation;
+  header_->magic = v1::kSpoolMagic;
+  header_->hello_bytes.store(static_cast<uint32_t>(size), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+Spool::~Spool() {
+  if (header_ != nullptr) munmap(header_, file_bytes());
+  if (fd_ >= 0) close(fd_);
+}
+
+void Spool::Unlink() {
+  if (!path_.empty()) unlink(path_.c_str());
+  path_.clear();
+}
+
+}  // namespace ranklog::internal

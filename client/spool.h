@@ -1,0 +1,69 @@
+// A ring in a shared file that outlives the process. spool.md describes the file; spool_layout.h is
+// its code.
+//
+// One thread writes (RingWriter), the sender reads and frees (RingReader), and the daemon reads
+// what is left when the process dies. This class makes, maps and removes the file.
+
+#ifndef CLIENT_SPOOL_H_
+#define CLIENT_SPOOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/spool_dir.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "ranklog/v1/spool_layout.h"
+
+namespace ranklog::internal {
+
+class Spool {
+ public:
+  struct Options {
+    std::string dir;                            // tried first; empty: only the standard ones
+    size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
+  };
+
+  // Makes a ring in the first usable directory, or in anonymous memory when there is none. Every
+  // page is reserved and touched: no later write can fail. `hello` gets its incarnation and its
+  // ring filled in, and goes into the file without its credentials. Costs a few milliseconds for 8
+  // MiB.
+  //   kResourceExhausted   not even anonymous memory is left
+  //   kInvalidArgument     the Hello does not fit
+  static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);
+
+  ~Spool();  // unmaps and closes; the file stays
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  v1::SpoolHeader* header() const { return header_; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(header_) + v1::kSpoolDataOffset; }
+  size_t data_bytes() const { return data_bytes_; }
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }  // empty: anonymous
+  const v1::Hello& hello() const { return hello_; }  // without credentials
+
+  // Removes the file's name: nobody will need what is in it.
+  void Unlink();
+
+ private:
+  Spool() = default;
+  absl::Status CreateNamed(const PrivateDir& dir, uint64_t incarnation);
+  absl::Status CreateAnonymous();
+  absl::Status MapAndLock();
+  absl::Status WriteHeader(v1::Hello hello, uint64_t incarnation);
+  size_t file_bytes() const { return v1::kSpoolDataOffset + data_bytes_; }
+
+  int fd_ = -1;
+  std::string path_;
+  size_t data_bytes_ = 0;
+  v1::SpoolHeader* header_ = nullptr;
+  v1::Hello hello_;
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_SPOOL_H_
