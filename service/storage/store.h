@@ -29,16 +29,8 @@ inline constexpr char kStoreFile[] = "ranklog.db";
 // Ids of shapes are at most this: readers get a list by id, and a list of a million takes 24 MB.
 inline constexpr uint32_t kMaxShapeId = 1 << 20;
 
-// Which run a session belongs to; made by aggregate::Assign.
-struct RunAssignment {
-  std::string run_id;
-  std::string name;
-  uint32_t primary_rank = 0;
-  bool primary = false;  // this session's rows are the run's
-  bool local_only = false;
-
-  friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
-};
+using model::RunAssignment;
+using model::StoredUpdate;
 
 // The one writer. Everything but Open, Begin, Checkpoint and the destructor wants an open
 // transaction, else kFailedPrecondition; naming a stream or a run that is not there is kNotFound.
@@ -173,13 +165,6 @@ struct StoredBatch {
   int64_t id = 0;
   int64_t owner = 0;  // the stream or the run
   model::Batch batch;
-};
-
-struct StoredUpdate {
-  int64_t id = 0;
-  int64_t stream = 0;
-  int64_t time_us = 0;
-  model::Update update;
 };
 
 // Reads; sees what was committed when each call began. Every call may find damage: kDataLoss.
