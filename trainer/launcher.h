@@ -1,0 +1,36 @@
+#ifndef TRAINER_LAUNCHER_H_
+#define TRAINER_LAUNCHER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace ranklog::trainer {
+
+struct LaunchOptions {
+  std::vector<std::string> command;  // program and arguments, the same for all ranks
+  int ranks = 1;
+  uint16_t master_port = 0;  // of the store that the caller serves, see HostedStore
+  absl::Duration grace =
+      absl::Seconds(10);  // between SIGTERM and SIGKILL for ranks that are to end
+};
+
+// The variables that torchrun would give to `rank` of `options.ranks` on one machine.
+std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptions& options,
+                                                               int rank);
+
+// Runs all ranks and waits for them. SIGINT and SIGTERM are handed on to them meanwhile. When one
+// fails, or does not start, the others are ended; they are also killed should this process die.
+// Call it from the main thread, once at a time.
+//   kAborted    a rank failed; the message says which, and how
+//   kCancelled  we were told to end by a signal
+//   kInternal   a rank could not be started
+absl::Status Launch(const LaunchOptions& options);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_LAUNCHER_H_

@@ -1,0 +1,90 @@
+// ranklog-train: reads the command line, then starts ranks, or trains as one.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+#include "trainer/data.h"
+#include "trainer/launcher.h"
+#include "trainer/options.h"
+#include "trainer/process_group.h"
+#include "trainer/rank.h"
+#include "trainer/run_log.h"
+
+namespace ranklog::trainer {
+namespace {
+
+int Fail(const std::string& message, int exit_code) {
+  std::cerr << "ranklog-train: " << message << "\n";
+  return exit_code;
+}
+
+// One thread per rank unless the user says otherwise. OpenMP and the BLAS read this when they are
+// loaded, so the program starts itself again with it.
+void LimitThreads(char** argv) {
+  if (getenv("OMP_NUM_THREADS") != nullptr) return;
+  setenv("OMP_NUM_THREADS", "1", 1);
+  execv("/proc/self/exe", argv);  // returns only if it cannot; then we are slower, no more
+}
+
+// The command line of a rank: ours without --nproc-per-node.
+std::vector<std::string> RankCommand(int argc, char** argv) {
+  const std::string flag = "--nproc-per-node";
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> command{error ? argv[0] : self.string()};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == flag) {
+      ++i;
+    } else if (!argument.starts_with(flag + "=")) {
+      command.push_back(argument);
+    }
+  }
+  return command;
+}
+
+int LaunchRanks(const Options& options, int argc, char** argv) {
+  const absl::StatusOr<HostedStore> store = HostedStore::Serve();
+  if (!store.ok()) return Fail(std::string(store.status().message()), 1);
+  const absl::Status status = Launch({.command = RankCommand(argc, argv),
+                                      .ranks = options.nproc_per_node,
+                                      .master_port = store->port()});
+  return status.ok() ? 0 : Fail(std::string(status.message()), 1);
+}
+
+int Main(int argc, char** argv) {
+  const std::variant<Options, int> parsed = ParseCommandLine(argc, argv);
+  if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
+  const Options& options = std::get<Options>(parsed);
+
+  Settings settings = Settings::FromEnvironment();
+  ApplyOptions(options, settings);
+  const std::vector<std::string> errors = settings.Validate();
+  for (const std::string& error : errors) Fail(error, 2);
+  if (!errors.empty()) return 2;
+  const bool launches = options.nproc_per_node > 1;
+  if (launches && settings.rank) {
+    return Fail("--nproc-per-node starts ranks, but the environment says that this is rank " +
+                    std::to_string(*settings.rank) + " of a job already: leave it to the launcher",
+                2);
+  }
+
+  LimitThreads(argv);
+  const int world_size = launches ? options.nproc_per_node : settings.world_size.value_or(1);
+  const absl::StatusOr<Corpus> corpus = LoadCorpus(
+      options.data, options.seq_len, static_cast<size_t>(options.batch_size) * world_size);
+  if (!corpus.ok()) return Fail(std::string(corpus.status().message()), 1);
+  return launches ? LaunchRanks(options, argc, argv) : TrainAsRank(options, settings, *corpus);
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
+
+int main(int argc, char** argv) { return ranklog::trainer::Main(argc, argv); }

@@ -1,0 +1,140 @@
+#include "trainer/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <utility>
+
+namespace ranklog::trainer {
+namespace {
+
+constexpr const char* kAbout =
+    R"(Trains a small GPT on bytes of text with any number of ranks, and keeps its log by Ranklog.)";
+
+constexpr const char* kExamples = R"(
+Examples:
+  ranklog-train                                           one rank, the text that Debian's jargon-text brings
+  ranklog-train --nproc-per-node 2 --steps 500            two ranks of this machine, DDP over Gloo
+  ranklog-train --data book.txt --model small --lr 5e-4   your own text
+  ranklog-train --save-dir out --experiment-name a        the run's id follows from both, so a second start goes on with it
+  torchrun --no_python --nproc_per_node 2 ranklog-train --log-strategy all
+  srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
+
+The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
+Exit code: 0 done, 1 it did not work, 2 wrong usage.)";
+
+double DefaultLearningRate(const std::string& model) {
+  if (model == "tiny") return 6e-3;
+  return model == "small" ? 1e-3 : 6e-4;
+}
+
+// Flags that are parsed to a word or left unset before they become an option.
+struct Words {
+  std::string dtype = "float32";
+  std::string comm = "auto";
+  std::string group, project, log_strategy;
+};
+
+void AddTraining(CLI::App& app, Options& o, Words& words) {
+  const CLI::Range positive(int64_t{1}, int64_t{1} << 40);
+  const CLI::Range rate(0.0, 100.0);
+  app.add_option("--data", o.data, "A text file (plain or gzipped), or builtin")
+      ->capture_default_str();
+  app.add_option("--model", o.model, "tiny (0.8 M parameters), small (10.8 M), gpt2 (124 M)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tiny", "small", "gpt2"}));
+  app.add_option("--steps", o.steps, "Optimizer steps")->capture_default_str()->check(positive);
+  app.add_option("--batch-size", o.batch_size, "Sequences per rank and micro-batch")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--grad-accum", o.grad_accum, "Micro-batches per step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--seq-len", o.seq_len, "Bytes per sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--lr", o.lr, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]")
+      ->check(rate);
+  app.add_option("--min-lr", o.min_lr, "Learning rate of the last step [lr / 10]")->check(rate);
+  app.add_option("--warmup-steps", o.warmup_steps, "[a tenth of the steps, at most 200]")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--weight-decay", o.weight_decay, "Of matrices")
+      ->capture_default_str()
+      ->check(rate);
+  app.add_option("--grad-clip", o.grad_clip, "Largest L2 norm of the gradient; 0: any")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
+  app.add_option("--dtype", words.dtype, "float32")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+}
+
+void AddRanksAndLog(CLI::App& app, Options& o, Words& words) {
+  app.add_option("--nproc-per-node", o.nproc_per_node, "Start that many ranks on this machine")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--comm", words.comm, "auto or gloo")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  app.add_option("--save-dir", o.save_dir, "Where the experiment lives; part of the run's id");
+  app.add_option("--experiment-name", o.experiment_name, "With --save-dir: makes the run's id");
+  app.add_option("--group", words.group, "The run's group");
+  app.add_option("--project", words.project, "The run's project");
+  app.add_option("--log-strategy", words.log_strategy,
+                 "main: one run; node: one per node; all: one per rank")
+      ->check(CLI::IsMember({"main", "node", "all"}));
+  app.add_option("--log-every", o.log_every, "Steps between rows of the log")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--val-every", o.val_every, "Steps between validations; 0: never")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+}
+
+void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
+  if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
+  if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
+  if (app.count("--warmup-steps") == 0) o.warmup_steps = std::min<int64_t>(o.steps / 10, 200);
+  if (app.count("--group") > 0) o.group = words.group;
+  if (app.count("--project") > 0) o.project = words.project;
+  static const std::map<std::string, LogStrategy> strategies = {
+      {"main", LogStrategy::kMain}, {"node", LogStrategy::kNode}, {"all", LogStrategy::kAll}};
+  const auto strategy = strategies.find(words.log_strategy);
+  if (strategy != strategies.end()) o.log_strategy = strategy->second;
+}
+
+}  // namespace
+
+std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
+  Options options;
+  Words words;
+  CLI::App app(kAbout, "ranklog-train");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "ranklog-train " RANKLOG_VERSION);
+  AddTraining(app, options, words);
+  AddRanksAndLog(app, options, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (words.comm == "nccl") {
+    std::cerr << "ranklog-train: this build has no NCCL; use --comm gloo\n";
+    return 1;
+  }
+  if (words.dtype == "bfloat16") {
+    std::cerr << "ranklog-train: this build trains in float32 only\n";
+    return 1;
+  }
+  if (options.experiment_name.empty() != options.save_dir.empty()) {
+    std::cerr << "ranklog-train: --save-dir and --experiment-name make the run's id together: give "
+                 "both or none\n";
+    return 2;
+  }
+  FillDefaults(app, words, options);
+  return options;
+}
+
+}  // namespace ranklog::trainer

@@ -1,0 +1,50 @@
+#ifndef TRAINER_OPTIONS_H_
+#define TRAINER_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "ranklog/settings.h"
+
+namespace ranklog::trainer {
+
+// What the command line asks for. Checked: every number is in the range that --help gives.
+struct Options {
+  // ---- What is trained ----
+  std::string data = "builtin";  // a file, plain or gzipped, or "builtin"
+  std::string model = "tiny";    // tiny, small, gpt2
+  uint64_t seed = 1;             // of the initial weights and of the order of the samples
+
+  // ---- How ----
+  int64_t steps = 300;       // optimizer steps
+  int64_t batch_size = 8;    // sequences per rank and micro-batch
+  int64_t grad_accum = 1;    // micro-batches per step
+  int64_t seq_len = 128;     // tokens (bytes) per sequence
+  double lr = 0;             // peak; ParseCommandLine() puts the model's default
+  double min_lr = 0;         // at the last step; default lr / 10
+  int64_t warmup_steps = 0;  // default a tenth of the steps, at most 200
+  double weight_decay = 0.1;
+  double grad_clip = 1.0;  // of the gradient's L2 norm; 0: off
+
+  // ---- Where ----
+  int nproc_per_node = 1;  // over 1: start that many ranks of this program
+
+  // ---- The log ----
+  std::string save_dir;  // with experiment_name: the run's id, see RunId()
+  std::string experiment_name;
+  std::optional<std::string> group;
+  std::optional<std::string> project;
+  std::optional<LogStrategy> log_strategy;
+  int64_t log_every = 1;   // steps
+  int64_t val_every = 50;  // steps; 0: never
+};
+
+// The options, or the exit code of a program that has said all there is to say: 0 after --help and
+// --version, 2 after wrong usage, 1 where this build lacks what was asked for.
+std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_OPTIONS_H_

@@ -1,0 +1,124 @@
+#include "trainer/rank.h"
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ranklog/ranklog.h"
+#include "trainer/error_file.h"
+#include "trainer/model.h"
+#include "trainer/process_group.h"
+#include "trainer/progress.h"
+#include "trainer/run_log.h"
+#include "trainer/train.h"
+
+namespace ranklog::trainer {
+namespace {
+
+void ReportError(const std::string& message, int rank) {
+  std::cerr << absl::StrCat("\nranklog-train: rank ", rank, ": ", message, "\n");
+  WriteErrorFile(message, rank);
+}
+
+// Opens the run. Rank 0 settles its id, if nobody else has, so that all ranks log to the same one.
+Run OpenRun(Settings settings, ProcessGroup& group) {
+  Run run;
+  const std::string run_id = group.FromRankZero("run_id", [&] {
+    run = Init(settings);
+    return run.settings().run_id;
+  });
+  if (group.rank() != 0) {
+    settings.run_id = run_id;
+    run = Init(std::move(settings));
+  }
+  return run;
+}
+
+// Trains, and logs and shows what each step reports.
+void TrainAndLog(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run) {
+  Gpt model(ShapeOf(options.model, options.seq_len), options.seed);
+  run.Config(RunConfig(options, corpus.source, model.parameter_count(), group.world_size()));
+  if (group.rank() == 0) {
+    std::cerr << absl::StrCat("training ", options.model, " (", model.parameter_count(),
+                              " parameters) on ", corpus.source, " with ", group.world_size(),
+                              group.world_size() == 1 ? " rank" : " ranks", ", run ",
+                              run.settings().run_id, "\n");
+  }
+  RunLog log(run);
+  Progress progress(/*shown=*/group.rank() == 0);
+  Position position{.steps = options.steps};
+  const absl::Time start = absl::Now();
+  Train(options, corpus, model, group, [&](const StepReport& report) {
+    if (report.step % options.log_every == 0 || report.step == options.steps) {
+      log.Train(report.step, {report.loss, report.lr, report.tokens_per_second, report.grad_norm});
+    }
+    if (report.val_loss) {
+      log.Validation(report.step, *report.val_loss);
+      position.val_loss = *report.val_loss;
+    }
+    position.step = report.step;
+    position.loss = report.loss;
+    position.lr = report.lr;
+    position.tokens_per_second = report.tokens_per_second;
+    position.elapsed = absl::Now() - start;
+    progress.Show(position);
+  });
+}
+
+// Says what became of the log, and what to type next.
+void SayWhereItIs(const Run& run, FlushResult result) {
+  const Stats stats = run.stats();
+  const std::string& id = run.settings().run_id;
+  if (run.settings().disabled) {
+    std::cerr << "logging was disabled; nothing was kept\n";
+    return;
+  }
+  std::cerr << absl::StrCat("run ", id, ": ", stats.rows_logged, " rows of rank 0 ",
+                            result == FlushResult::kDurable
+                                ? "are on this node's disk"
+                                : "are in the spool; ranklogd takes them once it runs",
+                            "\n");
+  const uint64_t lost =
+      stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large;
+  if (lost > 0) std::cerr << absl::StrCat(lost, " rows were not taken: ", stats.last_error, "\n");
+  std::cerr << absl::StrCat("next: ranklog show ", id, "\n");
+}
+
+}  // namespace
+
+int TrainAsRank(const Options& options, Settings settings, const Corpus& corpus) {
+  const int rank = settings.rank.value_or(0);
+  absl::StatusOr<Rendezvous> rendezvous =
+      Rendezvous::FromEnvironment(rank, settings.world_size.value_or(1));
+  if (!rendezvous.ok()) {
+    ReportError(std::string(rendezvous.status().message()), rank);
+    return 2;
+  }
+  absl::StatusOr<ProcessGroup> group = ProcessGroup::Join(*rendezvous);
+  if (!group.ok()) {
+    ReportError(std::string(group.status().message()), rank);
+    return 1;
+  }
+  Run run;
+  try {
+    run = OpenRun(std::move(settings), *group);
+    TrainAndLog(options, corpus, *group, run);
+    group->Leave();
+  } catch (const std::exception& error) {
+    ReportError(error.what(), rank);
+    run.Finish(1);
+    // Without the destructors: the group's may wait for an all-reduce that the others will never
+    // join. They see our end at once, because the kernel closes our connections.
+    std::_Exit(1);
+  }
+  const FlushResult result = run.Finish(0);
+  if (rank == 0) SayWhereItIs(run, result);
+  return 0;
+}
+
+}  // namespace ranklog::trainer

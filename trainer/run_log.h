@@ -1,0 +1,46 @@
+#ifndef TRAINER_RUN_LOG_H_
+#define TRAINER_RUN_LOG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+#include "trainer/options.h"
+
+namespace ranklog::trainer {
+
+// The id of an experiment's run, so that a second start of it goes on with the first one's: the
+// SHA-1 of
+// "{save_dir}/{experiment_name}" in lower-case hex.
+std::string RunId(const std::string& save_dir, const std::string& experiment_name);
+
+// Puts what the command line says over what the environment said.
+void ApplyOptions(const Options& options, Settings& settings);
+
+// The run's config: every hyperparameter, and what they led to.
+std::vector<Value::Field> RunConfig(const Options& options, const std::string& data_source,
+                                    int64_t parameters, int world_size);
+
+// What this rank logs.
+class RunLog {
+ public:
+  struct TrainRow {
+    double loss = 0;  // of this rank's batch, nats per token
+    double lr = 0;
+    double tokens_per_second = 0;  // over all ranks
+    double grad_norm = 0;          // before clipping; after averaging over ranks
+  };
+
+  explicit RunLog(Run& run);
+  void Train(int64_t step, const TrainRow& row);
+  void Validation(int64_t step, double loss);
+
+ private:
+  Run& run_;
+  RowHandle train_;
+};
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_RUN_LOG_H_

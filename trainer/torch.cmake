@@ -1,0 +1,34 @@
+# The target ranklog_torch: LibTorch with its c10d over Gloo. It serves Debian 12's 1.13 and the 2.8 and newer
+# that come with PyTorch (give its torch.utils.cmake_prefix_path as CMAKE_PREFIX_PATH). find_package(Torch) is of
+# no use here: beside Debian's package it links Debian's libc10 to another version's libtorch_cpu.
+set(hints ${CMAKE_PREFIX_PATH})
+list(TRANSFORM hints APPEND /../..)  # from <torch>/share/cmake
+find_path(TORCH_INCLUDE_DIR ATen/ATen.h HINTS ${hints} PATH_SUFFIXES include)
+find_library(TORCH_CPU_LIBRARY torch_cpu HINTS ${hints} PATH_SUFFIXES lib)
+if(NOT TORCH_INCLUDE_DIR OR NOT TORCH_CPU_LIBRARY)
+  message(FATAL_ERROR "LibTorch is not installed: run deploy/install-deps.sh, or configure with -DRANKLOG_TRAINER=OFF")
+endif()
+# Headers only: the program refers to no symbol of Gloo, which is inside LibTorch or linked by it.
+find_path(GLOO_INCLUDE_DIR gloo/config.h)
+if(NOT GLOO_INCLUDE_DIR)
+  message(FATAL_ERROR "Gloo's headers (libgloo-dev) are not installed: run deploy/install-deps.sh")
+endif()
+
+get_filename_component(torch_lib_dir ${TORCH_CPU_LIBRARY} DIRECTORY)
+find_file(TORCH_VERSION_HEADER NAMES torch/headeronly/version.h torch/csrc/api/include/torch/version.h
+          HINTS ${TORCH_INCLUDE_DIR} NO_DEFAULT_PATH REQUIRED)
+file(STRINGS ${TORCH_VERSION_HEADER} version REGEX "define TORCH_VERSION_M")
+string(REGEX REPLACE "[^0-9]*MAJOR ([0-9]+)[^0-9]*MINOR ([0-9]+).*" "\\1.\\2" TORCH_VERSION "${version}")
+if(TORCH_VERSION VERSION_LESS 2.8 AND NOT TORCH_VERSION VERSION_EQUAL 1.13)
+  message(FATAL_ERROR "LibTorch ${TORCH_VERSION} in ${torch_lib_dir}: need Debian's 1.13, or 2.8 or newer")
+endif()
+message(STATUS "LibTorch ${TORCH_VERSION}: ${TORCH_CPU_LIBRARY}")
+
+add_library(ranklog_torch INTERFACE)
+target_compile_definitions(ranklog_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+target_include_directories(ranklog_torch SYSTEM INTERFACE
+  ${TORCH_INCLUDE_DIR} ${TORCH_INCLUDE_DIR}/torch/csrc/api/include ${GLOO_INCLUDE_DIR})
+target_link_libraries(ranklog_torch INTERFACE ${TORCH_CPU_LIBRARY} ${torch_lib_dir}/libc10.so)
+if(TORCH_VERSION VERSION_EQUAL 1.13)
+  target_include_directories(ranklog_torch SYSTEM AFTER INTERFACE ${CMAKE_CURRENT_LIST_DIR}/shim113)
+endif()
