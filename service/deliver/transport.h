@@ -16,10 +16,10 @@ namespace ranklog::deliver {
 struct HttpRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string basic_user;      // with basic_password: HTTP basic authentication; empty: none
+  std::string basic_user;  // with basic_password: HTTP basic authentication; empty: none
   std::string basic_password;
-  std::string body;            // POSTed
-  bool gzip = false;           // compress the body
+  std::string body;   // POSTed
+  bool gzip = false;  // compress the body
   absl::Duration timeout = absl::Seconds(30);
 };
 
@@ -29,8 +29,8 @@ struct HttpResponse {
   absl::optional<absl::Duration> retry_after;  // if the answer says so
 };
 
-// Blocks for at most the request's timeout. Not thread-safe: each worker has its own, and with it its
-// kept-alive connections.
+// Blocks for at most the request's timeout. Not thread-safe, but for Cancel(): each worker has its
+// own, and with it its kept-alive connections.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -39,6 +39,10 @@ class Transport {
   //   kDeadlineExceeded    no answer in time; the backend may have acted
   //   kFailedPrecondition  an untrusted certificate, an unsupported URL: trying again is no use
   virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
+
+  // From any thread: a Post() under way ends within about a second, later ones at once, with
+  // kUnavailable. For shutting down.
+  virtual void Cancel() {}
 };
 
 }  // namespace ranklog::deliver

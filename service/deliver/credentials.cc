@@ -1,0 +1,155 @@
+#include "service/deliver/credentials.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/netrc.h"
+#include "service/deliver/url.h"
+
+namespace ranklog::deliver {
+namespace {
+
+constexpr size_t kMaxFile = 1 << 20;
+
+bool IsKeyText(absl::string_view text) {
+  for (const char c : text) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') return false;
+  }
+  return !text.empty();
+}
+
+bool IsToken(absl::string_view key) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(key, '.');
+  return parts.size() == 3 && IsKeyText(parts[0]) && IsKeyText(parts[1]) && IsKeyText(parts[2]);
+}
+
+// The text of a file; nothing if there is none.
+absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
+                                                     bool must_be_private) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return absl::optional<std::string>();
+    return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
+  }
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  struct stat stat = {};
+  if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("stat ", path));
+  if (must_be_private && (stat.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("%s may be read or written by others (mode %04o); run: chmod 600 %s", path,
+                        stat.st_mode & 07777, path));
+  }
+  std::string text(kMaxFile, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t n = read(fd, text.data() + size, text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("read ", path));
+    if (n == 0) break;
+    size += n;
+  }
+  text.resize(size);
+  return absl::optional<std::string>(std::move(text));
+}
+
+std::string FromVariable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+absl::Status CheckWandbKey(absl::string_view key) {
+  if (IsToken(key)) return absl::OkStatus();
+  const size_t dash = key.find('-');
+  const absl::string_view secret = dash == absl::string_view::npos ? key : key.substr(dash + 1);
+  if (!IsKeyText(secret) || secret.size() < 40) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not an API key: 40 or more letters, digits, - and _ are expected, got ",
+                     key.size(), " characters"));
+  }
+  for (const char c : key) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+      return absl::InvalidArgumentError(
+          "not an API key: it has a blank or a control character in it");
+    }
+  }
+  return absl::OkStatus();
+}
+
+CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
+  Options options;
+  options.environment_key = FromVariable("WANDB_API_KEY");
+  const std::string home = FromVariable("HOME");
+  if (std::string netrc = FromVariable("NETRC"); !netrc.empty()) {
+    if (absl::StartsWith(netrc, "~/")) netrc = absl::StrCat(home, netrc.substr(1));
+    options.netrc = {netrc};
+  } else if (!home.empty()) {
+    options.netrc = {home + "/.netrc", home + "/_netrc"};
+  }
+  options.files = {state_dir + "/credentials"};
+  if (const std::string config = FromVariable("XDG_CONFIG_HOME"); !config.empty()) {
+    options.files.push_back(config + "/ranklog/credentials");
+  } else if (!home.empty()) {
+    options.files.push_back(home + "/.config/ranklog/credentials");
+  }
+  return options;
+}
+
+absl::Status CredentialStore::Set(absl::string_view base_url, absl::string_view key) {
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
+  RETURN_IF_ERROR(CheckWandbKey(key));
+  const absl::MutexLock lock(&mutex_);
+  given_[url.netloc] = std::string(key);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CredentialStore::Find(absl::string_view base_url) const {
+  ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (const auto it = given_.find(url.netloc); it != given_.end()) return it->second;
+  }
+  const auto checked = [](const std::string& key,
+                          absl::string_view from) -> absl::StatusOr<std::string> {
+    if (absl::Status status = CheckWandbKey(key); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(from, ": ", status.message()));
+    }
+    return key;
+  };
+  if (!options_.environment_key.empty()) return checked(options_.environment_key, "WANDB_API_KEY");
+  for (const std::string& path : options_.netrc) {
+    ASSIGN_OR_RETURN(const absl::optional<std::string> text,
+                     ReadFile(path, /*must_be_private=*/false));
+    if (!text.has_value()) continue;
+    if (const auto key = NetrcPassword(*text, url.netloc)) return checked(*key, path);
+    break;
+  }
+  for (const std::string& path : options_.files) {
+    ASSIGN_OR_RETURN(const absl::optional<std::string> text,
+                     ReadFile(path, /*must_be_private=*/true));
+    if (!text.has_value()) continue;
+    if (const auto key = NetrcPassword(*text, url.netloc)) return checked(*key, path);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no API key for ", url.netloc,
+                   ": none came with a rank, WANDB_API_KEY is not set, and there is none in ",
+                   absl::StrJoin(options_.netrc, ", "), options_.netrc.empty() ? "" : ", ",
+                   absl::StrJoin(options_.files, ", ")));
+}
+
+}  // namespace ranklog::deliver

@@ -1,0 +1,60 @@
+// Where the keys for trackers come from. They are held in memory only: never stored, never logged,
+// and in no error's message.
+
+#ifndef SERVICE_DELIVER_CREDENTIALS_H_
+#define SERVICE_DELIVER_CREDENTIALS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+
+namespace ranklog::deliver {
+
+// Thread-safe. One per daemon, shared by the RPCs that bring keys and the deliveries that use them.
+class CredentialStore {
+ public:
+  struct Options {
+    std::string environment_key;  // of WANDB_API_KEY in the daemon's own environment; may be empty
+    std::vector<std::string> netrc;  // the first of these files that exists is the netrc
+    // Files of our own, in netrc's format, each looked into. One that others may read or write is
+    // refused.
+    std::vector<std::string> files;
+
+    // WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
+    // $XDG_CONFIG_HOME/ranklog/credentials (~/.config). Not thread-safe, as getenv is not.
+    static Options FromEnvironment(const std::string& state_dir);
+  };
+
+  explicit CredentialStore(Options options) : options_(std::move(options)) {}
+
+  // Takes the key that a rank sent for the server at `base_url`; it goes before all others.
+  //   kInvalidArgument  it is no W&B API key; the message does not repeat it
+  absl::Status Set(absl::string_view base_url, absl::string_view key) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The key for the server: a rank's, the environment's, netrc's, a file's, the first that there
+  // is. Reads the files each time, so that a key that is put right counts at once.
+  //   kNotFound          there is none; says where it was looked for
+  //   kPermissionDenied  a file that others may read
+  //   kInvalidArgument   what was found is no API key
+  absl::StatusOr<std::string> Find(absl::string_view base_url) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Has(absl::string_view base_url) const { return Find(base_url).ok(); }
+
+ private:
+  const Options options_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, std::string> given_ ABSL_GUARDED_BY(mutex_);  // by machine
+};
+
+// kInvalidArgument unless it is a W&B API key by its form: at least 40 of [A-Za-z0-9_-] after the
+// first dash, or in all where there is none; or a JSON web token.
+absl::Status CheckWandbKey(absl::string_view key);
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_CREDENTIALS_H_

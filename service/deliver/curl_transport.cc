@@ -1,0 +1,205 @@
+#include "service/deliver/curl_transport.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/gzip.h"
+#include "service/deliver/url.h"
+
+namespace ranklog::deliver {
+namespace {
+
+constexpr size_t kMaxAnswer = 4 << 20;  // no backend's answer that we read is a tenth of this
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+struct FreeEasy {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+};
+
+bool StartCurl() {
+  static const bool started = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return started;
+}
+
+// What the callbacks gather of one answer.
+struct Answer {
+  HttpResponse response;
+  int retry_after_headers = 0;
+};
+
+size_t OnBody(char* data, size_t size, size_t count, void* user) {
+  std::string& body = static_cast<Answer*>(user)->response.body;
+  body.append(data, std::min(size * count, kMaxAnswer - body.size()));
+  return size * count;
+}
+
+size_t OnHeader(char* data, size_t size, size_t count, void* user) {
+  auto& answer = *static_cast<Answer*>(user);
+  const absl::string_view line(data, size * count);
+  if (absl::StartsWith(line, "HTTP/")) {  // of a later answer than an informational one
+    answer = Answer();
+  } else if (absl::StartsWithIgnoreCase(line, "retry-after:")) {
+    answer.response.retry_after =
+        ParseRetryAfter(absl::StripAsciiWhitespace(line.substr(12)), absl::Now());
+    if (++answer.retry_after_headers > 1) answer.response.retry_after = absl::nullopt;
+  }
+  return size * count;
+}
+
+absl::Status ErrorOf(CURLcode code, const std::string& message) {
+  switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+      return absl::DeadlineExceededError(message);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+      return absl::FailedPreconditionError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+bool HasLineBreak(absl::string_view text) {
+  return text.find_first_of(absl::string_view("\r\n\0", 3)) != absl::string_view::npos;
+}
+
+}  // namespace
+
+struct CurlTransport::Handle {
+  std::unique_ptr<CURL, FreeEasy> easy;
+  std::unique_ptr<curl_slist, FreeList> headers;
+  char error[CURL_ERROR_SIZE] = "";
+
+  void Append(const std::string& header) {
+    headers.reset(curl_slist_append(headers.release(), header.c_str()));
+  }
+};
+
+absl::StatusOr<std::unique_ptr<CurlTransport>> CurlTransport::Create(const Options& options) {
+  if (!StartCurl()) return absl::InternalError("libcurl does not start");
+  std::unique_ptr<CurlTransport> transport(new CurlTransport(options));
+  transport->handle_->easy.reset(curl_easy_init());
+  if (transport->handle_->easy == nullptr) return absl::InternalError("libcurl gives no handle");
+  return transport;
+}
+
+CurlTransport::CurlTransport(const Options& options)
+    : options_(options), handle_(std::make_unique<Handle>()) {}
+CurlTransport::~CurlTransport() = default;
+
+int CurlTransport::Progress(void* self, int64_t, int64_t, int64_t, int64_t) {
+  return static_cast<CurlTransport*>(self)->cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
+}
+
+absl::StatusOr<HttpResponse> CurlTransport::Post(const HttpRequest& request) {
+  if (cancelled_.load(std::memory_order_relaxed)) {
+    return absl::UnavailableError("the transport is shut down");
+  }
+  if (!request.gzip) {
+    RETURN_IF_ERROR(Prepare(request, request.body));
+    return Perform(request);
+  }
+  ASSIGN_OR_RETURN(const std::string zipped, Gzip(request.body));
+  RETURN_IF_ERROR(Prepare(request, zipped));
+  return Perform(request);
+}
+
+absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::string& body) {
+  const absl::StatusOr<Url> url = ParseUrl(request.url);
+  if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
+  if (url->scheme != "https" && !url->loopback() && !options_.allow_plain_http) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("post to ", url->netloc, ": https:// is required beyond loopback"));
+  }
+
+  CURL* const easy = handle_->easy.get();
+  curl_easy_reset(easy);  // keeps the connections
+  handle_->headers.reset();
+  handle_->Append("Expect:");
+  for (const auto& [name, value] : request.headers) {
+    if (HasLineBreak(name) || HasLineBreak(value)) {
+      return absl::FailedPreconditionError(absl::StrCat("header ", name, ": has a line break"));
+    }
+    handle_->Append(absl::StrCat(name, ": ", value));
+  }
+  if (request.gzip) handle_->Append("Content-Encoding: gzip");
+
+  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, handle_->headers.get());
+  curl_easy_setopt(easy, CURLOPT_POST, 1L);
+  curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.data());
+  curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, handle_->error);
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+                   static_cast<long>(absl::ToInt64Milliseconds(request.timeout)));
+  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(
+      easy, CURLOPT_XFERINFOFUNCTION,
+      +[](void* self, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+        return Progress(self, a, b, c, d);
+      });
+  curl_easy_setopt(easy, CURLOPT_XFERINFODATA, this);
+  if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (url->loopback()) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+  if (!request.basic_user.empty()) {
+    curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(easy, CURLOPT_USERNAME, request.basic_user.c_str());
+    curl_easy_setopt(easy, CURLOPT_PASSWORD, request.basic_password.c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) {
+  CURL* const easy = handle_->easy.get();
+  Answer answer;
+  handle_->error[0] = '\0';
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, &answer);
+
+  const CURLcode code = curl_easy_perform(easy);
+  if (code != CURLE_OK) {
+    const char* const why = handle_->error[0] != '\0' ? handle_->error : curl_easy_strerror(code);
+    return ErrorOf(code, absl::StrCat("post to ", request.url, ": ", why));
+  }
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  answer.response.code = static_cast<int>(status);
+  return std::move(answer.response);
+}
+
+absl::optional<absl::Duration> ParseRetryAfter(absl::string_view value, absl::Time now) {
+  double seconds = 0;
+  if (absl::SimpleAtod(value, &seconds)) {
+    if (!std::isfinite(seconds) || seconds < 0) return absl::nullopt;
+    return absl::Seconds(seconds);
+  }
+  const time_t date = curl_getdate(std::string(value).c_str(), nullptr);
+  if (date < 0) return absl::nullopt;
+  return std::max(absl::FromTimeT(date) - now, absl::ZeroDuration());
+}
+
+}  // namespace ranklog::deliver

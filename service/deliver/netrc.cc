@@ -1,0 +1,79 @@
+#include "service/deliver/netrc.h"
+
+#include "absl/strings/ascii.h"
+
+namespace ranklog::deliver {
+namespace {
+
+// Splits at blanks; a token may be in double quotes, with backslashes. `#` at the start of a token
+// begins a comment to the end of the line.
+class Tokens {
+ public:
+  explicit Tokens(absl::string_view text) : rest_(text) {}
+
+  bool Next(std::string* token) {
+    token->clear();
+    while (true) {
+      rest_ = absl::StripLeadingAsciiWhitespace(rest_);
+      if (rest_.empty()) return false;
+      if (rest_[0] != '#') break;
+      SkipTo("\n");
+    }
+    if (rest_[0] == '"') return Quoted(token);
+    size_t end = 0;
+    while (end < rest_.size() && !absl::ascii_isspace(static_cast<unsigned char>(rest_[end])))
+      ++end;
+    *token = std::string(rest_.substr(0, end));
+    rest_.remove_prefix(end);
+    return true;
+  }
+
+  // A macro ends at an empty line.
+  void SkipMacro() { SkipTo("\n\n"); }
+
+ private:
+  bool Quoted(std::string* token) {
+    size_t i = 1;
+    for (; i < rest_.size() && rest_[i] != '"'; ++i) {
+      if (rest_[i] == '\\' && i + 1 < rest_.size()) ++i;
+      *token += rest_[i];
+    }
+    rest_.remove_prefix(i < rest_.size() ? i + 1 : i);
+    return true;
+  }
+
+  void SkipTo(absl::string_view end) {
+    const size_t at = rest_.find(end);
+    rest_.remove_prefix(at == absl::string_view::npos ? rest_.size() : at + end.size());
+  }
+
+  absl::string_view rest_;
+};
+
+}  // namespace
+
+absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_view machine) {
+  enum class Entry { kNone, kOther, kWanted, kDefault } entry = Entry::kNone;
+  absl::optional<std::string> by_default;
+  Tokens tokens(text);
+  std::string token;
+  while (tokens.Next(&token)) {
+    if (token == "machine") {
+      if (!tokens.Next(&token)) break;
+      entry = token == machine ? Entry::kWanted : Entry::kOther;
+    } else if (token == "default") {
+      entry = Entry::kDefault;
+    } else if (token == "macdef") {
+      tokens.SkipMacro();
+    } else if (token == "password") {
+      if (!tokens.Next(&token)) break;
+      if (entry == Entry::kWanted) return token;
+      if (entry == Entry::kDefault && !by_default.has_value()) by_default = token;
+    } else if (token == "login" || token == "account") {
+      if (!tokens.Next(&token)) break;
+    }
+  }
+  return by_default;
+}
+
+}  // namespace ranklog::deliver

@@ -1,0 +1,56 @@
+#include "service/deliver/retry.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::deliver {
+
+Outcome Judge(const absl::StatusOr<HttpResponse>& answer) {
+  if (!answer.ok()) {
+    return absl::IsFailedPrecondition(answer.status()) ? Outcome::kBlocked : Outcome::kLater;
+  }
+  const int code = answer->code;
+  if (code >= 200 && code <= 300) return Outcome::kAccepted;
+  if (code > 300 && code < 400) return Outcome::kBlocked;
+  switch (code) {
+    case 400:
+    case 422:
+      return Outcome::kRefused;
+    case 413:
+      return Outcome::kTooLarge;
+    case 401:
+    case 403:
+    case 404:
+    case 409:
+    case 410:
+    case 501:
+      return Outcome::kBlocked;
+    default:
+      return Outcome::kLater;
+  }
+}
+
+std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
+  constexpr size_t kShown = 500;
+  if (!answer.ok()) return std::string(answer.status().message());
+  std::string text = answer->body.substr(0, kShown);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  }
+  absl::StripAsciiWhitespace(&text);
+  return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
+}
+
+absl::Duration Backoff::Next(Outcome outcome, absl::optional<absl::Duration> retry_after) {
+  const int failure = failures_++;
+  if (retry_after.has_value()) return std::min(*retry_after, options_.max_retry_after);
+  if (outcome == Outcome::kBlocked) return options_.blocked;
+  constexpr int kDoublings = 16;  // beyond any sensible max / min
+  const absl::Duration wait = options_.min * (int64_t{1} << std::min(failure, kDoublings)) *
+                              absl::Uniform(random_, 1.0, 1.25);
+  return std::min(wait, options_.max);
+}
+
+}  // namespace ranklog::deliver

@@ -1,0 +1,59 @@
+// What an answer means for what was sent, and how long to wait before the next try.
+
+#ifndef SERVICE_DELIVER_RETRY_H_
+#define SERVICE_DELIVER_RETRY_H_
+
+#include <string>
+
+#include "absl/random/random.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/deliver/transport.h"
+
+namespace ranklog::deliver {
+
+enum class Outcome {
+  kAccepted,
+  kLater,     // the backend or the way to it is not well; the same again after a while
+  kBlocked,   // somebody has to put something right (a key, a right, an address); nothing is given
+              // up, and the same is tried again, seldom
+  kRefused,   // the backend will not take what was sent, however often it is sent
+  kTooLarge,  // as kRefused, for its size
+};
+
+// kAccepted: 200 to 300. kRefused: 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403,
+// 404, 409, 410, 501, and a transport that says kFailedPrecondition. kLater: all else, for as long
+// as it takes.
+Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
+
+// For people: the code and the start of what the answer says, or the transport's error.
+std::string Explain(const absl::StatusOr<HttpResponse>& answer);
+
+// Waits that double from `min` to `max`, up to a quarter longer each so that many senders spread
+// out.
+class Backoff {
+ public:
+  struct Options {
+    absl::Duration min = absl::Seconds(2);
+    absl::Duration max = absl::Seconds(60);
+    absl::Duration blocked = absl::Seconds(60);  // for kBlocked
+    // Bounds what an answer may ask for; a broken server's date must not stop us for a year.
+    absl::Duration max_retry_after = absl::Hours(1);
+  };
+
+  explicit Backoff(const Options& options) : options_(options) {}
+
+  // How long to wait after one more failure. What the answer asks for goes before our own figure.
+  absl::Duration Next(Outcome outcome, absl::optional<absl::Duration> retry_after);
+  void Reset() { failures_ = 0; }  // after a success
+
+ private:
+  const Options options_;
+  int failures_ = 0;  // in a row
+  absl::InsecureBitGen random_;
+};
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_RETRY_H_

@@ -1,0 +1,65 @@
+#include "service/deliver/url.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::deliver {
+
+std::string Url::host() const {
+  if (absl::StartsWith(netloc, "[")) return netloc.substr(0, netloc.find(']') + 1);
+  return netloc.substr(0, netloc.find(':'));
+}
+
+bool Url::loopback() const {
+  const std::string name = host();
+  return name == "localhost" || name == "[::1]" ||
+         (absl::StartsWith(name, "127.") &&
+          name.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+absl::StatusOr<Url> ParseUrl(absl::string_view text) {
+  const auto error = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("URL '", text, "': ", why));
+  };
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) {
+      return absl::InvalidArgumentError("a URL with a blank or a control character in it");
+    }
+  }
+  const size_t colon = text.find("://");
+  if (colon == absl::string_view::npos) return error("has no http:// or https://");
+  Url url;
+  url.scheme = absl::AsciiStrToLower(text.substr(0, colon));
+  if (url.scheme != "http" && url.scheme != "https") return error("is not http or https");
+  const absl::string_view rest = text.substr(colon + 3);
+  if (rest.find_first_of("?#") != absl::string_view::npos)
+    return error("has a query or a fragment");
+  const size_t slash = rest.find('/');
+  url.netloc = absl::AsciiStrToLower(rest.substr(0, slash));
+  if (slash != absl::string_view::npos) url.path = std::string(rest.substr(slash));
+  if (url.netloc.empty() || url.netloc[0] == ':') return error("has no host");
+  // The text may hold a password, so it is not repeated.
+  if (absl::StrContains(url.netloc, "@")) {
+    return absl::InvalidArgumentError("a URL with a user or a password in it");
+  }
+  return url;
+}
+
+std::string PercentEncode(absl::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_' ||
+        c == '~') {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[static_cast<unsigned char>(c) >> 4];
+      out += kHex[static_cast<unsigned char>(c) & 15];
+    }
+  }
+  return out;
+}
+
+}  // namespace ranklog::deliver

@@ -1,0 +1,31 @@
+// The parts of a URL that matter for where a request and its credentials go.
+
+#ifndef SERVICE_DELIVER_URL_H_
+#define SERVICE_DELIVER_URL_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace ranklog::deliver {
+
+struct Url {
+  std::string scheme;  // http or https
+  std::string netloc;  // host, or host:port, in lower case
+  std::string path;    // with its leading slash; may be empty
+
+  std::string host() const;  // without the port
+  bool loopback() const;     // localhost, 127.0.0.0/8, ::1
+};
+
+// kInvalidArgument: not http(s), without a host, or with a user, a query, a fragment, blanks or
+// control characters in it.
+absl::StatusOr<Url> ParseUrl(absl::string_view text);
+
+// As an element of a path: all but letters, digits and -._~ as %XX.
+std::string PercentEncode(absl::string_view text);
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_URL_H_

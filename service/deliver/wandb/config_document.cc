@@ -1,0 +1,101 @@
+#include "service/deliver/wandb/config_document.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "service/deliver/json_writer.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using model::Json;
+using model::MetricDefinition;
+
+// Field numbers and enum values of W&B's telemetry record and metric record.
+constexpr int kFeatureCppLibrary = 57;
+constexpr int kStepSync = 1, kHidden = 2, kDefined = 3;
+const std::map<std::string, int>& SummaryNumbers() {
+  static const auto* const numbers = new std::map<std::string, int>{
+      {"min", 1}, {"max", 2}, {"mean", 3}, {"last", 5}, {"none", 6}, {"first", 8}};
+  return *numbers;
+}
+
+bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }
+
+// In a definition's name a dot separates levels of nesting. Our keys are flat.
+std::string Escape(const std::string& name) { return absl::StrReplaceAll(name, {{".", "\\."}}); }
+
+std::vector<MetricDefinition> Expanded(const aggregate::MetricTable& table,
+                                       absl::Span<const std::string> keys) {
+  std::vector<MetricDefinition> definitions;
+  std::map<std::string, bool> named;
+  for (const MetricDefinition& definition : table.definitions()) {
+    if (IsGlob(definition.name)) continue;
+    definitions.push_back(definition);
+    named[definition.name] = true;
+  }
+  for (const std::string& key : keys) {
+    const MetricDefinition* const found = table.Find(key);
+    if (found == nullptr || !IsGlob(found->name) || std::exchange(named[key], true)) continue;
+    definitions.push_back(*found);
+    definitions.back().name = key;
+  }
+  return definitions;
+}
+
+Json Entry(const MetricDefinition& definition) {
+  Json entry = {{IsGlob(definition.name) ? "2" : "1", Escape(definition.name)}};
+  Json options = Json::array();
+  if (definition.step_sync && !definition.step_metric.empty()) options.push_back(kStepSync);
+  if (definition.hidden) options.push_back(kHidden);
+  options.push_back(kDefined);
+  entry["6"] = std::move(options);
+  Json summary = Json::array();
+  for (const std::string& name : definition.summary) {
+    if (const auto it = SummaryNumbers().find(name); it != SummaryNumbers().end()) {
+      summary.push_back(it->second);
+    }
+  }
+  entry["7"] = std::move(summary);
+  if (definition.goal == "minimize") entry["8"] = 1;
+  if (definition.goal == "maximize") entry["8"] = 2;
+  return entry;
+}
+
+}  // namespace
+
+Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
+                absl::Span<const std::string> keys) {
+  const std::vector<MetricDefinition> definitions =
+      expand_globs ? Expanded(table, keys) : table.definitions();
+  Json list = Json::array();
+  std::map<std::string, size_t> places;
+  for (const MetricDefinition& definition : definitions) {
+    list.push_back(Entry(definition));
+    places[definition.name] = list.size();
+  }
+  for (size_t i = 0; i < definitions.size(); ++i) {
+    const std::string& step_metric = definitions[i].step_metric;
+    if (step_metric.empty()) continue;
+    const auto [place, is_new] = places.try_emplace(step_metric, list.size() + 1);
+    if (is_new)
+      list.push_back({{"1", Escape(step_metric)}, {"6", Json::array()}, {"7", Json::array()}});
+    list[i]["5"] = place->second;
+  }
+  return list;
+}
+
+std::string ConfigDocument(const Json& config, const Json& metric_list) {
+  Json document = Json::object();
+  for (const auto& [key, value] : config.items()) {
+    if (key != "_wandb") document[key] = {{"value", value}};
+  }
+  const Json telemetry = {{"3", {kFeatureCppLibrary}}, {"12", "ranklog-" RANKLOG_VERSION}};
+  document["_wandb"] = {{"value", {{"t", telemetry}, {"m", metric_list}}}};
+  return ToJsonText(document);
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,54 @@
+// The GraphQL operations that a run needs, as bodies and answers.
+
+#ifndef SERVICE_DELIVER_WANDB_GRAPHQL_H_
+#define SERVICE_DELIVER_WANDB_GRAPHQL_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace ranklog::deliver::wandb {
+
+// Empty texts and lists are sent as null, which changes nothing at the server.
+struct Upsert {
+  std::string storage_id;  // of an earlier answer
+  std::string run_id;
+  std::string entity;
+  std::string project;
+  std::string group;
+  std::string display_name;
+  std::string notes;
+  std::string job_type;
+  std::string host;
+  std::string program;
+  std::vector<std::string> tags;
+  std::string config;  // JSON text, always the whole config
+};
+
+struct Upserted {
+  std::string storage_id;
+  std::string run_id;
+  std::string display_name;
+  std::string entity;
+  std::string project;
+  int64_t history_lines = 0;  // that the run has already
+};
+
+std::string UpsertBody(const Upsert& upsert);
+// Of an answer with code 200.
+//   kFailedPrecondition  the server names errors; they are the message
+//   kInternal            not the answer of a W&B server
+absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
+
+std::string FeaturesBody();
+// The names of those enabled; none if the answer is no such list.
+std::set<std::string> ParseFeatures(absl::string_view body);
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_GRAPHQL_H_

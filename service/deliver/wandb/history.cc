@@ -1,0 +1,207 @@
+#include "service/deliver/wandb/history.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
+constexpr absl::string_view kOwnKeys[] = {"_step", "_runtime"};
+
+// Appends `key:value,` where the key and a textual value are escaped for the string around the
+// line. Returns the bytes of it without that escaping.
+size_t AppendMember(absl::string_view key, absl::string_view json_value, std::string* out) {
+  std::string plain;
+  AppendString(key, &plain);
+  plain += ':';
+  plain.append(json_value.data(), json_value.size());
+  plain += ',';
+  AppendEscaped(plain, out);
+  return plain.size();
+}
+
+template <typename Fn>
+void ForEachText(const model::Block& block, size_t row, Fn&& fn) {
+  auto text = std::lower_bound(block.texts.begin(), block.texts.end(), row,
+                               [](const model::Text& t, size_t r) { return t.row < r; });
+  for (; text != block.texts.end() && text->row == row; ++text) fn(*text);
+}
+
+bool HasKey(const std::vector<std::string>& keys, const model::Block& block, size_t row,
+            absl::string_view key) {
+  bool found = std::find(keys.begin(), keys.end(), std::string(key)) != keys.end();
+  ForEachText(block, row,
+              [&](const model::Text& text) { found = found || text.key == std::string(key); });
+  return found;
+}
+
+// None for a shape that is not known, or of another width: its values have no names.
+const std::vector<std::string>& KeysOf(const model::Block& block,
+                                       const std::vector<std::vector<std::string>>& shapes) {
+  static const auto* const none = new std::vector<std::string>;
+  const bool known = block.shape < shapes.size() && shapes[block.shape].size() == block.width();
+  return known ? shapes[block.shape] : *none;
+}
+
+// The start of what a quoted line says.
+std::string Unquoted(absl::string_view quoted) {
+  const auto json = nlohmann::json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
+                                          /*allow_exceptions=*/false);
+  std::string text = json.is_string() ? json.get<std::string>() : "";
+  if (text.size() <= kShownContent) return text;
+  size_t end = kShownContent;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;  // whole characters
+  text.resize(end);
+  return text;
+}
+
+}  // namespace
+
+std::string HistoryLines::Shown(uint64_t row) const { return Unquoted(Of(row, 1)); }
+
+absl::string_view HistoryLines::Of(uint64_t row, uint64_t rows) const {
+  if (rows == 0) return "";
+  const size_t begin = row == first ? 0 : ends[row - first - 1] + 1;
+  return absl::string_view(content).substr(begin, ends[row - first + rows - 1] - begin);
+}
+
+History::History(const aggregate::MetricTable* table, int64_t start_us, size_t max_line_bytes)
+    : table_(table),
+      start_us_(start_us),
+      max_line_bytes_(max_line_bytes),
+      sync_(table),
+      sync_at_mark_(table),
+      summary_(table) {}
+
+void History::Mark() {
+  mark_ = next_;
+  sync_at_mark_.emplace(*sync_);
+}
+
+void History::Rewind() {
+  next_ = mark_;
+  sync_.emplace(*sync_at_mark_);
+}
+
+void History::Skip(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
+                   uint64_t to) {
+  HistoryLines* const none = nullptr;
+  Write(batch, shapes, to, 0, {}, none);
+}
+
+void History::Write(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
+                    uint64_t to, size_t max_bytes, const std::set<uint64_t>& bare,
+                    HistoryLines* lines) {
+  const uint64_t from = next_;
+  std::vector<std::pair<std::string, std::pair<double, uint64_t>>> added_values;
+  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
+    const bool full = lines != nullptr && !lines->ends.empty() && lines->line_bytes >= max_bytes;
+    if (position < from || position >= to || full) return;
+    const std::vector<std::string>& keys = KeysOf(block, shapes);
+    const aggregate::StepSync::Plan& plan = sync_->PlanFor(block.shape, keys);
+    sync_->Next(plan, block.values.data() + row * keys.size(), &added_);
+    for (size_t i = 0; i < added_.size() && position >= summarized_; ++i) {
+      added_values.push_back({plan.added[i], {added_[i], position}});
+    }
+    next_ = position + 1;
+    if (lines == nullptr) return;
+
+    if (!lines->ends.empty()) lines->content += ',';
+    const size_t begin = lines->content.size();
+    size_t bytes = AppendLine(block, row, keys, plan, bare.count(position) > 0, &lines->content);
+    if (bytes > max_line_bytes_) {
+      lines->too_long.push_back(
+          {position, bytes, Unquoted(absl::string_view(lines->content).substr(begin))});
+      lines->content.resize(begin);
+      bytes = AppendLine(block, row, keys, plan, /*bare=*/true, &lines->content);
+    }
+    lines->line_bytes += bytes;
+    lines->ends.push_back(lines->content.size());
+  });
+  Summarize(batch, shapes);
+  for (const auto& [key, value] : added_values) summary_.AddValue(key, value.first, value.second);
+}
+
+void History::Summarize(const model::Batch& batch,
+                        const std::vector<std::vector<std::string>>& shapes) {
+  const uint64_t first = std::max(summarized_, batch.first);
+  if (first >= next_ || next_ <= batch.first) return;
+  const bool whole = first == batch.first && next_ == batch.last + 1;
+  summary_.Add(whole ? batch : Slice(batch, first, next_ - 1), shapes);
+  summarized_ = next_;
+}
+
+size_t History::AppendLine(const model::Block& block, size_t row,
+                           const std::vector<std::string>& keys,
+                           const aggregate::StepSync::Plan& plan, bool bare, std::string* out) {
+  size_t bytes = 2;  // the braces
+  *out += "\"{";
+  std::string number;
+  if (!bare) {
+    bytes += FormatOf(block.shape, keys).Append(block.values.data() + row * keys.size(), out);
+    ForEachText(block, row, [&](const model::Text& text) {
+      if (std::find(std::begin(kOwnKeys), std::end(kOwnKeys), absl::string_view(text.key)) !=
+          std::end(kOwnKeys)) {
+        return;
+      }
+      std::string quoted;
+      AppendString(text.value, &quoted);
+      bytes += AppendMember(text.key, quoted, out);
+    });
+    for (size_t i = 0; i < added_.size(); ++i) {
+      number.clear();
+      AppendNumber(added_[i], &number);
+      bytes += AppendMember(plan.added[i], number, out);
+    }
+  }
+  if (bare || !HasKey(keys, block, row, "_timestamp")) {
+    number.clear();
+    AppendSeconds(block.times_us[row], &number);
+    bytes += AppendMember("_timestamp", number, out);
+  }
+  number.clear();
+  AppendSeconds(std::max<int64_t>(block.times_us[row] - start_us_, 0), &number);
+  bytes += AppendMember("_runtime", number, out);
+  number.clear();
+  AppendInteger(block.steps[row], &number);
+  bytes += AppendMember("_step", number, out) - 1;
+  out->pop_back();  // the last member's comma
+  *out += "}\"";
+  return bytes;
+}
+
+const RowFormat& History::FormatOf(uint32_t shape, const std::vector<std::string>& keys) {
+  const auto it = formats_.find(shape);
+  if (it != formats_.end()) return it->second;
+  return formats_.emplace(shape, RowFormat(keys, kOwnKeys)).first->second;
+}
+
+model::Batch Slice(const model::Batch& batch, uint64_t first, uint64_t last) {
+  model::Batch slice;
+  slice.first = first;
+  slice.last = last;
+  for (const model::Block& block : batch.blocks) {
+    const size_t width = block.width();
+    model::Block part;
+    part.shape = block.shape;
+    part.commits = block.commits;
+    for (size_t row = 0; row < block.rows(); ++row) {
+      const uint64_t position = batch.first + block.offsets[row];
+      if (position < first || position > last) continue;
+      ForEachText(block, row, [&](const model::Text& text) {
+        part.texts.push_back({static_cast<uint32_t>(part.rows()), text.key, text.value});
+      });
+      part.offsets.push_back(static_cast<uint32_t>(position - first));
+      part.steps.push_back(block.steps[row]);
+      part.times_us.push_back(block.times_us[row]);
+      const auto values = block.values.begin() + static_cast<ptrdiff_t>(row * width);
+      part.values.insert(part.values.end(), values, values + static_cast<ptrdiff_t>(width));
+    }
+    if (part.rows() > 0) slice.blocks.push_back(std::move(part));
+  }
+  return slice;
+}
+
+}  // namespace ranklog::deliver::wandb

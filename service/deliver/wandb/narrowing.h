@@ -1,0 +1,30 @@
+#ifndef SERVICE_DELIVER_WANDB_NARROWING_H_
+#define SERVICE_DELIVER_WANDB_NARROWING_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ranklog::deliver::wandb {
+
+// Finds the row for which a post was refused, by posting halves. Rows are sent in their order, so
+// what was accepted on the way is delivered and not sent again.
+class Narrowing {
+ public:
+  // How many of the `available` rows from `row` on to post now.
+  uint64_t Rows(uint64_t row, uint64_t available) const {
+    if (suspects_end_ <= row) return available;
+    return std::min(available, std::max<uint64_t>((suspects_end_ - row) / 2, 1));
+  }
+
+  // A post of rows [row, row + rows) was refused, so at least one of them is at fault.
+  void Refused(uint64_t row, uint64_t rows) { suspects_end_ = row + rows; }
+  // What was at fault is settled.
+  void Clear() { suspects_end_ = 0; }
+
+ private:
+  uint64_t suspects_end_ = 0;  // a row before this one, not yet delivered, is at fault
+};
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_NARROWING_H_

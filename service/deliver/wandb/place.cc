@@ -1,0 +1,39 @@
+#include "service/deliver/wandb/place.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+std::string Text(const model::Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+int64_t Count(const model::Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+}
+
+}  // namespace
+
+model::Json ToJson(const Place& place) {
+  return {{"storage_id", place.storage_id},     {"entity", place.entity},
+          {"project", place.project},           {"run_id", place.run_id},
+          {"display_name", place.display_name}, {"base_offset", place.base_offset},
+          {"cut_rows", place.cut_rows},         {"cut_updates", place.cut_updates}};
+}
+
+Place PlaceFrom(const model::Json& json) {
+  Place place;
+  if (!json.is_object()) return place;
+  place.storage_id = Text(json, "storage_id");
+  place.entity = Text(json, "entity");
+  place.project = Text(json, "project");
+  place.run_id = Text(json, "run_id");
+  place.display_name = Text(json, "display_name");
+  place.base_offset = Count(json, "base_offset");
+  place.cut_rows = static_cast<uint64_t>(Count(json, "cut_rows"));
+  place.cut_updates = Count(json, "cut_updates");
+  return place;
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,33 @@
+// What has to be remembered of a run at a W&B server to go on at the same place; Delivery.place
+// holds it. See README.md beside this.
+
+#ifndef SERVICE_DELIVER_WANDB_PLACE_H_
+#define SERVICE_DELIVER_WANDB_PLACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "service/model/run.h"
+
+namespace ranklog::deliver::wandb {
+
+struct Place {
+  std::string storage_id;  // empty: the run was not created yet
+  std::string entity;      // these three as the server has them
+  std::string project;
+  std::string run_id;
+  std::string display_name;
+  int64_t base_offset = 0;  // history line of the run's row 0
+  uint64_t cut_rows = 0;    // rows after the delivered ones that may have been sent, unanswered
+  int64_t cut_updates = 0;  // the last update whose metric definitions count for them
+
+  bool created() const { return !storage_id.empty(); }
+};
+
+model::Json ToJson(const Place& place);
+// What is missing or of another type keeps its default.
+Place PlaceFrom(const model::Json& json);
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_PLACE_H_

@@ -1,0 +1,285 @@
+#include "service/deliver/wandb/wandb_delivery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/aggregate/run_config.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/graphql.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
+constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
+constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
+
+int64_t StartOf(const model::Run& run) {
+  return run.settings.start_time_us > 0 ? run.settings.start_time_us : run.started_us;
+}
+
+bool Same(const model::Delivery& a, const model::Delivery& b) {
+  return a.delivered_rows == b.delivered_rows && a.refused_rows == b.refused_rows &&
+         a.complete == b.complete && a.last_error == b.last_error && a.place == b.place;
+}
+
+}  // namespace
+
+WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
+                             const CredentialStore* credentials, Options options)
+    : run_(std::move(run)),
+      delivery_(std::move(delivery)),
+      place_(PlaceFrom(delivery_.place)),
+      transport_(transport),
+      credentials_(credentials),
+      options_(std::move(options)),
+      reported_(delivery_),
+      backoff_(options_.backoff),
+      history_(&table_, StartOf(run_), options_.max_line_bytes),
+      post_bytes_(options_.max_post_bytes) {}
+
+StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, bool draining) {
+  absl::Duration wait = not_before_ - now;
+  if (wait <= absl::ZeroDuration()) {
+    if (absl::StatusOr<absl::Duration> acted = Act(reader, now, draining); acted.ok()) {
+      wait = *acted;
+    } else {
+      wait = Blocked(absl::string_view(acted.status().message()), now);
+    }
+  }
+  if (place_.created()) delivery_.place = ToJson(place_);
+  StepResult result;
+  result.delivery = delivery_;
+  result.dead_letters = std::exchange(letters_, {});
+  result.changed = !result.dead_letters.empty() || !Same(delivery_, reported_);
+  result.wait = wait;
+  reported_ = delivery_;
+  return result;
+}
+
+absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
+                                                  bool draining) {
+  ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
+  if (delivery_.complete) {
+    if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
+    delivery_.complete = false;  // the run goes on
+  }
+  if (!features_known_) return AskFeatures(now);
+  if (!place_.created() || now >= next_config_ || ended() || draining) {
+    RETURN_IF_ERROR(ReadConfig(reader));
+    next_config_ = now + options_.config_interval;
+    if (!place_.created() || config_ != sent_config_) return UpsertRun(now);
+  }
+  if (history_.next() < delivery_.delivered_rows) return Scan(reader);
+  return Stream(reader, now, draining);
+}
+
+absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
+  const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql, FeaturesBody());
+  const Outcome outcome = Judge(answer);
+  // A server that does not know the question can do nothing special; one that cannot answer now is
+  // asked again.
+  const bool busy = !answer.ok() || answer->code == 401 || answer->code == 403 ||
+                    answer->code == 429 || (answer->code >= 502 && answer->code <= 504);
+  if (outcome != Outcome::kAccepted && busy)
+    return Failed(outcome, "ask for the server's features", answer, now);
+  const std::set<std::string> features =
+      outcome == Outcome::kAccepted ? ParseFeatures(answer->body) : std::set<std::string>();
+  gzip_ = options_.gzip && features.count("FILESTREAM_GZIP") > 0;
+  globs_ = features.count("EXPAND_DEFINED_METRIC_GLOBS") > 0;
+  features_known_ = true;
+  backoff_.Reset();
+  return absl::ZeroDuration();
+}
+
+absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> fresh,
+                   reader.Updates(run_.id, std::max<int64_t>(config_updates_, 0)));
+  // Keys matter only where globs have to be expanded here.
+  size_t shapes = 0;
+  if (!globs_) {
+    ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
+    shapes = shapes_.size();
+  }
+  if (config_updates_ >= 0 && fresh.empty() && streams.size() == config_streams_ &&
+      shapes == config_shapes_) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run_.id, 0));
+  aggregate::MetricTable table;
+  for (const model::StoredUpdate& update : updates) {
+    if (update.update.kind == model::Update::Kind::kMetric) table.Define(update.update.metric);
+  }
+  std::vector<std::string> keys;
+  if (!globs_) {
+    for (const auto& shape : shapes_) keys.insert(keys.end(), shape.begin(), shape.end());
+  }
+  const model::Json metrics = MetricList(table, /*expand_globs=*/!globs_, keys);
+  config_ = ConfigDocument(aggregate::RunConfig(run_, streams, updates), metrics);
+  bare_config_ = ConfigDocument(model::Json::object(), model::Json::array());
+  const model::Json explicit_summary =
+      aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates);
+  if (!explicit_summary.empty()) {
+    history_.summary().Set(explicit_summary);
+    summary_changed_ = true;
+  }
+  config_updates_ = updates.empty() ? 0 : updates.back().id;
+  config_streams_ = streams.size();
+  config_shapes_ = shapes;
+  return absl::OkStatus();
+}
+
+absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
+  const model::RunSettings& settings = run_.settings;
+  Upsert upsert = {.storage_id = place_.storage_id,
+                   .run_id = run_.run_id,
+                   .entity = settings.entity,
+                   .project = run_.project,
+                   .group = settings.group,
+                   .display_name = run_.name,
+                   .notes = settings.notes,
+                   .job_type = settings.job_type,
+                   .host = settings.host,
+                   .program = settings.program,
+                   .tags = settings.tags,
+                   .config = config_ == refused_config_ ? bare_config_ : config_};
+  if (place_.created()) {
+    upsert.run_id = place_.run_id;
+    upsert.entity = place_.entity;
+    upsert.project = place_.project;
+  }
+  return OnUpserted(Send(Endpoint::kGraphql, UpsertBody(upsert)), now);
+}
+
+absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& answer,
+                                         absl::Time now) {
+  const Outcome outcome = Judge(answer);
+  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    if (config_ == refused_config_ || config_ == bare_config_) {
+      return Failed(Outcome::kBlocked, "create or update the run", answer, now);
+    }
+    refused_config_ = config_;  // the rows shall not wait for it
+    config_answer_ = Explain(answer);
+    return absl::ZeroDuration();
+  }
+  if (outcome != Outcome::kAccepted)
+    return Failed(outcome, "create or update the run", answer, now);
+  absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
+  if (!upserted.ok()) return Blocked(absl::string_view(upserted.status().message()), now);
+
+  if (!place_.created()) {
+    place_.storage_id = std::move(upserted->storage_id);
+    place_.entity = std::move(upserted->entity);
+    place_.project = std::move(upserted->project);
+    place_.run_id = std::move(upserted->run_id);
+    place_.display_name = std::move(upserted->display_name);
+    place_.base_offset = upserted->history_lines;
+  }
+  if (!config_answer_.empty()) {
+    AddLetter(0, absl::StrCat("config: ", std::exchange(config_answer_, "")), refused_config_, now);
+  }
+  sent_config_ = config_;
+  last_sign_ = now;
+  delivery_.last_error.clear();
+  backoff_.Reset();
+  return absl::ZeroDuration();
+}
+
+// A daemon that was restarted reads what is delivered once, for the summary.
+absl::StatusOr<absl::Duration> WandbDelivery::Scan(storage::StoreReader& reader) {
+  if (history_.next() == 0) RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+  const uint64_t before = history_.next();
+  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                   reader.RunBatches(run_.id, before, kScanBytes));
+  for (const storage::StoredBatch& stored : batches) {
+    RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+    history_.Skip(stored.batch, shapes_, delivery_.delivered_rows);
+  }
+  if (history_.next() == before) {
+    return absl::DataLossError(
+        absl::StrCat("row ", before, " of run ", run_.run_id, " is not in the store"));
+  }
+  summary_changed_ = true;
+  return absl::ZeroDuration();
+}
+
+absl::Status WandbDelivery::ReadShapes(storage::StoreReader& reader, const model::Batch& batch) {
+  const bool known =
+      std::all_of(batch.blocks.begin(), batch.blocks.end(),
+                  [this](const model::Block& block) { return block.shape < shapes_.size(); });
+  if (known) return absl::OkStatus();
+  ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
+  return absl::OkStatus();
+}
+
+absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t through) {
+  if (through <= defined_updates_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates,
+                   reader.Updates(run_.id, defined_updates_));
+  for (const model::StoredUpdate& update : updates) {
+    if (update.id > through) break;
+    if (update.update.kind == model::Update::Kind::kMetric) table_.Define(update.update.metric);
+    defined_updates_ = update.id;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string body) {
+  const bool stream = endpoint == Endpoint::kFileStream;
+  const auto blocked = [](const absl::Status& status) {
+    return absl::FailedPreconditionError(status.message());
+  };
+  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
+  if (!base_url.ok()) return blocked(base_url.status());
+  absl::StatusOr<std::string> key = credentials_->Find(*base_url);
+  if (!key.ok()) return blocked(key.status());
+  HttpRequest request;
+  request.url = stream ? FileStreamUrl(*base_url, place_.entity, place_.project, place_.run_id)
+                       : GraphqlUrl(*base_url);
+  request.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
+                     {"Content-Type", "application/json"}};
+  if (!stream && !options_.username.empty()) {
+    request.headers.push_back({"X-WANDB-USERNAME", options_.username});
+  }
+  if (!stream && !options_.user_email.empty()) {
+    request.headers.push_back({"X-WANDB-USER-EMAIL", options_.user_email});
+  }
+  request.basic_user = "api";
+  request.basic_password = *std::move(key);
+  request.body = std::move(body);
+  request.gzip = stream && gzip_;
+  request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
+  return transport_->Post(request);
+}
+
+absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
+                                     const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
+  delivery_.last_error = absl::StrCat(what, ": ", Explain(answer));
+  const absl::Duration wait =
+      backoff_.Next(outcome, answer.ok() ? answer->retry_after : absl::nullopt);
+  not_before_ = now + wait;
+  return wait;
+}
+
+absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now) {
+  delivery_.last_error = std::string(message);
+  const absl::Duration wait = backoff_.Next(Outcome::kBlocked, absl::nullopt);
+  not_before_ = now + wait;
+  return wait;
+}
+
+void WandbDelivery::AddLetter(uint64_t row, std::string answer, std::string content,
+                              absl::Time now) {
+  letters_.push_back({.run = run_.id,
+                      .kind = delivery_.kind,
+                      .row = row,
+                      .time_us = absl::ToUnixMicros(now),
+                      .answer = std::move(answer),
+                      .content = content.substr(0, kShownContent)});
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,145 @@
+// Delivers one run to a Weights & Biases server. README.md beside this says what it remembers and
+// how it deals with each answer.
+
+#ifndef SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
+#define SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/aggregate/metric_table.h"
+#include "service/deliver/backend.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/transport.h"
+#include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/narrowing.h"
+#include "service/deliver/wandb/place.h"
+
+namespace ranklog::deliver::wandb {
+
+inline constexpr char kKind[] = "wandb";  // Delivery.kind
+
+// Nothing is given up: whatever fails is tried again, and `last_error` says what it was. Rows that
+// the server refuses become dead letters; a bare row keeps their line, so that the lines have no
+// gap.
+class WandbDelivery : public RunDelivery {
+ public:
+  // The defaults are what the official client does.
+  struct Options {
+    absl::Duration transmit_interval =
+        absl::Seconds(15);  // between posts with data; the first goes at once
+    absl::Duration heartbeat_interval = absl::Seconds(30);
+    absl::Duration config_interval =
+        absl::Seconds(5);  // config and definitions are looked at this often
+    absl::Duration poll_interval = absl::Seconds(1);  // rows may have come
+    absl::Duration graphql_timeout = absl::Seconds(30);
+    absl::Duration stream_timeout = absl::Seconds(180);
+    size_t max_post_bytes = 10485760;  // of lines; a post this full does not wait for the interval
+    size_t max_line_bytes = 10383360;  // longer lines are dead letters: the server refuses them
+    bool gzip = true;                  // where the server can
+    Backoff::Options backoff;
+    std::string user_agent;  // empty: ranklog/VERSION
+    std::string username;    // the person under whom a service account's runs appear
+    std::string user_email;
+  };
+
+  // `run` and `delivery` as stored; a new delivery has no place. `transport` and `credentials`
+  // outlive this; the transport is the calling worker's.
+  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
+                const CredentialStore* credentials, Options options);
+
+  StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
+
+ private:
+  // Each makes at most one exchange, and returns how long to wait.
+  absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
+  absl::Duration AskFeatures(absl::Time now);
+  absl::Duration UpsertRun(absl::Time now);
+  absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
+  absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
+                                        bool draining);
+  absl::StatusOr<absl::Duration> Cut(storage::StoreReader& reader);
+  absl::StatusOr<absl::Duration> PostCut(storage::StoreReader& reader, absl::Time now);
+  absl::Duration PostRows(uint64_t rows, absl::Time now);
+
+  absl::Status ReadConfig(storage::StoreReader& reader);
+  absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
+  absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
+  absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
+  bool ended() const { return run_.state != model::RunState::kRunning; }
+  bool MaySendRows(absl::Time now, bool draining) const;
+  std::string SummaryText();
+  int32_t ExitCode() const;
+
+  enum class Endpoint { kGraphql, kFileStream };
+  absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body);
+  absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
+  void SettleRefusals(uint64_t end, absl::Time now);
+  absl::Duration RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
+                             const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  absl::Duration Failed(Outcome outcome, absl::string_view what,
+                        const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  absl::Duration Blocked(absl::string_view message, absl::Time now);
+  void AddLetter(uint64_t row, std::string answer, std::string content, absl::Time now);
+
+  model::Run run_;
+  model::Delivery delivery_;
+  Place place_;
+  Transport* const transport_;
+  const CredentialStore* const credentials_;
+  const Options options_;
+
+  model::Delivery reported_;                // as the last Step() gave it out
+  std::vector<model::DeadLetter> letters_;  // to be given out
+  Backoff backoff_;
+  absl::Time not_before_ = absl::InfinitePast();
+  absl::Time last_data_ = absl::InfinitePast();  // a post with rows or a summary was accepted
+  absl::Time last_sign_ = absl::InfinitePast();  // the server heard of the run
+
+  // What the server can do; asked once.
+  bool features_known_ = false;
+  bool gzip_ = false;
+  bool globs_ = false;
+
+  // Config.
+  absl::Time next_config_ = absl::InfinitePast();
+  int64_t config_updates_ = -1;  // the last update that config_ has
+  size_t config_streams_ = 0;
+  size_t config_shapes_ = 0;
+  std::string config_;
+  std::string bare_config_;  // without the user's part
+  std::string sent_config_;
+  std::string refused_config_;  // sent without the user's part until it changes
+  std::string config_answer_;   // to refused_config_; not yet a dead letter
+
+  // Rows.
+  aggregate::MetricTable table_;
+  int64_t defined_updates_ = 0;  // table_ has the definitions up to this update
+  History history_;
+  std::vector<std::vector<std::string>> shapes_;
+  HistoryLines lines_;       // of the cut; empty if they have to be written (again)
+  std::set<uint64_t> bare_;  // rows to write without values
+  Narrowing narrowing_;
+  absl::optional<model::DeadLetter> trial_;  // a refused row that is being tried bare
+  size_t post_bytes_;                        // how much to cut at once; less after HTTP 413
+  double bytes_per_row_ = 0;                 // of the last cut
+
+  // Summary.
+  bool summary_changed_ = false;
+  bool hold_summary_ = false;  // a post with it was refused: is it the summary or a row?
+  std::string sent_summary_;
+  std::string refused_summary_;  // not sent again until it changes
+  std::string summary_answer_;   // to refused_summary_; not yet a dead letter
+};
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_

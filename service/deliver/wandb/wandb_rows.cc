@@ -1,0 +1,228 @@
+// The part of WandbDelivery that posts to the file stream: rows, summary, heartbeats, the run's
+// end.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/json_writer.h"
+#include "service/deliver/wandb/file_stream.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr size_t kReadBytes = 4 << 20;  // of the store at a time
+constexpr size_t kKeptLines = 1 << 20;  // lines longer than this are written again for the next try
+constexpr size_t kSmallestPost = 64
+                                 << 10;  // a server that refuses this for its size refuses the row
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reader, absl::Time now,
+                                                     bool draining) {
+  if (place_.cut_rows > 0) return PostCut(reader, now);
+  const bool pending = run_.rows > delivery_.delivered_rows;
+  if (pending && MaySendRows(now, draining)) return Cut(reader);
+  if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
+    return PostRows(0, now);
+  if (!ended() && now >= last_sign_ + options_.heartbeat_interval) return PostRows(0, now);
+
+  absl::Time next = std::min(last_sign_ + options_.heartbeat_interval, next_config_);
+  next = std::min(next, pending || summary_changed_ ? last_data_ + options_.transmit_interval
+                                                    : now + options_.poll_interval);
+  return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
+}
+
+bool WandbDelivery::MaySendRows(absl::Time now, bool draining) const {
+  if (draining || ended() || now >= last_data_ + options_.transmit_interval) return true;
+  const auto pending = static_cast<double>(run_.rows - delivery_.delivered_rows);
+  return pending * bytes_per_row_ >= static_cast<double>(post_bytes_);
+}
+
+// Decides which rows the next post has and which definitions count for them. What is returned is
+// stored before they are sent, so a daemon that is restarted before the answer sends the same lines
+// again.
+absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) {
+  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
+  if (history_.next() == delivery_.delivered_rows) {
+    history_.Mark();
+  } else {
+    history_.Rewind();  // the store could not be read to the end the last time
+  }
+  lines_ = {};
+  RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
+  place_.cut_rows = lines_.ends.size();
+  place_.cut_updates = defined_updates_;
+  bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
+  return absl::ZeroDuration();
+}
+
+// Writes lines_ from history_.next() on.
+absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to,
+                                       size_t max_bytes) {
+  lines_.first = history_.next();
+  while (history_.next() < to && (lines_.ends.empty() || lines_.line_bytes < max_bytes)) {
+    const uint64_t before = history_.next();
+    ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                     reader.RunBatches(run_.id, before, kReadBytes));
+    for (const storage::StoredBatch& stored : batches) {
+      RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+      history_.Write(stored.batch, shapes_, to, max_bytes, bare_, &lines_);
+    }
+    if (history_.next() == before) {
+      return absl::DataLossError(
+          absl::StrCat("row ", before, " of run ", run_.run_id, " is not in the store"));
+    }
+  }
+  summary_changed_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Duration> WandbDelivery::PostCut(storage::StoreReader& reader,
+                                                      absl::Time now) {
+  const uint64_t end = delivery_.delivered_rows + place_.cut_rows;
+  if (lines_.end() != end) {
+    if (history_.next() == delivery_.delivered_rows) {  // the cut of an earlier daemon
+      RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+      history_.Mark();
+    } else {
+      history_.Rewind();
+    }
+    lines_ = {};
+    RETURN_IF_ERROR(WriteLines(reader, end, SIZE_MAX));
+  }
+  return PostRows(narrowing_.Rows(delivery_.delivered_rows, place_.cut_rows), now);
+}
+
+// Posts the first `rows` rows of the cut, the summary if it is new, and the run's end if that is
+// all. With nothing to say it is the heartbeat.
+absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
+  const uint64_t first = delivery_.delivered_rows;
+  StreamPost post;
+  post.history_offset = place_.base_offset + static_cast<int64_t>(first);
+  post.history = lines_.Of(first, rows);
+  // The end comes with the summary, so it waits until it is clear whether the summary can be sent.
+  const bool last = ended() && first + rows == run_.rows && (rows == 0 || !hold_summary_);
+  std::string summary;
+  if ((summary_changed_ || last) && !hold_summary_) summary = SummaryText();
+  const bool with_summary = !summary.empty() && summary.size() <= options_.max_line_bytes &&
+                            summary != sent_summary_ && summary != refused_summary_;
+  if (with_summary) post.summary = summary;
+  if (last) post.exit_code = ExitCode();
+
+  const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
+  const Outcome outcome = Judge(answer);
+  if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    if (with_summary) refused_summary_ = std::move(summary);
+    return RowsRefused(outcome, rows, with_summary, answer, now);
+  }
+  if (outcome != Outcome::kAccepted) {
+    if (lines_.content.size() > kKeptLines) lines_ = {};
+    return Failed(outcome, "post to the file stream", answer, now);
+  }
+  if (with_summary) sent_summary_ = std::move(summary);
+  if (!hold_summary_) summary_changed_ = false;
+  if (rows > 0 || with_summary) last_data_ = now;
+  return Accepted(rows, last, now);
+}
+
+absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now) {
+  SettleRefusals(delivery_.delivered_rows + rows, now);
+  delivery_.delivered_rows += rows;
+  delivery_.complete = last;
+  place_.cut_rows -= rows;
+  if (place_.cut_rows == 0) {
+    lines_ = {};
+    bare_.clear();
+    narrowing_.Clear();
+    hold_summary_ = false;
+  }
+  last_sign_ = now;
+  delivery_.last_error.clear();
+  backoff_.Reset();
+  return last ? absl::InfiniteDuration() : absl::ZeroDuration();
+}
+
+// The server took a post up to row `end`: what it lacked is thereby shown to have been at fault.
+void WandbDelivery::SettleRefusals(uint64_t end, absl::Time now) {
+  const uint64_t first = delivery_.delivered_rows;
+  for (HistoryLines::TooLong& line : lines_.too_long) {
+    if (line.row < first || line.row >= end) continue;
+    AddLetter(line.row,
+              absl::StrCat("not sent: a line of ", line.bytes, " bytes; the limit is ",
+                           options_.max_line_bytes),
+              std::move(line.content), now);
+    ++delivery_.refused_rows;
+  }
+  if (trial_.has_value() && end > first) {
+    AddLetter(trial_->row, std::move(trial_->answer), std::move(trial_->content), now);
+    ++delivery_.refused_rows;
+    trial_.reset();
+    narrowing_.Clear();
+  }
+  if (!summary_answer_.empty()) {
+    AddLetter(end == 0 ? 0 : end - 1, absl::StrCat("summary: ", std::exchange(summary_answer_, "")),
+              refused_summary_, now);
+  }
+}
+
+// Finds out what the server will not take: the summary, or one of the rows. A row is at fault only
+// if the server takes a bare one in its place; a server that refuses even that refuses us.
+absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
+                                          const absl::StatusOr<HttpResponse>& answer,
+                                          absl::Time now) {
+  const uint64_t first = delivery_.delivered_rows;
+  if (with_summary) {
+    hold_summary_ = rows > 0;
+    summary_answer_ = Explain(answer);
+    return absl::ZeroDuration();
+  }
+  refused_summary_.clear();  // it was not the summary
+  summary_answer_.clear();
+  if (rows == 0 || trial_.has_value()) {
+    trial_.reset();
+    bare_.erase(first);
+    lines_ = {};
+    return Failed(Outcome::kBlocked, "post to the file stream", answer, now);
+  }
+  if (outcome == Outcome::kTooLarge) post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost);
+  if (rows > 1) {
+    narrowing_.Refused(first, rows);
+    return absl::ZeroDuration();
+  }
+  trial_.emplace();
+  trial_->row = first;
+  trial_->answer = Explain(answer);
+  trial_->content = lines_.Shown(first);
+  narrowing_.Refused(first, 1);
+  bare_.insert(first);
+  lines_ = {};
+  return absl::ZeroDuration();
+}
+
+std::string WandbDelivery::SummaryText() {
+  model::Json summary = history_.summary().ToJson();
+  const int64_t start_us =
+      run_.settings.start_time_us > 0 ? run_.settings.start_time_us : run_.started_us;
+  const auto time = summary.find("_timestamp");
+  double runtime = 0;
+  if (ended() && run_.ended_us > start_us) {
+    runtime = static_cast<double>((run_.ended_us - start_us) / 1000000);
+  } else if (time != summary.end() && time->is_number()) {
+    runtime = std::max(time->get<double>() - static_cast<double>(start_us) / 1e6, 0.0);
+  }
+  summary["_runtime"] = runtime;
+  if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
+    summary["_wandb"] = model::Json::object();
+  summary["_wandb"]["runtime"] = static_cast<int64_t>(runtime);
+  return ToJsonText(summary);
+}
+
+int32_t WandbDelivery::ExitCode() const {
+  if (run_.state == model::RunState::kFinished) return 0;
+  return run_.exit_code != 0 ? run_.exit_code : 1;
+}
+
+}  // namespace ranklog::deliver::wandb
