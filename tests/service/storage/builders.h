@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "service/model/batch.h"
 #include "service/model/session.h"
 #include "service/storage/store.h"
@@ -17,7 +19,7 @@ inline model::Session SessionOf(uint32_t rank, uint64_t incarnation = 7,
                                 const std::string& job_id = "job") {
   model::Session session;
   session.stream = {"gpt", job_id, rank, incarnation};
-  session.settings.name = "name-" + std::to_string(rank);
+  session.settings.name = absl::StrCat("name-", rank);
   session.settings.group = "group";
   session.settings.destinations = {"wandb", "local"};
   session.settings.start_time_us = 100 + rank;
@@ -54,7 +56,7 @@ inline model::Batch Dense(uint64_t first, uint64_t rows, uint32_t shape, size_t 
 // Keys a0, a1, ...
 inline std::vector<std::string> Keys(size_t count) {
   std::vector<std::string> keys;
-  for (size_t i = 0; i < count; ++i) keys.push_back("a" + std::to_string(i));
+  for (size_t i = 0; i < count; ++i) keys.push_back(absl::StrCat("a", i));
   return keys;
 }
 
