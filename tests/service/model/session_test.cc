@@ -1,0 +1,90 @@
+#include "service/model/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::model {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+Session Good() {
+  Session session;
+  session.stream = {"gpt", "job", 5, 77};
+  session.identity.local_rank = 1;
+  session.identity.local_world_size = 4;
+  session.identity.world_size = 8;
+  return session;
+}
+
+TEST(SessionTest, IsGoodWithRanksThatFit) {
+  EXPECT_OK(Validate(Good()));
+  Session session = Good();
+  session.identity.local_world_size = 0;  // unknown
+  session.settings.rank_statistics = {"mean", "argmax"};
+  EXPECT_OK(Validate(session));
+  session.settings.rank_statistics = {"none"};
+  EXPECT_OK(Validate(session));
+}
+
+TEST(SessionTest, NamesEveryProblemAtOnce) {
+  Session session = Good();
+  session.stream = {"", "", 8, 0};
+  EXPECT_THAT(Validate(session),
+              StatusIs(kInvalid,
+                       AllOf(HasSubstr("project is empty"), HasSubstr("job id is empty"),
+                             HasSubstr("rank 8 in a world of 8"), HasSubstr("incarnation is 0"))));
+}
+
+TEST(SessionTest, HasNamesOfAtMost256Bytes) {
+  Session session = Good();
+  session.stream.job_id = std::string(256, 'j');
+  EXPECT_OK(Validate(session));
+  session.stream.job_id += 'j';
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("257 bytes")));
+}
+
+TEST(SessionTest, HasALocalRankOfItsNode) {
+  Session session = Good();
+  session.identity.local_rank = 4;
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("on a node with 4 ranks")));
+  session.identity.local_world_size = 0;
+  session.identity.local_rank = 6;
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("above rank 5")));
+  session = Good();
+  session.identity.local_world_size = 9;
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("9 ranks in a world of 8")));
+}
+
+TEST(SessionTest, KnowsItsStatistics) {
+  Session session = Good();
+  session.settings.rank_statistics = {"median"};
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("'median'")));
+  session.settings.rank_statistics = {"none", "mean"};
+  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("'none' goes with no other")));
+}
+
+TEST(LogStrategyTest, IsParsedFromItsName) {
+  for (LogStrategy strategy : {LogStrategy::kMain, LogStrategy::kNode, LogStrategy::kAll}) {
+    EXPECT_THAT(ParseLogStrategy(Name(strategy)), Optional(strategy));
+  }
+  EXPECT_EQ(Name(LogStrategy::kNode), "node");
+  EXPECT_FALSE(ParseLogStrategy("Main").has_value());
+}
+
+TEST(LossesTest, AddUp) {
+  EXPECT_EQ(
+      (Losses{.ring_full = 1, .invalid = 2, .step_behind = 4, .too_large = 8, .after_finish = 16})
+          .total(),
+      31);
+}
+
+}  // namespace
+}  // namespace ranklog::model
