@@ -113,14 +113,23 @@ class Ranks {
     const std::vector<std::string> environment = EnvironmentOf(options, rank);
     const std::vector<char*> argv = Pointers(options.command), envp = Pointers(environment);
     const pid_t parent = getpid();
+    // Until the child has given up our handler, a signal meant for it would come to us, by the
+    // pipe.
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
     const pid_t pid = fork();
     if (pid == 0) {  // only calls that are safe after fork() in a process with threads
       signal(SIGINT, SIG_DFL);
       signal(SIGTERM, SIG_DFL);
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) execvpe(argv[0], argv.data(), envp.data());
       _exit(127);
     }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     // By number: the header of Debian 12's glibc declares it as a C++ function.
     const int pidfd = pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (pidfd < 0) {

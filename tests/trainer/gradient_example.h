@@ -1,0 +1,68 @@
+// A few steps of training whose gradients can be computed by ranks or at once.
+
+#ifndef TESTS_TRAINER_GRADIENT_EXAMPLE_H_
+#define TESTS_TRAINER_GRADIENT_EXAMPLE_H_
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "trainer/model.h"
+
+namespace ranklog::trainer {
+
+constexpr int64_t kSequenceLength = 16;
+constexpr int64_t kMicroBatch = 2;
+constexpr int64_t kMicroBatches = 3;  // per rank and step
+constexpr int64_t kSteps = 3;         // the Reducer rebuilds its buckets before the second
+constexpr double kLearningRate = 0.1;
+
+inline GptShape ExampleShape() { return ShapeOf("tiny", kSequenceLength); }
+
+// The mean loss over sequences first .. first + count - 1 of a step.
+inline at::Tensor ExampleLoss(const Gpt& model, int64_t step, int64_t first, int64_t count) {
+  at::Tensor tokens = at::empty({count, kSequenceLength + 1}, at::kLong);
+  int64_t* token = tokens.data_ptr<int64_t>();
+  for (int64_t sequence = first; sequence < first + count; ++sequence) {
+    for (int64_t i = 0; i <= kSequenceLength; ++i)
+      *token++ = (sequence * 37 + i * i * 11 + step * 5) % 256;
+  }
+  return model.Loss(tokens.slice(1, 0, kSequenceLength), tokens.slice(1, 1, kSequenceLength + 1));
+}
+
+inline void Descend(const Gpt& model) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& value : model.values()) {
+    value.sub_(value.grad() * kLearningRate);
+    value.grad().zero_();
+  }
+}
+
+inline std::vector<float> Gradients(const Gpt& model) {
+  std::vector<float> all;
+  for (const at::Tensor& value : model.values()) {
+    const at::Tensor gradient = value.grad().contiguous();
+    all.insert(all.end(), gradient.data_ptr<float>(),
+               gradient.data_ptr<float>() + gradient.numel());
+  }
+  return all;
+}
+
+inline void WriteFloats(const std::string& path, const std::vector<float>& values) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+}
+
+inline std::vector<float> ReadFloats(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::vector<float> values(file ? static_cast<size_t>(file.tellg()) / sizeof(float) : 0);
+  file.seekg(0).read(reinterpret_cast<char*>(values.data()), values.size() * sizeof(float));
+  return values;
+}
+
+}  // namespace ranklog::trainer
+
+#endif  // TESTS_TRAINER_GRADIENT_EXAMPLE_H_

@@ -1,0 +1,95 @@
+#include "trainer/launcher.h"
+
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "tests/support/child_process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  // `ranks` ranks that run `script` in the test's folder.
+  LaunchOptions Shell(const std::string& script, int ranks = 2) {
+    return {.command = {"/bin/sh", "-c", "cd " + dir_.path() + "; " + script},
+            .ranks = ranks,
+            .master_port = 1234,
+            .grace = absl::Seconds(20)};
+  }
+  std::string Read(const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(dir_.File(name)).rdbuf();
+    return text.str();
+  }
+
+  ranklog::testing::TempDir dir_;
+};
+
+TEST_F(LaunchTest, GivesEachRankTorchrunsVariables) {
+  ASSERT_OK(Launch(Shell(
+      "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT "
+      "$OMP_NUM_THREADS > r$RANK")));
+  EXPECT_EQ(Read("r0"), "0 0 2 2 0 127.0.0.1 1234 1\n");
+  EXPECT_EQ(Read("r1"), "1 1 2 2 0 127.0.0.1 1234 1\n");
+}
+
+TEST_F(LaunchTest, ARankThatFailsEndsTheOthers) {  // S33
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(
+      Launch(Shell("trap 'echo told > told; exit 0' TERM; touch up$RANK; if [ $RANK = 1 ]; then "
+                   "while [ ! -e up0 ]; do :; done; exit 3; fi; while :; do sleep 0.01; done")),
+      StatusIs(absl::StatusCode::kAborted,
+               AllOf(HasSubstr("rank 1"), HasSubstr("exited with code 3"))));
+  EXPECT_EQ(Read("told"), "told\n");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+}
+
+TEST_F(LaunchTest, SaysWhichSignalKilledARank) {
+  EXPECT_THAT(
+      Launch(Shell("[ $RANK = 0 ] && kill -9 $$; exit 0")),
+      StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("rank 0"), HasSubstr("signal 9"))));
+}
+
+TEST_F(LaunchTest, KillsARankThatWillNotEndAfterTheGrace) {
+  LaunchOptions options = Shell(
+      "trap '' TERM; touch up$RANK; if [ $RANK = 1 ]; then while [ ! -e up0 ]; do :; done; exit 1; "
+      "fi; "
+      "while :; do sleep 0.01; done");
+  options.grace = absl::Milliseconds(100);
+  EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 1")));
+}
+
+TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
+  absl::Status status;
+  const pid_t self = getpid();
+  std::thread killer([&] {
+    EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
+    kill(self, SIGTERM);
+  });
+  status =
+      Launch(Shell("trap 'echo told > told$RANK; exit 0' TERM; echo up > up$RANK; while :; do "
+                   "sleep 0.01; done"));
+  killer.join();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(Read("told0"), "told\n");
+  EXPECT_EQ(Read("told1"), "told\n");
+}
+
+TEST_F(LaunchTest, AProgramThatIsMissingIsAFailure) {
+  EXPECT_THAT(Launch({.command = {dir_.File("none")}, .ranks = 2, .master_port = 1}),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("code 127")));
+}
+
+}  // namespace
+}  // namespace ranklog::trainer

@@ -1,0 +1,64 @@
+#include "trainer/options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ranklog::trainer {
+namespace {
+
+std::variant<Options, int> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ranklog-train");
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(ParseCommandLineTest, DerivesDefaultsFromWhatIsGiven) {
+  const auto options = std::get<Options>(Parse({"--model", "small", "--steps", "50"}));
+  EXPECT_DOUBLE_EQ(options.lr, 1e-3);
+  EXPECT_DOUBLE_EQ(options.min_lr, 1e-4);
+  EXPECT_EQ(options.warmup_steps, 5);
+  EXPECT_FALSE(options.project.has_value());
+  EXPECT_FALSE(options.log_strategy.has_value());
+}
+
+TEST(ParseCommandLineTest, WhatIsGivenIsKept) {
+  const auto options = std::get<Options>(
+      Parse({"--lr", "0.5", "--min-lr", "0", "--warmup-steps", "0", "--log-strategy", "all",
+             "--group", "g", "--project", "p", "--nproc-per-node=3"}));
+  EXPECT_EQ(options.lr, 0.5);
+  EXPECT_EQ(options.min_lr, 0);
+  EXPECT_EQ(options.warmup_steps, 0);
+  EXPECT_EQ(options.log_strategy, LogStrategy::kAll);
+  EXPECT_EQ(options.group, "g");
+  EXPECT_EQ(options.project, "p");
+  EXPECT_EQ(options.nproc_per_node, 3);
+}
+
+TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
+  EXPECT_EQ(std::get<int>(Parse({"--help"})), 0);
+  EXPECT_EQ(std::get<int>(Parse({"--version"})), 0);
+}
+
+TEST(ParseCommandLineTest, WrongUsageIsTwo) {
+  const std::vector<std::vector<const char*>> wrong = {
+      {"--no-such-flag"},  {"stray"},
+      {"--steps", "0"},    {"--steps", "many"},
+      {"--model", "huge"}, {"--comm", "mpi"},
+      {"--seq-len", "0"},  {"--batch-size", "-1"},
+      {"--lr", "-1"},      {"--nproc-per-node", "0"},
+      {"--save-dir", "x"}, {"--log-every", "0"},
+      {"--dtype", "int8"}, {"--log-strategy", "some"}};
+  for (const auto& arguments : wrong) {
+    const auto parsed = Parse(arguments);
+    ASSERT_TRUE(std::holds_alternative<int>(parsed)) << arguments[0];
+    EXPECT_EQ(std::get<int>(parsed), 2) << arguments[0];
+  }
+}
+
+TEST(ParseCommandLineTest, WhatThisBuildLacksIsOne) {
+  EXPECT_EQ(std::get<int>(Parse({"--comm", "nccl"})), 1);
+  EXPECT_EQ(std::get<int>(Parse({"--dtype", "bfloat16"})), 1);
+}
+
+}  // namespace
+}  // namespace ranklog::trainer

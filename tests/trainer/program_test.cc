@@ -1,0 +1,100 @@
+// The program ranklog-train, from the outside. No daemon runs: what is logged stays in the spool.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::ChildProcess;
+using ::ranklog::testing::Finished;
+using ::ranklog::testing::RunToEnd;
+using ::ranklog::testing::WaitFor;
+using ::testing::HasSubstr;
+
+class TrainProgramTest : public ::testing::Test {
+ protected:
+  ChildProcess::Options Alone() {
+    ChildProcess::Options options;
+    options.environment = {{"RANKLOG_START_DAEMON", "false"},
+                           {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
+                           {"RANKLOG_SPOOL_DIR", dir_.path()},
+                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"}};
+    return options;
+  }
+  std::vector<std::string> Command(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), std::getenv("RANKLOG_TRAIN"));
+    return arguments;
+  }
+  Finished Train(std::vector<std::string> arguments) {
+    return RunToEnd(Command(std::move(arguments)), Alone());
+  }
+
+  ranklog::testing::TempDir dir_;
+};
+
+TEST_F(TrainProgramTest, HelpShowsExamples) {
+  const Finished help = Train({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.output, HasSubstr("Examples:"));
+  EXPECT_EQ(Train({"--version"}).code, 0);
+}
+
+TEST_F(TrainProgramTest, WrongUsageIsTwo) {
+  EXPECT_EQ(Train({"--no-such-flag"}).code, 2);
+  EXPECT_EQ(Train({"--steps", "0"}).code, 2);
+}
+
+TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
+  for (const char* ranks : {"1", "2"}) {
+    const Finished missing = Train({"--data", dir_.File("none.txt"), "--nproc-per-node", ranks});
+    EXPECT_EQ(missing.code, 1);
+    EXPECT_THAT(missing.output, HasSubstr(dir_.File("none.txt")));
+  }
+}
+
+TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
+  const Finished done =
+      Train({"--nproc-per-node", "2", "--steps", "3", "--seq-len", "16", "--batch-size", "2",
+             "--save-dir", "out", "--experiment-name", "first"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(done.output, HasSubstr("step 3/3"));
+  // printf %s/%s out first | sha1sum
+  EXPECT_THAT(done.output,
+              HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74"));
+}
+
+TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
+  ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
+                                 "--batch-size", "2"}),
+                        Alone());
+  ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
+      << launcher.Output();
+  std::ifstream children("/proc/" + std::to_string(launcher.pid()) + "/task/" +
+                         std::to_string(launcher.pid()) + "/children");
+  pid_t first = 0, second = 0;
+  ASSERT_TRUE(children >> first >> second);
+  kill(second, SIGKILL);
+  EXPECT_EQ(launcher.Wait(absl::Seconds(30)), 1);
+  EXPECT_THAT(launcher.Output(),
+              HasSubstr("rank 1 (pid " + std::to_string(second) + ") was killed by signal 9"));
+}
+
+TEST_F(TrainProgramTest, RanksInTheEnvironmentAndNprocContradict) {
+  ChildProcess::Options options = Alone();
+  for (const char* name : {"RANK", "LOCAL_RANK", "GROUP_RANK"}) options.environment[name] = "0";
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) options.environment[name] = "1";
+  const Finished refused = RunToEnd(Command({"--nproc-per-node", "2"}), options);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.output, HasSubstr("--nproc-per-node"));
+}
+
+}  // namespace
+}  // namespace ranklog::trainer

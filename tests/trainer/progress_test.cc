@@ -1,0 +1,29 @@
+#include "trainer/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace ranklog::trainer {
+namespace {
+
+TEST(FormatPositionTest, SaysWhatIsKnownAndWhatIsLeft) {
+  Position position{.step = 25,
+                    .steps = 100,
+                    .loss = 2.5,
+                    .lr = 3e-3,
+                    .tokens_per_second = 16800.4,
+                    .elapsed = absl::Seconds(30)};
+  EXPECT_EQ(FormatPosition(position),
+            "step 25/100  train/loss 2.500  lr 3.00e-03  16800 tokens/s  1:30 left");
+  position.val_loss = 2.25;
+  position.elapsed = absl::Seconds(3000);
+  EXPECT_EQ(
+      FormatPosition(position),
+      "step 25/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  2:30:00 left");
+  position.step = 100;
+  EXPECT_EQ(
+      FormatPosition(position),
+      "step 100/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  in 50:00");
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
