@@ -1,5 +1,6 @@
-// Makes a run's rows from its ranks' rows: merges what one rank logged at one step, joins the statistics over
-// the ranks, and gives each row its place. Does no I/O and knows no clock: what it is told is all it knows.
+// Makes a run's rows from its ranks' rows: merges what one rank logged at one step, joins the
+// statistics over the ranks, and gives each row its place. Does no I/O and knows no clock: what it
+// is told is all it knows.
 
 #ifndef SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
 #define SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-
 #include "service/model/batch.h"
 #include "service/model/run.h"
 
@@ -38,41 +38,71 @@ struct Aggregated {
 
 // One per run. Not thread-safe.
 //
-// When a step closes: every primary stream that is live has passed it (however long that takes: the primary
-// rank's rows are the run, and never late), and every other live stream has passed it or `step_wait` has gone
-// by since the primaries passed it. A stream passes a step by a row with a larger one, by a row that commits
-// it, by Progress, or by ending. What a stream brings for a step that is closed is late: counted, and left out.
+// When a step closes: every primary stream that is live has passed it (however long that takes: the
+// primary rank's rows are the run), and every other live stream has passed it or `step_wait` has
+// gone by since the primaries passed it. A stream passes a step by a row with a larger one, by a
+// row that commits it, by Progress, or by ending. A stream that was waited for in vain is not
+// waited for again until it brings a row above the last one made. Until the first primary stream
+// joins nothing closes.
 //
-// Rows of the other ranks count only where the primary has a row at that step.
+// The steps of a run's rows ascend. So what a stream brings for a step that is not above the last
+// row's is late: counted, and left out. For a primary that is so only if it began anew (a restart
+// from a checkpoint, a thread that joins) behind what the run has; a step above the last row's
+// always becomes a row, even if the other ranks' part in it is gone.
+//
+// Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
+// used up unseen. Their texts are left out.
+//
+// One row per step: what the primary logged at it, in the order of its streams' ids and sequence
+// numbers, merged by key, the later value over the earlier, keys in order of first appearance, with
+// the time of the last; then the statistics of every number that two or more ranks logged (several
+// streams of a rank are one rank), as rank_mean/<metric> and so on. A name that the primary uses
+// itself is left to it.
 class RunAggregator {
  public:
   struct Options {
-    std::vector<std::string> rank_statistics;  // as RunSettings; empty: mean min max std argmax
-    bool statistics = true;                    // false for `all`
+    std::vector<std::string> rank_statistics =
+        {};                  // as RunSettings; empty: mean min max std argmax
+    bool statistics = true;  // false for `all`
     absl::Duration step_wait = absl::Seconds(30);
   };
 
   // `run` and `shapes` as stored: a run taken up again goes on where it was.
-  RunAggregator(const model::Run& run, std::vector<std::vector<std::string>> run_shapes, Options options);
+  RunAggregator(const model::Run& run, std::vector<std::vector<std::string>> run_shapes,
+                Options options);
   ~RunAggregator();
 
-  // A stream joins, or its state is told anew. Rows after `stream.aggregated_seq` are expected.
+  // A stream joins, or its state is told anew. Rows from `stream.aggregated_seq` + 1 to
+  // `durable_seq` are expected: its passed step and its end count once they have been added.
   void AddStream(const model::Stream& stream);
   // Tells the keys of a stream's shape; before the first batch that uses it.
   void DefineShape(int64_t stream, uint32_t shape, const std::vector<std::string>& keys);
-  // The next rows of a stream; rows seen before are skipped.
+  // The next rows of a stream that was added; rows seen before are skipped. Their steps ascend; a
+  // row below the one before it, or of a shape that was not told, is left out and counted as late.
   void AddRows(int64_t stream, const model::Batch& batch);
+  // Both after all the rows that came before it.
   void SetProgress(int64_t stream, int64_t passed_step);
   void EndStream(int64_t stream);
+  // Nobody else will join: rows that wait for a primary that never came are used up. AddStream()
+  // undoes it.
+  void CloseAll();
 
   // Closes what can be closed at `now` (of a steady clock).
   Aggregated Advance(absl::Time now);
   // When Advance() should be called again though nothing came: infinite future if never.
   absl::Time NextDeadline() const;
 
-  // Values held for open steps; the caller stops adding rows of streams that are ahead while this is too many.
+  // What is held for open steps, in doubles' worth of memory; the caller stops adding rows of
+  // streams that are ahead while this is too many.
   size_t open_values() const;
-  bool all_streams_ended() const;  // and all that was added is closed
+  // And all that was added is closed and told by Advance(), but for rows that wait for a primary
+  // that never came.
+  bool all_streams_ended() const;
+  // The last row that was added of a stream; 0 if it is unknown.
+  uint64_t added_seq(int64_t stream) const;
+  // Whether the stream is the furthest behind of those that hold back the next step: what is read
+  // of it lets others' rows go. True for all while nothing is held.
+  bool holds_back(int64_t stream) const;
 
  private:
   struct Impl;

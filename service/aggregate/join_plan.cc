@@ -1,0 +1,169 @@
+#include "service/aggregate/join_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/aggregate/rank_stats.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+// A combination of shapes that does not come back is not worth keeping; a training has a handful.
+constexpr size_t kMaxPlans = 1024;
+
+enum Figure : uint32_t { kMean, kMin, kMax, kStd, kArgmin, kArgmax, kFigureCount };
+static_assert(std::size(JoinPlanner::kFigures) == kFigureCount);
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double Value(const RankStats& stats, uint32_t figure) {
+  if (stats.count == 0) return kNaN;
+  switch (figure) {
+    case kMean:
+      return stats.mean;
+    case kMin:
+      return stats.min;
+    case kMax:
+      return stats.max;
+    case kStd:
+      return stats.std();
+    case kArgmin:
+      return stats.argmin;
+    default:
+      return stats.argmax;
+  }
+}
+
+// The sources of one rank's rows by key, a later row over an earlier one, in order of first
+// appearance.
+class MergedKeys {
+ public:
+  void Add(const std::string& key, JoinPlan::Source source) {
+    auto [found, is_new] = index_.try_emplace(key, entries_.size());
+    if (is_new) {
+      entries_.emplace_back(&found->first, source);
+    } else {
+      entries_[found->second].second = source;
+    }
+  }
+  bool contains(const std::string& key) const { return index_.contains(key); }
+  const std::vector<std::pair<const std::string*, JoinPlan::Source>>& entries() const {
+    return entries_;
+  }
+
+ private:
+  std::map<std::string, size_t> index_;
+  std::vector<std::pair<const std::string*, JoinPlan::Source>> entries_;
+};
+
+}  // namespace
+
+void JoinPlan::Fill(absl::Span<const StepRow> rows, double* values) const {
+  for (const Source& source : copied) *values++ = rows[source.row].values[source.position];
+  for (const Joined& metric : joined) {
+    RankStats stats;
+    for (uint32_t i = metric.begin; i < metric.end; ++i) {
+      stats.Add(reported[i].rank, rows[reported[i].row].values[reported[i].position]);
+    }
+    for (uint32_t figure = 0; figure < kFigureCount; ++figure) {
+      if ((metric.figures >> figure & 1) != 0) *values++ = Value(stats, figure);
+    }
+  }
+}
+
+JoinPlanner::JoinPlanner(const std::vector<std::string>& figures,
+                         std::vector<std::vector<std::string>> run_shapes) {
+  for (uint32_t i = 0; i < kFigureCount; ++i) {
+    if (std::find(figures.begin(), figures.end(), kFigures[i]) != figures.end()) {
+      figures_.push_back(i);
+    }
+  }
+  for (uint32_t id = 1; id < run_shapes.size(); ++id) {
+    shapes_.try_emplace(std::move(run_shapes[id]), id);
+    next_shape_ = id + 1;
+  }
+}
+
+const JoinPlan& JoinPlanner::PlanFor(absl::Span<const StepRow> rows,
+                                     const std::set<std::string>& masked) {
+  if (!masked.empty()) return masked_plan_ = Make(rows, masked);
+  signature_.clear();
+  for (const StepRow& row : rows) {
+    signature_.push_back(static_cast<uint64_t>(row.stream) << 32 | row.shape);
+  }
+  if (last_plan_ != nullptr && signature_ == last_signature_) return *last_plan_;
+  auto found = plans_.find(signature_);
+  if (found == plans_.end()) {
+    if (plans_.size() >= kMaxPlans) plans_.clear();
+    found = plans_.emplace(signature_, Make(rows, masked)).first;
+  }
+  last_signature_ = signature_;
+  last_plan_ = &found->second;
+  return *last_plan_;
+}
+
+JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::string>& masked) {
+  MergedKeys primary;
+  std::map<uint32_t, MergedKeys> ranks;
+  for (uint32_t r = 0; r < rows.size(); ++r) {
+    for (uint32_t i = 0; i < rows[r].keys->size(); ++i) {
+      const std::string& key = (*rows[r].keys)[i];
+      if (rows[r].primary && masked.contains(key)) continue;
+      const JoinPlan::Source source{r, i, rows[r].rank};
+      if (rows[r].primary) primary.Add(key, source);
+      if (joins()) ranks[rows[r].rank].Add(key, source);
+    }
+  }
+
+  JoinPlan plan;
+  std::vector<std::string> keys;
+  for (const auto& [key, source] : primary.entries()) {
+    keys.push_back(*key);
+    plan.copied.push_back(source);
+  }
+  // The primary's metrics in its own order, then those that only others have.
+  std::map<std::string, std::vector<JoinPlan::Source>> reports;
+  std::vector<std::string> order = keys;
+  for (const auto& [rank, merged] : ranks) {
+    for (const auto& [key, source] : merged.entries()) {
+      std::vector<JoinPlan::Source>& sources = reports[*key];
+      if (sources.empty() && !primary.contains(*key)) order.push_back(*key);
+      sources.push_back(source);
+    }
+  }
+  for (const std::string& key : order) {
+    const std::vector<JoinPlan::Source>& sources = reports[key];
+    if (sources.size() < 2) continue;
+    JoinPlan::Joined metric;
+    metric.begin = static_cast<uint32_t>(plan.reported.size());
+    plan.reported.insert(plan.reported.end(), sources.begin(), sources.end());
+    metric.end = static_cast<uint32_t>(plan.reported.size());
+    for (uint32_t figure : figures_) {
+      std::string name = absl::StrCat("rank_", kFigures[figure], "/", key);
+      if (primary.contains(name)) continue;  // the rank's own rows are verbatim
+      metric.figures |= 1u << figure;
+      keys.push_back(std::move(name));
+    }
+    plan.joined.push_back(metric);
+  }
+  plan.width = keys.size();
+  plan.shape = ShapeOf(std::move(keys));
+  return plan;
+}
+
+uint32_t JoinPlanner::ShapeOf(std::vector<std::string> keys) {
+  if (keys.empty()) return 0;
+  auto [found, is_new] = shapes_.try_emplace(std::move(keys), next_shape_);
+  if (is_new) new_shapes_.push_back({next_shape_++, found->first});
+  return found->second;
+}
+
+std::vector<Aggregated::NewShape> JoinPlanner::TakeNewShapes() {
+  return std::exchange(new_shapes_, {});
+}
+
+}  // namespace ranklog::aggregate

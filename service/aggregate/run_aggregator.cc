@@ -1,0 +1,400 @@
+#include "service/aggregate/run_aggregator.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "service/aggregate/batch_builder.h"
+#include "service/aggregate/join_plan.h"
+#include "service/aggregate/open_rows.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
+constexpr int64_t kEveryStep = std::numeric_limits<int64_t>::max();
+
+std::vector<std::string> Figures(const RunAggregator::Options& options) {
+  const std::vector<std::string>& wanted = options.rank_statistics;
+  if (!options.statistics || std::find(wanted.begin(), wanted.end(), "none") != wanted.end()) {
+    return {};
+  }
+  if (wanted.empty()) return {"mean", "min", "max", "std", "argmax"};
+  return wanted;
+}
+
+struct StreamRows {
+  int64_t id = 0;
+  uint32_t index = 0;  // in Impl::streams
+  uint32_t rank = 0;
+  bool primary = false;
+  std::vector<std::vector<std::string>> shapes;
+  OpenRows rows;
+  uint64_t added_seq = 0;
+  int64_t added_step = kNoStep;
+  uint64_t consumed_seq = 0;
+  uint64_t late_rows = 0;
+  uint64_t reported_seq = 0;
+  uint64_t reported_late = 0;
+  int64_t passed_step = kNoStep;
+
+  // What AddStream told: true once the rows up to expected_seq are here.
+  uint64_t expected_seq = 0;
+  int64_t told_passed_step = kNoStep;
+  bool told_ended = false;
+
+  bool waited_out = false;  // it was waited for in vain, and has been silent since
+
+  bool ended() const { return told_ended && added_seq >= expected_seq; }
+  int64_t passed() const {
+    if (ended()) return kEveryStep;
+    return added_seq >= expected_seq ? std::max(passed_step, told_passed_step) : passed_step;
+  }
+  void Pop() {
+    consumed_seq = rows.front().seq;
+    rows.Pop();
+  }
+};
+
+// The texts of one row of a block; `texts` are by row, ascending.
+std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, size_t row) {
+  const auto [begin, end] = std::equal_range(
+      block.texts.begin(), block.texts.end(), model::Text{static_cast<uint32_t>(row), {}, {}},
+      [](const model::Text& a, const model::Text& b) { return a.row < b.row; });
+  if (begin == end) return nullptr;
+  return std::make_unique<std::vector<model::Text>>(begin, end);
+}
+
+// Since when the primaries have passed which step: for `step_wait`.
+class PassedTimes {
+ public:
+  void Passed(int64_t step, absl::Time now) {
+    // A primary that joins later, or starts anew, sets them back.
+    while (!marks_.empty() && marks_.back().step > step) marks_.pop_back();
+    if (marks_.empty() || step > marks_.back().step) marks_.push_back({step, now});
+  }
+  // For a step that they have passed. Forgets smaller ones.
+  absl::Time Since(int64_t step) {
+    while (marks_.size() > 1 && marks_.front().step < step) marks_.pop_front();
+    return marks_.front().time;
+  }
+
+ private:
+  struct Mark {
+    int64_t step;
+    absl::Time time;
+  };
+  std::deque<Mark> marks_;  // both ascending
+};
+
+}  // namespace
+
+struct RunAggregator::Impl {
+  Impl(const model::Run& run, std::vector<std::vector<std::string>> run_shapes, Options options)
+      : step_wait(options.step_wait),
+        planner(Figures(options), std::move(run_shapes)),
+        builder(run.rows),
+        last_step(run.last_step) {}
+
+  StreamRows* Find(int64_t id) const {
+    auto found = by_id.find(id);
+    return found == by_id.end() ? nullptr : streams[found->second].get();
+  }
+
+  void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
+  int64_t PassedBy(bool primaries) const;
+  int64_t NextPrimaryStep();
+  int64_t StopWaitingFor(int64_t step);
+  void UseUpOthersBelow(int64_t step, bool every);
+  void GatherRows(int64_t step);
+  void Close(int64_t step);
+  std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
+
+  const absl::Duration step_wait;
+  JoinPlanner planner;
+  BatchBuilder builder;
+  int64_t last_step;  // of the last row made
+  std::vector<std::unique_ptr<StreamRows>> streams;
+  absl::flat_hash_map<int64_t, uint32_t> by_id;
+  std::vector<StreamRows*> primaries;  // by id
+  std::vector<StreamRows*> others;     // by rank, id
+  PassedTimes passed_times;
+  absl::Time deadline = absl::InfiniteFuture();
+  bool closing = false;  // CloseAll()
+
+  // Of the step being closed: its rows, and as OpenRows has them.
+  std::vector<StepRow> step_rows;
+  std::vector<const OpenRow*> open_rows;
+  size_t primary_rows = 0;  // of step_rows; they come first
+};
+
+RunAggregator::RunAggregator(const model::Run& run,
+                             std::vector<std::vector<std::string>> run_shapes, Options options)
+    : impl_(std::make_unique<Impl>(run, std::move(run_shapes), std::move(options))) {}
+
+RunAggregator::~RunAggregator() = default;
+
+void RunAggregator::AddStream(const model::Stream& stream) {
+  impl_->closing = false;
+  StreamRows* rows = impl_->Find(stream.id);
+  if (rows == nullptr) {
+    const uint32_t index = static_cast<uint32_t>(impl_->streams.size());
+    impl_->by_id[stream.id] = index;
+    rows = impl_->streams.emplace_back(std::make_unique<StreamRows>()).get();
+    rows->id = stream.id;
+    rows->index = index;
+    rows->rank = stream.key.rank;
+    rows->primary = stream.primary;
+    rows->added_seq = rows->consumed_seq = rows->reported_seq = stream.aggregated_seq;
+    rows->late_rows = rows->reported_late = stream.late_rows;
+    std::vector<StreamRows*>& group = stream.primary ? impl_->primaries : impl_->others;
+    const auto before = [](const StreamRows* a, const StreamRows* b) {
+      return a->primary || a->rank == b->rank ? a->id < b->id : a->rank < b->rank;
+    };
+    group.insert(std::upper_bound(group.begin(), group.end(), rows, before), rows);
+  }
+  rows->expected_seq = std::max(rows->expected_seq, stream.durable_seq);
+  rows->told_ended = stream.state != model::StreamState::kLive;
+  if (stream.passed_step >= 0) {
+    rows->told_passed_step = std::max(rows->told_passed_step, stream.passed_step);
+  }
+}
+
+void RunAggregator::DefineShape(int64_t stream, uint32_t shape,
+                                const std::vector<std::string>& keys) {
+  StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr) return;
+  if (rows->shapes.size() <= shape) rows->shapes.resize(shape + 1);
+  rows->shapes[shape] = keys;
+}
+
+void RunAggregator::AddRows(int64_t stream, const model::Batch& batch) {
+  StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr || batch.last <= rows->added_seq) return;
+  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t seq) {
+    if (seq > rows->added_seq) impl_->AddRow(*rows, block, row, seq);
+  });
+}
+
+void RunAggregator::Impl::AddRow(StreamRows& stream, const model::Block& block, size_t row,
+                                 uint64_t seq) {
+  const size_t width = block.width();
+  const size_t known = block.shape < stream.shapes.size() ? stream.shapes[block.shape].size() : 0;
+  const int64_t step = std::min(block.steps[row], kEveryStep - 1);
+  const bool used = stream.primary || planner.joins();
+  const bool late = used && (step <= last_step || step < stream.added_step || known != width);
+  OpenRow open;
+  open.seq = seq;
+  open.step = std::max(step, stream.added_step);
+  open.time_us = block.times_us[row];
+  open.shape = block.shape;
+  open.dropped = late || !used || (!stream.primary && width == 0);
+  if (stream.primary && !late) open.texts = TextsOf(block, row);
+  if (late) {
+    ++stream.late_rows;
+  } else {
+    stream.waited_out = false;
+  }
+  stream.added_seq = seq;
+  stream.added_step = open.step;
+  const int64_t passed = block.commits ? open.step : open.step - 1;
+  stream.passed_step = std::max(stream.passed_step, passed);
+  if (open.dropped && stream.rows.empty()) {
+    stream.consumed_seq = seq;
+    return;
+  }
+  open.width = open.dropped ? 0 : static_cast<uint32_t>(width);
+  stream.rows.Push(std::move(open), block.values.data() + row * width);
+}
+
+void RunAggregator::SetProgress(int64_t stream, int64_t passed_step) {
+  StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr) return;
+  rows->passed_step = std::max(rows->passed_step, passed_step);
+  if (passed_step > impl_->last_step) rows->waited_out = false;
+}
+
+void RunAggregator::EndStream(int64_t stream) {
+  if (StreamRows* const rows = impl_->Find(stream)) rows->told_ended = true;
+}
+
+void RunAggregator::CloseAll() { impl_->closing = true; }
+
+int64_t RunAggregator::Impl::PassedBy(bool by_primaries) const {
+  if (by_primaries && primaries.empty()) return closing ? kEveryStep : kNoStep;
+  if (!by_primaries && !planner.joins()) return kEveryStep;
+  int64_t passed = kEveryStep;
+  for (const StreamRows* stream : by_primaries ? primaries : others) {
+    if (!stream->waited_out) passed = std::min(passed, stream->passed());
+  }
+  return passed;
+}
+
+// The smallest step that a primary has an open row at; kEveryStep if there is none.
+int64_t RunAggregator::Impl::NextPrimaryStep() {
+  int64_t next = kEveryStep;
+  for (StreamRows* stream : primaries) {
+    while (!stream->rows.empty() && stream->rows.front().dropped) stream->Pop();
+    if (!stream->rows.empty()) next = std::min(next, stream->rows.front().step);
+  }
+  return next;
+}
+
+// Gives up on the others that have not passed `step`; returns what the rest have passed.
+int64_t RunAggregator::Impl::StopWaitingFor(int64_t step) {
+  for (StreamRows* stream : others) stream->waited_out |= stream->passed() < step;
+  return PassedBy(/*by_primaries=*/false);
+}
+
+void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
+  for (StreamRows* stream : others) {
+    while (!stream->rows.empty() && (every || stream->rows.front().step < step)) stream->Pop();
+  }
+}
+
+Aggregated RunAggregator::Advance(absl::Time now) {
+  Impl& impl = *impl_;
+  const int64_t passed = impl.PassedBy(/*by_primaries=*/true);
+  int64_t others_passed = impl.PassedBy(/*by_primaries=*/false);
+  impl.passed_times.Passed(passed, now);
+  impl.deadline = absl::InfiniteFuture();
+  while (true) {
+    const int64_t next = impl.NextPrimaryStep();
+    const bool open = next <= passed && next != kEveryStep;
+    // No live primary will have a row below `next` any more, nor one up to `passed` beside those it
+    // has.
+    impl.UseUpOthersBelow(open || passed == kEveryStep ? next : std::min(next, passed + 1),
+                          /*every=*/!open && passed == kEveryStep);
+    if (!open) break;
+    if (others_passed < next) {
+      const absl::Time until = impl.passed_times.Since(next) + impl.step_wait;
+      if (now < until) {
+        impl.deadline = until;
+        break;
+      }
+      others_passed = impl.StopWaitingFor(next);
+    }
+    impl.Close(next);
+  }
+
+  Aggregated result;
+  result.shapes = impl.planner.TakeNewShapes();
+  result.batches = impl.builder.Take();
+  result.last_step = impl.last_step;
+  for (const auto& stream : impl.streams) {
+    if (stream->consumed_seq == stream->reported_seq &&
+        stream->late_rows == stream->reported_late) {
+      continue;
+    }
+    stream->reported_seq = stream->consumed_seq;
+    stream->reported_late = stream->late_rows;
+    result.consumed.push_back({stream->id, stream->consumed_seq, stream->late_rows});
+  }
+  return result;
+}
+
+void RunAggregator::Impl::GatherRows(int64_t step) {
+  step_rows.clear();
+  open_rows.clear();
+  static const std::vector<std::string> no_keys;
+  const auto gather = [&](StreamRows* stream) {
+    for (size_t i = 0; i < stream->rows.size() && stream->rows[i].step == step; ++i) {
+      const OpenRow& row = stream->rows[i];
+      if (row.dropped) continue;
+      step_rows.push_back({stream->index, row.shape, stream->rank, stream->primary,
+                           row.width == 0 ? &no_keys : &stream->shapes[row.shape],
+                           stream->rows.values(row)});
+      open_rows.push_back(&row);
+    }
+  };
+  for (StreamRows* stream : primaries) gather(stream);
+  primary_rows = step_rows.size();
+  for (StreamRows* stream : others) gather(stream);
+}
+
+// The texts of the step's primary rows, the later of a key over the earlier, whether text or
+// number. Adds to `masked` the keys whose numbers gave way.
+std::vector<model::Text> RunAggregator::Impl::MergeTexts(std::set<std::string>* masked) const {
+  std::vector<model::Text> texts;
+  for (size_t i = 0; i < primary_rows; ++i) {
+    if (!texts.empty()) {
+      for (const std::string& key : *step_rows[i].keys) {
+        texts.erase(std::remove_if(texts.begin(), texts.end(),
+                                   [&](const model::Text& text) { return text.key == key; }),
+                    texts.end());
+      }
+    }
+    if (open_rows[i]->texts == nullptr) continue;
+    for (const model::Text& text : *open_rows[i]->texts) {
+      auto earlier = std::find_if(texts.begin(), texts.end(),
+                                  [&](const model::Text& other) { return other.key == text.key; });
+      if (earlier == texts.end()) {
+        texts.push_back(text);
+      } else {
+        earlier->value = text.value;
+      }
+    }
+  }
+  for (const model::Text& text : texts) {
+    for (size_t i = 0; i < primary_rows; ++i) {
+      const std::vector<std::string>& keys = *step_rows[i].keys;
+      if (std::find(keys.begin(), keys.end(), text.key) != keys.end()) masked->insert(text.key);
+    }
+  }
+  return texts;
+}
+
+void RunAggregator::Impl::Close(int64_t step) {
+  GatherRows(step);
+  bool any_text = false;
+  for (size_t i = 0; i < primary_rows; ++i) any_text |= open_rows[i]->texts != nullptr;
+  std::set<std::string> masked;
+  std::vector<model::Text> texts;
+  if (any_text) texts = MergeTexts(&masked);
+
+  const JoinPlan& plan = planner.PlanFor(step_rows, masked);
+  const int64_t time_us = open_rows[primary_rows - 1]->time_us;
+  plan.Fill(step_rows, builder.AddRow(plan.shape, plan.width, step, time_us));
+  for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
+
+  last_step = step;
+  const auto use_up = [step](StreamRows* stream) {
+    while (!stream->rows.empty() && stream->rows.front().step <= step) stream->Pop();
+  };
+  for (StreamRows* stream : primaries) use_up(stream);
+  for (StreamRows* stream : others) use_up(stream);
+}
+
+absl::Time RunAggregator::NextDeadline() const { return impl_->deadline; }
+
+size_t RunAggregator::open_values() const {
+  size_t cost = 0;
+  for (const auto& stream : impl_->streams) cost += stream->rows.cost();
+  return cost;
+}
+
+bool RunAggregator::all_streams_ended() const {
+  for (const auto& stream : impl_->streams) {
+    if (!stream->ended() || stream->consumed_seq != stream->reported_seq) return false;
+    if (!stream->rows.empty() && !impl_->primaries.empty()) return false;
+  }
+  return true;
+}
+
+uint64_t RunAggregator::added_seq(int64_t stream) const {
+  const StreamRows* const rows = impl_->Find(stream);
+  return rows == nullptr ? 0 : rows->added_seq;
+}
+
+bool RunAggregator::holds_back(int64_t stream) const {
+  const StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr) return false;
+  const int64_t furthest_behind =
+      std::min(impl_->PassedBy(/*by_primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
+  return rows->passed() <= furthest_behind;
+}
+
+}  // namespace ranklog::aggregate

@@ -1,0 +1,78 @@
+#include "service/aggregate/run_config.h"
+
+#include <algorithm>
+#include <set>
+
+namespace ranklog::aggregate {
+namespace {
+
+using model::Json;
+
+const model::Stream* Primary(absl::Span<const model::Stream> streams) {
+  for (const model::Stream& stream : streams) {
+    if (stream.primary) return &stream;
+  }
+  return nullptr;
+}
+
+void Merge(Json& into, const Json& object) {
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items()) into[key] = value;
+}
+
+bool StatisticsOn(const model::RunSettings& settings) {
+  const std::vector<std::string>& wanted = settings.rank_statistics;
+  return settings.strategy != model::LogStrategy::kAll &&
+         std::find(wanted.begin(), wanted.end(), "none") == wanted.end();
+}
+
+}  // namespace
+
+Json MergeUpdates(model::Update::Kind kind, absl::Span<const model::Stream> streams,
+                  absl::Span<const model::StoredUpdate> updates) {
+  std::set<int64_t> primaries;
+  for (const model::Stream& stream : streams) {
+    if (stream.primary) primaries.insert(stream.id);
+  }
+  Json of_primary = Json::object();
+  Json merged = Json::object();
+  for (const model::StoredUpdate& stored : updates) {
+    if (stored.update.kind != kind) continue;
+    Merge(merged, stored.update.object);
+    if (primaries.count(stored.stream) != 0) Merge(of_primary, stored.update.object);
+  }
+  Merge(merged, of_primary);
+  return merged;
+}
+
+Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
+               absl::Span<const model::StoredUpdate> updates) {
+  Json config = MergeUpdates(model::Update::Kind::kConfig, streams, updates);
+  const auto add = [&config](const char* key, Json value) {
+    if (!config.contains(key)) config[key] = std::move(value);
+  };
+  const model::Stream* const primary = Primary(streams);
+  if (primary != nullptr) {
+    add("rank", primary->key.rank);
+    add("local_rank", primary->identity.local_rank);
+    add("world_size", primary->identity.world_size);
+    add("node", primary->identity.node);
+  }
+  if (!StatisticsOn(run.settings) || streams.empty()) return config;
+
+  std::set<uint32_t> ranks;
+  for (const model::Stream& stream : streams) ranks.insert(stream.key.rank);
+  const model::Identity& identity = (primary != nullptr ? *primary : streams[0]).identity;
+  Json over = Json::object();
+  over["ranks"] = ranks;
+  over["of"] = identity.world_size;
+  over["node"] = identity.node;
+  // What a rank set under our name, if it is no object, gives way.
+  if (!config.contains("ranklog") || !config["ranklog"].is_object()) {
+    config["ranklog"] = Json::object();
+  }
+  config["ranklog"]["statistics_over"] = std::move(over);
+  return config;
+}
+
+}  // namespace ranklog::aggregate

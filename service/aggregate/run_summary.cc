@@ -1,0 +1,138 @@
+#include "service/aggregate/run_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ranklog::aggregate {
+
+using model::Json;
+
+size_t RunSummary::IndexOf(absl::string_view key) {
+  std::string name(key.data(), key.size());
+  auto [found, is_new] = index_.try_emplace(name, keys_.size());
+  if (is_new) {
+    keys_.push_back(std::move(name));
+    figures_.emplace_back();
+  }
+  return found->second;
+}
+
+void RunSummary::AddNumber(Figures& figures, double value, uint64_t position) {
+  if (!figures.any || position < figures.first_position) {
+    figures.first_position = position;
+    figures.first_number = value;
+    figures.first = nullptr;
+  }
+  if (!figures.any || position >= figures.last_position) {
+    figures.last_position = position;
+    figures.last_number = value;
+    figures.last = nullptr;
+  }
+  figures.any = true;
+  figures.nan |= std::isnan(value);
+  figures.min = figures.count == 0 ? value : std::min(figures.min, value);
+  figures.max = figures.count == 0 ? value : std::max(figures.max, value);
+  figures.sum += value;
+  ++figures.count;
+}
+
+void RunSummary::AddText(Figures& figures, const std::string& text, uint64_t position) {
+  if (!figures.any || position < figures.first_position) {
+    figures.first_position = position;
+    figures.first = text;
+  }
+  if (!figures.any || position >= figures.last_position) {
+    figures.last_position = position;
+    figures.last = text;
+  }
+  figures.any = true;
+}
+
+void RunSummary::Add(const model::Batch& batch,
+                     const std::vector<std::vector<std::string>>& shapes) {
+  // A row may bring the first of a metric before the rows of another block do: keys are named in
+  // the order of the blocks' first rows, the figures themselves are told apart by position.
+  for (const model::Block& block : batch.blocks) {
+    if (block.rows() == 0) continue;
+    const size_t width = block.width();
+    std::vector<size_t>& indexes = shape_indexes_[block.shape];
+    if (indexes.size() != width) {
+      // A shape that the caller does not know has no names to show values under.
+      if (block.shape >= shapes.size() || shapes[block.shape].size() != width) continue;
+      indexes.clear();
+      for (const std::string& key : shapes[block.shape]) indexes.push_back(IndexOf(key));
+    }
+    for (size_t row = 0; row < block.rows(); ++row) {
+      const uint64_t position = batch.first + block.offsets[row];
+      const double* const values = block.values.data() + row * width;
+      for (size_t i = 0; i < width; ++i) AddNumber(figures_[indexes[i]], values[i], position);
+      if (rows_++ == 0 || position >= last_row_) {
+        last_row_ = position;
+        last_step_ = block.steps[row];
+        last_time_us_ = block.times_us[row];
+      }
+    }
+    for (const model::Text& text : block.texts) {
+      AddText(figures_[IndexOf(text.key)], text.value, batch.first + block.offsets[text.row]);
+    }
+  }
+}
+
+void RunSummary::AddValue(absl::string_view key, double value, uint64_t position) {
+  AddNumber(figures_[IndexOf(key)], value, position);
+}
+
+void RunSummary::Set(const Json& object) {
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items()) explicit_[key] = value;
+}
+
+// Null: no entry.
+Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
+  const Json first = figures.first.is_null() ? Json(figures.first_number) : figures.first;
+  const Json last = figures.last.is_null() ? Json(figures.last_number) : figures.last;
+  const model::MetricDefinition* const definition = table_->Find(key);
+  if (definition == nullptr) return last;
+
+  const auto number = [&figures](double value) {
+    return figures.nan ? std::numeric_limits<double>::quiet_NaN() : value;
+  };
+  Json shown = Json::object();
+  bool listed = false;
+  for (const std::string& option : definition->summary) {
+    const bool best = option == "best" && !definition->goal.empty();
+    const bool wants_min = option == "min" || (best && definition->goal == "minimize");
+    const bool wants_max = option == "max" || (best && definition->goal == "maximize");
+    if (option == "none") return nullptr;
+    if (option == "last") shown["last"] = last;
+    if (option == "first") shown["first"] = first;
+    if (figures.count > 0) {
+      if (wants_min) shown[option] = number(figures.min);
+      if (wants_max) shown[option] = number(figures.max);
+      if (option == "mean") shown[option] = figures.sum / static_cast<double>(figures.count);
+    }
+    listed |= wants_min || wants_max || option == "last" || option == "first" || option == "mean";
+  }
+  if (!listed) return last;
+  return shown.empty() ? Json(nullptr) : shown;
+}
+
+Json RunSummary::ToJson() const {
+  Json summary = Json::object();
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (explicit_.contains(keys_[i])) {
+      summary[keys_[i]] = explicit_[keys_[i]];
+    } else if (Json shown = Shown(keys_[i], figures_[i]); !shown.is_null()) {
+      summary[keys_[i]] = std::move(shown);
+    }
+  }
+  if (rows_ > 0) {
+    summary["_step"] = last_step_;
+    summary["_timestamp"] = static_cast<double>(last_time_us_) / 1e6;
+  }
+  for (const auto& [key, value] : explicit_.items()) summary[key] = value;
+  return summary;
+}
+
+}  // namespace ranklog::aggregate

@@ -1,0 +1,83 @@
+#include "service/aggregate/run_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/service/aggregate/rows.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+using model::Json;
+using model::Update;
+
+model::StoredUpdate Config(int64_t stream, const char* json) {
+  model::StoredUpdate stored;
+  stored.stream = stream;
+  stored.update.kind = Update::Kind::kConfig;
+  stored.update.object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return stored;
+}
+
+class RunConfigTest : public ::testing::Test {
+ protected:
+  RunConfigTest() : streams_{StreamOf(1, 2, true), StreamOf(2, 3, false)} {
+    for (model::Stream& stream : streams_) {
+      stream.identity.node = "n1";
+      stream.identity.world_size = 4;
+      stream.identity.local_rank = stream.key.rank - 2;
+    }
+  }
+
+  std::string Made() { return RunConfig(run_, streams_, updates_).dump(); }
+
+  model::Run run_;
+  std::vector<model::Stream> streams_;
+  std::vector<model::StoredUpdate> updates_;
+};
+
+TEST_F(RunConfigTest, SaysWhoThePrimaryIsAndOverWhomTheStatisticsAre) {
+  EXPECT_EQ(Made(), R"({"rank":2,"local_rank":0,"world_size":4,"node":"n1",)"
+                    R"("ranklog":{"statistics_over":{"ranks":[2,3],"of":4,"node":"n1"}}})");
+}
+
+TEST_F(RunConfigTest, HasNoStatisticsWhereTheyAreOff) {
+  run_.settings.rank_statistics = {"none"};
+  EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("ranklog"));
+  run_.settings.rank_statistics = {};
+  run_.settings.strategy = model::LogStrategy::kAll;
+  EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("ranklog"));
+}
+
+TEST_F(RunConfigTest, ThePrimarysValueWinsWheneverItCame) {
+  updates_ = {Config(1, R"({"lr":1,"a":1})"), Config(2, R"({"lr":2,"b":2})"),
+              Config(1, R"({"lr":3})")};
+  const Json config = RunConfig(run_, streams_, updates_);
+  EXPECT_EQ(config["lr"], 3);
+  updates_.push_back(Config(2, R"({"lr":4})"));
+  EXPECT_EQ(RunConfig(run_, streams_, updates_)["lr"], 3);
+  EXPECT_EQ(config["b"], 2);
+  EXPECT_EQ(config.items().begin().key(), "lr");
+}
+
+TEST_F(RunConfigTest, AUsersRankIsTheUsers) {
+  updates_ = {Config(1, R"({"rank":16,"ranklog":{"mine":1}})")};
+  const Json config = RunConfig(run_, streams_, updates_);
+  EXPECT_EQ(config["rank"], 16);
+  EXPECT_EQ(config["ranklog"]["mine"], 1);
+  EXPECT_TRUE(config["ranklog"].contains("statistics_over"));
+}
+
+TEST_F(RunConfigTest, SummaryAndConfigAreKeptApart) {
+  updates_ = {Config(1, R"({"lr":1})")};
+  EXPECT_TRUE(MergeUpdates(Update::Kind::kSummary, streams_, updates_).empty());
+}
+
+TEST_F(RunConfigTest, WithoutStreamsThereIsOnlyWhatWasSet) {
+  streams_.clear();
+  updates_ = {Config(1, R"({"lr":1})")};
+  EXPECT_EQ(Made(), R"({"lr":1})");
+}
+
+}  // namespace
+}  // namespace ranklog::aggregate

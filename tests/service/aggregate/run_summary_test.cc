@@ -1,0 +1,112 @@
+#include "service/aggregate/run_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/service/aggregate/rows.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+using model::Json;
+
+class RunSummaryTest : public ::testing::Test {
+ protected:
+  void Define(const std::string& name, std::vector<std::string> summary,
+              const std::string& goal = "") {
+    model::MetricDefinition definition;
+    definition.name = name;
+    definition.summary = std::move(summary);
+    definition.goal = goal;
+    table_.Define(definition);
+  }
+  void Losses(const std::vector<double>& values) {
+    std::vector<RankRow> rows;
+    for (double value : values) {
+      rows.push_back({.step = static_cast<int64_t>(next_), .values = {value}, .time_us = 1500000});
+      ++next_;
+    }
+    summary_.Add(BatchOf(next_ - values.size(), rows), {{}, {"loss"}});
+  }
+  Json Shown(const std::string& key) { return summary_.ToJson().value(key, Json()); }
+
+  MetricTable table_;
+  RunSummary summary_{&table_};
+  uint64_t next_ = 0;
+};
+
+TEST_F(RunSummaryTest, IsTheLatestValueByDefault) {
+  Losses({3, 1, 2});
+  EXPECT_EQ(summary_.ToJson().dump(), R"({"loss":2.0,"_step":2,"_timestamp":1.5})");
+}
+
+TEST_F(RunSummaryTest, IsEmptyWithoutRows) { EXPECT_EQ(summary_.ToJson().dump(), "{}"); }
+
+TEST_F(RunSummaryTest, ShowsTheFiguresAskedFor) {
+  Define("lo*", {"min", "max", "mean", "last", "first"});
+  Losses({3, 1});
+  Losses({5});
+  EXPECT_EQ(Shown("loss").dump(), R"({"min":1.0,"max":5.0,"mean":3.0,"last":5.0,"first":3.0})");
+}
+
+TEST_F(RunSummaryTest, ADefinitionAfterTheRowsSeesThemAll) {
+  Losses({3, 1, 2});
+  Define("loss", {"min"});
+  EXPECT_EQ(Shown("loss").dump(), R"({"min":1.0})");
+}
+
+TEST_F(RunSummaryTest, BestIsByGoal) {
+  Losses({3, 1, 2});
+  Define("loss", {"best"});
+  EXPECT_EQ(Shown("loss"), 2.0);
+  Define("loss", {}, "minimize");
+  EXPECT_EQ(Shown("loss").dump(), R"({"best":1.0})");
+  Define("loss", {}, "maximize");
+  EXPECT_EQ(Shown("loss").dump(), R"({"best":3.0})");
+}
+
+TEST_F(RunSummaryTest, NoneHidesTheMetric) {
+  Define("loss", {"none"});
+  Losses({1});
+  EXPECT_FALSE(summary_.ToJson().contains("loss"));
+}
+
+TEST_F(RunSummaryTest, OneNaNMakesMinMaxAndMeanNaN) {
+  Define("loss", {"min", "max", "mean", "last"});
+  Losses({1, std::nan(""), 2});
+  const Json shown = Shown("loss");
+  EXPECT_TRUE(std::isnan(shown["min"].get<double>()));
+  EXPECT_TRUE(std::isnan(shown["max"].get<double>()));
+  EXPECT_TRUE(std::isnan(shown["mean"].get<double>()));
+  EXPECT_EQ(shown["last"], 2.0);
+}
+
+TEST_F(RunSummaryTest, AnExplicitValueStandsWhateverTheRowsSay) {
+  Define("loss", {"min"});
+  Losses({1});
+  summary_.Set({{"loss", "done"}, {"note", 7}});
+  Losses({0});
+  EXPECT_EQ(summary_.ToJson().dump(), R"({"loss":"done","_step":1,"_timestamp":1.5,"note":7})");
+}
+
+TEST_F(RunSummaryTest, LatestIsByPlaceNotByBlock) {
+  // Row 1 is in the first block and row 2 in the second, but row 3 is in the first again.
+  model::Batch batch =
+      BatchOf(1, {{.values = {1}}, {.shape = 2, .values = {2, 9}}, {.values = {3}}});
+  summary_.Add(batch, {{}, {"a"}, {"a", "b"}});
+  EXPECT_EQ(Shown("a"), 3.0);
+  EXPECT_EQ(Shown("b"), 9.0);
+}
+
+TEST_F(RunSummaryTest, TextsCountAsLatest) {
+  RankRow row{.step = 1, .shape = 0, .texts = {{"state", "warm"}}};
+  summary_.Add(BatchOf(0, {row}), {{}});
+  EXPECT_EQ(Shown("state"), "warm");
+  summary_.AddValue("state", 4, 1);
+  EXPECT_EQ(Shown("state"), 4.0);
+}
+
+}  // namespace
+}  // namespace ranklog::aggregate
