@@ -1,7 +1,7 @@
 // A rank for the integration tests: logs rows whose values tell rank and step, then ends as it is
 // told.
 //
-//   logging_rank ROWS [EXIT_CODE]
+//   logging_rank ROWS [EXIT_CODE [PAUSE_US]]
 //
 // Row n of rank r, at step n: loss = 1000 r + n, shared = r. Ends with Finish(EXIT_CODE), and
 // prints how many calls of Log() returned true and whether all was durable.
@@ -16,6 +16,7 @@
 int main(int argc, char** argv) {
   const long rows = argc > 1 ? atol(argv[1]) : 10;
   const int exit_code = argc > 2 ? atoi(argv[2]) : 0;
+  const useconds_t pause_us = argc > 3 ? static_cast<useconds_t>(atoi(argv[3])) : 0;
   ranklog::Settings settings = ranklog::Settings::FromEnvironment();
   ranklog::Run run = ranklog::Init(settings);
   const int rank = *run.settings().rank;
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
     while (!run.Log({{"loss", 1000.0 * rank + static_cast<double>(step)}, {"shared", rank}}, step))
       usleep(1000);
     ++logged;
+    if (pause_us > 0) usleep(pause_us);
   }
   const bool durable = run.Finish(exit_code) == ranklog::FlushResult::kDurable;
   printf("logged %ld, %s\n", logged, durable ? "durable" : "spooled");

@@ -1,0 +1,109 @@
+// A W&B server that is down, refuses, or breaks, and a daemon that is killed meanwhile: training
+// does not notice, and every row arrives once. S17, S18, S20, S23, S25.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::map<std::string, std::string> WandbAt(const std::string& url) {
+  return {{"WANDB_BASE_URL", url}, {"WANDB_API_KEY", std::string(40, 'k')}};
+}
+
+void ExpectEveryRowOnce(const FakeWandb::Run& run, int rows) {
+  ASSERT_THAT(run.history, SizeIs(rows));
+  for (int step = 0; step < rows; ++step) {
+    const nlohmann::json row = ParseExtendedJson(run.history[step]);
+    ASSERT_EQ(row["_step"], step);
+    ASSERT_EQ(row["loss"], step);
+  }
+}
+
+bool Complete(FakeWandb& wandb, const std::string& run_id) {
+  return wandb.WaitFor(
+      [&](const std::map<std::string, FakeWandb::Run>& runs) {
+        return runs.count(run_id) != 0 && runs.at(run_id).complete;
+      },
+      absl::Seconds(90));
+}
+
+TEST(BackendTest, ErrorsForAWhileLoseNothing) {
+  FakeWandb wandb;
+  wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .times = 1, .code = 500});
+  wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 2, .code = 500});
+  wandb.Inject(
+      {.on = FakeWandb::Fault::On::kFileStream, .times = 1, .code = 429, .retry_after = "1"});
+  // Acts, then cuts the answer: the daemon cannot know, and sends the same lines again.
+  wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1, .code = 0, .act = true});
+  Node node;
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"500"}, WandbAt(wandb.url()));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(Complete(wandb, "job"));
+  EXPECT_THAT(wandb.errors(), IsEmpty());
+  ExpectEveryRowOnce(wandb.run("job"), 500);
+}
+
+TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {
+  auto wandb = std::make_unique<FakeWandb>();
+  const int port = wandb->port();
+  const std::string url = wandb->url();
+  wandb.reset();
+
+  Node node({}, {{"WANDB_API_KEY", std::string(40, 'k')}});
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"300"}, WandbAt(url));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(rank.Output(), ::testing::HasSubstr("logged 300, durable"));
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  // A restart keeps what was not delivered.
+  EXPECT_EQ(node.Terminate(), 0);
+
+  wandb = std::make_unique<FakeWandb>(port);
+  node.Start();
+  ASSERT_TRUE(Complete(*wandb, "job"));
+  EXPECT_THAT(wandb->errors(), IsEmpty());
+  ExpectEveryRowOnce(wandb->run("job"), 300);
+}
+
+TEST(BackendTest, DaemonKilledTenTimesDeliversEveryRowOnce) {
+  constexpr int kRows = 60'000;
+  FakeWandb wandb;
+  // Posts often, so that kills fall between a post, its answer and the mark in the store.
+  Node node({"--wandb-transmit-interval", "20ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}});
+  node.Start();
+  ChildProcess rank =
+      node.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows), "0", "100"}, WandbAt(wandb.url()));
+  std::mt19937 random(7);
+  for (int kill = 0; kill < 10; ++kill) {
+    // A random number of further lines at the backend, then the kill.
+    const size_t lines = wandb.run("job").history.size() + 1 + random() % 3000;
+    ASSERT_TRUE(WaitFor([&] {
+      return wandb.run("job").history.size() >= std::min<size_t>(lines, kRows) ||
+             wandb.run("job").complete;
+    })) << "no lines after kill "
+        << kill;
+    node.Kill();
+    node.Start();
+  }
+  ASSERT_EQ(rank.Wait(absl::Seconds(120)), 0) << rank.Output();
+  ASSERT_TRUE(Complete(wandb, "job"));
+  EXPECT_THAT(wandb.errors(), IsEmpty());
+  ExpectEveryRowOnce(wandb.run("job"), kRows);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

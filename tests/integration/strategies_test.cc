@@ -1,0 +1,161 @@
+// The log strategies with real programs: two nodes (two daemons, told apart by torchrun's
+// variables) with two ranks each, against a W&B server that notices gaps and overwrites. S2, S3,
+// S4, S6.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kRows = 20;
+
+class StrategiesTest : public ::testing::Test {
+ protected:
+  // Starts both daemons, and the four ranks of `job` under `strategy`; waits for the ranks.
+  void RunJob(const std::string& job, const std::string& strategy) {
+    const std::map<std::string, std::string> settings = {{"RANKLOG_LOG_STRATEGY", strategy},
+                                                         {"WANDB_BASE_URL", wandb_.url()},
+                                                         {"WANDB_API_KEY", std::string(40, 'k')},
+                                                         {"WANDB_NAME", "the name"}};
+    std::vector<ChildProcess> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.push_back(
+          nodes_[rank / 2].StartRank(job, rank, rank % 2, 4, 2, {std::to_string(kRows)}, settings));
+    }
+    for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  }
+
+  void SetUp() override {
+    for (Node& node : nodes_) node.Start();
+  }
+
+  bool Complete(const std::vector<std::string>& run_ids) {
+    return wandb_.WaitFor(
+        [&](const std::map<std::string, FakeWandb::Run>& runs) {
+          for (const std::string& id : run_ids) {
+            if (runs.count(id) == 0 || !runs.at(id).complete) return false;
+          }
+          return true;
+        },
+        absl::Seconds(60));
+  }
+
+  FakeWandb wandb_;
+  Node nodes_[2];
+};
+
+std::vector<std::string> Names(const std::map<std::string, FakeWandb::Run>& runs) {
+  std::vector<std::string> names;
+  for (const auto& [id, run] : runs) names.push_back(id);
+  return names;
+}
+
+// The rows of `rank`, in order, each with its own values.
+void ExpectRowsOfRank(const FakeWandb::Run& run, int rank) {
+  ASSERT_THAT(run.history, SizeIs(kRows));
+  for (int step = 0; step < kRows; ++step) {
+    const json row = ParseExtendedJson(run.history[step]);
+    EXPECT_EQ(row["_step"], step);
+    EXPECT_EQ(row["loss"], 1000 * rank + step);
+    EXPECT_EQ(row["shared"], rank);
+  }
+}
+
+json ConfigValue(const FakeWandb::Run& run, const std::string& key) {
+  return ParseExtendedJson(run.config)[key]["value"];
+}
+
+TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
+  RunJob("job", "main");
+  ASSERT_TRUE(Complete({"job"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job"));
+  const FakeWandb::Run run = wandb_.run("job");
+  ExpectRowsOfRank(run, 0);
+  EXPECT_EQ(run.variables["displayName"], "the name");
+  EXPECT_EQ(run.exit_code, 0);
+  for (int step = 0; step < kRows; ++step) {
+    const json row = ParseExtendedJson(run.history[step]);
+    EXPECT_EQ(row["rank_mean/loss"], 500 + step);
+    EXPECT_EQ(row["rank_min/loss"], step);
+    EXPECT_EQ(row["rank_max/loss"], 1000 + step);
+    EXPECT_EQ(row["rank_std/loss"], 500);
+    EXPECT_EQ(row["rank_argmax/loss"], 1);
+  }
+  EXPECT_EQ(ConfigValue(run, "lr"), 0.5);
+  EXPECT_EQ(ConfigValue(run, "model"), json({{"layers", 2}, {"name", "tiny"}}));
+  EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["ranks"], json({0, 1}));
+  EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["of"], 4);
+  EXPECT_EQ(ParseExtendedJson(run.summary)["loss"], json({{"min", 0}, {"last", kRows - 1}}));
+
+  // The other node's rows are in its own store.
+  ASSERT_TRUE(WaitFor([&] { return nodes_[1].RunHasEnded("job"); }));
+  const auto reader = nodes_[1].Reader();
+  const auto streams = reader->Streams(nodes_[1].GetRun("job").id);
+  ASSERT_TRUE(streams.ok());
+  ASSERT_THAT(*streams, SizeIs(2));
+  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, kRows);
+}
+
+TEST_F(StrategiesTest, NodeIsOneRunPerNodeOfItsFirstRank) {
+  RunJob("job", "node");
+  ASSERT_TRUE(Complete({"job-0", "job-2"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job-0", "job-2"));
+  for (int first : {0, 2}) {
+    const FakeWandb::Run run = wandb_.run("job-" + std::to_string(first));
+    ExpectRowsOfRank(run, first);
+    EXPECT_EQ(run.variables["displayName"], "rank-" + std::to_string(first));
+    EXPECT_EQ(run.variables["groupName"], "job");
+    EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["ranks"], json({first, first + 1}));
+    EXPECT_EQ(ParseExtendedJson(run.history[3])["rank_max/loss"], 1000 * (first + 1) + 3);
+  }
+}
+
+TEST_F(StrategiesTest, AllIsOneRunPerRank) {
+  RunJob("job", "all");
+  ASSERT_TRUE(Complete({"job-0", "job-1", "job-2", "job-3"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(wandb_.runs(), SizeIs(4));
+  for (int rank = 0; rank < 4; ++rank) {
+    const FakeWandb::Run run = wandb_.run("job-" + std::to_string(rank));
+    ExpectRowsOfRank(run, rank);
+    EXPECT_EQ(run.variables["displayName"], "rank-" + std::to_string(rank));
+    EXPECT_EQ(run.variables["groupName"], "job");
+    EXPECT_EQ(ConfigValue(run, "rank"), rank);
+    EXPECT_EQ(ConfigValue(run, "world_size"), 4);
+    EXPECT_FALSE(ParseExtendedJson(run.history[0]).contains("rank_mean/loss"));
+  }
+}
+
+TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
+  const std::map<std::string, std::string> settings = {{"WANDB_BASE_URL", wandb_.url()},
+                                                       {"WANDB_API_KEY", std::string(40, 'k')}};
+  std::vector<ChildProcess> ranks;
+  for (const char* job : {"one", "two"}) {
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.push_back(
+          nodes_[0].StartRank(job, rank, rank, 2, 2, {std::to_string(kRows)}, settings));
+    }
+  }
+  for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(Complete({"one", "two"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  ExpectRowsOfRank(wandb_.run("one"), 0);
+  ExpectRowsOfRank(wandb_.run("two"), 0);
+}
+
+}  // namespace
+}  // namespace ranklog::testing
