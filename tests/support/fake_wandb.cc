@@ -173,8 +173,12 @@ json FakeWandb::Dump() const {
                 {"repeated_lines", run.repeated_lines},
                 {"uploaded", run.uploaded}};
   }
+  json operations = json::array();
+  for (const Request& request : state_->requests) {
+    operations.push_back(request.operation.empty() ? request.path : request.operation);
+  }
   return {
-      {"runs", std::move(runs)}, {"errors", state_->errors}, {"requests", state_->requests.size()}};
+      {"runs", std::move(runs)}, {"errors", state_->errors}, {"requests", std::move(operations)}};
 }
 
 bool FakeWandb::WaitFor(const std::function<bool(const std::map<std::string, Run>&)>& condition,

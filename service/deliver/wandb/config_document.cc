@@ -51,7 +51,7 @@ Json Entry(const MetricDefinition& definition) {
   Json options = Json::array();
   if (definition.step_sync && !definition.step_metric.empty()) options.push_back(kStepSync);
   if (definition.hidden) options.push_back(kHidden);
-  options.push_back(kDefined);
+  if (!IsGlob(definition.name)) options.push_back(kDefined);
   entry["6"] = std::move(options);
   Json summary = Json::array();
   for (const std::string& name : definition.summary) {

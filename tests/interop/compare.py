@@ -1,0 +1,86 @@
+"""The official SDK and our delivery log one and the same run; what a server then has must be the same.
+
+    compare.py FAKE_WANDB DELIVER_RUN
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+HERE = pathlib.Path(__file__).parent
+ROWS = 50
+TIMES = ("_timestamp", "_runtime")
+# Who we are, where it ran, and what only a Python process knows.
+OWN = ("_wandb",)
+OWN_VARIABLES = ("name", "config", "host", "program", "id")
+
+
+def without(document, keys):
+    return {key: value for key, value in document.items() if key not in keys}
+
+
+def by_name(metrics):
+    """The definitions by name, each step metric by its name: their order in the list is free."""
+    names = [m.get("1", m.get("2")) for m in metrics]
+    return {
+        name: without(m, ("5",)) | ({"step": names[m["5"] - 1]} if "5" in m else {})
+        for name, m in zip(names, metrics)
+    }
+
+
+def main():
+    fake, deliver = sys.argv[1:]
+    server = subprocess.Popen(
+        [fake, "0", "EXPAND_DEFINED_METRIC_GLOBS"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        url = server.stdout.readline().strip()
+        with tempfile.TemporaryDirectory() as home:
+            environment = {
+                "PATH": os.environ["PATH"],
+                "HOME": home,
+                "WANDB_DIR": home,
+                "WANDB_BASE_URL": url,
+                "WANDB_API_KEY": "0123456789" * 4,
+                "NO_PROXY": "127.0.0.1",
+            }
+            for args in (
+                [sys.executable, str(HERE / "sdk_run.py"), "theirs", str(ROWS)],
+                [deliver, url, "ours", str(ROWS)],
+            ):
+                subprocess.run(args, env=environment, check=True, timeout=120, cwd=home)
+        dump = json.load(urllib.request.urlopen(url + "/dump"))
+    finally:
+        server.kill()
+        server.wait()
+
+    theirs, ours = dump["runs"]["theirs"], dump["runs"]["ours"]
+    checks = {
+        "errors that the server noted": ([], dump["errors"]),
+        "rows": (ROWS, len(theirs["history"])),
+        "history": tuple([without(row, TIMES) for row in run["history"]] for run in (theirs, ours)),
+        "keys of a row": tuple([sorted(row) for row in run["history"]] for run in (theirs, ours)),
+        "config": tuple(
+            without(run["config"], OWN + ("rank", "local_rank", "world_size", "node", "ranklog"))
+            for run in (theirs, ours)
+        ),
+        "metrics": tuple(by_name(run["config"]["_wandb"]["value"]["m"]) for run in (theirs, ours)),
+        "summary": tuple(without(run["summary"], TIMES + OWN) for run in (theirs, ours)),
+        "keys of the summary": tuple(sorted(run["summary"]) for run in (theirs, ours)),
+        "run": tuple(without(run["variables"], OWN_VARIABLES) for run in (theirs, ours)),
+        "entity and project": tuple((run["entity"], run["project"]) for run in (theirs, ours)),
+        "end": tuple((run["complete"], run["exit_code"]) for run in (theirs, ours)),
+        "telemetry that makes a run resumable": (True, bool(ours["config"]["_wandb"]["value"]["t"])),
+    }
+    failed = {name: pair for name, pair in checks.items() if pair[0] != pair[1]}
+    for name, (want, got) in failed.items():
+        print(f"{name} differ\n  SDK:  {want}\n  ours: {got}")
+    print(f"{len(checks) - len(failed)} of {len(checks)} comparisons agree")
+    sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,33 @@
+"""Logs a run with the official SDK: the rows, config and definitions that deliver_run.cc logs too."""
+
+import sys
+
+import wandb
+
+run_id, rows = sys.argv[1], int(sys.argv[2])
+run = wandb.init(
+    project="interop",
+    entity="fake-team",
+    id=run_id,
+    name="twin",
+    group="twins",
+    job_type="train",
+    tags=["a", "b"],
+    notes="two of a kind",
+    config={"lr": 0.001, "layers": 4, "opt": {"name": "adam", "betas": [0.9, 0.95]}},
+    settings=wandb.Settings(console="off", x_disable_stats=True, x_disable_meta=True, disable_git=True),
+)
+run.define_metric("global_step")
+run.define_metric("train/*", step_metric="global_step")
+run.define_metric("val/loss", summary="min,last")
+for i in range(rows):
+    row = {"train/loss": 1.0 / (i + 1), "lr": 1e-3, "global_step": float(2 * i)}
+    if i % 10 == 0:
+        row["val/loss"] = 2.0 - i / 100 if i != 20 else float("nan")
+    if i == 30:
+        row["note"] = 'half "way" \\ there\n'
+    if i == 40:
+        del row["global_step"]  # the SDK inserts the last one
+    run.log(row, step=3 * i)
+run.summary["best"] = 0.25
+run.finish()
