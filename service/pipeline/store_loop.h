@@ -1,4 +1,5 @@
-// The one thread that writes the store: takes all writes that wait, commits them together, answers each.
+// The one thread that writes the store: takes all writes that wait, commits them together, answers
+// each.
 
 #ifndef SERVICE_PIPELINE_STORE_LOOP_H_
 #define SERVICE_PIPELINE_STORE_LOOP_H_
@@ -16,20 +17,25 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-
 #include "service/storage/store.h"
 
 namespace ranklog::pipeline {
 
-// Submit() from any thread. A write is applied in the order of submission, in a transaction with its
-// neighbours; `done` is called on the loop's thread after the commit, or with the error of `apply`, which undoes
-// that write alone. A commit that fails for want of space is tried again until it succeeds: meanwhile
-// nothing is answered, and `full()` tells the readers of streams to stop.
+// Submit() from any thread. A write is applied in the order of submission, in a transaction with
+// its neighbours; `done` is called on the loop's thread after the commit, or with the error of
+// `apply`, which undoes that write alone. A commit that fails for want of space is tried again
+// until it succeeds: meanwhile nothing is answered, and `full()` tells the readers of streams to
+// stop. A commit that fails otherwise answers its writes with the error: the ranks still have their
+// rows, and send them again.
+//
+// A second thread moves the log of writes into the database file while there are writes, so that no
+// commit waits for that.
 class StoreLoop {
  public:
   struct Write {
-    absl::AnyInvocable<absl::Status(storage::Store&)> apply;  // may be called again if a commit failed
-    absl::AnyInvocable<void(absl::Status)> done;              // may be null
+    absl::AnyInvocable<absl::Status(storage::Store&)>
+        apply;                                    // may be called again if a commit failed
+    absl::AnyInvocable<void(absl::Status)> done;  // may be null
     size_t bytes = 0;     // of memory held; for flow control and for committing early
     bool urgent = false;  // commit without waiting for the timer
   };
@@ -38,11 +44,14 @@ class StoreLoop {
     size_t commit_bytes = 4 << 20;
     size_t max_queued_bytes = 64 << 20;  // a producer that sees full() waits for its write's `done`
     absl::Duration retry_interval = absl::Seconds(1);  // after a commit that found the disk full
+    absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the log of writes short
   };
   struct Counters {
     uint64_t writes = 0;
+    uint64_t refused_writes = 0;  // `apply` returned an error
     uint64_t commits = 0;
     uint64_t failed_commits = 0;
+    uint64_t checkpoints = 0;
     std::string last_error;  // empty: the last commit succeeded
   };
 
@@ -51,24 +60,42 @@ class StoreLoop {
 
   void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
   // Submits and waits for the commit; not from the loop's own thread.
-  absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Commits what was submitted, then ends the thread. What cannot be committed is answered kUnavailable.
+  // From now on a commit that fails is not tried again: its writes are answered kUnavailable.
+  void StopRetrying() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Commits what was submitted, then ends the threads. What cannot be committed, and what is
+  // submitted later, is answered kUnavailable. Twice is harmless.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
+  // Waits for writes and for their neighbours; none: the loop is to end.
+  std::deque<Write> Take() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Applies and commits all of `writes` once; `statuses` gets what to answer. An error: nothing was
+  // committed.
+  absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
+  void CommitAndAnswer(std::deque<Write> writes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Counts the outcome of a commit and logs a change; true if the commit should be tried again.
+  bool Retry(const absl::Status& committed) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Checkpoints() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::unique_ptr<storage::Store> store_;  // used by the loop's thread only
+  const std::unique_ptr<storage::Store>
+      store_;  // used by the loop's thread only, but for Checkpoint()
   const Options options_;
   mutable absl::Mutex mutex_;
   std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
+  bool retrying_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool unchecked_ ABSL_GUARDED_BY(mutex_) = false;  // there were commits since the last checkpoint
   Counters counters_ ABSL_GUARDED_BY(mutex_);
+  std::thread checkpoint_thread_;
   std::thread thread_;  // last: starts when all else is there
 };
 

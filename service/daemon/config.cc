@@ -1,0 +1,174 @@
+#include "service/daemon/config.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::daemon {
+namespace {
+
+constexpr char kUnix[] = "unix:";
+
+constexpr char kExamples[] = R"(
+Examples:
+  ranklogd                                       the usual places, until SIGTERM
+  ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
+  ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
+  ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
+
+Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
+
+std::string Environment(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool IsOurs(const std::string& dir, mode_t forbidden) {
+  struct stat info {};
+  return lstat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & forbidden) == 0;
+}
+
+CLI::Validator DurationText(absl::Duration least) {
+  return CLI::Validator(
+      [least](const std::string& text) -> std::string {
+        absl::Duration parsed;
+        if (absl::ParseDuration(text, &parsed) && parsed >= least &&
+            parsed < absl::InfiniteDuration()) {
+          return "";
+        }
+        return absl::StrCat("'", text, "' is no duration of at least ", absl::FormatDuration(least),
+                            ", such as 500ms, 30s or 2m");
+      },
+      "DURATION");
+}
+
+CLI::Validator UnixAddress() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
+        return absl::StrCat("'", text, "' is no address; it has the form unix:PATH");
+      },
+      "unix:PATH");
+}
+
+absl::Duration ToDuration(const std::string& text) {
+  absl::Duration parsed;
+  absl::ParseDuration(text, &parsed);  // the validator took it
+  return parsed;
+}
+
+}  // namespace
+
+std::string DefaultStateDir() {
+  if (std::string dir = Environment("RANKLOG_STATE_DIR"); !dir.empty()) return dir;
+  if (const std::string dir = Environment("XDG_STATE_HOME"); !dir.empty()) return dir + "/ranklog";
+  if (const std::string dir = Environment("HOME"); !dir.empty()) {
+    return dir + "/.local/state/ranklog";
+  }
+  return "";
+}
+
+std::vector<std::string> StandardDirs() {
+  const std::string uid = absl::StrCat(geteuid());
+  std::vector<std::string> dirs;
+  if (const std::string dir = "/run/ranklog/" + uid; IsOurs(dir, 022)) dirs.push_back(dir);
+  if (const std::string dir = Environment("XDG_RUNTIME_DIR"); !dir.empty() && IsOurs(dir, 077)) {
+    dirs.push_back(dir + "/ranklog");
+  }
+  dirs.push_back("/dev/shm/ranklog-" + uid);
+  return dirs;
+}
+
+std::string DefaultAddress() {
+  if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
+  return absl::StrCat(kUnix, StandardDirs().front(), "/ranklogd.sock");
+}
+
+Parsed ParseConfig(int argc, const char* const* argv) {
+  Parsed parsed;
+  Config& config = parsed.config;
+  std::string address = DefaultAddress();
+  std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
+  std::string drain = "0s";
+  std::string commit_interval = absl::FormatDuration(config.commit_interval);
+  std::string step_wait = absl::FormatDuration(config.step_wait);
+  std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
+  config.state_dir = DefaultStateDir();
+
+  CLI::App app(
+      "Keeps the experiment log of this node's training jobs, and delivers it.\n"
+      "Stays in the foreground and logs to stderr.",
+      "ranklogd");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
+  app.set_config("--config", "", "a file of these options, in TOML", /*config_required=*/false)
+      ->check(CLI::ExistingFile);
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.add_option("--state-dir", config.state_dir,
+                 "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else "
+                 "$XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog]");
+  app.add_option("--listen", address,
+                 "the socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in "
+                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog or /dev/shm/ranklog-UID]")
+      ->check(UnixAddress());
+  app.add_option(
+      "--spool-dir", spool_dir,
+      "where to look for what ranks left that never reached us [$RANKLOG_SPOOL_DIR, else "
+      "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog and /dev/shm/ranklog-UID]");
+  app.add_option("--drain", drain, "how long to go on delivering after SIGTERM")
+      ->check(DurationText(absl::ZeroDuration()))
+      ->capture_default_str();
+  app.add_option("--log-level", config.log_level, "debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  const std::string advanced = "Advanced";
+  app.add_option("--commit-interval", commit_interval, "how long rows gather before a commit")
+      ->check(DurationText(absl::Milliseconds(1)))
+      ->capture_default_str()
+      ->group(advanced);
+  app.add_option("--step-wait", step_wait, "how long a step waits for slow ranks' statistics")
+      ->check(DurationText(absl::ZeroDuration()))
+      ->capture_default_str()
+      ->group(advanced);
+  app.add_option("--wandb-transmit-interval", transmit,
+                 "how often rows are posted to Weights & Biases "
+                 "[$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
+      ->check(DurationText(absl::Milliseconds(1)))
+      ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
+      ->capture_default_str()
+      ->group(advanced);
+
+  try {
+    app.parse(argc, argv);
+    if (config.state_dir.empty()) {
+      throw CLI::ValidationError("--state-dir", "must be given, since HOME is not set");
+    }
+    if (!absl::StartsWith(address, kUnix)) {
+      throw CLI::ValidationError("RANKLOG_ADDRESS", "must have the form unix:PATH");
+    }
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    parsed.exit_code = app.exit(error, out, out) == 0 ? 0 : 2;
+    parsed.text = out.str();
+    return parsed;
+  }
+  parsed.run = true;
+  config.socket_path = address.substr(sizeof(kUnix) - 1);
+  config.drain = ToDuration(drain);
+  config.commit_interval = ToDuration(commit_interval);
+  config.step_wait = ToDuration(step_wait);
+  config.wandb_transmit_interval = ToDuration(transmit);
+  config.spool_dirs = StandardDirs();
+  if (!spool_dir.empty()) config.spool_dirs = {spool_dir};
+  return parsed;
+}
+
+}  // namespace ranklog::daemon

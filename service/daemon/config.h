@@ -1,0 +1,51 @@
+// What ranklogd is told: its command line, its configuration file and its environment.
+
+#ifndef SERVICE_DAEMON_CONFIG_H_
+#define SERVICE_DAEMON_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace ranklog::daemon {
+
+struct Config {
+  std::string state_dir;
+  std::string socket_path;
+  std::vector<std::string>
+      spool_dirs;  // where rings of ranks may lie, the one named by a flag first
+  absl::Duration drain = absl::ZeroDuration();
+  std::string log_level = "info";
+  absl::Duration commit_interval = absl::Milliseconds(50);
+  absl::Duration step_wait = absl::Seconds(30);
+  absl::Duration wandb_transmit_interval = absl::Seconds(15);
+};
+
+// What parsing came to: a configuration, or a text to print and an exit code (0 for --help and
+// --version, 2 for wrong usage).
+struct Parsed {
+  Config config;
+  bool run = false;
+  int exit_code = 0;
+  std::string text;
+};
+
+// Flags go before the configuration file, that before the environment (RANKLOG_STATE_DIR,
+// RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Reads the
+// environment: not thread-safe.
+Parsed ParseConfig(int argc, const char* const* argv);
+
+// $RANKLOG_STATE_DIR, else $XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog; empty if none is
+// set.
+std::string DefaultStateDir();
+// $RANKLOG_ADDRESS, else ranklogd.sock in the first of StandardDirs() that is there.
+std::string DefaultAddress();
+// /run/ranklog/UID if it is ours, $XDG_RUNTIME_DIR/ranklog if that is ours and 0700 (jobs inherit a
+// login node's), /dev/shm/ranklog-UID. The same places, in the same order, as the ranks'.
+std::vector<std::string> StandardDirs();
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_CONFIG_H_

@@ -1,0 +1,206 @@
+#include "service/daemon/daemon.h"
+
+#include <grpcpp/server_posix.h>
+#include <spdlog/spdlog.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/base/status_macros.h"
+#include "service/daemon/destinations.h"
+
+namespace ranklog::daemon {
+namespace {
+
+constexpr int kDeliverWorkers = 4;  // a tracker that hangs holds up a quarter of the runs
+// For the calls that wait for a commit. Streams are cut off: the ranks send again what was not
+// acknowledged.
+constexpr std::chrono::milliseconds kShutdown(200);
+
+constexpr absl::Duration kAggregateWait = absl::Seconds(2);
+
+absl::Time SteadyNow() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// Which kind of start this is: one made by a rank ends with its job step where Slurm tracks by
+// cgroup.
+std::string StartedBy() {
+  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
+  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
+  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
+  return "user";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(config.state_dir));
+  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock)));
+  RETURN_IF_ERROR(daemon->StartStages());
+  RETURN_IF_ERROR(daemon->StartServer());
+  RETURN_IF_ERROR(daemon->StartAccepting());
+  return daemon;
+}
+
+Daemon::Daemon(const Config& config, storage::StateLock lock)
+    : config_(config),
+      lock_(std::move(lock)),
+      credentials_(deliver::CredentialStore::Options::FromEnvironment(config.state_dir)),
+      registry_([this] { wake_.Notify(); }) {}
+
+Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
+
+absl::Status Daemon::StartStages() {
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store,
+                   storage::Store::Open(config_.state_dir, {}));
+  pipeline::StoreLoop::Options store_options;
+  store_options.commit_interval = config_.commit_interval;
+  store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
+
+  ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
+                   MakeWorkers(kDeliverWorkers, config_.state_dir, &credentials_,
+                               config_.wandb_transmit_interval));
+  deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
+                                                     pipeline::DeliverLoop::Options());
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
+                   storage::StoreReader::Open(config_.state_dir));
+  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  pipeline::AggregateLoop::Options aggregate_options;
+  aggregate_options.run.step_wait = config_.step_wait;
+  aggregate_ = std::make_unique<pipeline::AggregateLoop>(
+      store_.get(), std::move(reader), SteadyNow,
+      [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
+
+  context_ = {.store = store_.get(),
+              .attacher = attacher_.get(),
+              .registry = &registry_,
+              .peers = &peers_,
+              .counters = &counters_,
+              .credentials = IngestCredentials(&credentials_),
+              .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
+              .run_changed = [this](int64_t run) { aggregate_->Notify(run); }};
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  ingest::RankWatch::Options watch_options;
+  watch_options.spool_dirs = config_.spool_dirs;
+  watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
+  deliver_->Start();
+  aggregate_->Start();
+  return watch_->Start();
+}
+
+absl::Status Daemon::StartServer() {
+  ingest_ = std::make_unique<ingest::IngestService>(context_);
+  control_ = std::make_unique<ControlService>(ControlService::About{
+      .state_dir = config_.state_dir,
+      .started_by = StartedBy(),
+      .start_time_us = absl::ToUnixMicros(absl::Now()),
+      .live_streams = [this] { return static_cast<uint32_t>(registry_.attached()); },
+      .counters = [this] { return Counters(); }});
+  grpc::ServerBuilder builder;
+  builder.RegisterService(ingest_.get());
+  builder.RegisterService(control_.get());
+  builder.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(v1::kMaxMessageBytes);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) return absl::InternalError("gRPC does not start");
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartAccepting() {
+  absl::StatusOr<ingest::ListenSocket> passed = ingest::ListenSocket::FromSystemd();
+  if (!passed.ok() && !absl::IsNotFound(passed.status())) return passed.status();
+  absl::StatusOr<ingest::ListenSocket> socket =
+      passed.ok() ? std::move(passed) : ingest::ListenSocket::Bind(config_.socket_path);
+  RETURN_IF_ERROR(socket.status());
+  ingest::Acceptor::Handlers handlers{
+      .grpc =
+          [this](ingest::UniqueFd fd, std::shared_ptr<const ingest::Peer> peer) {
+            peers_.Add(fd.get(), std::move(peer));
+            grpc::AddInsecureChannelFromFd(server_.get(), fd.release());
+          },
+      .descriptor =
+          [this](uint64_t incarnation, ingest::UniqueFd fd,
+                 std::shared_ptr<const ingest::Peer> peer) {
+            absl::StatusOr<std::shared_ptr<const ingest::RingFile>> ring =
+                ingest::RingFile::FromDescriptor(std::move(fd), *peer);
+            if (ring.ok()) registry_.OfferRing(incarnation, *std::move(ring));
+          }};
+  ASSIGN_OR_RETURN(acceptor_, ingest::Acceptor::Start(*std::move(socket), {}, std::move(handlers),
+                                                      &accept_counters_));
+  return absl::OkStatus();
+}
+
+void Daemon::Stop(absl::Duration drain) {
+  if (std::exchange(stopped_, true)) return;
+  if (store_ != nullptr) store_->StopRetrying();
+  if (acceptor_ != nullptr) acceptor_->Stop();
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
+  if (watch_ != nullptr) watch_->Stop();
+  if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
+  if (aggregate_ != nullptr) aggregate_->Stop();
+  if (deliver_ != nullptr) deliver_->Stop();
+  if (store_ != nullptr) store_->Stop();
+}
+
+void Daemon::Drain(absl::Duration drain) {
+  const absl::Time deadline = absl::Now() + drain;
+  // A step that waits for a rank which we no longer hear is not worth waiting for.
+  const absl::Time aggregated = std::min(deadline, absl::Now() + kAggregateWait);
+  while (!AllAggregated() && absl::Now() < aggregated) absl::SleepFor(absl::Milliseconds(20));
+  const bool all = deliver_->Drain(deadline);
+  spdlog::info(all ? "all is delivered" : "the time to deliver is over; the rest is kept");
+}
+
+bool Daemon::AllAggregated() const {
+  absl::StatusOr<std::unique_ptr<storage::StoreReader>> reader =
+      storage::StoreReader::Open(config_.state_dir);
+  if (!reader.ok()) return true;
+  const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
+  return !streams.ok() ||
+         std::all_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
+           return stream.aggregated_seq >= stream.durable_seq;
+         });
+}
+
+std::map<std::string, uint64_t> Daemon::Counters() const {
+  const pipeline::StoreLoop::Counters store = store_->counters();
+  const pipeline::AggregateLoop::Counters aggregate = aggregate_->counters();
+  const pipeline::DeliverLoop::Counters deliver = deliver_->counters();
+  return {
+      {"accept.accepted", accept_counters_.accepted},
+      {"accept.refused_user", accept_counters_.refused_user},
+      {"accept.refused_protocol", accept_counters_.refused_protocol},
+      {"accept.descriptors", accept_counters_.descriptors},
+      {"ingest.attaches", counters_.attaches},
+      {"ingest.batches", counters_.batches},
+      {"ingest.rows", counters_.rows},
+      {"ingest.refused_messages", counters_.refused_messages},
+      {"ingest.paused_streams", counters_.paused_streams},
+      {"ingest.unseen_rings", counters_.unseen_rings},
+      {"ingest.orphans", counters_.orphans},
+      {"ingest.orphan_rows", counters_.orphan_rows},
+      {"ingest.damaged_rings", counters_.damaged_rings},
+      {"store.writes", store.writes},
+      {"store.refused_writes", store.refused_writes},
+      {"store.commits", store.commits},
+      {"store.failed_commits", store.failed_commits},
+      {"store.checkpoints", store.checkpoints},
+      {"aggregate.live_runs", aggregate.live_runs},
+      {"aggregate.made_rows", aggregate.made_rows},
+      {"aggregate.late_rows", aggregate.late_rows},
+      {"aggregate.errors", aggregate.errors},
+      {"deliver.steps", deliver.steps},
+      {"deliver.pending", deliver.pending},
+      {"deliver.failing", deliver.failing},
+      {"deliver.dead_letters", deliver.dead_letters},
+  };
+}
+
+}  // namespace ranklog::daemon

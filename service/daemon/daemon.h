@@ -1,0 +1,81 @@
+// ranklogd without its main(): the parts, joined, and the order in which they start and stop.
+
+#ifndef SERVICE_DAEMON_DAEMON_H_
+#define SERVICE_DAEMON_DAEMON_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/daemon/config.h"
+#include "service/daemon/control_service.h"
+#include "service/deliver/credentials.h"
+#include "service/ingest/acceptor.h"
+#include "service/ingest/ingest_service.h"
+#include "service/ingest/rank_watch.h"
+#include "service/ingest/stream_registry.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::daemon {
+
+// Not thread-safe; used by main()'s thread.
+class Daemon {
+ public:
+  // Locks and opens the store, starts all threads, and accepts ranks. The errors are for people:
+  //   kAlreadyExists       another daemon has the state directory, or answers at the socket
+  //   kPermissionDenied, kFailedPrecondition, kDataLoss   of storage::Store::Open
+  //   kInvalidArgument     the socket's path is too long
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  ~Daemon();  // Stop()
+
+  // Stops to accept, commits what has come, delivers for at most `drain`, closes the store. What is
+  // undelivered stays for the next start. Twice is harmless.
+  void Stop(absl::Duration drain);
+
+  // The socket's path; until Stop().
+  const std::string& address() const { return acceptor_->socket().path(); }
+
+ private:
+  Daemon(const Config& config, storage::StateLock lock);
+  absl::Status StartStages();
+  absl::Status StartServer();
+  absl::Status StartAccepting();
+  void Drain(absl::Duration drain);
+  // Whether all rows that came are in their runs.
+  bool AllAggregated() const;
+  std::map<std::string, uint64_t> Counters() const;
+
+  const Config config_;
+  const storage::StateLock lock_;  // first in, last out
+  deliver::CredentialStore credentials_;
+  ingest::WakeEvent wake_;
+  ingest::IngestCounters counters_;
+  ingest::Acceptor::Counters accept_counters_;
+  ingest::PeerTable peers_;
+  ingest::StreamRegistry registry_;
+  // In the order of the flow; each uses what is above it.
+  std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<pipeline::DeliverLoop> deliver_;
+  std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+  std::unique_ptr<ingest::Attacher> attacher_;
+  ingest::IngestContext context_;
+  std::unique_ptr<ingest::RankWatch> watch_;
+  std::unique_ptr<ingest::IngestService> ingest_;
+  std::unique_ptr<ControlService> control_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ingest::Acceptor> acceptor_;
+  bool stopped_ = false;
+};
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_DAEMON_H_

@@ -1,0 +1,43 @@
+#include "service/ingest/attach.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "service/aggregate/strategy.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::ingest {
+
+void ResolveDestinations(const Credentials& credentials, model::RunSettings* settings) {
+  if (!settings->destinations.empty()) return;
+  settings->destinations = {credentials.has_wandb(*settings) ? "wandb" : "local"};
+}
+
+absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
+                                               storage::Store& store) {
+  const model::RunAssignment assignment = aggregate::Assign(session);
+  ASSIGN_OR_RETURN(model::Stream stream,
+                   store.Attach(session, assignment, absl::ToUnixMicros(absl::Now())));
+  std::vector<std::string> wanted = session.settings.destinations;
+  if (assignment.local_only) wanted = {"local"};
+  // The reader does not see this transaction. If it sees no delivery of that kind, then none has
+  // been delivered from, and making it anew loses nothing.
+  ASSIGN_OR_RETURN(std::vector<model::Delivery> there, reader_->Deliveries(stream.run));
+  for (const std::string& kind : wanted) {
+    auto known = std::find_if(there.begin(), there.end(),
+                              [&](const model::Delivery& d) { return d.kind == kind; });
+    model::Delivery delivery;
+    delivery.run = stream.run;
+    delivery.kind = kind;
+    if (known != there.end()) {
+      if (!known->complete) continue;
+      delivery = *known;  // the run goes on: so does its delivery, from where it was
+      delivery.complete = false;
+    }
+    RETURN_IF_ERROR(store.PutDelivery(delivery));
+  }
+  return stream;
+}
+
+}  // namespace ranklog::ingest

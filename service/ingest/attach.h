@@ -1,0 +1,48 @@
+// What an attach means for the store: the run that the session belongs to, and where the run goes.
+
+#ifndef SERVICE_INGEST_ATTACH_H_
+#define SERVICE_INGEST_ATTACH_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/model/run.h"
+#include "service/model/session.h"
+#include "service/storage/store.h"
+
+namespace ranklog::ingest {
+
+// Credentials, as ingest sees them: by the variables that a rank sends, for the server of its
+// settings.
+struct Credentials {
+  std::function<void(const model::RunSettings&, const std::map<std::string, std::string>&)>
+      remember;
+  std::function<bool(const model::RunSettings&)> has_wandb;
+};
+
+// Replaces empty destinations by what the rank would mean: wandb if there is a key for it, else
+// local.
+void ResolveDestinations(const Credentials& credentials, model::RunSettings* settings);
+
+// Attaches sessions in the store. Used on the store loop's thread only.
+class Attacher {
+ public:
+  // `reader` reads what the store loop writes.
+  explicit Attacher(std::unique_ptr<storage::StoreReader> reader) : reader_(std::move(reader)) {}
+
+  // Finds or makes the session's stream and run, and a delivery for each destination that the run
+  // does not have yet; a local-only run is delivered to nobody else.
+  // `session.settings.destinations` are resolved.
+  absl::StatusOr<model::Stream> Attach(const model::Session& session, storage::Store& store);
+
+ private:
+  const std::unique_ptr<storage::StoreReader> reader_;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_ATTACH_H_

@@ -1,0 +1,211 @@
+#include "service/ingest/convert.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::ingest {
+namespace {
+
+template <typename T>
+std::vector<std::string> Strings(const T& field) {
+  return {field.begin(), field.end()};
+}
+
+absl::StatusOr<model::LogStrategy> ToStrategy(v1::LogStrategy strategy) {
+  switch (strategy) {
+    case v1::LOG_STRATEGY_UNSPECIFIED:
+    case v1::LOG_STRATEGY_MAIN:
+      return model::LogStrategy::kMain;
+    case v1::LOG_STRATEGY_NODE:
+      return model::LogStrategy::kNode;
+    case v1::LOG_STRATEGY_ALL:
+      return model::LogStrategy::kAll;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("log strategy ", static_cast<int>(strategy), " is unknown"));
+  }
+}
+
+absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
+  ASSIGN_OR_RETURN(model::LogStrategy strategy, ToStrategy(settings.strategy()));
+  for (const std::string& destination : settings.destinations()) {
+    if (destination != "wandb" && destination != "local") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("destination \"", destination, "\" is unknown; there are wandb and local"));
+    }
+  }
+  return model::RunSettings{.entity = settings.entity(),
+                            .name = settings.name(),
+                            .group = settings.group(),
+                            .job_type = settings.job_type(),
+                            .notes = settings.notes(),
+                            .tags = Strings(settings.tags()),
+                            .strategy = strategy,
+                            .destinations = Strings(settings.destinations()),
+                            .rank_statistics = Strings(settings.rank_statistics()),
+                            .base_url = settings.base_url(),
+                            .host = settings.host(),
+                            .program = settings.program(),
+                            .resume = settings.resume(),
+                            .start_time_us = settings.start_time_us()};
+}
+
+absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth);
+
+absl::StatusOr<model::Json> ToJson(const v1::Object& object, size_t depth) {
+  if (depth > kMaxConfigDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("nested deeper than ", kMaxConfigDepth));
+  }
+  model::Json json = model::Json::object();
+  for (const v1::Field& field : object.fields()) {
+    ASSIGN_OR_RETURN(json[field.key()], ToJson(field.value(), depth + 1));
+  }
+  return json;
+}
+
+absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth) {
+  if (depth > kMaxConfigDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("nested deeper than ", kMaxConfigDepth));
+  }
+  switch (value.kind_case()) {
+    case v1::Value::kNumber:
+      return model::Json(value.number());
+    case v1::Value::kInteger:
+      return model::Json(value.integer());
+    case v1::Value::kFlag:
+      return model::Json(value.flag());
+    case v1::Value::kText:
+      return model::Json(value.text());
+    case v1::Value::kObject:
+      return ToJson(value.object(), depth);
+    case v1::Value::kList: {
+      model::Json list = model::Json::array();
+      for (const v1::Value& element : value.list().values()) {
+        ASSIGN_OR_RETURN(model::Json converted, ToJson(element, depth + 1));
+        list.push_back(std::move(converted));
+      }
+      return list;
+    }
+    default:
+      return model::Json(nullptr);
+  }
+}
+
+// Adds up deltas. They come from outside: unsigned, so that nothing overflows; model::Validate
+// looks at the result.
+template <typename T>
+std::vector<int64_t> Sums(const T& deltas) {
+  std::vector<int64_t> sums;
+  sums.reserve(static_cast<size_t>(deltas.size()));
+  uint64_t sum = 0;
+  for (int64_t delta : deltas) {
+    sum += static_cast<uint64_t>(delta);
+    sums.push_back(static_cast<int64_t>(sum));
+  }
+  return sums;
+}
+
+model::Block ToBlock(const v1::Block& block) {
+  model::Block converted;
+  converted.shape = block.shape();
+  converted.commits = block.commits();
+  converted.offsets.assign(block.seq_offset().begin(), block.seq_offset().end());
+  converted.steps = Sums(block.step_delta());
+  converted.times_us = Sums(block.time_delta_us());
+  converted.values.assign(block.value().begin(), block.value().end());
+  converted.texts.reserve(static_cast<size_t>(block.text_size()));
+  for (const v1::Text& text : block.text()) {
+    converted.texts.push_back({.row = text.row(), .key = text.key(), .value = text.value()});
+  }
+  return converted;
+}
+
+}  // namespace
+
+absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
+  if (hello.protocol() != v1::kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this daemon speaks protocol ", v1::kProtocolVersion, ", the rank ", hello.protocol()));
+  }
+  model::Session session;
+  session.stream = ToStreamKey(hello.stream());
+  ASSIGN_OR_RETURN(session.settings, ToSettings(hello.settings()));
+  const v1::Identity& identity = hello.identity();
+  session.identity = {.local_rank = identity.local_rank(),
+                      .world_size = identity.world_size(),
+                      .local_world_size = identity.local_world_size(),
+                      .node_rank = identity.node_rank(),
+                      .node = identity.node(),
+                      .pid = identity.pid(),
+                      .thread = identity.thread(),
+                      .client_version = identity.client_version()};
+  RETURN_IF_ERROR(model::Validate(session));
+  return session;
+}
+
+model::StreamKey ToStreamKey(const v1::StreamId& id) {
+  return {.project = id.project(),
+          .job_id = id.job_id(),
+          .rank = id.rank(),
+          .incarnation = id.incarnation()};
+}
+
+RingFile::Claim ToClaim(const v1::Ring& ring) {
+  return {.path = ring.path(),
+          .device = ring.device(),
+          .inode = ring.inode(),
+          .file_bytes = ring.file_bytes()};
+}
+
+absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch) {
+  model::Batch converted{.first = batch.first_seq(), .last = batch.last_seq(), .blocks = {}};
+  if (converted.first == 0) return absl::InvalidArgumentError("rows are numbered from 1");
+  converted.blocks.reserve(static_cast<size_t>(batch.block_size()));
+  for (const v1::Block& block : batch.block()) converted.blocks.push_back(ToBlock(block));
+  RETURN_IF_ERROR(model::Validate(converted));
+  return converted;
+}
+
+absl::StatusOr<model::Update> ToUpdate(const v1::Update& update) {
+  model::Update converted;
+  switch (update.update_case()) {
+    case v1::Update::kConfig: {
+      converted.kind = model::Update::Kind::kConfig;
+      ASSIGN_OR_RETURN(converted.object, ToJson(update.config(), 0));
+      return converted;
+    }
+    case v1::Update::kSummary: {
+      converted.kind = model::Update::Kind::kSummary;
+      ASSIGN_OR_RETURN(converted.object, ToJson(update.summary(), 0));
+      return converted;
+    }
+    case v1::Update::kMetric: {
+      const v1::MetricDefinition& metric = update.metric();
+      if (metric.name().empty()) return absl::InvalidArgumentError("a metric without a name");
+      converted.kind = model::Update::Kind::kMetric;
+      converted.metric = {.name = metric.name(),
+                          .step_metric = metric.step_metric(),
+                          .step_sync = metric.step_sync(),
+                          .hidden = metric.hidden(),
+                          .summary = Strings(metric.summary()),
+                          .goal = metric.goal()};
+      return converted;
+    }
+    default:
+      return absl::InvalidArgumentError("an update without content");
+  }
+}
+
+model::Losses ToLosses(const v1::Losses& losses) {
+  return {.ring_full = losses.ring_full(),
+          .invalid = losses.invalid(),
+          .step_behind = losses.step_behind(),
+          .too_large = losses.too_large(),
+          .after_finish = losses.after_finish()};
+}
+
+}  // namespace ranklog::ingest

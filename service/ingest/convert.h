@@ -1,0 +1,33 @@
+// From the wire to the model. Proto types go no further than this folder.
+
+#ifndef SERVICE_INGEST_CONVERT_H_
+#define SERVICE_INGEST_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/ring_file.h"
+#include "service/model/batch.h"
+#include "service/model/run.h"
+#include "service/model/session.h"
+
+namespace ranklog::ingest {
+
+inline constexpr size_t kMaxShapeKeys =
+    1'000'000;                                 // a shape's names fit in one message, and in memory
+inline constexpr size_t kMaxConfigDepth = 64;  // lists and objects in each other: readers recurse
+
+//   kFailedPrecondition  another version of the protocol
+//   kInvalidArgument     model::Validate refuses it, or an enumerator or destination is unknown
+absl::StatusOr<model::Session> ToSession(const v1::Hello& hello);
+model::StreamKey ToStreamKey(const v1::StreamId& id);
+RingFile::Claim ToClaim(const v1::Ring& ring);
+// A batch that model::Validate takes.
+//   kInvalidArgument
+absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);
+//   kInvalidArgument  no update in it, an empty name, or nested deeper than kMaxConfigDepth
+absl::StatusOr<model::Update> ToUpdate(const v1::Update& update);
+model::Losses ToLosses(const v1::Losses& losses);
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_CONVERT_H_

@@ -1,0 +1,28 @@
+// Brings what a dead rank left in its ring into the store.
+
+#ifndef SERVICE_INGEST_DRAIN_H_
+#define SERVICE_INGEST_DRAIN_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/ingest/ring_reader.h"
+#include "service/pipeline/store_loop.h"
+
+namespace ranklog::ingest {
+
+struct Drained {
+  uint64_t rows = 0;  // found in the ring; the store drops those that it had
+  absl::Status
+      damage;  // not OK: the ring is readable only up to a point, and what came before it was taken
+};
+
+// Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
+// are durable.
+//   kUnavailable  the store is closing: the ring still has what is missing
+absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store);
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_DRAIN_H_

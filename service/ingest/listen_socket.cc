@@ -1,0 +1,122 @@
+#include "service/ingest/listen_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::ingest {
+namespace {
+
+constexpr int kBacklog = 1024;  // all ranks of a node may connect at once
+constexpr int kSystemdFd = 3;   // sd_listen_fds(3): the first that is passed
+
+absl::Status Errno(const std::string& doing) { return absl::ErrnoToStatus(errno, doing); }
+
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+bool SomebodyAnswers(const std::string& path) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = AddressOf(path);
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+         errno == EAGAIN;  // EAGAIN: its backlog is full, so there is one
+}
+
+}  // namespace
+
+absl::Status PreparePrivateDirectory(const std::string& dir) {
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("look at ", dir));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(dir, " must be a directory of user ",
+                                                      geteuid(),
+                                                      " that nobody else may enter (mode 0700)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return absl::InvalidArgumentError(absl::StrCat("the socket path has ", path.size(),
+                                                   " bytes, and the kernel takes 1 to ",
+                                                   kMaxSocketPath, ": ", path));
+  }
+  // Short, so that it fits wherever the path itself fits.
+  const std::filesystem::path dir =
+      std::filesystem::absolute(path).lexically_normal().parent_path();
+  RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
+  if (SomebodyAnswers(path)) {
+    return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
+  }
+  std::string temporary = absl::StrCat(path.substr(0, path.rfind('/') + 1), ".", getpid());
+  if (temporary.size() > kMaxSocketPath)
+    temporary = path;  // bound in place: no room for another name
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Errno("make a socket");
+  unlink(temporary.c_str());
+  const sockaddr_un address = AddressOf(temporary);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Errno(absl::StrCat("bind ", temporary));
+  }
+  struct stat info {};
+  if (chmod(temporary.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0 ||
+      stat(temporary.c_str(), &info) != 0 || rename(temporary.c_str(), path.c_str()) != 0) {
+    absl::Status status = Errno(absl::StrCat("listen at ", path));
+    unlink(temporary.c_str());
+    return status;
+  }
+  ListenSocket made(std::move(fd), path);
+  made.inode_ = info.st_ino;
+  return made;
+}
+
+absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
+  const char* pid_text = getenv("LISTEN_PID");
+  const char* count_text = getenv("LISTEN_FDS");
+  int pid = 0;
+  int count = 0;
+  const bool ours = pid_text != nullptr && count_text != nullptr &&
+                    absl::SimpleAtoi(pid_text, &pid) && pid == getpid();
+  if (!ours) return absl::NotFoundError("no socket was passed");
+  const bool one = absl::SimpleAtoi(count_text, &count) && count == 1;
+  for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) unsetenv(name);
+
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  int listening = 0;
+  socklen_t listening_size = sizeof(listening);
+  if (!one || getsockname(kSystemdFd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      address.sun_family != AF_UNIX ||
+      getsockopt(kSystemdFd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_size) != 0 ||
+      listening == 0) {
+    return absl::InvalidArgumentError("what was passed is not one listening Unix socket");
+  }
+  fcntl(kSystemdFd, F_SETFD, FD_CLOEXEC);
+  fcntl(kSystemdFd, F_SETFL, fcntl(kSystemdFd, F_GETFL) | O_NONBLOCK);
+  return ListenSocket(UniqueFd(kSystemdFd), address.sun_path);
+}
+
+ListenSocket::~ListenSocket() {
+  struct stat info {};
+  if (inode_ != 0 && fd_.valid() && lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) {
+    unlink(path_.c_str());
+  }
+}
+
+}  // namespace ranklog::ingest

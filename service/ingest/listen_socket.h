@@ -1,0 +1,54 @@
+// The Unix socket that ranks connect to.
+
+#ifndef SERVICE_INGEST_LISTEN_SOCKET_H_
+#define SERVICE_INGEST_LISTEN_SOCKET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/ingest/unique_fd.h"
+
+namespace ranklog::ingest {
+
+inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, with the final zero
+
+// Makes `dir` (mode 0700; one level) if it is absent.
+//   kFailedPrecondition  it is no directory, not ours, or others may enter it
+absl::Status PreparePrivateDirectory(const std::string& dir);
+
+// A listening socket, non-blocking. Its file goes with it, if we made it and it is still ours.
+class ListenSocket {
+ public:
+  // Binds under another name and renames, so that a file of that name always answers. The directory
+  // is made if absent, and must be ours, 0700.
+  //   kInvalidArgument     the path is empty or longer than kMaxSocketPath
+  //   kFailedPrecondition  the directory is not private to us
+  //   kAlreadyExists       somebody answers there
+  static absl::StatusOr<ListenSocket> Bind(const std::string& path);
+
+  // Takes over the socket that systemd passed (LISTEN_PID, LISTEN_FDS), and forgets those
+  // variables.
+  //   kNotFound            none was passed to this process
+  //   kInvalidArgument     it is not one listening Unix socket
+  static absl::StatusOr<ListenSocket> FromSystemd();
+
+  ListenSocket(ListenSocket&&) = default;
+  ListenSocket& operator=(ListenSocket&&) = delete;
+  ~ListenSocket();
+
+  int fd() const { return fd_.get(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  ListenSocket(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  UniqueFd fd_;
+  std::string path_;
+  uint64_t inode_ = 0;  // of the file that we made; 0: none
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_LISTEN_SOCKET_H_

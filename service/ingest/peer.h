@@ -1,0 +1,46 @@
+// Who is at the other end of a connection, as the kernel says.
+
+#ifndef SERVICE_INGEST_PEER_H_
+#define SERVICE_INGEST_PEER_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "service/ingest/unique_fd.h"
+
+namespace ranklog::ingest {
+
+struct Peer {
+  pid_t pid = 0;  // 0: in a pid namespace that we do not see
+  uid_t uid = 0;
+  UniqueFd pidfd;  // readable once the process has ended; invalid where pid is 0
+
+  // Whether the process is known to have ended.
+  bool exited() const;
+};
+
+// SO_PEERCRED of a connected socket, with a pidfd. A pid of 0 if the kernel does not say.
+Peer PeerOf(int socket);
+
+// Finds the peer of a gRPC call. A channel made of a descriptor has no address: gRPC 1.51 names its
+// peer "fd:N" by the number of that descriptor, which stays in use for as long as the channel
+// lives. An entry is replaced when its number is used again. Thread-safe.
+class PeerTable {
+ public:
+  void Add(int fd, std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Null if `grpc_peer` is not of that form.
+  std::shared_ptr<const Peer> Find(absl::string_view grpc_peer) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::map<int, std::shared_ptr<const Peer>> peers_ ABSL_GUARDED_BY(mutex_);  // shared with streams
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_PEER_H_

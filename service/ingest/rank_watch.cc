@@ -1,0 +1,280 @@
+#include "service/ingest/rank_watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/status_macros.h"
+#include "service/ingest/convert.h"
+#include "service/ingest/drain.h"
+
+namespace ranklog::ingest {
+namespace {
+
+constexpr absl::Duration kAbandoned =
+    absl::Minutes(1);  // a file without a Hello for so long gets none any more
+
+struct CloseDir {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+
+std::vector<std::string> RingsIn(const std::string& dir) {
+  std::vector<std::string> paths;
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
+    return paths;
+  }
+  const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
+  while (const dirent* entry = open ? readdir(open.get()) : nullptr) {
+    const std::string name = entry->d_name;
+    if (absl::StartsWith(name, "ring-") && absl::EndsWith(name, ".spool")) {
+      paths.push_back(absl::StrCat(dir, "/", name));
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
+WakeEvent::WakeEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+void WakeEvent::Notify() const { eventfd_write(fd_.get(), 1); }
+void WakeEvent::Clear() const {
+  eventfd_t ignored;
+  eventfd_read(fd_.get(), &ignored);
+}
+
+RankWatch::RankWatch(const IngestContext* context, std::unique_ptr<storage::StoreReader> reader,
+                     const WakeEvent* wake, Options options)
+    : context_(*context),
+      reader_(std::move(reader)),
+      wake_(wake),
+      options_(std::move(options)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+RankWatch::~RankWatch() { Stop(); }
+
+absl::Status RankWatch::Start() {
+  if (!epoll_.valid() || !stop_.valid()) {
+    return absl::ErrnoToStatus(errno, "make the watch's descriptors");
+  }
+  for (int fd : {stop_.get(), wake_->fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  ASSIGN_OR_RETURN(std::vector<model::Stream> streams, reader_->LiveStreams());
+  for (const model::Stream& stream : streams) {
+    if (stream.state == model::StreamState::kLive) context_.registry->AddKnown(stream);
+  }
+  started_ = absl::Now();
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+void RankWatch::Stop() {
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void RankWatch::Run() {
+  absl::Time next_scan = absl::InfinitePast();
+  while (true) {
+    const absl::Time now = absl::Now();
+    if (now >= next_scan) {
+      Scan(now);  // before the first sweep: it finds the rings of streams that the store says are
+                  // live
+      next_scan = absl::Now() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
+    }
+    WatchPeers();
+    Sweep(now);
+    const absl::Duration wait = std::max(next_scan - absl::Now(), absl::ZeroDuration());
+    epoll_event events[64];
+    const int count =
+        epoll_wait(epoll_.get(), events, 64, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd == stop_.get()) return;
+      if (events[i].data.fd == wake_->fd()) wake_->Clear();
+    }
+  }
+}
+
+void RankWatch::WatchPeers() {
+  // One-shot: a pidfd stays readable, and told once is enough. It leaves the set when it is closed.
+  for (const LiveStream& live : context_.registry->Detached()) {
+    if (live.peer == nullptr || !live.peer->pidfd.valid()) continue;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.fd = live.peer->pidfd.get();
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, live.peer->pidfd.get(), &event);
+  }
+}
+
+void RankWatch::Sweep(absl::Time now) {
+  for (const LiveStream& live : context_.registry->Detached()) {
+    if (Gone(live, now)) EndGone(live);
+  }
+}
+
+bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
+  if (live.ring != nullptr && live.ring->locked()) return false;
+  if (live.peer != nullptr && live.peer->pidfd.valid()) {
+    if (live.peer->exited()) return true;
+    // It runs, and has let go of a ring that it has finished.
+    if (live.ring == nullptr) return false;
+    absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+    return ring.ok() && ring->finished();
+  }
+  // Its ring's lock is all that could tell, or it has not been seen since we started.
+  return live.ring != nullptr || now - started_ > options_.attach_grace;
+}
+
+bool RankWatch::EndGone(const LiveStream& live) {
+  const std::string who =
+      absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ended without Finish()");
+  if (live.ring == nullptr) {
+    return End(live, nullptr, absl::StrCat(who, "; its spool could not be read"));
+  }
+  absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  if (ring.ok() && ring->incarnation() != live.key.incarnation) {
+    ring = absl::DataLossError("it is another rank's spool");
+  }
+  if (!ring.ok()) {
+    ++context_.counters->damaged_rings;
+    if (!End(live, nullptr,
+             absl::StrCat(who, "; its spool: ", std::string(ring.status().message())))) {
+      return false;
+    }
+    live.ring->SetAside();
+    return true;
+  }
+  absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store);
+  if (!drained.ok()) return false;
+  ++context_.counters->orphans;
+  context_.counters->orphan_rows += drained->rows;
+  std::string reason = who;
+  if (!drained->damage.ok()) {
+    absl::StrAppend(&reason, "; ", std::string(drained->damage.message()));
+  }
+  if (!End(live, &*ring, reason)) return false;
+  if (drained->damage.ok()) {
+    live.ring->Unlink();
+  } else {
+    ++context_.counters->damaged_rings;
+    live.ring->SetAside();
+  }
+  return true;
+}
+
+bool RankWatch::End(const LiveStream& live, const RingReader* ring, const std::string& reason) {
+  const bool finished = ring != nullptr && ring->finished();
+  const absl::Status ended = context_.store->SubmitAndWait([&](storage::Store& store) {
+    return store.EndStream(
+        live.id, finished ? model::StreamState::kFinished : model::StreamState::kCrashed,
+        finished ? ring->exit_code() : 0, finished ? "" : reason, absl::ToUnixMicros(absl::Now()));
+  });
+  if (!ended.ok()) {
+    spdlog::error("cannot end the stream of rank {} of {}: {}", live.key.rank, live.key.job_id,
+                  ended.ToString());
+    return false;
+  }
+  context_.registry->Remove(live.key);
+  context_.run_changed(live.run);
+  if (finished) {
+    spdlog::info("rank {} of {} finished with exit code {}; the rest came from its spool",
+                 live.key.rank, live.key.job_id, ring->exit_code());
+  } else {
+    spdlog::warn("{} of {}", reason, live.key.job_id);
+  }
+  return true;
+}
+
+void RankWatch::Scan(absl::Time now) {
+  const std::set<FileId> suspected = std::exchange(suspects_, {});
+  for (const std::string& dir : options_.spool_dirs) {
+    for (const std::string& path : RingsIn(dir)) Examine(path, suspected, now);
+  }
+}
+
+void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected,
+                        absl::Time now) {
+  absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
+  if (!file.ok()) return;
+  const FileId id((*file)->device(), (*file)->inode());
+  if (ignored_.count(id) != 0) return;
+  absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
+  if (absl::IsUnavailable(ring.status())) {
+    const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());
+    if (!(*file)->locked() && now - modified > kAbandoned) (*file)->Unlink();
+    return;
+  }
+  absl::Status status = ring.status();
+  if (status.ok()) {
+    const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
+    if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
+    if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
+    if (suspected.count(id) == 0) {
+      suspects_.insert(id);
+      return;
+    }
+    status = Adopt(*file, *ring);
+  }
+  if (!status.ok() && !absl::IsUnavailable(status)) {
+    spdlog::warn("left {} alone: {}", path, status.ToString());
+    ignored_.insert(id);
+  }
+}
+
+absl::Status RankWatch::Adopt(const std::shared_ptr<const RingFile>& file, const RingReader& ring) {
+  v1::Hello hello;
+  if (!hello.ParseFromString(ring.hello())) return absl::DataLossError("its Hello is unreadable");
+  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
+  if (session.stream.incarnation != ring.incarnation()) {
+    return absl::DataLossError("its Hello is of another ring");
+  }
+  if (Known(session.stream, ring)) {
+    file->Unlink();
+    return absl::OkStatus();
+  }
+  ResolveDestinations(context_.credentials, &session.settings);
+  model::Stream stream;
+  RETURN_IF_ERROR(context_.store->SubmitAndWait([&](storage::Store& store) {
+    ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));
+    return absl::OkStatus();
+  }));
+  context_.run_attached(stream.run);
+  LiveStream live{.key = stream.key,
+                  .id = stream.id,
+                  .run = stream.run,
+                  .pid = stream.identity.pid,
+                  .ring = file,
+                  .peer = nullptr};
+  return EndGone(live) ? absl::OkStatus() : absl::UnavailableError("the store is closing");
+}
+
+bool RankWatch::Known(const model::StreamKey& key, const RingReader& ring) {
+  const absl::StatusOr<std::vector<model::Run>> runs = reader_->Runs();
+  if (!runs.ok()) return false;
+  for (const model::Run& run : *runs) {
+    if (run.project != key.project) continue;
+    const absl::StatusOr<std::vector<model::Stream>> streams = reader_->Streams(run.id);
+    if (!streams.ok()) return false;
+    for (const model::Stream& stream : *streams) {
+      if (stream.key != key) continue;
+      return stream.state != model::StreamState::kLive && stream.durable_seq >= ring.rows();
+    }
+  }
+  return false;
+}
+
+}  // namespace ranklog::ingest

@@ -1,0 +1,278 @@
+#include "service/ingest/ring_reader.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/ingest/utf8.h"
+
+namespace ranklog::ingest {
+namespace {
+
+constexpr size_t kWindow = 256 << 10;
+constexpr size_t kMaxKeyBytes = 1024;  // as the client's; the trackers take no longer ones
+constexpr double kMaxUnixUs = 4e18;    // what fits in an int64_t, with room
+constexpr size_t kMaxHeaderRead = sizeof(v1::SpoolHeader);
+
+// Takes values from a record; false once it asks for more than there is.
+class Cursor {
+ public:
+  explicit Cursor(absl::Span<const char> bytes) : bytes_(bytes) {}
+  template <typename T>
+  bool Take(T* value) {
+    if (bytes_.size() < sizeof(T)) return false;
+    memcpy(value, bytes_.data(), sizeof(T));
+    bytes_.remove_prefix(sizeof(T));
+    return true;
+  }
+  bool Take(size_t size, std::string* text) {
+    if (bytes_.size() < size) return false;
+    text->assign(bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return true;
+  }
+  const char* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
+
+ private:
+  absl::Span<const char> bytes_;
+};
+
+bool IsKey(const std::string& key) {
+  return !key.empty() && key.size() <= kMaxKeyBytes && IsUtf8(key);
+}
+
+// The block of the batch that takes rows of this shape and kind; made if there is none.
+model::Block& BlockFor(uint32_t shape, bool commits, size_t width, model::Batch* batch) {
+  for (model::Block& block : batch->blocks) {
+    if (block.shape == shape && block.commits == commits && block.width() == width) return block;
+  }
+  model::Block& block = batch->blocks.emplace_back();
+  block.shape = shape;
+  block.commits = commits;
+  return block;
+}
+
+}  // namespace
+
+absl::Status RingReader::Damaged(const std::string& what) const {
+  return absl::DataLossError(absl::StrCat("the spool is damaged at byte ", position_, ": ", what));
+}
+
+absl::StatusOr<RingReader> RingReader::Open(int fd) {
+  RingReader reader(fd);
+  RETURN_IF_ERROR(reader.ReadHeader());
+  return reader;
+}
+
+absl::Status RingReader::ReadExactly(uint64_t offset, void* into, size_t size) const {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got =
+        pread(fd_, static_cast<char*>(into) + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, "read a spool");
+    if (got == 0) return absl::DataLossError("the spool is shorter than it was");
+    done += static_cast<size_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RingReader::ReadHeader() {
+  alignas(v1::SpoolHeader) char bytes[kMaxHeaderRead];
+  RETURN_IF_ERROR(ReadExactly(0, bytes, sizeof(bytes)));
+  const auto& header = *reinterpret_cast<const v1::SpoolHeader*>(bytes);
+  const uint32_t hello_bytes = header.hello_bytes.load();
+  if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
+  if (header.magic != v1::kSpoolMagic) return absl::DataLossError("no spool");
+  if (header.version > v1::kSpoolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a newer version wrote the spool (", header.version, ")"));
+  }
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "look at a spool");
+  if (header.version != v1::kSpoolVersion || header.header_bytes != v1::kSpoolHeaderBytes ||
+      header.data_offset != v1::kSpoolDataOffset || hello_bytes > v1::kSpoolHelloBytes ||
+      header.data_bytes < v1::kMinRingBytes || header.data_bytes > v1::kMaxRingBytes ||
+      header.data_bytes % v1::kRecordAlign != 0 ||
+      static_cast<uint64_t>(info.st_size) < v1::kSpoolDataOffset + header.data_bytes) {
+    return absl::DataLossError("the spool's sizes contradict each other");
+  }
+  incarnation_ = header.incarnation;
+  data_bytes_ = header.data_bytes;
+  head_ = header.head.load();
+  position_ = header.tail.load();
+  if (position_ > head_ || head_ - position_ > data_bytes_ || head_ % v1::kRecordAlign != 0 ||
+      position_ % v1::kRecordAlign != 0) {
+    return absl::DataLossError("the spool's head and tail contradict each other");
+  }
+  rows_ = header.rows.load();
+  losses_ = {.ring_full = header.lost_ring_full.load(),
+             .invalid = header.lost_invalid.load(),
+             .step_behind = header.lost_step_behind.load(),
+             .too_large = header.lost_too_large.load(),
+             .after_finish = header.lost_after_finish.load()};
+  finished_ = header.finished.load() != 0;
+  exit_code_ = header.exit_code.load();
+  const v1::ClockCalibration& clock = header.calibrations[header.calibration.load() & 1];
+  base_ticks_ = clock.base_ticks.load();
+  base_unix_us_ = clock.base_unix_us.load();
+  us_per_tick_ = clock.us_per_tick.load();
+  hello_.resize(hello_bytes);
+  return ReadExactly(v1::kSpoolHeaderBytes, hello_.data(), hello_.size());
+}
+
+int64_t RingReader::UnixTime(uint64_t ticks) const {
+  const double since = static_cast<double>(static_cast<int64_t>(ticks - base_ticks_));
+  const double unix_us = static_cast<double>(base_unix_us_) + since * us_per_tick_;
+  if (!std::isfinite(unix_us)) return 0;
+  // Where the distance is small, integers keep the base exact.
+  if (std::abs(since * us_per_tick_) < 1e15 && std::abs(unix_us) < kMaxUnixUs) {
+    return base_unix_us_ + static_cast<int64_t>(since * us_per_tick_);
+  }
+  return static_cast<int64_t>(std::clamp(unix_us, -kMaxUnixUs, kMaxUnixUs));
+}
+
+absl::StatusOr<absl::Span<const char>> RingReader::Record() {
+  const uint64_t offset = position_ % data_bytes_;
+  const uint64_t room = std::min(head_ - position_, data_bytes_ - offset);
+  // `room` is at least a header: positions, head and the ring's size are all multiples of 8.
+  auto in_window = [&](uint64_t size) {
+    return position_ >= window_start_ && position_ + size <= window_start_ + window_.size();
+  };
+  auto fill = [&](uint64_t size) {
+    window_.resize(std::min<uint64_t>(room, std::max<uint64_t>(size, kWindow)));
+    window_start_ = position_;
+    return ReadExactly(v1::kSpoolDataOffset + offset, window_.data(), window_.size());
+  };
+  if (!in_window(sizeof(v1::RecordHeader))) RETURN_IF_ERROR(fill(sizeof(v1::RecordHeader)));
+  v1::RecordHeader header;
+  memcpy(&header, window_.data() + (position_ - window_start_), sizeof(header));
+  if (header.bytes < sizeof(header) || header.bytes % v1::kRecordAlign != 0 ||
+      header.bytes > room) {
+    return Damaged(absl::StrCat("a record of ", header.bytes, " bytes where ", room, " are left"));
+  }
+  if (!in_window(header.bytes)) RETURN_IF_ERROR(fill(header.bytes));
+  return absl::MakeConstSpan(window_.data() + (position_ - window_start_), header.bytes);
+}
+
+absl::StatusOr<RingReader::Part> RingReader::Next(size_t max_bytes) {
+  Part part;
+  const uint64_t start = position_;
+  while (position_ < head_ && (position_ - start < max_bytes || part.empty())) {
+    absl::StatusOr<absl::Span<const char>> record = Record();
+    absl::Status status = record.status();
+    if (status.ok()) {
+      v1::RecordHeader header;
+      memcpy(&header, record->data(), sizeof(header));
+      switch (header.kind) {
+        case v1::RecordKind::kPad:
+          break;
+        case v1::RecordKind::kShape:
+          status = AddShape(*record, &part);
+          break;
+        case v1::RecordKind::kRow:
+          status = AddRow(*record, &part);
+          break;
+        case v1::RecordKind::kControl:
+          status = AddControl(*record, &part);
+          break;
+        default:
+          status = Damaged(absl::StrCat("a record of kind ", static_cast<int>(header.kind)));
+      }
+    }
+    if (!status.ok()) {
+      // What came before is good: give it first, and the error at the next call.
+      if (part.empty()) return status;
+      return part;
+    }
+    position_ += record->size();
+  }
+  return part;
+}
+
+absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) const {
+  v1::ShapeRecord fixed;
+  Cursor cursor(record);
+  if (!cursor.Take(&fixed) || fixed.key_bytes > cursor.size() || fixed.shape == 0 ||
+      fixed.key_count > fixed.key_bytes / sizeof(uint32_t)) {
+    return Damaged("a shape that does not fit its record");
+  }
+  Part::Shape shape{.id = fixed.shape, .keys = {}};
+  shape.keys.resize(fixed.key_count);
+  for (std::string& key : shape.keys) {
+    uint32_t size = 0;
+    if (!cursor.Take(&size) || !cursor.Take(size, &key) || !IsKey(key)) {
+      return Damaged("a key that cannot be one");
+    }
+  }
+  part->shapes.push_back(std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
+  v1::RowRecord row;
+  Cursor cursor(record);
+  if (!cursor.Take(&row) || row.value_count > cursor.size() / sizeof(double) ||
+      row.text_bytes > cursor.size() - row.value_count * sizeof(double) ||
+      row.text_count > row.text_bytes / (2 * sizeof(uint32_t)) ||
+      (row.shape == 0) != (row.value_count == 0)) {
+    return Damaged("a row that does not fit its record");
+  }
+  if (row.seq == 0 || row.seq > rows_ || (last_seq_ != 0 && row.seq != last_seq_ + 1)) {
+    return Damaged(absl::StrCat("row ", row.seq, " after row ", last_seq_, " of ", rows_));
+  }
+  const char* values = cursor.data();
+  Cursor texts(absl::MakeConstSpan(values + row.value_count * sizeof(double), row.text_bytes));
+  std::vector<model::Text> parsed(row.text_count);
+  for (model::Text& text : parsed) {
+    uint32_t key_size = 0;
+    uint32_t value_size = 0;
+    if (!texts.Take(&key_size) || !texts.Take(&value_size) || !texts.Take(key_size, &text.key) ||
+        !texts.Take(value_size, &text.value) || !IsKey(text.key) || !IsUtf8(text.value)) {
+      return Damaged("a text that cannot be one");
+    }
+  }
+
+  model::Batch& batch = part->batch;
+  if (batch.blocks.empty()) batch.first = row.seq;
+  batch.last = row.seq;
+  last_seq_ = row.seq;
+  const bool commits = (row.header.flags & v1::kRowCommits) != 0;
+  model::Block& block = BlockFor(row.shape, commits, row.value_count, &batch);
+  for (model::Text& text : parsed) {
+    text.row = static_cast<uint32_t>(block.rows());
+    block.texts.push_back(std::move(text));
+  }
+  block.offsets.push_back(static_cast<uint32_t>(row.seq - batch.first));
+  block.steps.push_back(row.step);
+  block.times_us.push_back(UnixTime(row.ticks));
+  const size_t held = block.values.size();
+  block.values.resize(held + row.value_count);
+  if (row.value_count > 0) {
+    memcpy(block.values.data() + held, values, row.value_count * sizeof(double));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RingReader::AddControl(absl::Span<const char> record, Part* part) const {
+  v1::RecordHeader header;
+  uint32_t size = 0;
+  uint32_t zero = 0;
+  std::string update;
+  Cursor cursor(record);
+  if (!cursor.Take(&header) || !cursor.Take(&size) || !cursor.Take(&zero) ||
+      !cursor.Take(size, &update)) {
+    return Damaged("a control that does not fit its record");
+  }
+  part->controls.push_back(std::move(update));
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::ingest

@@ -1,0 +1,90 @@
+// Reads what a dead rank left in its spool. Trusts nothing in it: the file may be damaged, or made
+// to mislead.
+
+#ifndef SERVICE_INGEST_RING_READER_H_
+#define SERVICE_INGEST_RING_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/model/batch.h"
+#include "service/model/session.h"
+
+namespace ranklog::ingest {
+
+// Reads by pread only, from the descriptor that the caller keeps open; never beyond what was
+// published
+// (`head`), so that a record which the rank was writing when it died is not seen. Not thread-safe.
+class RingReader {
+ public:
+  // A part of the ring, in its order: shapes and controls come before the rows that may refer to
+  // them.
+  struct Part {
+    struct Shape {
+      uint32_t id = 0;
+      std::vector<std::string> keys;
+    };
+    std::vector<Shape> shapes;
+    std::vector<std::string> controls;  // serialized ranklog.v1.Update
+    model::Batch batch;                 // without blocks if there are no rows
+
+    bool has_rows() const { return !batch.blocks.empty(); }
+    bool empty() const { return shapes.empty() && controls.empty() && !has_rows(); }
+  };
+
+  //   kUnavailable  its rank has not written its Hello yet
+  //   kDataLoss     it is no spool, or its header contradicts itself or the file
+  //   kFailedPrecondition  a newer version wrote it
+  static absl::StatusOr<RingReader> Open(int fd);
+
+  uint64_t incarnation() const { return incarnation_; }
+  const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
+  uint64_t rows() const { return rows_; }              // ever written: the seq of the last
+  const model::Losses& losses() const { return losses_; }
+  bool finished() const { return finished_; }  // Finish() was called, with exit_code()
+  int32_t exit_code() const { return exit_code_; }
+
+  // The next part, about `max_bytes` of records (at least one); empty at the end.
+  //   kDataLoss  a record contradicts the layout; what came before is good, and no more will come
+  absl::StatusOr<Part> Next(size_t max_bytes);
+
+ private:
+  explicit RingReader(int fd) : fd_(fd) {}
+  absl::Status ReadHeader();
+  absl::Status ReadExactly(uint64_t offset, void* into, size_t size) const;
+  // The bytes of the record at position_, valid until the next call.
+  absl::StatusOr<absl::Span<const char>> Record();
+  absl::Status AddShape(absl::Span<const char> record, Part* part) const;
+  absl::Status AddRow(absl::Span<const char> record, Part* part);
+  absl::Status AddControl(absl::Span<const char> record, Part* part) const;
+  int64_t UnixTime(uint64_t ticks) const;
+  absl::Status Damaged(const std::string& what) const;
+
+  int fd_;
+  uint64_t incarnation_ = 0;
+  std::string hello_;
+  uint64_t data_bytes_ = 0;
+  uint64_t position_ = 0;  // of the next record, counted as head is
+  uint64_t head_ = 0;
+  uint64_t rows_ = 0;
+  uint64_t last_seq_ = 0;  // 0: no row read yet
+  model::Losses losses_;
+  bool finished_ = false;
+  int32_t exit_code_ = 0;
+  uint64_t base_ticks_ = 0;
+  int64_t base_unix_us_ = 0;
+  double us_per_tick_ = 0;
+  std::vector<char> window_;  // a piece of the ring, from window_start_ on
+  uint64_t window_start_ = 0;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_RING_READER_H_

@@ -1,0 +1,22 @@
+// An error as gRPC tells it.
+
+#ifndef SERVICE_INGEST_STATUS_CONVERT_H_
+#define SERVICE_INGEST_STATUS_CONVERT_H_
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ranklog::ingest {
+
+// The codes of both have the same numbers.
+inline grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
+                      std::string(status.message()));
+}
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_STATUS_CONVERT_H_

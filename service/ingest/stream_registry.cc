@@ -1,0 +1,115 @@
+#include "service/ingest/stream_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ranklog::ingest {
+
+void StreamRegistry::AddKnown(const model::Stream& stream) {
+  absl::MutexLock lock(&mutex_);
+  streams_.try_emplace(stream.key, LiveStream{.key = stream.key,
+                                              .id = stream.id,
+                                              .run = stream.run,
+                                              .pid = stream.identity.pid,
+                                              .durable_seq = stream.durable_seq,
+                                              .ring = nullptr,
+                                              .peer = nullptr});
+}
+
+uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                                std::shared_ptr<const Peer> peer) {
+  uint64_t attachment = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    LiveStream& live = streams_[stream.key];
+    live.key = stream.key;
+    live.id = stream.id;
+    live.run = stream.run;
+    live.pid = stream.identity.pid;
+    live.durable_seq = stream.durable_seq;
+    auto offered = offered_.find(stream.key.incarnation);
+    if (offered != offered_.end()) {
+      if (ring == nullptr) ring = std::move(offered->second);
+      offered_.erase(offered);
+    }
+    if (ring != nullptr) live.ring = std::move(ring);
+    live.peer = std::move(peer);
+    live.attachment = attachment = ++last_attachment_;
+  }
+  wake_();
+  return attachment;
+}
+
+void StreamRegistry::Detach(const model::StreamKey& key, uint64_t attachment) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto found = streams_.find(key);
+    if (found == streams_.end() || found->second.attachment != attachment) return;
+    found->second.attachment = 0;
+  }
+  wake_();
+}
+
+void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_seq) {
+  absl::MutexLock lock(&mutex_);
+  auto found = streams_.find(key);
+  if (found == streams_.end()) return;
+  found->second.durable_seq = std::max(found->second.durable_seq, durable_seq);
+}
+
+void StreamRegistry::Remove(const model::StreamKey& key) {
+  absl::MutexLock lock(&mutex_);
+  streams_.erase(key);
+}
+
+absl::optional<LiveStream> StreamRegistry::Find(const model::StreamKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = streams_.find(key);
+  if (found == streams_.end()) return absl::nullopt;
+  return found->second;
+}
+
+absl::optional<LiveStream> StreamRegistry::FindIncarnation(uint64_t incarnation) const {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [key, live] : streams_) {
+    if (key.incarnation == incarnation) return live;
+  }
+  return absl::nullopt;
+}
+
+std::vector<LiveStream> StreamRegistry::Detached() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<LiveStream> detached;
+  for (const auto& [key, live] : streams_) {
+    if (live.attachment == 0) detached.push_back(live);
+  }
+  return detached;
+}
+
+void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto& [key, live] : streams_) {
+      if (key.incarnation != incarnation) continue;
+      if (live.ring == nullptr) live.ring = std::move(ring);
+      return;
+    }
+    if (offered_.size() >= kMaxDescriptors) offered_.erase(offered_.begin());
+    offered_[incarnation] = std::move(ring);
+  }
+  wake_();
+}
+
+size_t StreamRegistry::attached() const {
+  absl::MutexLock lock(&mutex_);
+  size_t count = 0;
+  for (const auto& [key, live] : streams_) count += live.attachment != 0 ? 1 : 0;
+  return count;
+}
+
+bool StreamRegistry::full() const {
+  absl::MutexLock lock(&mutex_);
+  return streams_.size() >= kMaxStreams;
+}
+
+}  // namespace ranklog::ingest

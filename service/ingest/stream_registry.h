@@ -1,0 +1,80 @@
+// The streams that have not ended: which of them a rank is connected to, and where each one's ring
+// is.
+
+#ifndef SERVICE_INGEST_STREAM_REGISTRY_H_
+#define SERVICE_INGEST_STREAM_REGISTRY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/ingest/peer.h"
+#include "service/ingest/ring_file.h"
+#include "service/model/run.h"
+#include "service/model/session.h"
+
+namespace ranklog::ingest {
+
+struct LiveStream {
+  model::StreamKey key;
+  int64_t id = 0;                        // the store's
+  int64_t run = 0;                       // the store's
+  int64_t pid = 0;                       // as the rank said
+  uint64_t durable_seq = 0;              // rows up to this one are committed
+  std::shared_ptr<const RingFile> ring;  // shared with whoever drains it; null: not seen yet
+  std::shared_ptr<const Peer>
+      peer;                 // shared with other streams of the process; null: not since our start
+  uint64_t attachment = 0;  // 0: no connection
+};
+
+// Thread-safe. Told by the streams' RPCs; asked by the watch over the ranks.
+class StreamRegistry {
+ public:
+  static constexpr size_t kMaxStreams = 4096;    // each may hold three descriptors
+  static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
+
+  // `wake` is called, without a lock, when a stream lost its connection or a peer is new to watch.
+  explicit StreamRegistry(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  // A stream that the store says is live, of which nothing else is known yet.
+  void AddKnown(const model::Stream& stream) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A rank attached. Returns the number of the attachment; older ones of this stream count no more.
+  uint64_t Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                  std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The connection of that attachment is gone.
+  void Detach(const model::StreamKey& key, uint64_t attachment) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetDurable(const model::StreamKey& key, uint64_t durable_seq) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The stream has ended.
+  void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::optional<LiveStream> Find(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of all streams with this incarnation the first; incarnations are random, so there is one.
+  absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // A ring that came by another way than its path: passed as a descriptor, or found in a directory.
+  // Kept for a stream that attaches a moment later, at most kMaxDescriptors of them.
+  void OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  size_t attached() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const std::function<void()> wake_;
+  mutable absl::Mutex mutex_;
+  std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_STREAM_REGISTRY_H_

@@ -1,0 +1,35 @@
+// A file descriptor that is closed with its owner.
+
+#ifndef SERVICE_INGEST_UNIQUE_FD_H_
+#define SERVICE_INGEST_UNIQUE_FD_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace ranklog::ingest {
+
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_UNIQUE_FD_H_

@@ -1,0 +1,263 @@
+#include "service/pipeline/deliver_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::pipeline {
+
+DeliverLoop::DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options)
+    : store_(store), workers_(std::move(workers)), options_(options) {
+  absl::MutexLock lock(&mutex_);
+  woken_.resize(workers_.size(), false);
+}
+
+DeliverLoop::~DeliverLoop() { Stop(); }
+
+void DeliverLoop::Start() {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    threads_.emplace_back([this, i] { Run(i); });
+  }
+}
+
+void DeliverLoop::AddRun(int64_t run) {
+  absl::MutexLock lock(&mutex_);
+  runs_to_look_for_.insert(run);
+  Wake(0);
+}
+
+void DeliverLoop::NotifyRows(int64_t run) {
+  absl::MutexLock lock(&mutex_);
+  for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
+    Task& task = i->second;
+    task.delivered = false;
+    task.notified = true;
+    const absl::Time due = std::max(absl::Now(), task.last_step + options_.notify_interval);
+    if (task.stepping || due >= task.due) continue;
+    task.due = due;
+    Wake(task.worker);
+  }
+}
+
+bool DeliverLoop::Drain(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  for (auto& [key, task] : tasks_) {
+    task.due = absl::InfinitePast();
+    task.delivered = false;
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) Wake(i);
+  auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return taken_up_ && looking_ == 0 && runs_to_look_for_.empty() &&
+           std::all_of(tasks_.begin(), tasks_.end(),
+                       [](const auto& task) { return task.second.delivered; });
+  };
+  return mutex_.AwaitWithDeadline(absl::Condition(&done), deadline);
+}
+
+void DeliverLoop::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.cancel) worker.cancel();
+  }
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+DeliverLoop::Counters DeliverLoop::counters() const {
+  absl::MutexLock lock(&mutex_);
+  Counters counters{.steps = steps_, .pending = tasks_.size(), .dead_letters = dead_letters_};
+  for (const auto& [key, task] : tasks_) counters.failing += task.last_error.empty() ? 0 : 1;
+  return counters;
+}
+
+void DeliverLoop::Wake(size_t worker) { woken_[worker] = true; }
+
+void DeliverLoop::Run(size_t index) {
+  Worker& worker = workers_[index];
+  if (index == 0) TakeUpPending(worker);
+  while (true) {
+    const Job job = Next(index);
+    if (job.stop) return;
+    if (job.task != nullptr) {
+      Step(job, worker);
+    } else {
+      LookFor(job.run, worker);
+    }
+  }
+}
+
+DeliverLoop::Job DeliverLoop::Next(size_t index) {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    Job job;
+    job.draining = draining_;
+    if (stopping_) {
+      job.stop = true;
+      return job;
+    }
+    if (index == 0 && !runs_to_look_for_.empty()) {
+      job.run = *runs_to_look_for_.begin();
+      runs_to_look_for_.erase(runs_to_look_for_.begin());
+      ++looking_;
+      return job;
+    }
+    absl::Time next = absl::InfiniteFuture();
+    if (FindDue(index, absl::Now(), &job, &next)) return job;
+    woken_[index] = false;
+    auto woken = [this, index]()
+                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_[index]; };
+    mutex_.AwaitWithDeadline(absl::Condition(&woken), next);
+  }
+}
+
+bool DeliverLoop::FindDue(size_t index, absl::Time now, Job* job, absl::Time* next) {
+  for (auto& [key, task] : tasks_) {
+    if (task.worker != index || task.due >= *next) continue;
+    *next = task.due;
+    job->key = key;
+    job->task = &task;
+  }
+  if (*next > now) {
+    job->task = nullptr;
+    return false;
+  }
+  job->task->stepping = true;
+  job->task->notified = false;
+  return true;
+}
+
+void DeliverLoop::TakeUpPending(Worker& worker) {
+  absl::StatusOr<std::vector<model::Delivery>> pending = worker.reader->PendingDeliveries();
+  if (!pending.ok()) {
+    spdlog::error("deliver: cannot read what is pending: {}", pending.status().ToString());
+  }
+  absl::MutexLock lock(&mutex_);
+  taken_up_ = true;
+  if (!pending.ok()) return;
+  for (const model::Delivery& delivery : *pending) AddTask(delivery);
+}
+
+void DeliverLoop::LookFor(int64_t run, Worker& worker) {
+  absl::StatusOr<std::vector<model::Delivery>> deliveries = worker.reader->Deliveries(run);
+  if (!deliveries.ok()) {
+    spdlog::error("deliver: cannot read where run {} goes: {}", run,
+                  deliveries.status().ToString());
+  }
+  absl::MutexLock lock(&mutex_);
+  --looking_;
+  if (!deliveries.ok()) return;
+  for (const model::Delivery& delivery : *deliveries) {
+    if (!delivery.complete) AddTask(delivery);
+  }
+}
+
+void DeliverLoop::AddTask(const model::Delivery& delivery) {
+  auto [found, added] = tasks_.try_emplace({delivery.run, delivery.kind});
+  Task& task = found->second;
+  task.reopened = task.stepping;
+  if (!added) return;
+  task.worker = next_worker_++ % workers_.size();
+  Wake(task.worker);
+}
+
+bool DeliverLoop::Make(const Job& job, Worker& worker) {
+  absl::StatusOr<model::Run> run = worker.reader->GetRun(job.key.first);
+  absl::StatusOr<std::vector<model::Delivery>> deliveries =
+      worker.reader->Deliveries(job.key.first);
+  if (!run.ok() || !deliveries.ok()) return false;
+  for (const model::Delivery& delivery : *deliveries) {
+    if (delivery.kind == job.key.second) job.task->delivery = worker.make(*run, delivery);
+  }
+  return job.task->delivery != nullptr;
+}
+
+void DeliverLoop::Step(const Job& job, Worker& worker) {
+  if (job.task->delivery == nullptr && !Make(job, worker)) {
+    Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
+    return;
+  }
+  deliver::StepResult result = job.task->delivery->Step(*worker.reader, absl::Now(), job.draining);
+  if (result.changed || !result.dead_letters.empty()) {
+    if (const absl::Status saved = Save(result); !saved.ok()) {
+      job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
+      Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
+      return;
+    }
+  }
+  if (result.delivery.complete && Reopened(result.delivery, worker)) {
+    result.delivery.complete = false;
+    Save(result).IgnoreError();  // then it is complete until the next attach says otherwise
+    job.task->delivery = nullptr;
+    Finish(job, absl::ZeroDuration(), nullptr, /*delivered=*/false);
+    return;
+  }
+  const bool delivered =
+      result.delivery.complete || (job.draining && AllSent(result.delivery, worker));
+  Finish(job, result.wait, &result.delivery, delivered);
+}
+
+absl::Status DeliverLoop::Save(deliver::StepResult& result) {
+  return store_->SubmitAndWait([&result](storage::Store& store) {
+    for (const model::DeadLetter& letter : result.dead_letters) {
+      RETURN_IF_ERROR(store.AddDeadLetter(letter));
+    }
+    return store.PutDelivery(result.delivery);
+  });
+}
+
+bool DeliverLoop::Reopened(const model::Delivery& delivery, Worker& worker) const {
+  absl::StatusOr<model::Run> run = worker.reader->GetRun(delivery.run);
+  return run.ok() && run->state == model::RunState::kRunning;
+}
+
+bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const {
+  if (!delivery.last_error.empty()) return false;
+  absl::StatusOr<model::Run> run = worker.reader->GetRun(delivery.run);
+  return run.ok() && run->state == model::RunState::kRunning &&
+         delivery.delivered_rows >= run->rows;
+}
+
+void DeliverLoop::Finish(const Job& job, absl::Duration wait, const model::Delivery* delivery,
+                         bool delivered) {
+  std::string error;
+  bool changed = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    ++steps_;
+    Task& task = *job.task;
+    task.stepping = false;
+    task.last_step = absl::Now();
+    task.delivered = delivered && !task.notified;
+    task.due = task.last_step + wait;
+    if (task.notified) task.due = std::min(task.due, task.last_step + options_.notify_interval);
+    if (draining_ && !job.draining) task.due = task.last_step;
+    if (delivery != nullptr) {
+      error = delivery->last_error;
+      changed = error != task.last_error;
+      task.last_error = error;
+      if (delivery->complete && task.reopened) {
+        task.delivery = nullptr;
+        task.due = task.last_step;
+      } else if (delivery->complete) {
+        tasks_.erase(job.key);
+      }
+    }
+  }
+  if (!changed) return;
+  if (error.empty()) {
+    spdlog::info("run {}: {} takes rows again", job.key.first, job.key.second);
+  } else {
+    spdlog::warn("run {}: {}: {}", job.key.first, job.key.second, error);
+  }
+}
+
+}  // namespace ranklog::pipeline

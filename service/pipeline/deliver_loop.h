@@ -1,0 +1,138 @@
+// Sends what the aggregate has made to the trackers: a few workers, each with the runs that it
+// serves.
+
+#ifndef SERVICE_PIPELINE_DELIVER_LOOP_H_
+#define SERVICE_PIPELINE_DELIVER_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/deliver/backend.h"
+#include "service/model/run.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::pipeline {
+
+// A task is one run's delivery to one tracker. It stays with one worker, and so with that worker's
+// reader and connections. What a step reports is stored before the next step is made; if that fails
+// the delivery is made anew from what is stored. Slow or dead trackers hold up only the tasks of
+// the same worker, and nothing else of the daemon.
+//
+// Start once; all else from any thread.
+class DeliverLoop {
+ public:
+  using MakeDelivery = std::function<std::unique_ptr<deliver::RunDelivery>(const model::Run&,
+                                                                           const model::Delivery&)>;
+  // What one worker works with; used on its thread only. `make` returns null for a kind of
+  // destination that it does not know: such a delivery stays pending.
+  struct Worker {
+    std::unique_ptr<storage::StoreReader> reader;
+    MakeDelivery make;
+    std::function<void()> cancel;  // from any thread: ends the request under way; may be null
+  };
+  struct Options {
+    absl::Duration notify_interval =
+        absl::Milliseconds(500);  // new rows make a task due at most so often
+    absl::Duration retry_interval =
+        absl::Seconds(1);  // after the store could not be read or written
+  };
+  struct Counters {
+    uint64_t steps = 0;
+    uint64_t failing = 0;  // tasks whose last exchange failed
+    uint64_t pending = 0;  // tasks that are not complete
+    uint64_t dead_letters = 0;
+  };
+
+  // At least one worker; four keep a slow tracker from holding up the others. `store` outlives
+  // this.
+  DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options);
+  ~DeliverLoop();  // Stop()
+
+  // Starts the workers; they take up what was pending when the daemon last stopped.
+  void Start();
+
+  // A run has a new destination, or goes on after its deliveries were complete.
+  void AddRun(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A run has new rows, or has ended.
+  void NotifyRows(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Steps without waiting for more to gather, until every row of every run is delivered (and the
+  // ends of those that ended), or the deadline. True: all is delivered.
+  bool Drain(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Cancels the requests under way, and ends the workers. Twice is harmless.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using TaskKey = std::pair<int64_t, std::string>;  // run, kind
+  struct Task {
+    size_t worker = 0;
+    absl::Time due = absl::InfinitePast();
+    absl::Time last_step = absl::InfinitePast();
+    bool stepping = false;
+    bool notified = false;   // while it was stepping
+    bool reopened = false;   // while it was stepping
+    bool delivered = false;  // nothing was left to send at the last step
+    std::string last_error;
+    std::unique_ptr<deliver::RunDelivery> delivery;  // of its worker's thread
+  };
+  struct Job {  // what a worker does next: a step of `task`, or a look for the deliveries of `run`
+    bool stop = false;
+    bool draining = false;
+    int64_t run = 0;
+    TaskKey key;
+    Task* task = nullptr;
+  };
+
+  void Run(size_t index);
+  Job Next(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool FindDue(size_t index, absl::Time now, Job* job, absl::Time* next)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeUpPending(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddTask(const model::Delivery& delivery) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Step(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the run goes on although its delivery was just stored as complete.
+  bool Reopened(const model::Delivery& delivery, Worker& worker) const;
+  // Makes the delivery of a task from what is stored. False: try later.
+  bool Make(const Job& job, Worker& worker);
+  absl::Status Save(deliver::StepResult& result);
+  bool AllSent(const model::Delivery& delivery, Worker& worker) const;
+  void Finish(const Job& job, absl::Duration wait, const model::Delivery* delivery, bool delivered)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Wake(size_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  StoreLoop* const store_;
+  std::vector<Worker> workers_;  // each of its own thread
+  const Options options_;
+  mutable absl::Mutex mutex_;
+  std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
+  std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> woken_ ABSL_GUARDED_BY(mutex_);  // by worker
+  size_t next_worker_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // what was pending at the start
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t looking_ ABSL_GUARDED_BY(mutex_) = 0;  // looks under way
+  uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t dead_letters_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ranklog::pipeline
+
+#endif  // SERVICE_PIPELINE_DELIVER_LOOP_H_

@@ -1,0 +1,202 @@
+#include "service/pipeline/live_run.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "service/base/status_macros.h"
+
+namespace ranklog::pipeline {
+namespace {
+
+using model::Stream;
+using model::StreamState;
+
+bool IsLive(const Stream& stream) { return stream.state == StreamState::kLive; }
+
+bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
+  return std::any_of(streams.begin(), streams.end(), [&stream](const Stream& other) {
+    return other.id != stream.id && other.key.rank == stream.key.rank &&
+           other.started_us >= stream.ended_us;
+  });
+}
+
+size_t BytesOf(const model::Batch& batch) {
+  size_t bytes = 0;
+  for (const model::Block& block : batch.blocks) {
+    bytes += block.rows() * 20 + block.values.size() * sizeof(double);
+    for (const model::Text& text : block.texts) bytes += text.key.size() + text.value.size() + 16;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RunEnd EndOf(const std::vector<Stream>& streams) {
+  RunEnd end;
+  const Stream* crashed = nullptr;
+  const Stream* failed = nullptr;
+  for (const Stream& stream : streams) {
+    end.ended_us = std::max(end.ended_us, stream.ended_us);
+    if (BeganAnew(stream, streams)) continue;
+    if (stream.state == StreamState::kCrashed) {
+      if (crashed == nullptr || stream.ended_us < crashed->ended_us) crashed = &stream;
+    } else if (stream.exit_code != 0) {
+      if (failed == nullptr || (stream.primary && !failed->primary)) failed = &stream;
+    }
+  }
+  if (crashed != nullptr) {
+    end.state = model::RunState::kCrashed;
+    end.reason = crashed->reason;
+    end.exit_code = crashed->exit_code != 0 ? crashed->exit_code : 1;
+  } else if (failed != nullptr) {
+    end.state = model::RunState::kFailed;
+    end.exit_code = failed->exit_code;
+  }
+  return end;
+}
+
+absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) const {
+  for (const aggregate::Aggregated& result : results) {
+    for (const aggregate::Aggregated::NewShape& shape : result.shapes) {
+      RETURN_IF_ERROR(store.DefineRunShape(run, shape.id, shape.keys));
+    }
+    for (const model::Batch& batch : result.batches) {
+      RETURN_IF_ERROR(store.AppendRunRows(run, batch));
+    }
+    RETURN_IF_ERROR(store.SetLastStep(run, result.last_step));
+    for (const aggregate::Aggregated::Consumed& stream : result.consumed) {
+      RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));
+    }
+  }
+  *closed = false;
+  if (!close) return absl::OkStatus();
+  const absl::Status status =
+      store.CloseRun(run, end.state, end.exit_code, end.reason, end.ended_us);
+  *closed = status.ok();
+  return absl::IsInvalidArgument(status) ? absl::OkStatus() : status;
+}
+
+LiveRun::LiveRun(model::Run run, std::vector<std::vector<std::string>> shapes,
+                 const Options& options)
+    : run_(std::move(run)),
+      options_(options),
+      aggregator_(std::make_unique<aggregate::RunAggregator>(
+          run_, std::move(shapes),
+          aggregate::RunAggregator::Options{run_.settings.rank_statistics,
+                                            run_.settings.strategy != model::LogStrategy::kAll,
+                                            options.step_wait})) {}
+
+absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& reader, int64_t run,
+                                                       const Options& options) {
+  ASSIGN_OR_RETURN(model::Run stored, reader.GetRun(run));
+  ASSIGN_OR_RETURN(std::vector<std::vector<std::string>> shapes, reader.RunShapes(run));
+  return std::unique_ptr<LiveRun>(new LiveRun(std::move(stored), std::move(shapes), options));
+}
+
+absl::Status LiveRun::Refresh(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
+  for (const Stream& stream : streams_) {
+    const bool known = shapes_.contains(stream.id);
+    // What an earlier life of the run left complete has no part in this one.
+    if (!known && !IsLive(stream) && stream.aggregated_seq >= stream.durable_seq) continue;
+    shapes_.try_emplace(stream.id, 0);
+    aggregator_->AddStream(stream);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LiveRun::DefineShapes(storage::StoreReader& reader, int64_t stream,
+                                   const model::Batch& batch) {
+  uint32_t& defined = shapes_[stream];
+  const bool all_known =
+      std::all_of(batch.blocks.begin(), batch.blocks.end(),
+                  [&](const model::Block& block) { return block.shape <= defined; });
+  if (all_known) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto shapes, reader.Shapes(stream));
+  for (uint32_t shape = defined + 1; shape < shapes.size(); ++shape) {
+    aggregator_->DefineShape(stream, shape, shapes[shape]);
+  }
+  if (!shapes.empty()) defined = std::max(defined, static_cast<uint32_t>(shapes.size() - 1));
+  return absl::OkStatus();
+}
+
+absl::Status LiveRun::ReadChunks(storage::StoreReader& reader, size_t max_open_values,
+                                 size_t* bytes) {
+  for (const Stream& stream : streams_) {
+    if (!shapes_.contains(stream.id)) continue;
+    const uint64_t added = aggregator_->added_seq(stream.id);
+    if (added >= stream.durable_seq) continue;
+    const bool full = aggregator_->open_values() >= max_open_values;
+    if (full && !aggregator_->holds_back(stream.id)) continue;
+    ASSIGN_OR_RETURN(const auto batches,
+                     reader.StreamBatches(stream.id, added, options_.chunk_bytes));
+    for (const storage::StoredBatch& stored : batches) {
+      RETURN_IF_ERROR(DefineShapes(reader, stream.id, stored.batch));
+      aggregator_->AddRows(stream.id, stored.batch);
+      *bytes += BytesOf(stored.batch);
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool LiveRun::AllRead() const {
+  return std::all_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
+    return !shapes_.contains(stream.id) || aggregator_->added_seq(stream.id) >= stream.durable_seq;
+  });
+}
+
+bool LiveRun::AllRanksCame() const {
+  if (run_.settings.strategy == model::LogStrategy::kAll) return true;
+  std::set<uint32_t> local_ranks;
+  uint32_t expected = 0;
+  for (const Stream& stream : streams_) {
+    local_ranks.insert(stream.identity.local_rank);
+    expected = std::max(expected, stream.identity.local_world_size);
+  }
+  return expected != 0 && local_ranks.size() >= expected;
+}
+
+// Whether the run's streams have ended and nobody else is to be waited for.
+bool LiveRun::CanBeClosed(absl::Time now) {
+  if (streams_.empty() || std::any_of(streams_.begin(), streams_.end(), IsLive)) {
+    ended_since_ = absl::InfiniteFuture();
+    return false;
+  }
+  ended_since_ = std::min(ended_since_, now);
+  return AllRanksCame() || now >= ended_since_ + options_.close_wait;
+}
+
+absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time now,
+                                       size_t max_open_values) {
+  RETURN_IF_ERROR(Refresh(reader));
+  const bool closing = CanBeClosed(now);
+  if (closing) aggregator_->CloseAll();
+
+  RunWrite write;
+  size_t read = 0;
+  while (true) {
+    const size_t before = read;
+    RETURN_IF_ERROR(ReadChunks(reader, max_open_values, &read));
+    aggregate::Aggregated result = aggregator_->Advance(now);
+    for (const model::Batch& batch : result.batches) write.bytes += BytesOf(batch);
+    if (!result.empty()) write.results.push_back(std::move(result));
+    if (read == before) break;
+    if (read + write.bytes >= options_.round_bytes) {
+      write.more = !AllRead();
+      break;
+    }
+  }
+  if (closing && !over() && AllRead() && aggregator_->all_streams_ended() &&
+      aggregator_->open_values() == 0) {
+    write.close = true;
+    write.end = EndOf(streams_);
+  }
+  deadline_ = aggregator_->NextDeadline();
+  if (ended_since_ != absl::InfiniteFuture() && !closing) {
+    deadline_ = std::min(deadline_, ended_since_ + options_.close_wait);
+  }
+  return write;
+}
+
+}  // namespace ranklog::pipeline

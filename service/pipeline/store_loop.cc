@@ -1,0 +1,189 @@
+#include "service/pipeline/store_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::pipeline {
+namespace {
+
+// Errors of the store itself, after which its transaction cannot be trusted; all others are the
+// write's own.
+bool WantsRetry(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+}
+
+}  // namespace
+
+StoreLoop::StoreLoop(std::unique_ptr<storage::Store> store, Options options)
+    : store_(std::move(store)), options_(options) {
+  checkpoint_thread_ = std::thread([this] { Checkpoints(); });
+  thread_ = std::thread([this] { Run(); });
+}
+
+StoreLoop::~StoreLoop() { Stop(); }
+
+void StoreLoop::Submit(Write write) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stopping_) {
+      urgent_ |= write.urgent;
+      queued_bytes_ += write.bytes;
+      queue_.push_back(std::move(write));
+      return;
+    }
+  }
+  if (write.done) write.done(absl::UnavailableError("the daemon is stopping"));
+}
+
+absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply) {
+  absl::Status result;
+  absl::Notification answered;
+  Submit({.apply = std::move(apply),
+          .done =
+              [&](absl::Status status) {
+                result = std::move(status);
+                answered.Notify();
+              },
+          .urgent = true});
+  answered.WaitForNotification();
+  return result;
+}
+
+bool StoreLoop::full() const {
+  absl::MutexLock lock(&mutex_);
+  return queued_bytes_ >= options_.max_queued_bytes;
+}
+
+StoreLoop::Counters StoreLoop::counters() const {
+  absl::MutexLock lock(&mutex_);
+  return counters_;
+}
+
+void StoreLoop::StopRetrying() {
+  absl::MutexLock lock(&mutex_);
+  retrying_ = false;
+}
+
+void StoreLoop::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    retrying_ = false;
+  }
+  if (thread_.joinable()) thread_.join();
+  if (checkpoint_thread_.joinable()) checkpoint_thread_.join();
+}
+
+void StoreLoop::Run() {
+  while (true) {
+    std::deque<Write> writes = Take();
+    if (writes.empty()) return;
+    CommitAndAnswer(std::move(writes));
+  }
+}
+
+std::deque<StoreLoop::Write> StoreLoop::Take() {
+  absl::MutexLock lock(&mutex_);
+  auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !queue_.empty() || stopping_;
+  };
+  mutex_.Await(absl::Condition(&has_work));
+  auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return urgent_ || stopping_ || queued_bytes_ >= options_.commit_bytes;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&hurry), options_.commit_interval);
+  urgent_ = false;
+  return std::exchange(queue_, {});
+}
+
+absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses) {
+  statuses.clear();
+  RETURN_IF_ERROR(store_->Begin());
+  for (Write& write : writes) {
+    absl::Status applied = store_->Mark();
+    if (applied.ok()) {
+      applied = write.apply(*store_);
+      if (!applied.ok() && !WantsRetry(applied)) store_->RollbackToMark();
+    }
+    if (WantsRetry(applied)) {
+      store_->Rollback();
+      return applied;
+    }
+    statuses.push_back(std::move(applied));
+  }
+  return store_->Commit();
+}
+
+void StoreLoop::CommitAndAnswer(std::deque<Write> writes) {
+  std::vector<absl::Status> statuses;
+  absl::Status committed = TryCommit(writes, statuses);
+  while (Retry(committed)) committed = TryCommit(writes, statuses);
+  if (WantsRetry(committed)) committed = absl::UnavailableError(committed.message());
+
+  size_t bytes = 0;
+  uint64_t refused = 0;
+  for (size_t i = 0; i < writes.size(); ++i) {
+    bytes += writes[i].bytes;
+    if (committed.ok() && !statuses[i].ok()) ++refused;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    queued_bytes_ -= bytes;
+    counters_.refused_writes += refused;
+    if (committed.ok()) counters_.writes += writes.size() - refused;
+  }
+  for (size_t i = 0; i < writes.size(); ++i) {
+    if (writes[i].done) writes[i].done(committed.ok() ? std::move(statuses[i]) : committed);
+  }
+}
+
+bool StoreLoop::Retry(const absl::Status& committed) {
+  bool changed = false;
+  bool retry = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const std::string error(committed.message());
+    changed = error != counters_.last_error;
+    counters_.last_error = error;
+    if (committed.ok()) {
+      ++counters_.commits;
+      unchecked_ = true;
+    } else {
+      ++counters_.failed_commits;
+      retry = WantsRetry(committed) && retrying_;
+    }
+  }
+  if (changed && committed.ok()) spdlog::info("store: commits succeed again");
+  if (changed && !committed.ok()) {
+    spdlog::error("store: cannot commit, the ranks' spools hold what comes: {}",
+                  committed.ToString());
+  }
+  if (!retry) return false;
+  absl::MutexLock lock(&mutex_);
+  auto give_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !retrying_; };
+  mutex_.AwaitWithTimeout(absl::Condition(&give_up), options_.retry_interval);
+  return true;
+}
+
+void StoreLoop::Checkpoints() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      auto wanted = [this]()
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return unchecked_ || stopping_; };
+      mutex_.Await(absl::Condition(&wanted));
+      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.checkpoint_interval);
+      if (stopping_) return;  // closing the store makes the last one
+      unchecked_ = false;
+      ++counters_.checkpoints;
+    }
+    // A reader that is in the way, or a full disk: the next one does it.
+    store_->Checkpoint().IgnoreError();
+  }
+}
+
+}  // namespace ranklog::pipeline
