@@ -15,9 +15,17 @@ namespace {
 constexpr int kBusyTimeoutMs =
     5000;  // another connection's recovery or checkpoint ends long before
 
+// What the file system said last. Asked of the VFS, because sqlite3_system_errno() knows nothing of
+// a COMMIT that failed; but only that knows of a connection that could not be opened.
+int SystemErrno(sqlite3* handle) {
+  sqlite3_vfs* vfs = nullptr;
+  sqlite3_file_control(handle, "main", SQLITE_FCNTL_VFS_POINTER, &vfs);
+  return vfs != nullptr ? vfs->xGetLastError(vfs, 0, nullptr) : sqlite3_system_errno(handle);
+}
+
 // A quota comes as an I/O error whose errno says so.
 bool NoSpace(sqlite3* handle) {
-  const int error = sqlite3_system_errno(handle);
+  const int error = SystemErrno(handle);
   return error == ENOSPC || error == EDQUOT;
 }
 
@@ -51,7 +59,7 @@ absl::string_view Shortened(absl::string_view sql) { return sql.substr(0, 80); }
 
 absl::Status SqliteStatus(sqlite3* handle, int result, absl::string_view doing) {
   if (result == SQLITE_OK || result == SQLITE_ROW || result == SQLITE_DONE) return absl::OkStatus();
-  const int error = sqlite3_system_errno(handle);
+  const int error = SystemErrno(handle);
   const bool system = (result & 0xff) == SQLITE_IOERR || (result & 0xff) == SQLITE_CANTOPEN;
   return absl::Status(CodeOf(handle, result),
                       absl::StrCat(doing, ": ", sqlite3_errmsg(handle), " (SQLite code ", result,
@@ -94,6 +102,7 @@ Query::~Query() {
 
 bool Query::Next() {
   if (!status_.ok()) return false;
+  errno = 0;  // so that an error found after a failure is that failure's
   const int result = sqlite3_step(statement_);
   if (result == SQLITE_ROW) return true;
   sqlite3* handle = sqlite3_db_handle(statement_);
@@ -129,6 +138,7 @@ absl::StatusOr<Database> Database::Open(const std::string& path, Mode mode, cons
 }
 
 absl::Status Database::Execute(const char* script) {
+  errno = 0;
   const int result = sqlite3_exec(handle(), script, nullptr, nullptr, nullptr);
   return SqliteStatus(handle(), result, absl::StrCat(path_, ": ", Shortened(script)));
 }

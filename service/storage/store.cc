@@ -1,5 +1,6 @@
 #include "service/storage/store.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 
 #include "absl/strings/str_cat.h"

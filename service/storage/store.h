@@ -99,7 +99,8 @@ class Store {
   absl::Status AppendRunRows(int64_t run, const model::Batch& batch);
   absl::Status SetLastStep(int64_t run, int64_t last_step);
   absl::Status SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows);
-  // kInvalidArgument: kRunning is no end.
+  // kInvalidArgument: kRunning is no end, or a stream of the run is live or has rows that are not
+  // aggregated (it may have joined since the caller looked).
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
 

@@ -36,11 +36,10 @@ absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_co
   if (state == model::RunState::kRunning) {
     return absl::InvalidArgumentError("a run cannot end by running");
   }
-  ASSIGN_OR_RETURN(
-      const int64_t unfinished,
-      writer_.SelectInteger("SELECT count(*) FROM stream WHERE run = ?1 AND "
-                            "(state = ?2 OR aggregated_seq < durable_seq)",
-                            {run, static_cast<int64_t>(model::StreamState::kLive)}));
+  ASSIGN_OR_RETURN(const int64_t unfinished,
+                   writer_.SelectInteger("SELECT count(*) FROM stream WHERE run = ?1 AND "
+                                         "(state = ?2 OR aggregated_seq < durable_seq)",
+                                         {run, static_cast<int64_t>(model::StreamState::kLive)}));
   if (unfinished != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("run ", run, " has ", unfinished, " streams that are live or not used up"));

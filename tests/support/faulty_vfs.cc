@@ -205,6 +205,7 @@ void FaultyVfs::Heal() {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   state_->fail_write_at = 0;
   state_->fail_sync_at = 0;
+  state_->last_error = 0;
 }
 
 void FaultyVfs::CutPower() {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-
 #include "service/model/batch.h"
 #include "service/model/session.h"
 #include "service/storage/store.h"

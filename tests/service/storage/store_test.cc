@@ -4,15 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <limits>
-#include <optional>
 
-#include "absl/strings/str_cat.h"
-#include "tests/service/storage/builders.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {
 namespace {
@@ -23,61 +20,13 @@ using ::ranklog::testing::IsOkAndHolds;
 using ::ranklog::testing::Keys;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
-using ::ranklog::testing::TempDir;
+using ::ranklog::testing::StoreTest;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class StoreTest : public ::testing::Test {
- protected:
-  void SetUp() override { Reopen(); }
-
-  void Reopen() {
-    reader_.reset();
-    store_.reset();
-    ASSERT_OK_AND_ASSIGN(store_, Store::Open(dir_.path(), {}));
-    ASSERT_OK_AND_ASSIGN(reader_, StoreReader::Open(dir_.path()));
-  }
-
-  model::Stream Attach(uint32_t rank, uint64_t incarnation = 7, const std::string& run_id = "job") {
-    auto stream =
-        store_->Attach(SessionOf(rank, incarnation), AssignmentOf(run_id, rank == 0), now_us_);
-    EXPECT_OK(stream);
-    return stream.value_or(model::Stream());
-  }
-
-  // In a transaction of its own.
-  template <typename Fn>
-  void Do(Fn fn) {
-    ASSERT_OK(store_->Begin());
-    fn();
-    ASSERT_OK(store_->Commit());
-  }
-
-  // A stream of rank 0 with shapes 1 (2 keys) and 2 (3 keys), committed.
-  int64_t NewStream() {
-    int64_t id = 0;
-    Do([&] {
-      id = Attach(0).id;
-      EXPECT_OK(store_->DefineShape(id, 1, Keys(2)));
-      EXPECT_OK(store_->DefineShape(id, 2, Keys(3)));
-    });
-    return id;
-  }
-
-  std::vector<model::Batch> BatchesOf(int64_t stream, uint64_t after = 0) {
-    std::vector<model::Batch> batches;
-    auto stored = reader_->StreamBatches(stream, after, 1 << 30);
-    EXPECT_OK(stored);
-    for (const StoredBatch& each : *stored) batches.push_back(each.batch);
-    return batches;
-  }
-
-  TempDir dir_;
-  int64_t now_us_ = 1000;
-  std::unique_ptr<Store> store_;
-  std::unique_ptr<StoreReader> reader_;
-};
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
 
 TEST_F(StoreTest, GivesBackWhatWasAppended) {
   const int64_t stream = NewStream();
@@ -112,17 +61,180 @@ TEST_F(StoreTest, DropsTheRowsThatItHas) {
 TEST_F(StoreTest, RefusesAGapAnUnknownShapeAndAWrongWidth) {
   const int64_t stream = NewStream();
   Do([&] {
-    EXPECT_THAT(store_->Append(stream, Dense(2, 1, 1, 2)),
-                StatusIs(absl::StatusCode::kInvalidArgument));
-    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 3, 2)),
-                StatusIs(absl::StatusCode::kInvalidArgument));
-    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 3)),
-                StatusIs(absl::StatusCode::kInvalidArgument));
-    EXPECT_THAT(store_->Append(stream + 1, Dense(1, 1, 1, 3)),
-                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->Append(stream, Dense(2, 1, 1, 2)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 3, 2)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 3)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->Append(stream + 1, Dense(1, 1, 1, 3)), StatusIs(kNotFound));
     EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 2)), IsOkAndHolds(1));
   });
   EXPECT_THAT(BatchesOf(stream), SizeIs(1));
+}
+
+TEST_F(StoreTest, HasFilesThatAreNobodyElses) {
+  Do([&] { Attach(0); });
+  for (const char* file : {"ranklog.db", "ranklog.db-wal", "ranklog.db-shm"}) {
+    struct stat info = {};
+    ASSERT_EQ(stat(dir_.File(file).c_str(), &info), 0) << file;
+    EXPECT_EQ(info.st_mode & 0777, 0600) << file;
+  }
+}
+
+TEST_F(StoreTest, TakesAShapeAgainOnlyWithTheSameKeys) {
+  const int64_t stream = NewStream();
+  Do([&] {
+    EXPECT_OK(store_->DefineShape(stream, 1, Keys(2)));
+    EXPECT_THAT(store_->DefineShape(stream, 1, Keys(3)), StatusIs(kInvalid));
+    const std::vector<std::string> others = {"a1", "a0"};
+    EXPECT_THAT(store_->DefineShape(stream, 1, others), StatusIs(kInvalid));
+    EXPECT_THAT(store_->DefineShape(stream, 3, {}), StatusIs(kInvalid));
+    EXPECT_THAT(store_->DefineShape(stream, 0, Keys(1)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->DefineShape(stream, kMaxShapeId + 1, Keys(1)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->DefineShape(stream + 1, 1, Keys(1)), StatusIs(kNotFound));
+    EXPECT_OK(store_->DefineShape(stream, 5, Keys(1)));
+  });
+  EXPECT_THAT(reader_->Shapes(stream), IsOkAndHolds(ElementsAre(IsEmpty(), Keys(2), Keys(3),
+                                                                IsEmpty(), IsEmpty(), Keys(1))));
+}
+
+TEST_F(StoreTest, TakesARowOfAHundredThousandMetrics) {
+  const int64_t stream = NewStream();
+  constexpr size_t kWidth = 100'000;
+  Do([&] {
+    EXPECT_OK(store_->DefineShape(stream, 3, Keys(kWidth)));
+    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 3, kWidth)), IsOkAndHolds(1));
+  });
+  EXPECT_THAT(BatchesOf(stream), ElementsAre(Dense(1, 1, 3, kWidth)));
+  EXPECT_THAT(reader_->Shapes(stream)->at(3), SizeIs(kWidth));
+}
+
+TEST_F(StoreTest, KeepsWhatIsKnownOfAStream) {
+  const int64_t stream = NewStream();
+  const model::Losses losses = {1, 2, 3, 4, 5};
+  Do([&] {
+    EXPECT_OK(store_->SetProgress(stream, 20));
+    EXPECT_OK(store_->SetProgress(stream, 10));
+    EXPECT_OK(store_->SetLosses(stream, losses));
+    EXPECT_OK(store_->SetAggregated(stream, 17, 3));
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 9, "killed", 2000));
+  });
+  ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
+  EXPECT_EQ(read.passed_step, 20) << "progress never goes back";
+  EXPECT_EQ(read.losses, losses);
+  EXPECT_EQ(read.aggregated_seq, 17);
+  EXPECT_EQ(read.late_rows, 3);
+  EXPECT_EQ(read.state, model::StreamState::kCrashed);
+  EXPECT_EQ(read.exit_code, 9);
+  EXPECT_EQ(read.reason, "killed");
+  EXPECT_EQ(read.ended_us, 2000);
+  EXPECT_EQ(reader_->GetRun(read.run)->late_rows, 3);
+}
+
+TEST_F(StoreTest, LetsAFinishedStreamStayFinished) {
+  const int64_t stream = NewStream();
+  Do([&] {
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 0, "gone", 2000));
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 3, "", 3000));
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 0, "gone", 4000));
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 4, "", 5000));
+    EXPECT_THAT(store_->EndStream(stream, model::StreamState::kLive, 0, "", 5000),
+                StatusIs(kInvalid));
+  });
+  ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
+  EXPECT_EQ(read.state, model::StreamState::kFinished);
+  EXPECT_EQ(read.exit_code, 3);
+  EXPECT_EQ(read.ended_us, 3000);
+}
+
+TEST_F(StoreTest, AppendsARunsRowsInOrder) {
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  Do([&] {
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(0, 1, 1, 2)), StatusIs(kInvalid)) << "no shape";
+    EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
+    EXPECT_OK(store_->AppendRunRows(run, Dense(0, 3, 1, 2)));
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(2, 3, 1, 2)), StatusIs(kInvalid)) << "again";
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(4, 3, 1, 2)), StatusIs(kInvalid)) << "a gap";
+    EXPECT_OK(store_->AppendRunRows(run, Dense(3, 2, 1, 2)));
+    EXPECT_OK(store_->SetLastStep(run, 4));
+  });
+  ASSERT_OK_AND_ASSIGN(const model::Run read, reader_->GetRun(run));
+  EXPECT_EQ(read.rows, 5);
+  EXPECT_EQ(read.last_step, 4);
+  EXPECT_THAT(reader_->RunShapes(run), IsOkAndHolds(ElementsAre(IsEmpty(), Keys(2))));
+  Reopen();
+  Do([&] { EXPECT_OK(store_->AppendRunRows(run, Dense(5, 1, 1, 2))); });
+  EXPECT_EQ(reader_->GetRun(run)->rows, 6);
+}
+
+TEST_F(StoreTest, ClosesARun) {
+  const int64_t stream = NewStream();
+  const int64_t run = reader_->GetStream(stream)->run;
+  Do([&] {
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 2, "", 4000));
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kRunning, 0, "", 1), StatusIs(kInvalid));
+    EXPECT_THAT(store_->CloseRun(run + 1, model::RunState::kFailed, 0, "", 1), StatusIs(kNotFound));
+    EXPECT_OK(store_->CloseRun(run, model::RunState::kFailed, 2, "why", 5000));
+  });
+  ASSERT_OK_AND_ASSIGN(const model::Run read, reader_->GetRun(run));
+  EXPECT_EQ(read.state, model::RunState::kFailed);
+  EXPECT_EQ(read.exit_code, 2);
+  EXPECT_EQ(read.reason, "why");
+  EXPECT_EQ(read.ended_us, 5000);
+}
+
+TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
+  const int64_t stream = NewStream();
+  const int64_t run = reader_->GetStream(stream)->run;
+  Do([&] {
+    EXPECT_OK(store_->Append(stream, Dense(1, 5, 1, 2)));
+    EXPECT_OK(store_->SetAggregated(stream, 5, 0));
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1), StatusIs(kInvalid))
+        << "live";
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 4000));
+    EXPECT_OK(store_->SetAggregated(stream, 4, 0));
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1), StatusIs(kInvalid))
+        << "a row is not used up";
+    EXPECT_OK(store_->SetAggregated(stream, 5, 0));
+    EXPECT_OK(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1));
+  });
+}
+
+TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
+  const int64_t stream = NewStream();
+  const int64_t run = reader_->GetStream(stream)->run;
+  model::Update config{.kind = model::Update::Kind::kConfig, .object = {{"lr", NAN}}, .metric = {}};
+  model::Update metric{.kind = model::Update::Kind::kMetric, .object = {}, .metric = {}};
+  metric.metric.name = "train/*";
+  Do([&] {
+    EXPECT_OK(store_->Apply(stream, config, 10));
+    EXPECT_OK(store_->Apply(stream, config, 11));
+    EXPECT_OK(store_->Apply(stream, metric, 12));
+    EXPECT_THAT(store_->Apply(stream + 1, config, 13), StatusIs(kNotFound));
+  });
+  ASSERT_OK_AND_ASSIGN(const std::vector<StoredUpdate> updates, reader_->Updates(run, 0));
+  ASSERT_THAT(updates, SizeIs(2));
+  EXPECT_EQ(updates[0].stream, stream);
+  EXPECT_EQ(updates[0].time_us, 10);
+  EXPECT_TRUE(std::isnan(updates[0].update.object["lr"].get<double>()));
+  EXPECT_EQ(updates[1].update.metric, metric.metric);
+  EXPECT_THAT(reader_->Updates(run, updates[0].id), IsOkAndHolds(SizeIs(1)));
+  EXPECT_THAT(reader_->Updates(run, updates[1].id), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
+  Do([&] {
+    EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(kNotFound));
+    EXPECT_THAT(store_->SetLosses(9, {}), StatusIs(kNotFound));
+    EXPECT_THAT(store_->SetAggregated(9, 1, 1), StatusIs(kNotFound));
+    EXPECT_THAT(store_->EndStream(9, model::StreamState::kFinished, 0, "", 1), StatusIs(kNotFound));
+    EXPECT_THAT(store_->SetLastStep(9, 1), StatusIs(kNotFound));
+    EXPECT_THAT(store_->AppendRunRows(9, Dense(0, 1, 1, 1)), StatusIs(kNotFound));
+    model::Delivery delivery;
+    delivery.run = 9;
+    EXPECT_THAT(store_->PutDelivery(delivery), StatusIs(kNotFound));
+    model::DeadLetter letter;
+    letter.run = 9;
+    EXPECT_THAT(store_->AddDeadLetter(letter), StatusIs(kNotFound));
+  });
 }
 
 }  // namespace

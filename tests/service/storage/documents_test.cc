@@ -1,0 +1,100 @@
+#include "service/storage/documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "service/storage/batch_codec.h"
+#include "tests/service/storage/builders.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::storage {
+namespace {
+
+using model::Json;
+using ::ranklog::testing::SessionOf;
+using ::ranklog::testing::StatusIs;
+
+constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+
+TEST(DocumentsTest, KeepWhatJsonCannot) {
+  const Json document = {{"z", 1},
+                         {"a", 1.0},
+                         {"nan", std::numeric_limits<double>::quiet_NaN()},
+                         {"inf", -std::numeric_limits<double>::infinity()},
+                         {"list", {1, "two", nullptr, true}},
+                         {"object", {{"big", std::numeric_limits<int64_t>::min()}}}};
+  ASSERT_OK_AND_ASSIGN(const Json decoded, DecodeDocument(EncodeDocument(document)));
+  EXPECT_TRUE(decoded["z"].is_number_integer());
+  EXPECT_TRUE(decoded["a"].is_number_float());
+  EXPECT_TRUE(std::isnan(decoded["nan"].get<double>()));
+  EXPECT_TRUE(std::isinf(decoded["inf"].get<double>()));
+  EXPECT_EQ(decoded["list"], document["list"]);
+  EXPECT_EQ(decoded["object"], document["object"]);
+  EXPECT_EQ(decoded.begin().key(), "z") << "the order of keys";
+}
+
+TEST(DocumentsTest, FindDamage) {
+  std::string blob = EncodeDocument({{"key", "value"}});
+  blob[3] ^= 1;
+  EXPECT_THAT(DecodeDocument(blob), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeDocument(Sealed("\xa1")), StatusIs(kDataLoss)) << "a map without its entry";
+  EXPECT_THAT(DecodeDocument(""), StatusIs(kDataLoss));
+}
+
+TEST(DocumentsTest, HoldEverySetting) {
+  model::RunSettings settings = SessionOf(1).settings;
+  settings.entity = "team";
+  settings.job_type = "train";
+  settings.notes = "notes";
+  settings.tags = {"a", "b"};
+  settings.strategy = model::LogStrategy::kAll;
+  settings.rank_statistics = {"mean"};
+  settings.base_url = "https://example.test";
+  settings.host = "h";
+  settings.program = "p";
+  settings.resume = "must";
+  ASSERT_OK_AND_ASSIGN(const model::RunSettings decoded, DecodeSettings(EncodeSettings(settings)));
+  EXPECT_EQ(decoded.entity, "team");
+  EXPECT_EQ(decoded.name, settings.name);
+  EXPECT_EQ(decoded.group, settings.group);
+  EXPECT_EQ(decoded.job_type, "train");
+  EXPECT_EQ(decoded.notes, "notes");
+  EXPECT_EQ(decoded.tags, settings.tags);
+  EXPECT_EQ(decoded.strategy, model::LogStrategy::kAll);
+  EXPECT_EQ(decoded.destinations, settings.destinations);
+  EXPECT_EQ(decoded.rank_statistics, settings.rank_statistics);
+  EXPECT_EQ(decoded.base_url, settings.base_url);
+  EXPECT_EQ(decoded.host, "h");
+  EXPECT_EQ(decoded.program, "p");
+  EXPECT_EQ(decoded.resume, "must");
+  EXPECT_EQ(decoded.start_time_us, settings.start_time_us);
+}
+
+TEST(DocumentsTest, GiveDefaultsForSettingsThatAnOlderVersionDidNotKnow) {
+  ASSERT_OK_AND_ASSIGN(const model::RunSettings settings,
+                       DecodeSettings(EncodeDocument({{"name", "n"}})));
+  EXPECT_EQ(settings.name, "n");
+  EXPECT_EQ(settings.strategy, model::LogStrategy::kMain);
+  EXPECT_EQ(settings.start_time_us, 0);
+}
+
+TEST(DocumentsTest, HoldEveryPartOfAMetricDefinition) {
+  model::Update update;
+  update.kind = model::Update::Kind::kMetric;
+  update.metric = {.name = "train/*",
+                   .step_metric = "epoch",
+                   .step_sync = false,
+                   .hidden = true,
+                   .summary = {"min", "last"},
+                   .goal = "minimize"};
+  ASSERT_OK_AND_ASSIGN(const model::Update decoded,
+                       DecodeUpdate(static_cast<int64_t>(update.kind), EncodeUpdate(update)));
+  EXPECT_EQ(decoded.kind, update.kind);
+  EXPECT_EQ(decoded.metric, update.metric);
+}
+
+}  // namespace
+}  // namespace ranklog::storage

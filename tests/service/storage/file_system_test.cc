@@ -1,0 +1,60 @@
+#include "service/storage/file_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::storage {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::ranklog::testing::TempDir;
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info = {};
+  EXPECT_EQ(stat(path.c_str(), &info), 0);
+  return info.st_mode & 0777;
+}
+
+TEST(FileSystemTest, KnowsNetworkFileSystems) {
+  EXPECT_EQ(NetworkFileSystemName(0x6969), "NFS");
+  EXPECT_EQ(NetworkFileSystemName(0x0BD00BD0), "Lustre");
+  EXPECT_EQ(NetworkFileSystemName(0x47504653), "GPFS");
+  EXPECT_EQ(NetworkFileSystemName(0xFF534D42), "CIFS");
+  EXPECT_EQ(NetworkFileSystemName(0xFFFFFFFFFF534D42), "CIFS") << "f_type may be a signed 32 bits";
+}
+
+TEST(FileSystemTest, TakesLocalOnes) {
+  EXPECT_EQ(NetworkFileSystemName(0xEF53), "") << "ext4";
+  EXPECT_EQ(NetworkFileSystemName(0x01021994), "") << "tmpfs";
+  EXPECT_EQ(NetworkFileSystemName(0x65735546), "") << "FUSE";
+  TempDir dir;
+  EXPECT_OK(CheckLocal(dir.path()));
+}
+
+TEST(FileSystemTest, MakesPrivateDirectoriesAndFiles) {
+  TempDir dir;
+  const std::string made = dir.File("a/b/c");
+  ASSERT_OK(MakeDirectory(made));
+  ASSERT_OK(MakeDirectory(made));
+  EXPECT_EQ(ModeOf(made), 0700);
+  ASSERT_OK(MakeFile(made + "/file"));
+  EXPECT_EQ(ModeOf(made + "/file"), 0600);
+}
+
+TEST(FileSystemTest, RefusesADirectoryThatIsOrLiesUnderAFile) {
+  TempDir dir;
+  std::ofstream(dir.File("file")) << "x";
+  constexpr auto kDenied = absl::StatusCode::kPermissionDenied;
+  EXPECT_THAT(MakeDirectory(dir.File("file")), StatusIs(kDenied));
+  EXPECT_THAT(MakeDirectory(dir.File("file/below")), StatusIs(kDenied));
+  EXPECT_THAT(MakeFile(dir.File("none/file")), StatusIs(kDenied));
+}
+
+}  // namespace
+}  // namespace ranklog::storage

@@ -1,0 +1,166 @@
+// How sessions become jobs, runs and streams.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/service/storage/store_fixture.h"
+
+namespace ranklog::storage {
+namespace {
+
+using model::RunState;
+using model::StreamState;
+using ::ranklog::testing::AssignmentOf;
+using ::ranklog::testing::Dense;
+using ::ranklog::testing::SessionOf;
+using ::ranklog::testing::StoreTest;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class AttachTest : public StoreTest {
+ protected:
+  model::Run TheRun() {
+    auto runs = reader_->Runs();
+    EXPECT_OK(runs);
+    EXPECT_THAT(*runs, SizeIs(1));
+    return runs->at(0);
+  }
+  void PutDelivery(int64_t run, const std::string& kind) {
+    model::Delivery delivery;
+    delivery.run = run;
+    delivery.kind = kind;
+    delivery.complete = true;
+    EXPECT_OK(store_->PutDelivery(delivery));
+  }
+};
+
+TEST_F(AttachTest, MakesTheJobTheRunAndTheStream) {
+  model::Stream made;
+  Do([&] { made = Attach(0); });
+  ASSERT_OK_AND_ASSIGN(const model::Stream stream, reader_->GetStream(made.id));
+  EXPECT_EQ(stream.key, SessionOf(0).stream);
+  EXPECT_TRUE(stream.primary);
+  EXPECT_EQ(stream.identity.node, "node-a");
+  EXPECT_EQ(stream.identity.pid, 4000);
+  EXPECT_EQ(stream.identity.world_size, 4);
+  EXPECT_EQ(stream.durable_seq, 0);
+  EXPECT_EQ(stream.passed_step, -1);
+  EXPECT_EQ(stream.state, StreamState::kLive);
+  EXPECT_EQ(stream.started_us, 1000);
+  const model::Run run = TheRun();
+  EXPECT_EQ(run.id, made.run);
+  EXPECT_EQ(run.run_id, "job");
+  EXPECT_EQ(run.project, "gpt");
+  EXPECT_EQ(run.settings.group, "group");
+  EXPECT_EQ(run.state, RunState::kRunning);
+  EXPECT_EQ(run.rows, 0);
+  EXPECT_EQ(run.last_step, -1);
+}
+
+TEST_F(AttachTest, FindsTheStreamThatItKnows) {
+  Do([&] {
+    const model::Stream stream = Attach(0);
+    ASSERT_OK(store_->DefineShape(stream.id, 1, ranklog::testing::Keys(1)));
+    ASSERT_OK(store_->Append(stream.id, Dense(1, 5, 1, 1)));
+  });
+  Reopen();
+  Do([&] {
+    const model::Stream again = Attach(0);
+    EXPECT_EQ(again.id, 1);
+    EXPECT_EQ(again.durable_seq, 5);
+    EXPECT_NE(Attach(0, /*incarnation=*/8).id, again.id);
+    EXPECT_NE(Attach(1).id, again.id);
+  });
+  EXPECT_THAT(reader_->Streams(1), ::ranklog::testing::IsOkAndHolds(SizeIs(3)));
+}
+
+TEST_F(AttachTest, KeepsAnIncarnationWithItsHighestBitSet) {
+  Do([&] { Attach(0, ~uint64_t{0}); });
+  EXPECT_EQ(reader_->GetStream(1)->key.incarnation, ~uint64_t{0});
+  Do([&] { EXPECT_EQ(Attach(0, ~uint64_t{0}).id, 1); });
+}
+
+TEST_F(AttachTest, TakesTheSettingsOfTheLowestRankAndTheFirstStartTime) {
+  Do([&] { Attach(2); });
+  EXPECT_EQ(TheRun().settings.name, "name-2");
+  Do([&] { Attach(3); });
+  EXPECT_EQ(TheRun().settings.name, "name-2");
+  Do([&] { Attach(0); });
+  EXPECT_EQ(TheRun().settings.name, "name-0");
+  EXPECT_EQ(TheRun().settings.start_time_us, 102);
+  model::Session resumed = SessionOf(0, 9);
+  resumed.settings.name = "resumed";
+  Do([&] { EXPECT_OK(store_->Attach(resumed, AssignmentOf("job"), 5000)); });
+  EXPECT_EQ(TheRun().settings.name, "resumed");
+  EXPECT_EQ(TheRun().settings.start_time_us, 102);
+  EXPECT_EQ(TheRun().started_us, 1000);
+}
+
+TEST_F(AttachTest, TakesTheRunsNameFromItsPrimarySession) {
+  RunAssignment assignment = AssignmentOf("job", /*primary=*/false);
+  assignment.local_only = true;
+  assignment.name = "of rank 1";
+  Do([&] { EXPECT_OK(store_->Attach(SessionOf(1), assignment, 1)); });
+  assignment.primary = true;
+  assignment.local_only = false;
+  assignment.name = "of rank 0";
+  Do([&] { EXPECT_OK(store_->Attach(SessionOf(0), assignment, 2)); });
+  assignment.primary = false;
+  assignment.name = "of rank 2";
+  Do([&] { EXPECT_OK(store_->Attach(SessionOf(2), assignment, 3)); });
+  EXPECT_EQ(TheRun().name, "of rank 0");
+  EXPECT_FALSE(TheRun().local_only);
+}
+
+TEST_F(AttachTest, ReopensARunForANewStream) {
+  Do([&] {
+    const model::Stream stream = Attach(0);
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 1, "", 2000));
+    EXPECT_OK(store_->CloseRun(stream.run, RunState::kFailed, 1, "bad", 2000));
+    PutDelivery(stream.run, "wandb");
+    PutDelivery(stream.run, "local");
+  });
+  EXPECT_THAT(*reader_->LiveStreams(), IsEmpty());
+  EXPECT_THAT(*reader_->PendingDeliveries(), IsEmpty());
+  Do([&] { Attach(0, /*incarnation=*/8); });
+  const model::Run run = TheRun();
+  EXPECT_EQ(run.state, RunState::kRunning);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.reason, "");
+  EXPECT_EQ(run.ended_us, 0);
+  EXPECT_THAT(*reader_->LiveStreams(), SizeIs(2));
+  ASSERT_THAT(*reader_->PendingDeliveries(), SizeIs(1));
+  EXPECT_EQ(reader_->PendingDeliveries()->at(0).kind, "wandb");
+}
+
+TEST_F(AttachTest, TakesUpACrashedStreamAndItsRun) {
+  Do([&] {
+    const model::Stream stream = Attach(0);
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kCrashed, 0, "gone", 2000));
+    EXPECT_OK(store_->CloseRun(stream.run, RunState::kCrashed, 0, "gone", 2000));
+  });
+  Do([&] {
+    const model::Stream stream = Attach(0);
+    EXPECT_EQ(stream.state, StreamState::kLive);
+    EXPECT_EQ(stream.reason, "");
+    EXPECT_EQ(stream.ended_us, 0);
+  });
+  EXPECT_EQ(TheRun().state, RunState::kRunning);
+}
+
+// The answer to a Finish was lost, so the rank attaches and finishes again: the run that was closed
+// by the first one must not be opened by the second.
+TEST_F(AttachTest, LeavesAFinishedStreamAndItsRunAlone) {
+  Do([&] {
+    const model::Stream stream = Attach(0);
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 0, "", 2000));
+    EXPECT_OK(store_->CloseRun(stream.run, RunState::kFinished, 0, "", 2000));
+  });
+  Do([&] { EXPECT_EQ(Attach(0).state, StreamState::kFinished); });
+  EXPECT_EQ(TheRun().state, RunState::kFinished);
+  EXPECT_EQ(TheRun().ended_us, 2000);
+}
+
+}  // namespace
+}  // namespace ranklog::storage

@@ -1,0 +1,115 @@
+// Files that are not what the store wrote.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/service/storage/store_fixture.h"
+
+namespace ranklog::storage {
+namespace {
+
+using ::ranklog::testing::Dense;
+using ::ranklog::testing::IsOkAndHolds;
+using ::ranklog::testing::StatusIs;
+using ::ranklog::testing::StoreTest;
+using ::testing::SizeIs;
+
+constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+
+class DamagedStoreTest : public StoreTest {
+ protected:
+  // Closes the store, so that all lies in the one file.
+  void Close() {
+    reader_.reset();
+    store_.reset();
+  }
+  const std::string path_ = dir_.File(kStoreFile);
+};
+
+TEST_F(DamagedStoreTest, IsToldFromOneThatIsNotThere) {
+  Close();
+  EXPECT_THAT(StoreReader::Open(dir_.File("elsewhere")), StatusIs(absl::StatusCode::kNotFound));
+  std::filesystem::remove(path_);
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(DamagedStoreTest, IsNoDatabase) {
+  Close();
+  std::ofstream(path_, std::ios::trunc) << std::string(8192, 'x');
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(kDataLoss));
+}
+
+TEST_F(DamagedStoreTest, HasLostItsEnd) {
+  const int64_t stream = NewStream();
+  Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 1000, 1, 2))); });
+  Close();
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4096);
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(kDataLoss));
+}
+
+TEST_F(DamagedStoreTest, HasADamagedPage) {
+  Close();
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096 * 2);
+  file << std::string(4096, '\xff');
+  file.close();
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
+}
+
+// The middle byte of a batch, wherever in the file it lies: neither SQLite nor Open() sees it, the
+// reader must.
+TEST_F(DamagedStoreTest, HasAFlippedBitInABatch) {
+  const int64_t stream = NewStream();
+  Do([&] {
+    EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2)));
+    EXPECT_OK(store_->Append(stream, Dense(11, 1000, 1, 2)));
+  });
+  Close();
+  {
+    ASSERT_OK_AND_ASSIGN(Database database,
+                         Database::Open(path_, Database::Mode::kReadWrite, nullptr));
+    ASSERT_OK_AND_ASSIGN(
+        const int64_t size,
+        database.SelectInteger("SELECT length(data) FROM stream_batch WHERE id = 2"));
+    std::string data;
+    {
+      Query query = database.Select("SELECT data FROM stream_batch WHERE id = 2");
+      ASSERT_TRUE(query.Next());
+      data = std::string(query.Bytes(0));
+    }
+    data[static_cast<size_t>(size / 2)] ^= 0x10;
+    ASSERT_OK(
+        database.Run("UPDATE stream_batch SET data = ?1 WHERE id = 2", {Parameter::Blob(data)}));
+  }
+  Reopen();
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss));
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1), IsOkAndHolds(SizeIs(1))) << "the one before";
+}
+
+TEST_F(DamagedStoreTest, HasABatchAtAnothersPlace) {
+  const int64_t stream = NewStream();
+  Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2))); });
+  Close();
+  {
+    ASSERT_OK_AND_ASSIGN(Database database,
+                         Database::Open(path_, Database::Mode::kReadWrite, nullptr));
+    ASSERT_OK(database.Run("UPDATE stream_batch SET last_seq = 12"));
+  }
+  Reopen();
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss));
+}
+
+TEST_F(DamagedStoreTest, HasADirectoryThatCannotBeMade) {
+  std::ofstream(dir_.File("file")) << "x";
+  EXPECT_THAT(Store::Open(dir_.File("file/state"), {}),
+              StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+}  // namespace
+}  // namespace ranklog::storage

@@ -1,0 +1,211 @@
+// What a reader finds, and how it pages.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/service/storage/store_fixture.h"
+
+namespace ranklog::storage {
+namespace {
+
+using ::ranklog::testing::AssignmentOf;
+using ::ranklog::testing::Dense;
+using ::ranklog::testing::IsOkAndHolds;
+using ::ranklog::testing::Keys;
+using ::ranklog::testing::SessionOf;
+using ::ranklog::testing::StatusIs;
+using ::ranklog::testing::StoreTest;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class StoreReaderTest : public StoreTest {
+ protected:
+  template <typename T>
+  static std::vector<int64_t> IdsOf(const absl::StatusOr<std::vector<T>>& found) {
+    EXPECT_OK(found);
+    std::vector<int64_t> ids;
+    for (const T& each : *found) ids.push_back(each.id);
+    return ids;
+  }
+};
+
+TEST_F(StoreReaderTest, FindsNothingInAnEmptyStore) {
+  EXPECT_THAT(reader_->Runs(), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(reader_->LiveStreams(), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(reader_->GetRun(1), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(reader_->GetStream(1), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(reader_->StreamBatches(1, 0, 1), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(reader_->Shapes(1), IsOkAndHolds(SizeIs(1)));
+}
+
+TEST_F(StoreReaderTest, PagesThroughBatchesByPositionAndBytes) {
+  const int64_t stream = NewStream();
+  const int64_t run = reader_->GetStream(stream)->run;
+  Do([&] {
+    EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
+    for (uint64_t i = 0; i < 5; ++i) {
+      EXPECT_OK(store_->Append(stream, Dense(1 + i * 100, 100, 1, 2)));
+      EXPECT_OK(store_->AppendRunRows(run, Dense(i * 100, 100, 1, 2)));
+    }
+  });
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1), IsOkAndHolds(SizeIs(1))) << "at least one";
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 4500), IsOkAndHolds(SizeIs(2)));
+  EXPECT_THAT(reader_->StreamBatches(stream, 250, 1 << 20), IsOkAndHolds(SizeIs(3)));
+  EXPECT_EQ(reader_->StreamBatches(stream, 250, 1)->at(0).batch.first, 201);
+  EXPECT_EQ(reader_->StreamBatches(stream, 300, 1)->at(0).batch.first, 301);
+  EXPECT_THAT(reader_->StreamBatches(stream, 500, 1), IsOkAndHolds(IsEmpty()));
+
+  EXPECT_THAT(reader_->RunBatches(run, 0, 4500), IsOkAndHolds(SizeIs(2)));
+  EXPECT_EQ(reader_->RunBatches(run, 199, 1)->at(0).batch, Dense(100, 100, 1, 2));
+  EXPECT_EQ(reader_->RunBatches(run, 200, 1)->at(0).batch, Dense(200, 100, 1, 2));
+  EXPECT_EQ(reader_->RunBatches(run, 200, 1)->at(0).owner, run);
+  EXPECT_THAT(reader_->RunBatches(run, 500, 1), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_F(StoreReaderTest, ListsRunsNewestFirstAndStreamsByRankThreadAndStart) {
+  Do([&] {
+    model::Session thread = SessionOf(1, 20);
+    thread.identity.thread = 1;
+    EXPECT_EQ(store_->Attach(thread, AssignmentOf("a", false), 1)->id, 1);
+    EXPECT_EQ(store_->Attach(SessionOf(1, 21), AssignmentOf("a", false), 9)->id, 2);
+    EXPECT_EQ(store_->Attach(SessionOf(1, 22), AssignmentOf("a", false), 8)->id, 3);
+    EXPECT_EQ(store_->Attach(SessionOf(0, 23), AssignmentOf("a"), 9)->id, 4);
+    EXPECT_EQ(store_->Attach(SessionOf(2, 24), AssignmentOf("b"), 9)->id, 5);
+  });
+  EXPECT_THAT(IdsOf(reader_->Runs()), ElementsAre(2, 1));
+  EXPECT_THAT(IdsOf(reader_->Streams(1)), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(IdsOf(reader_->LiveStreams()), ElementsAre(1, 2, 3, 4, 5));
+  Do([&] {
+    for (int64_t stream : {1, 2, 3, 4}) {
+      EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 10));
+    }
+    EXPECT_OK(store_->CloseRun(1, model::RunState::kFinished, 0, "", 10));
+  });
+  EXPECT_THAT(IdsOf(reader_->LiveStreams()), ElementsAre(5));
+}
+
+TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  model::Delivery delivery;
+  delivery.run = run;
+  delivery.kind = "wandb";
+  delivery.delivered_rows = 1;
+  delivery.last_error = "503";
+  Do([&] {
+    EXPECT_OK(store_->PutDelivery(delivery));
+    delivery.delivered_rows = 2;
+    delivery.refused_rows = 1;
+    delivery.place = {{"offset", 17}};
+    EXPECT_OK(store_->PutDelivery(delivery));
+  });
+  ASSERT_OK_AND_ASSIGN(const auto pending, reader_->PendingDeliveries());
+  ASSERT_THAT(pending, SizeIs(1));
+  EXPECT_EQ(pending[0].run, run);
+  EXPECT_EQ(pending[0].kind, "wandb");
+  EXPECT_EQ(pending[0].delivered_rows, 2);
+  EXPECT_EQ(pending[0].refused_rows, 1);
+  EXPECT_EQ(pending[0].last_error, "503");
+  EXPECT_EQ(pending[0].place, delivery.place);
+  delivery.complete = true;
+  Do([&] { EXPECT_OK(store_->PutDelivery(delivery)); });
+  EXPECT_THAT(reader_->PendingDeliveries(), IsOkAndHolds(IsEmpty()));
+  EXPECT_TRUE(reader_->Deliveries(run)->at(0).complete);
+}
+
+TEST_F(StoreReaderTest, CountsEveryRowOfALocalDelivery) {
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  model::Delivery delivery;
+  delivery.run = run;
+  delivery.kind = "local";
+  Do([&] {
+    EXPECT_OK(store_->PutDelivery(delivery));
+    EXPECT_OK(store_->DefineRunShape(run, 1, Keys(1)));
+    EXPECT_OK(store_->AppendRunRows(run, Dense(0, 12, 1, 1)));
+  });
+  EXPECT_EQ(reader_->Deliveries(run)->at(0).delivered_rows, 12);
+}
+
+TEST_F(StoreReaderTest, GivesDeadLettersOldestFirst) {
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  Do([&] {
+    model::DeadLetter letter;
+    letter.run = run;
+    letter.kind = "wandb";
+    letter.row = 7;
+    letter.time_us = 99;
+    letter.answer = "400 bad key";
+    letter.content = std::string("{\0}", 3);
+    EXPECT_OK(store_->AddDeadLetter(letter));
+    letter.row = 8;
+    EXPECT_OK(store_->AddDeadLetter(letter));
+  });
+  ASSERT_OK_AND_ASSIGN(const auto letters, reader_->DeadLetters(run));
+  ASSERT_THAT(letters, SizeIs(2));
+  EXPECT_EQ(letters[0].row, 7);
+  EXPECT_EQ(letters[0].kind, "wandb");
+  EXPECT_EQ(letters[0].time_us, 99);
+  EXPECT_EQ(letters[0].answer, "400 bad key");
+  EXPECT_EQ(letters[0].content, std::string("{\0}", 3));
+  EXPECT_EQ(letters[1].row, 8);
+}
+
+TEST_F(StoreReaderTest, ListsTenThousandRuns) {
+  Do([&] {
+    for (int i = 0; i < 10'000; ++i) {
+      ASSERT_OK(store_->Attach(SessionOf(0, static_cast<uint64_t>(i) + 1, absl::StrCat("job", i)),
+                               AssignmentOf("run"), 1));
+    }
+  });
+  ASSERT_OK_AND_ASSIGN(const auto runs, reader_->Runs());
+  EXPECT_THAT(runs, SizeIs(10'000));
+  EXPECT_EQ(runs[0].id, 10'000);
+}
+
+TEST_F(StoreReaderTest, ReadsWhileTheStoreWritesAndCheckpoints) {
+  const int64_t stream = NewStream();
+  std::thread checkpoints([&] {
+    for (int i = 0; i < 50; ++i) EXPECT_OK(store_->Checkpoint());
+  });
+  std::thread writes([&] {
+    for (uint64_t i = 0; i < 50; ++i) {
+      Do([&] { EXPECT_OK(store_->Append(stream, Dense(1 + i * 10, 10, 1, 2))); });
+    }
+  });
+  uint64_t seen = 0;
+  while (seen < 500) {
+    auto batches = reader_->StreamBatches(stream, seen, 1 << 20);
+    ASSERT_OK(batches);
+    for (const StoredBatch& stored : *batches) {
+      ASSERT_EQ(stored.batch.first, seen + 1);
+      seen = stored.batch.last;
+    }
+  }
+  writes.join();
+  checkpoints.join();
+}
+
+TEST_F(StoreReaderTest, MeasuresTheFileAndItsLog) {
+  const int64_t stream = NewStream();
+  ASSERT_OK_AND_ASSIGN(const int64_t before, reader_->FileBytes());
+  Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 10'000, 1, 2))); });
+  EXPECT_GT(*reader_->FileBytes(), before + 160'000);
+}
+
+TEST_F(StoreReaderTest, SeesALongLogShortened) {
+  const int64_t stream = NewStream();
+  uint64_t next = 1;
+  for (int i = 0; i < 5; ++i, next += 1'000'000) {  // 17 MB each
+    Do([&] { EXPECT_OK(store_->Append(stream, Dense(next, 1'000'000, 1, 2))); });
+  }
+  const int64_t before = *reader_->FileBytes();
+  ASSERT_OK(store_->Checkpoint());
+  EXPECT_LT(*reader_->FileBytes(), before + (8 << 20)) << "the log is gone, the file has grown";
+  EXPECT_EQ(BatchesOf(stream).size(), 5);
+}
+
+}  // namespace
+}  // namespace ranklog::storage
