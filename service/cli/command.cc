@@ -1,0 +1,46 @@
+#include "service/cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/select_run.h"
+#include "service/cli/state_dir.h"
+
+namespace ranklog::cli {
+
+absl::StatusOr<std::string> Globals::StateDir() const {
+  if (!state_dir.empty()) return state_dir;
+  if (address.empty()) return DefaultStateDir();
+  ASSIGN_OR_RETURN(const DaemonStatus daemon, AskDaemon(address));
+  return daemon.state_dir;
+}
+
+absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const {
+  ASSIGN_OR_RETURN(const std::string dir, StateDir());
+  auto reader = storage::StoreReader::Open(dir);
+  if (absl::IsNotFound(reader.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no store in ", dir,
+                     ". Name another directory with --state-dir (or "
+                     "$RANKLOG_STATE_DIR), or make one here: ranklogd --state-dir ",
+                     dir));
+  }
+  return reader;
+}
+
+void RunArgument::AddTo(CLI::App& command) {
+  command.add_option("RUN", text, kRunHelp)->required();
+  command.add_option("--project", project, "look only at the runs of this project")
+      ->type_name("NAME");
+}
+
+absl::StatusOr<model::Run> RunArgument::Find(storage::StoreReader& reader) const {
+  ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
+  return SelectRun(runs, text, project);
+}
+
+}  // namespace ranklog::cli

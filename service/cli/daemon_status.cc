@@ -1,0 +1,62 @@
+#include "service/cli/daemon_status.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "ranklog/v1/ranklog.grpc.pb.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2);  // it is on this node and does no I/O to answer
+
+}  // namespace
+
+absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
+  if (!absl::StartsWith(address, "unix:")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
+  }
+  const auto stub =
+      v1::Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  v1::StatusReply reply;
+  if (const grpc::Status status = stub->Status(&context, {}, &reply); !status.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("no daemon answers at ", address, ": ", status.error_message()));
+  }
+  DaemonStatus daemon;
+  daemon.address = address;
+  daemon.version = reply.version();
+  daemon.pid = reply.pid();
+  daemon.state_dir = reply.state_dir();
+  daemon.start_time_us = reply.start_time_us();
+  daemon.started_by = reply.started_by();
+  daemon.live_streams = reply.live_streams();
+  daemon.counters.insert(reply.counters().begin(), reply.counters().end());
+  return daemon;
+}
+
+std::vector<std::string> UsualAddresses() {
+  std::vector<std::string> addresses;
+  if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
+    addresses.push_back(address);
+  }
+  std::vector<std::string> paths = {absl::StrCat("/run/ranklog/", getuid(), "/ranklogd.sock")};
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir == '/') {
+    paths.push_back(absl::StrCat(dir, "/ranklog/ranklogd.sock"));
+  }
+  paths.push_back(absl::StrCat("/dev/shm/ranklog-", getuid(), "/ranklogd.sock"));
+  for (const std::string& path : paths) {
+    if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);
+  }
+  return addresses;
+}
+
+}  // namespace ranklog::cli

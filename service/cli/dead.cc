@@ -1,0 +1,70 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/table.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kFooter[] = R"(
+Examples:
+  ranklog dead latest
+  ranklog dead latest --json | jq -r '.[].content')";
+
+struct Flags {
+  RunArgument run;
+  bool json = false;
+};
+
+model::Json ToJson(const model::DeadLetter& letter) {
+  return {{"kind", letter.kind},
+          {"row", letter.row},
+          {"timestamp", static_cast<double>(letter.time_us) / 1e6},
+          {"answer", letter.answer},
+          {"content", letter.content}};
+}
+
+absl::Status ListDeadLetters(const Globals& globals, const Flags& flags) {
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader->DeadLetters(run.id));
+  if (flags.json) {
+    model::Json array = model::Json::array();
+    for (const model::DeadLetter& letter : letters) array.push_back(ToJson(letter));
+    std::cout << PrettyJson(array);
+  } else if (letters.empty()) {
+    std::cout << "nothing of this run was refused\n";
+  } else {
+    Table table({"DESTINATION", "ROW", "TIME", "ANSWER"});
+    for (const model::DeadLetter& letter : letters) {
+      table.AddRow(
+          {letter.kind, absl::StrCat(letter.row), TimeText(letter.time_us), letter.answer});
+    }
+    std::cout << table.ToString(Terminal::Of(STDOUT_FILENO));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDead(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("dead", "list what a destination refused of a run, with its answers");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  flags->run.AddTo(*command);
+  command->add_flag("--json", flags->json, "an array of objects, with what was refused");
+  command->callback([&globals, &action, flags] {
+    action = [&globals, flags] { return ListDeadLetters(globals, *flags); };
+  });
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,155 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/progress.h"
+#include "service/cli/row_format.h"
+#include "service/cli/row_reader.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr size_t kWriteBytes = 256 << 10;
+
+constexpr char kFooter[] = R"(
+Rows are written as they are read: the size of a run does not matter. Those that come while the command runs
+are left out.
+
+jsonl: an object per line with _step, _timestamp (Unix time in seconds) and the row's metrics. JSON has no
+  NaN and no infinities; they are written as NaN, Infinity and -Infinity, which Python's json and
+  pandas.read_json(lines=True) of ujson read, and jq does not.
+csv: the union of all metrics as columns, a header first; quoting and line ends by RFC 4180; a row without a
+  metric has an empty field.
+--raw: what the ranks sent, before the strategy made the run's rows of it, by rank, then by stream (a rank
+  has one per thread that logs and per restart, oldest first), then by seq.
+
+Examples:
+  ranklog export latest > run.jsonl
+  ranklog export gpt:abc123 --format csv --output run.csv
+  ranklog export latest --raw | grep '"rank":3,')";
+
+struct Flags {
+  RunArgument run;
+  std::string format = "jsonl";
+  std::string output;
+  bool raw = false;
+};
+
+// The rows of a run, or of one of its streams.
+struct Part {
+  const model::Stream* stream = nullptr;  // null: the run's own rows
+  uint64_t rows = 0;
+};
+
+class Exporter {
+ public:
+  Exporter(storage::StoreReader& reader, const model::Run& run, const Flags& flags,
+           std::ostream& out)
+      : reader_(reader), run_(run), flags_(flags), out_(out), progress_("export", false) {}
+
+  absl::Status Export() {
+    RETURN_IF_ERROR(PlanParts());
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowFormat> format, MakeFormat());
+    std::string text;
+    format->AppendHeader(&text);
+    RETURN_IF_ERROR(VisitAll([&](const Row& row, const model::Stream* stream) {
+      format->AppendRow(row, stream, &text);
+      return text.size() < kWriteBytes ? absl::OkStatus() : Write(&text);
+    }));
+    return Write(&text);
+  }
+
+ private:
+  absl::Status PlanParts() {
+    if (!flags_.raw) {
+      parts_.push_back({nullptr, run_.rows});
+    } else {
+      ASSIGN_OR_RETURN(streams_, reader_.Streams(run_.id));
+      std::stable_sort(
+          streams_.begin(), streams_.end(), [](const model::Stream& a, const model::Stream& b) {
+            return std::tie(a.key.rank, a.started_us) < std::tie(b.key.rank, b.started_us);
+          });
+      for (const model::Stream& stream : streams_) parts_.push_back({&stream, stream.durable_seq});
+    }
+    for (const Part& part : parts_) total_ += part.rows;
+    return absl::OkStatus();
+  }
+
+  // CSV names its columns before the first row, so the rows are gone through twice.
+  absl::StatusOr<std::unique_ptr<RowFormat>> MakeFormat() {
+    if (flags_.format == "jsonl") return NewJsonFormat();
+    ColumnCollector columns;
+    total_ *= 2;
+    RETURN_IF_ERROR(VisitAll([&](const Row& row, const model::Stream*) {
+      columns.Add(row);
+      return absl::OkStatus();
+    }));
+    return NewCsvFormat(columns.Take(), flags_.raw);
+  }
+
+  template <typename Fn>
+  absl::Status VisitAll(Fn&& fn) {
+    for (const Part& part : parts_) {
+      const auto visit = [&](const Row& row) {
+        progress_.Update(++done_, total_);
+        return fn(row, part.stream);
+      };
+      RETURN_IF_ERROR(part.stream == nullptr
+                          ? VisitRunRows(reader_, run_.id, 0, part.rows, visit)
+                          : VisitStreamRows(reader_, part.stream->id, part.rows, visit));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(std::string* text) {
+    out_.write(text->data(), static_cast<std::streamsize>(text->size()));
+    text->clear();
+    return out_ ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
+  }
+
+  storage::StoreReader& reader_;
+  const model::Run& run_;
+  const Flags& flags_;
+  std::ostream& out_;
+  Progress progress_;
+  std::vector<model::Stream> streams_;  // parts_ points into it
+  std::vector<Part> parts_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+absl::Status ExportRun(const Globals& globals, const Flags& flags) {
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  if (flags.output.empty()) return Exporter(*reader, run, flags, std::cout).Export();
+  std::ofstream file(flags.output, std::ios::binary | std::ios::trunc);
+  if (!file) return absl::PermissionDeniedError(absl::StrCat("cannot write ", flags.output));
+  RETURN_IF_ERROR(Exporter(*reader, run, flags, file).Export());
+  file.close();
+  if (!file) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", flags.output));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command = app.add_subcommand("export", "write a run's rows as JSON lines or CSV");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  flags->run.AddTo(*command);
+  command->add_option("--format", flags->format, "jsonl or csv; jsonl if not given")
+      ->check(CLI::IsMember({"jsonl", "csv"}));
+  command->add_flag("--raw", flags->raw, "the rows that the ranks sent, not the run's");
+  command->add_option("--output,-o", flags->output, "a file instead of the standard output")
+      ->type_name("FILE");
+  command->callback([&globals, &action, flags] {
+    action = [&globals, flags] { return ExportRun(globals, *flags); };
+  });
+}
+
+}  // namespace ranklog::cli

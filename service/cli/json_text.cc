@@ -1,0 +1,42 @@
+#include "service/cli/json_text.h"
+
+#include "service/deliver/json_writer.h"
+
+namespace ranklog::cli {
+namespace {
+
+using model::Json;
+
+void NewLine(size_t depth, std::string* out) { out->append("\n").append(2 * depth, ' '); }
+
+void Append(const Json& value, size_t depth, std::string* out) {
+  if (!value.is_structured() || value.empty()) {
+    deliver::AppendJson(value, out);
+    return;
+  }
+  out->push_back(value.is_object() ? '{' : '[');
+  bool first = true;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    if (!first) out->push_back(',');
+    first = false;
+    NewLine(depth + 1, out);
+    if (value.is_object()) {
+      deliver::AppendString(absl::string_view(item.key().data(), item.key().size()), out);
+      out->append(": ");
+    }
+    Append(*item, depth + 1, out);
+  }
+  NewLine(depth, out);
+  out->push_back(value.is_object() ? '}' : ']');
+}
+
+}  // namespace
+
+std::string PrettyJson(const Json& value) {
+  std::string text;
+  Append(value, /*depth=*/0, &text);
+  text.push_back('\n');
+  return text;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,81 @@
+// ranklog: looks at what ranklogd keeps, and takes it elsewhere.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "service/cli/command.h"
+
+namespace {
+
+constexpr int kDidNotWork = 1;
+constexpr int kWrongUsage = 2;
+
+constexpr char kFooter[] = R"(
+Examples:
+  ranklog status
+  ranklog runs
+  ranklog show latest
+  ranklog tail latest
+  ranklog export latest --format csv --output run.csv
+  ranklog sync
+
+All of them work with and without a running daemon. `ranklog COMMAND --help` says more.
+Exit code: 0 done, 1 it did not work, 2 wrong usage.)";
+
+constexpr char kGlobalFlags[] = R"(
+
+Every command also takes --state-dir DIR or --address unix:PATH; see `ranklog --help`.)";
+
+void AddGlobalFlags(CLI::App& app, ranklog::cli::Globals& globals) {
+  CLI::Option* state_dir =
+      app.add_option("--state-dir", globals.state_dir,
+                     "the directory of the store; else $RANKLOG_STATE_DIR, $XDG_STATE_HOME/ranklog "
+                     "or ~/.local/state/ranklog")
+          ->type_name("DIR");
+  app.add_option(
+         "--address", globals.address,
+         "the running daemon whose store is meant, e.g. unix:/run/ranklog/1000/ranklogd.sock")
+      ->type_name("unix:PATH")
+      ->excludes(state_dir)
+      ->check([](const std::string& text) {
+        return text.rfind("unix:", 0) == 0 ? "" : "an address has the form unix:PATH";
+      });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ranklog::cli::Globals globals;
+  ranklog::cli::Action action;
+  CLI::App app("Looks at the runs that ranklogd keeps on this node, and takes them elsewhere.",
+               "ranklog");
+  app.set_version_flag("--version", "ranklog " RANKLOG_VERSION);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();  // inherited: the global flags may also stand after the subcommand
+  AddGlobalFlags(app, globals);
+  ranklog::cli::AddStatus(app, globals, action);
+  ranklog::cli::AddRuns(app, globals, action);
+  ranklog::cli::AddShow(app, globals, action);
+  ranklog::cli::AddTail(app, globals, action);
+  ranklog::cli::AddExport(app, globals, action);
+  ranklog::cli::AddSync(app, globals, action);
+  ranklog::cli::AddDead(app, globals, action);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->footer(command->get_footer() + kGlobalFlags);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUsage;
+  }
+
+  absl::Status status = action();
+  if (status.ok() && !std::cout.flush()) status = absl::UnavailableError("cannot write the output");
+  if (status.ok()) return 0;
+  std::cout.flush();
+  std::cerr << "ranklog: " << status.message() << "\n";
+  return kDidNotWork;
+}

@@ -1,0 +1,33 @@
+#include "service/cli/main_metrics.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+
+namespace ranklog::cli {
+
+bool IsRankStatistic(const std::string& key) {
+  constexpr std::array<const char*, 6> kPrefixes = {"rank_mean/", "rank_min/",    "rank_max/",
+                                                    "rank_std/",  "rank_argmin/", "rank_argmax/"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](const char* prefix) { return absl::StartsWith(key, prefix); });
+}
+
+std::vector<std::string> MainMetrics(const std::vector<std::string>& keys,
+                                     const aggregate::MetricTable& definitions, size_t limit) {
+  std::vector<std::string> chosen;
+  for (const std::string& key : keys) {
+    if (key.empty() || key.front() == '_' || IsRankStatistic(key)) continue;
+    const model::MetricDefinition* definition = definitions.Find(key);
+    if (definition == nullptr || !definition->hidden) chosen.push_back(key);
+  }
+  std::stable_partition(chosen.begin(), chosen.end(), [](const std::string& key) {
+    return absl::StrContains(absl::AsciiStrToLower(key), "loss");
+  });
+  if (chosen.size() > limit) chosen.resize(limit);
+  return chosen;
+}
+
+}  // namespace ranklog::cli

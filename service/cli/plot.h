@@ -1,0 +1,69 @@
+// Curves drawn with characters.
+
+#ifndef SERVICE_CLI_PLOT_H_
+#define SERVICE_CLI_PLOT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "service/cli/terminal.h"
+
+namespace ranklog::cli {
+
+struct PlotSize {
+  int width = 72;      // columns, labels included; at least kMinPlotWidth
+  int height = 10;     // lines of the curve; at least 2
+  bool ascii = false;  // dots and quotes instead of braille: coarser, and legible everywhere
+
+  // How many columns of dots a curve has: what a Series is made with.
+  int dot_columns() const;
+};
+
+inline constexpr int kMinPlotWidth = 30;
+
+// The values of one metric, gathered by column of the plot. However many values come, it holds a
+// few numbers per column, and no peak is lost: each column keeps its smallest and its largest
+// value.
+class Series {
+ public:
+  struct Column {
+    uint64_t count = 0;
+    double first = 0, last = 0;
+    double min = 0, max = 0;
+  };
+
+  // `x_min` to `x_max` is the whole width. Values outside fall into the outermost columns.
+  Series(int64_t x_min, int64_t x_max, int columns);
+
+  // In the order of x. NaN and infinities are counted and left out.
+  void Add(int64_t x, double y);
+
+  const std::vector<Column>& columns() const { return columns_; }
+  int64_t x_min() const { return x_min_; }
+  int64_t x_max() const { return x_max_; }
+  uint64_t count() const { return count_; }
+  uint64_t not_finite() const { return not_finite_; }
+  double min() const { return min_; }
+  double max() const { return max_; }
+  double last() const { return last_; }
+  int64_t last_x() const { return last_x_; }
+
+ private:
+  const int64_t x_min_;
+  const int64_t x_max_;
+  std::vector<Column> columns_;
+  uint64_t count_ = 0;
+  uint64_t not_finite_ = 0;
+  double min_ = 0, max_ = 0, last_ = 0;
+  int64_t last_x_ = 0;
+};
+
+// The curve between its axes, under a title with the last, the smallest and the largest value.
+// `series` was made with size.dot_columns().
+std::string DrawPlot(const std::string& title, const Series& series, const PlotSize& size,
+                     const Terminal& terminal);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_PLOT_H_

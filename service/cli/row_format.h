@@ -1,0 +1,54 @@
+// Rows as lines of JSON or CSV, for programs.
+
+#ifndef SERVICE_CLI_ROW_FORMAT_H_
+#define SERVICE_CLI_ROW_FORMAT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/cli/row_reader.h"
+#include "service/model/run.h"
+
+namespace ranklog::cli {
+
+// Writes rows one after another, each as one line.
+class RowFormat {
+ public:
+  virtual ~RowFormat() = default;
+  // What stands before the first row; may be nothing.
+  virtual void AppendHeader(std::string* out) = 0;
+  // `stream` is that of a rank's row, null for a run's row.
+  virtual void AppendRow(const Row& row, const model::Stream* stream, std::string* out) = 0;
+};
+
+// {"_step":1,"_timestamp":1700000000.5,"loss":0.5} for a run's row;
+// {"rank":0,"stream":"00c0ffee00c0ffee","seq":1,"step":1,"timestamp":1700000000.5,"values":{"loss":0.5}}
+// for a rank's.
+std::unique_ptr<RowFormat> NewJsonFormat();
+
+// A column per key of `columns`, after _step and _timestamp, or rank, stream, seq, step and
+// timestamp for a rank's rows (`raw`). What a row has no value for is empty.
+std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool raw);
+
+// Gathers the keys of rows, each once, by first appearance: what NewCsvFormat wants to know
+// beforehand.
+class ColumnCollector {
+ public:
+  void Add(const Row& row);
+  std::vector<std::string> Take() { return std::move(columns_); }
+
+ private:
+  void AddKey(const std::string& key);
+
+  std::vector<std::string> columns_;
+  std::map<std::string, size_t> known_;
+  std::map<std::pair<int64_t, uint32_t>, bool> shapes_;  // by owner and shape: those seen
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_ROW_FORMAT_H_

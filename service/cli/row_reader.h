@@ -1,0 +1,57 @@
+// Rows out of the store, one by one, however many there are.
+
+#ifndef SERVICE_CLI_ROW_READER_H_
+#define SERVICE_CLI_ROW_READER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "service/model/batch.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+
+// One row, as long as the visit lasts.
+struct Row {
+  int64_t owner;      // the store's id of the run or the stream
+  uint64_t position;  // the index in a run, the sequence number in a stream
+  const model::Block& block;
+  size_t index;                          // in the block
+  const std::vector<std::string>& keys;  // of the values, in their order
+
+  int64_t step() const { return block.steps[index]; }
+  int64_t time_us() const { return block.times_us[index]; }
+  absl::Span<const double> values() const {
+    return absl::MakeConstSpan(block.values).subspan(index * keys.size(), keys.size());
+  }
+  absl::Span<const model::Text> texts() const;
+};
+
+using Shapes = std::vector<std::vector<std::string>>;  // keys by shape id
+
+using BatchVisitor = absl::FunctionRef<absl::Status(const model::Batch&, const Shapes&)>;
+
+// Visits the batches of a run that hold its rows [begin, end), in order; the first and the last may
+// hold rows beyond these. A few megabytes of them are in memory at a time. Ends with the first
+// error, its own or the visitor's.
+//   kDataLoss   a row is of a shape that the store does not know
+absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, uint64_t begin,
+                             uint64_t end, BatchVisitor visitor);
+
+using RowVisitor = absl::FunctionRef<absl::Status(const Row&)>;
+
+// The same, row by row, and no others.
+absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, uint64_t begin, uint64_t end,
+                          RowVisitor visitor);
+
+// Visits the rows of a stream up to and with `last_seq`.
+absl::Status VisitStreamRows(storage::StoreReader& reader, int64_t stream, uint64_t last_seq,
+                             RowVisitor visitor);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_ROW_READER_H_

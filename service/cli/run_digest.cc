@@ -1,0 +1,140 @@
+#include "service/cli/run_digest.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/aggregate/run_config.h"
+#include "service/aggregate/run_summary.h"
+#include "service/base/status_macros.h"
+#include "service/cli/main_metrics.h"
+#include "service/cli/row_reader.h"
+
+namespace ranklog::cli {
+namespace {
+
+using Updates = std::vector<model::StoredUpdate>;
+
+// The series of all metrics, found by the place of a value in a row.
+class SeriesTable {
+ public:
+  SeriesTable(std::vector<std::string> plotted, int columns, int64_t x_min, int64_t x_max)
+      : plotted_(std::move(plotted)), columns_(columns), x_min_(x_min), x_max_(x_max) {}
+
+  void Add(const model::Batch& batch, const Shapes& shapes) {
+    for (const model::Block& block : batch.blocks) {
+      if (block.shape == 0) continue;
+      const std::vector<size_t>& places = PlacesOf(block.shape, shapes[block.shape]);
+      const double* value = block.values.data();
+      for (size_t row = 0; row < block.rows(); ++row) {
+        for (const size_t place : places) metrics_[place].series.Add(block.steps[row], *value++);
+      }
+    }
+  }
+
+  std::vector<RunDigest::Metric> Take() { return std::move(metrics_); }
+
+ private:
+  const std::vector<size_t>& PlacesOf(uint32_t shape, const std::vector<std::string>& keys) {
+    std::vector<size_t>& places = places_[shape];
+    for (size_t i = places.size(); i < keys.size(); ++i) {
+      const auto [found, added] = index_.emplace(keys[i], metrics_.size());
+      if (added) {
+        const bool wide = std::count(plotted_.begin(), plotted_.end(), keys[i]) > 0;
+        metrics_.push_back({keys[i], Series(x_min_, x_max_, wide ? columns_ : 1)});
+      }
+      places.push_back(found->second);
+    }
+    return places;
+  }
+
+  const std::vector<std::string> plotted_;
+  const int columns_;
+  const int64_t x_min_;
+  const int64_t x_max_;
+  std::vector<RunDigest::Metric> metrics_;
+  std::map<std::string, size_t> index_;
+  std::map<uint32_t, std::vector<size_t>> places_;  // of a shape's values: indexes of metrics_
+};
+
+std::vector<std::string> Keys(const Shapes& shapes) {
+  std::vector<std::string> keys;
+  std::map<std::string, bool> seen;
+  for (const std::vector<std::string>& shape : shapes) {
+    for (const std::string& key : shape) {
+      if (!std::exchange(seen[key], true)) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+absl::StatusOr<std::vector<std::string>> ChoosePlots(const std::vector<std::string>& keys,
+                                                     const aggregate::MetricTable& definitions,
+                                                     const DigestOptions& options) {
+  if (options.plotted.empty()) return MainMetrics(keys, definitions, options.plots);
+  for (const std::string& name : options.plotted) {
+    if (std::count(keys.begin(), keys.end(), name) > 0) continue;
+    return absl::NotFoundError(
+        absl::StrCat("the run has no numbers of a metric '", Printable(name),
+                     "'; it has: ", keys.empty() ? "none" : Printable(absl::StrJoin(keys, ", "))));
+  }
+  return options.plotted;
+}
+
+absl::StatusOr<int64_t> FirstStep(storage::StoreReader& reader, const model::Run& run) {
+  int64_t step = run.last_step;
+  RETURN_IF_ERROR(
+      VisitRunRows(reader, run.id, 0, std::min<uint64_t>(run.rows, 1), [&](const Row& row) {
+        step = row.step();
+        return absl::OkStatus();
+      }));
+  return step;
+}
+
+// The numbers of a batch's rows that are in the run as it was when the command began.
+absl::Status AddRows(storage::StoreReader& reader, const model::Run& run,
+                     aggregate::RunSummary* summary, SeriesTable* table) {
+  return VisitRunBatches(reader, run.id, 0, run.rows,
+                         [&](const model::Batch& batch, const Shapes& shapes) {
+                           summary->Add(batch, shapes);
+                           table->Add(batch, shapes);
+                           return absl::OkStatus();
+                         });
+}
+
+}  // namespace
+
+absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::Run& run,
+                                    const DigestOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  ASSIGN_OR_RETURN(const Updates updates, reader.Updates(run.id, /*after_id=*/0));
+  ASSIGN_OR_RETURN(const Shapes shapes, reader.RunShapes(run.id));
+  aggregate::MetricTable definitions;
+  for (const model::StoredUpdate& update : updates) {
+    if (update.update.kind == model::Update::Kind::kMetric) {
+      definitions.Define(update.update.metric);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> plotted,
+                   ChoosePlots(Keys(shapes), definitions, options));
+  ASSIGN_OR_RETURN(const int64_t first_step, FirstStep(reader, run));
+
+  aggregate::RunSummary summary(&definitions);
+  SeriesTable table(plotted, options.columns, first_step, run.last_step);
+  RETURN_IF_ERROR(AddRows(reader, run, &summary, &table));
+  summary.Set(aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates));
+
+  RunDigest digest;
+  digest.config = aggregate::RunConfig(run, streams, updates);
+  digest.summary = summary.ToJson();
+  digest.metrics = table.Take();
+  for (const std::string& name : plotted) {
+    for (size_t i = 0; i < digest.metrics.size(); ++i) {
+      if (digest.metrics[i].name == name) digest.plotted.push_back(i);
+    }
+  }
+  return digest;
+}
+
+}  // namespace ranklog::cli

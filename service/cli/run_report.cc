@@ -1,0 +1,124 @@
+#include "service/cli/run_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "service/base/status_macros.h"
+
+namespace ranklog::cli {
+namespace {
+
+using model::Json;
+
+constexpr char kLocal[] = "local";
+
+void AddLosses(const model::Losses& more, model::Losses* sum) {
+  sum->ring_full += more.ring_full;
+  sum->invalid += more.invalid;
+  sum->step_behind += more.step_behind;
+  sum->too_large += more.too_large;
+  sum->after_finish += more.after_finish;
+}
+
+DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
+  DestinationReport report;
+  report.kind = delivery.kind;
+  // `delivered_rows` of a delivery is its cursor: the refused ones are below it, too.
+  const uint64_t passed =
+      delivery.kind == kLocal ? run.rows : std::min(delivery.delivered_rows, run.rows);
+  report.refused_rows = std::min(delivery.refused_rows, passed);
+  report.delivered_rows = passed - report.refused_rows;
+  report.pending_rows = run.rows - passed;
+  report.complete = delivery.complete;
+  report.last_error = delivery.last_error;
+  return report;
+}
+
+// One for each destination of the run, whether its delivery has begun or not.
+std::vector<DestinationReport> ReportDestinations(const model::Run& run,
+                                                  const std::vector<model::Delivery>& deliveries) {
+  std::vector<DestinationReport> reports;
+  if (!run.local_only) {
+    for (const std::string& kind : run.settings.destinations) {
+      const auto found = std::find_if(deliveries.begin(), deliveries.end(),
+                                      [&](const model::Delivery& d) { return d.kind == kind; });
+      if (found != deliveries.end()) continue;
+      model::Delivery not_begun;
+      not_begun.kind = kind;
+      reports.push_back(ReportDestination(run, not_begun));
+    }
+  }
+  for (const model::Delivery& delivery : deliveries) {
+    reports.push_back(ReportDestination(run, delivery));
+  }
+  return reports;
+}
+
+Json TextOf(absl::string_view text) { return std::string(text); }
+
+}  // namespace
+
+absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {
+  RunReport report;
+  report.run = run;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  std::map<uint32_t, RankReport> ranks;
+  for (const model::Stream& stream : streams) {
+    RankReport& rank = ranks[stream.key.rank];
+    rank.rank = stream.key.rank;
+    rank.rows += stream.durable_seq;
+    rank.lost += stream.losses.total();
+    AddLosses(stream.losses, &report.losses);
+  }
+  for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
+  ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));
+  report.destinations = ReportDestinations(run, deliveries);
+  return report;
+}
+
+absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
+  std::vector<RunReport> reports;
+  for (const model::Run& run : runs) {
+    ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(reader, run));
+  }
+  return reports;
+}
+
+Json ToJson(const RunReport& report) {
+  const model::Run& run = report.run;
+  Json ranks = Json::array();
+  for (const RankReport& rank : report.ranks) {
+    ranks.push_back({{"rank", rank.rank}, {"rows", rank.rows}, {"lost", rank.lost}});
+  }
+  Json destinations = Json::array();
+  for (const DestinationReport& destination : report.destinations) {
+    destinations.push_back({{"kind", destination.kind},
+                            {"delivered_rows", destination.delivered_rows},
+                            {"pending_rows", destination.pending_rows},
+                            {"refused_rows", destination.refused_rows},
+                            {"complete", destination.complete},
+                            {"last_error", destination.last_error}});
+  }
+  Json json = {{"run_id", run.run_id},
+               {"name", run.name},
+               {"group", run.settings.group},
+               {"project", run.project},
+               {"strategy", TextOf(model::Name(run.settings.strategy))},
+               {"state", TextOf(model::Name(run.state))},
+               {"rows", run.rows},
+               {"last_step", run.last_step},
+               {"ranks", ranks},
+               {"destinations", destinations},
+               {"late_rows", run.late_rows},
+               {"local_only", run.local_only},
+               {"started", static_cast<double>(run.started_us) / 1e6}};
+  if (run.state != model::RunState::kRunning) {
+    json["ended"] = static_cast<double>(run.ended_us) / 1e6;
+    json["exit_code"] = run.exit_code;
+    json["reason"] = run.reason;
+  }
+  return json;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,91 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/run_report.h"
+#include "service/cli/table.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kFooter[] = R"(
+Examples:
+  ranklog runs
+  ranklog runs --project gpt --state running
+  ranklog runs --json | jq '.[0].ranks')";
+
+struct Flags {
+  bool json = false;
+  std::string project;
+  std::string state;
+};
+
+std::string DestinationText(const DestinationReport& destination) {
+  std::string text = absl::StrCat(destination.kind, " ", destination.delivered_rows);
+  if (destination.pending_rows > 0) absl::StrAppend(&text, " +", destination.pending_rows);
+  if (destination.refused_rows > 0) {
+    absl::StrAppend(&text, " (", destination.refused_rows, " refused)");
+  }
+  return text;
+}
+
+std::string TableOf(const std::vector<RunReport>& reports) {
+  Table table({"RUN", "NAME", "PROJECT", "STATE", "ROWS", "STEP", "RANKS", "LOST", "STARTED",
+               "DELIVERED (+PENDING)"});
+  for (const RunReport& report : reports) {
+    const model::Run& run = report.run;
+    table.AddRow({run.run_id, run.name, run.project, std::string(model::Name(run.state)),
+                  absl::StrCat(run.rows), run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
+                  absl::StrCat(report.ranks.size()), absl::StrCat(report.losses.total()),
+                  TimeText(run.started_us),
+                  absl::StrJoin(report.destinations, ", ",
+                                [](std::string* out, const DestinationReport& destination) {
+                                  out->append(DestinationText(destination));
+                                })});
+  }
+  return table.ToString(Terminal::Of(STDOUT_FILENO));
+}
+
+absl::Status ListRuns(const Globals& globals, const Flags& flags) {
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));
+  std::erase_if(reports, [&](const RunReport& report) {
+    return (!flags.project.empty() && report.run.project != flags.project) ||
+           (!flags.state.empty() && model::Name(report.run.state) != flags.state);
+  });
+  if (flags.json) {
+    model::Json array = model::Json::array();
+    for (const RunReport& report : reports) array.push_back(ToJson(report));
+    std::cout << PrettyJson(array);
+  } else if (reports.empty()) {
+    std::cout << "no runs\n";
+  } else {
+    std::cout << TableOf(reports);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRuns(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command = app.add_subcommand("runs", "list the runs, newest first");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  command->add_flag("--json", flags->json, "an array of objects, for programs");
+  command->add_option("--project", flags->project, "only this project's")->type_name("NAME");
+  command->add_option("--state", flags->state, "only those in this state")
+      ->check(CLI::IsMember({"running", "finished", "failed", "crashed"}));
+  command->callback([&globals, &action, flags] {
+    action = [&globals, flags] { return ListRuns(globals, *flags); };
+  });
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,84 @@
+#include "service/cli/select_run.h"
+
+#include "absl/strings/str_cat.h"
+#include "service/cli/number_text.h"
+#include "service/cli/terminal.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr size_t kListed = 10;  // candidates in a message
+
+using Runs = std::vector<const model::Run*>;
+
+std::string List(const Runs& runs) {
+  std::string list;
+  for (size_t i = 0; i < runs.size() && i < kListed; ++i) {
+    const model::Run& run = *runs[i];
+    absl::StrAppend(&list, "\n  ", Printable(run.project + ":" + run.run_id), "  (",
+                    Printable(run.name), ", started ", TimeText(run.started_us), ")");
+  }
+  if (runs.size() > kListed) absl::StrAppend(&list, "\n  and ", runs.size() - kListed, " more");
+  return list;
+}
+
+// The two sides of a `main` run may lie in one store; the one with the run's own rows is meant.
+void DropLocalParts(Runs* matches) {
+  if (matches->size() < 2) return;
+  Runs whole;
+  for (const model::Run* run : *matches) {
+    if (!run->local_only) whole.push_back(run);
+  }
+  if (!whole.empty()) *matches = whole;
+}
+
+template <typename Field>
+Runs Matching(const Runs& runs, const std::string& text, Field field) {
+  Runs matches;
+  for (const model::Run* run : runs) {
+    if (run->*field == text) matches.push_back(run);
+  }
+  DropLocalParts(&matches);
+  return matches;
+}
+
+Runs Candidates(const Runs& runs, const std::string& text) {
+  if (text == "latest") return runs.empty() ? Runs() : Runs{runs.front()};
+  if (Runs by_id = Matching(runs, text, &model::Run::run_id); !by_id.empty()) return by_id;
+  return Matching(runs, text, &model::Run::name);
+}
+
+Runs OfProject(const std::vector<model::Run>& runs, const std::string& project) {
+  Runs chosen;
+  for (const model::Run& run : runs) {
+    if (project.empty() || run.project == project) chosen.push_back(&run);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
+                                     const std::string& project) {
+  const Runs all = OfProject(runs, project);
+  Runs matches = Candidates(all, text);
+  // A name may hold a colon, so this comes second.
+  const size_t colon = text.find(':');
+  if (matches.empty() && colon != std::string::npos && colon > 0 && project.empty()) {
+    matches = Candidates(OfProject(runs, text.substr(0, colon)), text.substr(colon + 1));
+  }
+  if (matches.size() == 1) return *matches.front();
+  if (matches.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("several runs are called '", Printable(text),
+                     "'; say which by its id, or by project:id:", List(matches)));
+  }
+  const std::string place = project.empty() ? "" : " in project '" + Printable(project) + "'";
+  if (all.empty()) {
+    return absl::NotFoundError(absl::StrCat("there are no runs", place, " yet"));
+  }
+  return absl::NotFoundError(absl::StrCat("no run", place, " is called '", Printable(text),
+                                          "'; the newest are:", List(all)));
+}
+
+}  // namespace ranklog::cli

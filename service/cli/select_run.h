@@ -1,0 +1,25 @@
+#ifndef SERVICE_CLI_SELECT_RUN_H_
+#define SERVICE_CLI_SELECT_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "service/model/run.h"
+
+namespace ranklog::cli {
+
+inline constexpr char kRunHelp[] =
+    "a run's id or name, or `latest`; with `project:` before it where projects share it";
+
+// Finds the run that a person means by `text`: an id, a name, or `latest` (the one that started
+// last), each also as `project:text`. An id goes before a name. With `project`, only that project's
+// runs are looked at. `runs` are newest first, as StoreReader::Runs() gives them.
+//   kNotFound            no run is called that; the message lists the newest ones
+//   kInvalidArgument     several are; the message lists them
+absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
+                                     const std::string& project);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_SELECT_RUN_H_

@@ -1,0 +1,201 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/json_text.h"
+#include "service/cli/main_metrics.h"
+#include "service/cli/number_text.h"
+#include "service/cli/plot.h"
+#include "service/cli/run_digest.h"
+#include "service/cli/run_report.h"
+#include "service/deliver/json_writer.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr int kWidestPlot = 100;  // wider than that a curve is no clearer
+
+constexpr char kFooter[] = R"(
+Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
+and where the locale is not UTF-8. However long the run, its peaks are drawn.
+
+Examples:
+  ranklog show latest
+  ranklog show latest --metric train/loss --metric rank_argmax/train/loss --height 20
+  ranklog show gpt:abc123 --json | jq .summary)";
+
+struct Flags {
+  RunArgument run;
+  bool json = false;
+  bool all = false;
+  bool ascii = false;
+  std::vector<std::string> metrics;
+  int width = 0;
+  int height = 8;
+};
+
+model::Json ToJson(const RunReport& report, const RunDigest& digest) {
+  model::Json json = ToJson(report);
+  json["config"] = digest.config;
+  json["summary"] = digest.summary;
+  json["metrics"] = model::Json::object();
+  for (const RunDigest::Metric& metric : digest.metrics) {
+    const Series& series = metric.series;
+    json["metrics"][metric.name] = {{"count", series.count()}, {"not_finite", series.not_finite()}};
+    if (series.count() == 0) continue;
+    json["metrics"][metric.name].update({{"last", series.last()},
+                                         {"step", series.last_x()},
+                                         {"min", series.min()},
+                                         {"max", series.max()}});
+  }
+  return json;
+}
+
+std::string StateText(const model::Run& run, const Terminal& terminal) {
+  const std::string state(model::Name(run.state));
+  switch (run.state) {
+    case model::RunState::kRunning:
+      return terminal.Cyan(state);
+    case model::RunState::kFinished:
+      return terminal.Green(state);
+    case model::RunState::kFailed:
+      return terminal.Red(absl::StrCat(state, ", exit code ", run.exit_code));
+    case model::RunState::kCrashed:
+      return terminal.Red(run.reason.empty() ? state
+                                             : absl::StrCat(state, ": ", Printable(run.reason)));
+  }
+  return state;
+}
+
+std::string HeadText(const RunReport& report, const Terminal& terminal) {
+  const model::Run& run = report.run;
+  const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
+  std::string text =
+      absl::StrCat(terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
+                   Printable(absl::StrCat(run.project, ":", run.run_id)), "  ",
+                   StateText(run, terminal), "\n", "rows ", run.rows, ", last step ", run.last_step,
+                   ", started ", TimeText(run.started_us), run.ended_us == 0 ? ", for " : ", took ",
+                   DurationText(end - absl::FromUnixMicros(run.started_us)), "\n");
+  if (run.local_only) {
+    absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
+  }
+  for (const RankReport& rank : report.ranks) {
+    absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows");
+    if (rank.lost > 0) {
+      absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(rank.lost, " lost")));
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const DestinationReport& destination : report.destinations) {
+    absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
+                    " rows delivered, ", destination.pending_rows, " pending, ",
+                    destination.refused_rows, " refused\n");
+    if (!destination.last_error.empty()) {
+      absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
+    }
+  }
+  return text;
+}
+
+std::string ValueText(const model::Json& value) {
+  if (value.is_number_float()) return ShortNumber(value.get<double>(), 6);
+  return Printable(value.is_string() ? value.get<std::string>() : deliver::ToJsonText(value));
+}
+
+// The members of `object`, a line each.
+std::string SectionText(const std::string& title, const model::Json& object, bool all,
+                        const Terminal& terminal) {
+  const auto shown = [&](const std::string& key) { return all || !IsRankStatistic(key); };
+  int width = 0;
+  size_t count = 0;
+  for (auto item = object.begin(); item != object.end(); ++item) {
+    if (!shown(item.key())) continue;
+    width = std::max(width, TextWidth(Printable(item.key())));
+    ++count;
+  }
+  if (count == 0) return "";
+  std::string text = absl::StrCat("\n", terminal.Bold(title), "\n");
+  for (auto item = object.begin(); item != object.end(); ++item) {
+    if (!shown(item.key())) continue;
+    const std::string key = Printable(item.key());
+    absl::StrAppend(&text, "  ", key, std::string(width - TextWidth(key) + 2, ' '),
+                    ValueText(*item), "\n");
+  }
+  if (count < object.size()) {
+    absl::StrAppend(&text, "  ",
+                    terminal.Dim(absl::StrCat(object.size() - count,
+                                              " statistics over the ranks are shown with --all")),
+                    "\n");
+  }
+  return text;
+}
+
+PlotSize SizeOf(const Flags& flags, const Terminal& terminal) {
+  PlotSize size;
+  size.width = flags.width > 0 ? flags.width : std::min(terminal.width, kWidestPlot);
+  size.width = std::max(size.width, kMinPlotWidth);
+  size.height = flags.height;
+  size.ascii = flags.ascii || !terminal.unicode;
+  return size;
+}
+
+absl::Status Show(const Globals& globals, const Flags& flags) {
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader, run));
+  const Terminal terminal = Terminal::Of(STDOUT_FILENO);
+  const PlotSize size = SizeOf(flags, terminal);
+  DigestOptions options;
+  options.plotted = flags.metrics;
+  options.columns = size.dot_columns();
+  ASSIGN_OR_RETURN(const RunDigest digest, DigestRun(*reader, run, options));
+
+  std::string text;
+  if (flags.json) {
+    text = PrettyJson(ToJson(report, digest));
+  } else {
+    text = HeadText(report, terminal) +
+           SectionText("config", digest.config, /*all=*/true, terminal) +
+           SectionText("summary", digest.summary, flags.all, terminal);
+    for (const size_t i : digest.plotted) {
+      const RunDigest::Metric& metric = digest.metrics[i];
+      text += "\n" + DrawPlot(metric.name, metric.series, size, terminal);
+    }
+  }
+  std::cout << text;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddShow(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("show", "show a run: state, config, summary, and curves of its metrics");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  flags->run.AddTo(*command);
+  command->add_flag("--json", flags->json, "an object, for programs");
+  command->add_flag("--all", flags->all, "the statistics over the ranks in the summary, too");
+  command->add_flag("--ascii", flags->ascii, "draw with ASCII characters");
+  command->add_option("--metric", flags->metrics, "draw this metric; may be given several times")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--width", flags->width, "of the plots, in columns; else the terminal's")
+      ->check(CLI::Range(kMinPlotWidth, 1000));
+  command->add_option("--height", flags->height, "of each plot, in lines; 8 if not given")
+      ->check(CLI::Range(2, 200));
+  command->callback(
+      [&globals, &action, flags] { action = [&globals, flags] { return Show(globals, *flags); }; });
+}
+
+}  // namespace ranklog::cli

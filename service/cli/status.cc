@@ -1,0 +1,241 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/types/optional.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/run_report.h"
+#include "service/cli/table.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kFooter[] = R"(
+Rows are counted per destination: queued ones wait to be delivered, refused ones were set apart (see
+`ranklog dead RUN`). Late rows of a rank came after their step was closed: kept, but not in the statistics
+over the ranks. Lost ones were refused by Log() itself, by reason.
+
+Examples:
+  ranklog status
+  ranklog status --address unix:/run/ranklog/1000/ranklogd.sock
+  ranklog status --json | jq .rows.queued)";
+
+struct Overview {
+  std::string state_dir;
+  int64_t store_bytes = 0;
+  int64_t daemon_pid = 0;               // 0: no daemon
+  absl::optional<DaemonStatus> daemon;  // what it said, if it could be asked
+  std::vector<RunReport> runs;          // newest first
+  // Sums over the runs.
+  std::map<std::string, DestinationReport> destinations;
+  uint64_t late_rows = 0;
+  std::vector<std::pair<std::string, uint64_t>> losses;  // by reason
+
+  uint64_t queued() const { return Sum(&DestinationReport::pending_rows); }
+  uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
+  uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
+  uint64_t lost() const {
+    uint64_t sum = 0;
+    for (const auto& [reason, count] : losses) sum += count;
+    return sum;
+  }
+
+ private:
+  uint64_t Sum(uint64_t DestinationReport::*field) const {
+    uint64_t sum = 0;
+    for (const auto& [kind, destination] : destinations) sum += destination.*field;
+    return sum;
+  }
+};
+
+// The daemon of this directory, if it listens at an address that can be guessed.
+absl::optional<DaemonStatus> FindDaemon(const Overview& overview, const std::string& address) {
+  const std::vector<std::string> addresses =
+      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  for (const std::string& candidate : addresses) {
+    const auto daemon = AskDaemon(candidate);
+    if (!daemon.ok()) continue;
+    std::error_code ignored;
+    if (std::filesystem::equivalent(daemon->state_dir, overview.state_dir, ignored)) return *daemon;
+  }
+  return absl::nullopt;
+}
+
+void AddUp(Overview* overview) {
+  model::Losses losses;
+  for (const RunReport& report : overview->runs) {
+    overview->late_rows += report.run.late_rows;
+    losses.ring_full += report.losses.ring_full;
+    losses.invalid += report.losses.invalid;
+    losses.step_behind += report.losses.step_behind;
+    losses.too_large += report.losses.too_large;
+    losses.after_finish += report.losses.after_finish;
+    for (const DestinationReport& one : report.destinations) {
+      DestinationReport& sum = overview->destinations[one.kind];
+      sum.kind = one.kind;
+      sum.delivered_rows += one.delivered_rows;
+      sum.pending_rows += one.pending_rows;
+      sum.refused_rows += one.refused_rows;
+      if (sum.last_error.empty()) sum.last_error = one.last_error;  // the newest run's
+    }
+  }
+  overview->losses = {{"ring_full", losses.ring_full},
+                      {"invalid", losses.invalid},
+                      {"step_behind", losses.step_behind},
+                      {"too_large", losses.too_large},
+                      {"after_finish", losses.after_finish}};
+}
+
+absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
+  Overview overview;
+  ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
+  overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
+  if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview, globals.address);
+  ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
+  AddUp(&overview);
+  return overview;
+}
+
+std::vector<const RunReport*> Live(const Overview& overview) {
+  std::vector<const RunReport*> live;
+  for (const RunReport& report : overview.runs) {
+    if (report.run.state == model::RunState::kRunning) live.push_back(&report);
+  }
+  return live;
+}
+
+model::Json DaemonJson(const Overview& overview) {
+  model::Json json = {{"running", overview.daemon_pid != 0}};
+  if (overview.daemon_pid != 0) json["pid"] = overview.daemon_pid;
+  if (!overview.daemon) return json;
+  json["address"] = overview.daemon->address;
+  json["version"] = overview.daemon->version;
+  json["uptime_seconds"] =
+      absl::ToDoubleSeconds(absl::Now() - absl::FromUnixMicros(overview.daemon->start_time_us));
+  json["started_by"] = overview.daemon->started_by;
+  json["live_streams"] = overview.daemon->live_streams;
+  json["counters"] = overview.daemon->counters;
+  return json;
+}
+
+model::Json ToJson(const Overview& overview) {
+  model::Json live = model::Json::array();
+  for (const RunReport* report : Live(overview)) live.push_back(ToJson(*report));
+  model::Json destinations = model::Json::array();
+  for (const auto& [kind, destination] : overview.destinations) {
+    destinations.push_back({{"kind", kind},
+                            {"delivered_rows", destination.delivered_rows},
+                            {"pending_rows", destination.pending_rows},
+                            {"refused_rows", destination.refused_rows},
+                            {"last_error", destination.last_error}});
+  }
+  model::Json losses = model::Json::object();
+  for (const auto& [reason, count] : overview.losses) losses[reason] = count;
+  return {
+      {"daemon", DaemonJson(overview)},
+      {"state_dir", overview.state_dir},
+      {"store",
+       {{"path", overview.state_dir + "/" + storage::kStoreFile}, {"bytes", overview.store_bytes}}},
+      {"runs", overview.runs.size()},
+      {"live_runs", live},
+      {"rows",
+       {{"queued", overview.queued()},
+        {"delivered", overview.delivered()},
+        {"refused", overview.refused()},
+        {"late", overview.late_rows},
+        {"lost", overview.lost()}}},
+      {"lost", losses},
+      {"destinations", destinations}};
+}
+
+std::string DaemonText(const Overview& overview, const Terminal& terminal) {
+  if (overview.daemon_pid == 0) {
+    return absl::StrCat(terminal.Dim("not running"),
+                        "; what is stored stays, and is delivered when one runs");
+  }
+  std::string text = absl::StrCat(terminal.Green("running"), ", pid ", overview.daemon_pid);
+  if (overview.daemon) {
+    const DaemonStatus& daemon = *overview.daemon;
+    absl::StrAppend(&text, ", version ", daemon.version, ", up ",
+                    DurationText(absl::Now() - absl::FromUnixMicros(daemon.start_time_us)),
+                    ", started by ", daemon.started_by, ", at ", daemon.address);
+  }
+  return text;
+}
+
+std::string RowsText(const Overview& overview, const Terminal& terminal) {
+  std::string text =
+      absl::StrCat(overview.queued(), " queued, ", overview.delivered(), " delivered, ",
+                   overview.refused(), " refused, ", overview.late_rows, " late, ");
+  const std::string lost = absl::StrCat(overview.lost(), " lost");
+  if (overview.lost() == 0) return text + lost;
+  std::vector<std::string> reasons;
+  for (const auto& [reason, count] : overview.losses) {
+    if (count > 0) reasons.push_back(absl::StrCat(reason, " ", count));
+  }
+  return absl::StrCat(text, terminal.Red(lost), " (", absl::StrJoin(reasons, ", "), ")");
+}
+
+std::string ToText(const Overview& overview, const Terminal& terminal) {
+  const std::vector<const RunReport*> live = Live(overview);
+  std::string text =
+      absl::StrCat("daemon  ", DaemonText(overview, terminal), "\n",  //
+                   "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
+                   BytesText(overview.store_bytes),
+                   "\n",                                                                       //
+                   "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",  //
+                   "rows    ", RowsText(overview, terminal), "\n");
+  if (!overview.destinations.empty()) {
+    Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "LAST ERROR"});
+    for (const auto& [kind, destination] : overview.destinations) {
+      table.AddRow({kind, absl::StrCat(destination.delivered_rows),
+                    absl::StrCat(destination.pending_rows), absl::StrCat(destination.refused_rows),
+                    destination.last_error.empty() ? "none" : destination.last_error});
+    }
+    text += "\n" + table.ToString(terminal);
+  }
+  if (!live.empty()) {
+    Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
+    for (const RunReport* report : live) {
+      const model::Run& run = report->run;
+      table.AddRow({run.run_id, run.name, run.project, absl::StrCat(run.rows),
+                    run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
+                    absl::StrCat(report->ranks.size()), TimeText(run.started_us)});
+    }
+    text += "\n" + table.ToString(terminal);
+  }
+  return text;
+}
+
+}  // namespace
+
+void AddStatus(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("status", "show the daemon, the store, and what waits to be delivered");
+  const auto json = std::make_shared<bool>(false);
+  command->footer(kFooter);
+  command->add_flag("--json", *json, "an object, for programs");
+  command->callback([&globals, &action, json] {
+    action = [&globals, json]() -> absl::Status {
+      ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
+      std::cout << (*json ? PrettyJson(ToJson(overview))
+                          : ToText(overview, Terminal::Of(STDOUT_FILENO)));
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace ranklog::cli

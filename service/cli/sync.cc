@@ -1,0 +1,316 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/types/optional.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/progress.h"
+#include "service/cli/run_report.h"
+#include "service/cli/select_run.h"
+#include "service/cli/sync_pipeline.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(200);
+// After so long without a change a run whose ranks are still expected has all the rows it will have
+// for now.
+constexpr absl::Duration kQuiet = absl::Seconds(2);
+constexpr char kLocal[] = "local";
+
+constexpr char kFooter[] = R"(
+Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
+for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
+
+A run whose only destination is `local` stays on this node, unless --to gives it another. That needs the
+daemon to be stopped.
+
+Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run.
+
+Examples:
+  ranklog sync
+  ranklog sync latest --to wandb
+  ranklog sync gpt:abc123 --timeout 10m)";
+
+struct Flags {
+  std::vector<std::string> runs;
+  std::string project;
+  std::string to;
+  bool wandb = false;
+  std::string timeout = "2m";
+};
+
+bool Leaves(const DestinationReport& destination) { return destination.kind != kLocal; }
+
+bool HasTracker(const RunReport& report) {
+  return std::any_of(report.destinations.begin(), report.destinations.end(), Leaves);
+}
+
+// How far the chosen runs are, all together.
+struct Sum {
+  uint64_t done = 0;  // rows that are delivered or refused, over all destinations
+  uint64_t total = 0;
+  uint64_t open = 0;   // destinations that lack rows, or the end of a run that has ended
+  uint64_t going = 0;  // runs that have not ended
+
+  friend bool operator==(const Sum&, const Sum&) = default;
+};
+
+bool IsOpen(const RunReport& report, const DestinationReport& destination) {
+  if (destination.pending_rows > 0) return true;
+  return !destination.complete && report.run.state != model::RunState::kRunning;
+}
+
+Sum AddUp(const std::vector<RunReport>& reports) {
+  Sum sum;
+  for (const RunReport& report : reports) {
+    if (report.run.state == model::RunState::kRunning) ++sum.going;
+    for (const DestinationReport& destination : report.destinations) {
+      if (!Leaves(destination)) continue;
+      sum.done += destination.delivered_rows + destination.refused_rows;
+      sum.total += report.run.rows;
+      if (IsOpen(report, destination)) ++sum.open;
+    }
+  }
+  return sum;
+}
+
+class Sync {
+ public:
+  Sync(const Globals& globals, const Flags& flags) : globals_(globals), flags_(flags) {}
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
+    ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
+    absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
+    auto lock = storage::StateLock::Acquire(state_dir_);
+    if (lock.ok()) {
+      ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, *std::move(lock)));
+    } else if (!absl::IsAlreadyExists(lock.status())) {
+      return lock.status();
+    }
+    RETURN_IF_ERROR(Choose());
+    if (chosen_.empty()) return absl::OkStatus();
+    if (pipeline_ != nullptr) {
+      RETURN_IF_ERROR(CheckCredentials());
+      RETURN_IF_ERROR(pipeline_->Start(chosen_));
+    }
+    RETURN_IF_ERROR(Wait());
+    return Conclude();
+  }
+
+ private:
+  absl::Status Choose() {
+    ASSIGN_OR_RETURN(const std::vector<model::Run> all, reader_->Runs());
+    std::vector<model::Run> runs;
+    for (const std::string& text : flags_.runs) {
+      ASSIGN_OR_RETURN(runs.emplace_back(), SelectRun(all, text, flags_.project));
+    }
+    const bool named = !runs.empty();
+    if (!named) {
+      runs = all;
+      std::erase_if(runs, [&](const model::Run& run) {
+        return !flags_.project.empty() && run.project != flags_.project;
+      });
+    }
+    uint64_t local = 0;
+    for (const model::Run& run : runs) {
+      RETURN_IF_ERROR(AddDestination(run));
+      ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
+      if (!HasTracker(report)) ++local;
+      if (HasTracker(report) && (named || !Settled(report))) chosen_.insert(run.id);
+    }
+    return SayWhatIsLeftOut(runs.size(), local, named);
+  }
+
+  // By --to, unless the run has it already or is a part whose rank 0 another node delivers.
+  absl::Status AddDestination(const model::Run& run) {
+    const std::string kind = flags_.wandb ? "wandb" : flags_.to;
+    if (kind.empty() || run.local_only) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
+    for (const model::Delivery& delivery : deliveries) {
+      if (delivery.kind == kind) return absl::OkStatus();
+    }
+    if (pipeline_ == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "only one program may write the store, and process ",
+          storage::StateLock::Holder(state_dir_),
+          " does: stop that daemon to give a run another destination (nothing is lost by it)"));
+    }
+    RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
+    return pipeline_->AddDestination(run.id, kind);
+  }
+
+  static bool Settled(const RunReport& report) {
+    return std::all_of(report.destinations.begin(), report.destinations.end(),
+                       [](const DestinationReport& destination) {
+                         return !Leaves(destination) || destination.complete;
+                       });
+  }
+
+  absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local, bool named) const {
+    if (local > 0 && named) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(local,
+                       " of the runs stay on this node only (destination local); give them "
+                       "another with --to wandb"));
+    }
+    if (local > 0) {
+      std::cout
+          << local << " of " << looked_at
+          << " runs stay on this node only (destination local); `ranklog sync RUN --to wandb` "
+             "uploads one\n";
+    }
+    if (chosen_.empty()) std::cout << "nothing waits to be delivered\n";
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCredentials() const {
+    for (const int64_t id : chosen_) {
+      ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(id));
+      ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
+      for (const DestinationReport& destination : report.destinations) {
+        if (Leaves(destination) && !destination.complete) {
+          RETURN_IF_ERROR(pipeline_->CheckCredentials(run, destination.kind));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<RunReport>> Reports() const {
+    std::vector<RunReport> reports;
+    for (const int64_t id : chosen_) {
+      ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(id));
+      ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(*reader_, run));
+    }
+    return reports;
+  }
+
+  // Until all is delivered, or nothing has moved for too long.
+  absl::Status Wait() {
+    Progress progress("sync", /*lines=*/true);
+    absl::optional<Sum> last;
+    absl::Time moved = absl::Now();
+    while (true) {
+      ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
+      const Sum sum = AddUp(reports);
+      progress.Update(sum.done, sum.total);
+      SayErrors(reports, &progress);
+      if (last != sum) moved = absl::Now();
+      last = sum;
+      const absl::Duration still = absl::Now() - moved;
+      if (sum.open == 0 && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
+      if (still > timeout_) return absl::OkStatus();
+      absl::SleepFor(kPoll);
+    }
+  }
+
+  // Each error once, when it is new.
+  void SayErrors(const std::vector<RunReport>& reports, Progress* progress) {
+    for (const RunReport& report : reports) {
+      for (const DestinationReport& destination : report.destinations) {
+        std::string& said = errors_[{report.run.id, destination.kind}];
+        if (said == destination.last_error) continue;
+        said = destination.last_error;
+        if (said.empty()) continue;
+        progress->Clear();
+        std::cerr << NameOf(report.run) << "  " << destination.kind << "  " << Printable(said)
+                  << "\n";
+      }
+    }
+  }
+
+  static std::string NameOf(const model::Run& run) {
+    return Printable(run.project + ":" + run.run_id);
+  }
+
+  // A line for each run and destination; an error unless all is there.
+  absl::Status Conclude() {
+    pipeline_.reset();
+    ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
+    uint64_t unfinished = 0;
+    for (const RunReport& report : reports) {
+      for (const DestinationReport& destination : report.destinations) {
+        if (!Leaves(destination)) continue;
+        const std::string left = WhatIsLeft(report, destination);
+        std::cout << NameOf(report.run) << "  " << destination.kind << "  "
+                  << destination.delivered_rows << " of " << report.run.rows << " rows delivered"
+                  << left << "\n";
+        if (!left.empty()) ++unfinished;
+      }
+    }
+    if (unfinished == 0) return absl::OkStatus();
+    return absl::UnavailableError(
+        "not all was delivered; what is left stays in the store, and the next sync goes on with "
+        "it");
+  }
+
+  std::string WhatIsLeft(const RunReport& report, const DestinationReport& destination) const {
+    std::string left;
+    if (destination.refused_rows > 0) {
+      absl::StrAppend(&left, ", ", destination.refused_rows, " refused (see `ranklog dead ",
+                      NameOf(report.run), "`)");
+    }
+    if (IsOpen(report, destination)) {
+      absl::StrAppend(&left, destination.pending_rows > 0
+                                 ? absl::StrCat(", ", destination.pending_rows, " left")
+                                 : ", the run's end is left");
+      if (!destination.last_error.empty()) {
+        absl::StrAppend(&left, ": ", Printable(destination.last_error));
+      }
+    } else if (report.run.state == model::RunState::kRunning &&
+               storage::StateLock::Holder(state_dir_) == 0) {
+      absl::StrAppend(&left,
+                      ", but the run has not ended: start ranklogd, which takes up what its ranks "
+                      "left behind");
+    }
+    return left;
+  }
+
+  const Globals& globals_;
+  const Flags& flags_;
+  absl::Duration timeout_;
+  std::string state_dir_;
+  std::unique_ptr<storage::StoreReader> reader_;
+  std::unique_ptr<SyncPipeline> pipeline_;  // null: a daemon has the store, and delivers
+  std::set<int64_t> chosen_;
+  std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said
+};
+
+}  // namespace
+
+void AddSync(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command = app.add_subcommand("sync", "deliver what waits, and wait until it is done");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  command->add_option("RUN", flags->runs, kRunHelp);
+  command->add_option("--project", flags->project, "only this project's runs")->type_name("NAME");
+  CLI::Option* to =
+      command->add_option("--to", flags->to, "deliver the runs there, too; wandb is what there is")
+          ->check(CLI::IsMember({"wandb"}));
+  command->add_flag("--wandb", flags->wandb, "the same as --to wandb")->excludes(to);
+  command
+      ->add_option("--timeout", flags->timeout,
+                   "give up when nothing has moved for so long; 2m if not given")
+      ->type_name("DURATION")
+      ->check([](const std::string& text) {
+        absl::Duration duration;
+        return absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration()
+                   ? ""
+                   : "a duration has the form 30s, 10m or 1h30m";
+      });
+  command->callback([&globals, &action, flags] {
+    action = [&globals, flags] { return Sync(globals, *flags).Run(); };
+  });
+}
+
+}  // namespace ranklog::cli

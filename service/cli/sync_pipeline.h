@@ -1,0 +1,56 @@
+// The daemon's pipeline without its ingest, for `ranklog sync` where no daemon runs.
+
+#ifndef SERVICE_CLI_SYNC_PIPELINE_H_
+#define SERVICE_CLI_SYNC_PIPELINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/deliver/credentials.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+
+// Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed.
+// Holds the state directory's lock meanwhile.
+class SyncPipeline {
+ public:
+  // Opens the store, and starts nothing yet. The errors are those of storage::Store::Open.
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir,
+                                                            storage::StateLock lock);
+  ~SyncPipeline();
+
+  // Gives a run another destination. Before Start().
+  absl::Status AddDestination(int64_t run, const std::string& kind);
+
+  // Whether the keys for this run's tracker are there; the message of an error says where they may
+  // be put.
+  absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
+
+  // Starts to deliver `runs`; the others stay as they are.
+  absl::Status Start(std::set<int64_t> runs);
+
+ private:
+  SyncPipeline(std::string state_dir, storage::StateLock lock,
+               std::unique_ptr<storage::Store> store);
+  absl::StatusOr<pipeline::DeliverLoop::Worker> MakeWorker(
+      std::shared_ptr<const std::set<int64_t>> runs);
+
+  const std::string state_dir_;
+  const storage::StateLock lock_;  // first in, last out
+  deliver::CredentialStore credentials_;
+  pipeline::StoreLoop store_;
+  std::unique_ptr<pipeline::DeliverLoop> deliver_;
+  std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_SYNC_PIPELINE_H_

@@ -1,0 +1,129 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/main_metrics.h"
+#include "service/cli/number_text.h"
+#include "service/cli/row_format.h"
+#include "service/cli/row_reader.h"
+#include "service/cli/terminal.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(200);
+
+constexpr char kFooter[] = R"(
+While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. The
+statistics over the ranks (rank_mean/ and so on) are shown with --all and in --json.
+
+Examples:
+  ranklog tail latest
+  ranklog tail latest -n 100 --no-follow
+  ranklog tail latest --metric train/loss --metric val/loss
+  ranklog tail latest --json | python3 monitor.py)";
+
+struct Flags {
+  RunArgument run;
+  uint64_t rows = 10;
+  bool no_follow = false;
+  bool json = false;
+  bool all = false;
+  std::vector<std::string> metrics;
+};
+
+// A row as a line for people.
+class LineFormat {
+ public:
+  explicit LineFormat(const Flags& flags) : flags_(flags) {}
+
+  // Empty where the row has none of the metrics to show.
+  std::string Line(const Row& row) const {
+    std::string values;
+    for (size_t i = 0; i < row.keys.size(); ++i) {
+      Append(row.keys[i], ShortNumber(row.values()[i]), &values);
+    }
+    for (const model::Text& text : row.texts()) Append(text.key, Printable(text.value), &values);
+    if (values.empty() && !flags_.metrics.empty()) return "";
+    const std::string time =
+        absl::FormatTime("%H:%M:%S", absl::FromUnixMicros(row.time_us()), absl::LocalTimeZone());
+    return absl::StrCat(terminal_.Dim(time), "  ", terminal_.Bold(absl::StrCat(row.step())), values,
+                        "\n");
+  }
+
+ private:
+  void Append(const std::string& key, const std::string& value, std::string* out) const {
+    if (flags_.metrics.empty() ? !flags_.all && IsRankStatistic(key)
+                               : std::count(flags_.metrics.begin(), flags_.metrics.end(), key) == 0)
+      return;
+    absl::StrAppend(out, "  ", terminal_.Dim(Printable(key)), " ", value);
+  }
+
+  const Flags& flags_;
+  const Terminal terminal_ = Terminal::Of(STDOUT_FILENO);
+};
+
+// Says once why nothing may come.
+void WarnIfNobodyWrites(const Globals& globals) {
+  const auto dir = globals.StateDir();
+  if (!dir.ok() || storage::StateLock::Holder(*dir) != 0) return;
+  std::cerr << "ranklog: the run has not ended, but no daemon is running: its rows come once one "
+               "does\n";
+}
+
+absl::Status Tail(const Globals& globals, const Flags& flags) {
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(model::Run run, flags.run.Find(*reader));
+  const std::unique_ptr<RowFormat> json = NewJsonFormat();
+  const LineFormat line(flags);
+  const auto print = [&](const Row& row) {
+    std::string text;
+    if (flags.json) {
+      json->AppendRow(row, /*stream=*/nullptr, &text);
+    } else {
+      text = line.Line(row);
+    }
+    return std::cout << text ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
+  };
+
+  uint64_t next = run.rows - std::min(run.rows, flags.rows);
+  if (!flags.no_follow && run.state == model::RunState::kRunning) WarnIfNobodyWrites(globals);
+  while (true) {
+    RETURN_IF_ERROR(VisitRunRows(*reader, run.id, next, run.rows, print));
+    if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
+    next = run.rows;
+    // The state and the number of rows were read together, so of a run that had ended this was all.
+    if (flags.no_follow || run.state != model::RunState::kRunning) return absl::OkStatus();
+    absl::SleepFor(kPoll);
+    ASSIGN_OR_RETURN(run, reader->GetRun(run.id));
+  }
+}
+
+}  // namespace
+
+void AddTail(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command = app.add_subcommand("tail", "show a run's last rows, and those that come");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  flags->run.AddTo(*command);
+  command->add_option("-n,--rows", flags->rows, "how many rows to begin with; 10 if not given");
+  command->add_flag("--no-follow", flags->no_follow, "end after these rows");
+  command->add_flag("--json", flags->json, "an object per line, as of `ranklog export`");
+  command->add_flag("--all", flags->all, "the statistics over the ranks, too");
+  command->add_option("--metric", flags->metrics, "only this metric; may be given several times")
+      ->type_name("NAME")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->callback(
+      [&globals, &action, flags] { action = [&globals, flags] { return Tail(globals, *flags); }; });
+}
+
+}  // namespace ranklog::cli

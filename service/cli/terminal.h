@@ -1,0 +1,40 @@
+// What the reader's terminal can show.
+
+#ifndef SERVICE_CLI_TERMINAL_H_
+#define SERVICE_CLI_TERMINAL_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace ranklog::cli {
+
+struct Terminal {
+  bool interactive = false;  // a person looks at it, not a file or a pipe
+  bool color = false;        // interactive, and neither NO_COLOR nor TERM=dumb says otherwise
+  bool unicode = false;      // the locale is a UTF-8 one
+  int width = 80;            // columns
+
+  // Of a file descriptor, and of the environment.
+  static Terminal Of(int fd);
+
+  std::string Bold(absl::string_view text) const { return Paint("1", text); }
+  std::string Dim(absl::string_view text) const { return Paint("2", text); }
+  std::string Red(absl::string_view text) const { return Paint("31", text); }
+  std::string Green(absl::string_view text) const { return Paint("32", text); }
+  std::string Cyan(absl::string_view text) const { return Paint("36", text); }
+
+ private:
+  std::string Paint(absl::string_view code, absl::string_view text) const;
+};
+
+// `text` with control characters shown as '?', so that what a run is called cannot drive the
+// terminal.
+std::string Printable(absl::string_view text);
+
+// The columns that `text` takes: one per code point.
+int TextWidth(absl::string_view text);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_TERMINAL_H_

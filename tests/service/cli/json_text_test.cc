@@ -1,0 +1,36 @@
+#include "service/cli/json_text.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ranklog::cli {
+namespace {
+
+using model::Json;
+
+TEST(JsonTextTest, PutsAMemberOnALineAndKeepsTheirOrder) {
+  const Json json = {{"z", 1}, {"a", {{"inner", "text"}}}, {"list", {1, 2}}};
+  EXPECT_EQ(
+      PrettyJson(json),
+      "{\n  \"z\": 1,\n  \"a\": {\n    \"inner\": \"text\"\n  },\n  \"list\": [\n    1,\n    2\n"
+      "  ]\n}\n");
+}
+
+TEST(JsonTextTest, KeepsEmptyOnesOnOneLine) {
+  EXPECT_EQ(PrettyJson(Json::array()), "[]\n");
+  EXPECT_EQ(PrettyJson(Json::object()), "{}\n");
+}
+
+TEST(JsonTextTest, SpellsNotANumberAsPythonDoes) {
+  EXPECT_EQ(PrettyJson(Json(std::numeric_limits<double>::quiet_NaN())), "NaN\n");
+  EXPECT_EQ(PrettyJson(Json(-std::numeric_limits<double>::infinity())), "-Infinity\n");
+}
+
+TEST(JsonTextTest, ReplacesWhatIsNotUtf8) {
+  const std::string text = PrettyJson(Json("bad \xff byte"));
+  EXPECT_EQ(Json::parse(text, nullptr, /*allow_exceptions=*/false), "bad \uFFFD byte");
+}
+
+}  // namespace
+}  // namespace ranklog::cli

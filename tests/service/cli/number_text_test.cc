@@ -1,0 +1,45 @@
+#include "service/cli/number_text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ranklog::cli {
+namespace {
+
+TEST(NumberTextTest, ShortNumbersKeepAFewDigits) {
+  EXPECT_EQ(ShortNumber(2.307912345), "2.3079");
+  EXPECT_EQ(ShortNumber(300), "300");
+  EXPECT_EQ(ShortNumber(0.0003), "0.0003");
+  EXPECT_EQ(ShortNumber(1e-9), "1e-09");
+  EXPECT_EQ(ShortNumber(2.307912345, 3), "2.31");
+}
+
+TEST(NumberTextTest, ShortNumbersSayWhatIsNoNumber) {
+  EXPECT_EQ(ShortNumber(NAN), "NaN");
+  EXPECT_EQ(ShortNumber(INFINITY), "Infinity");
+  EXPECT_EQ(ShortNumber(-INFINITY), "-Infinity");
+}
+
+TEST(NumberTextTest, BytesGrowIntoUnits) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(1023), "1023 B");
+  EXPECT_EQ(BytesText(1024), "1.0 KiB");
+  EXPECT_EQ(BytesText(5LL << 30), "5.0 GiB");
+}
+
+TEST(NumberTextTest, DurationsKeepTwoUnits) {
+  EXPECT_EQ(DurationText(absl::Milliseconds(1500)), "1.5 s");
+  EXPECT_EQ(DurationText(absl::Seconds(59)), "59 s");
+  EXPECT_EQ(DurationText(absl::Seconds(133)), "2 m 13 s");
+  EXPECT_EQ(DurationText(absl::Minutes(302)), "5 h 02 m");
+  EXPECT_EQ(DurationText(absl::Hours(76)), "3 d 04 h");
+}
+
+TEST(NumberTextTest, ATimeThatIsNotKnownIsADash) {
+  EXPECT_EQ(TimeText(0), "-");
+  EXPECT_EQ(TimeText(1700000000000000).size(), std::string("2023-11-14 22:13:20").size());
+}
+
+}  // namespace
+}  // namespace ranklog::cli

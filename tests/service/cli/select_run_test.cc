@@ -1,0 +1,91 @@
+#include "service/cli/select_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::cli {
+namespace {
+
+using ::ranklog::testing::IsOkAndHolds;
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using enum absl::StatusCode;
+
+model::Run MakeRun(int64_t id, const std::string& project, const std::string& run_id,
+                   const std::string& name) {
+  model::Run run;
+  run.id = id;
+  run.project = project;
+  run.run_id = run_id;
+  run.name = name;
+  return run;
+}
+
+auto IsRun(int64_t id) { return IsOkAndHolds(Field(&model::Run::id, id)); }
+
+class SelectRunTest : public ::testing::Test {
+ protected:
+  // Newest first.
+  const std::vector<model::Run> runs_ = {
+      MakeRun(4, "gpt", "abc", "second"),
+      MakeRun(3, "mnist", "abc", "digits"),
+      MakeRun(2, "gpt", "xyz", "first"),
+      MakeRun(1, "gpt", "old", "first"),
+  };
+};
+
+TEST_F(SelectRunTest, FindsByIdAndByName) {
+  EXPECT_THAT(SelectRun(runs_, "xyz", ""), IsRun(2));
+  EXPECT_THAT(SelectRun(runs_, "digits", ""), IsRun(3));
+}
+
+TEST_F(SelectRunTest, LatestIsTheNewest) {
+  EXPECT_THAT(SelectRun(runs_, "latest", ""), IsRun(4));
+  EXPECT_THAT(SelectRun(runs_, "latest", "mnist"), IsRun(3));
+  EXPECT_THAT(SelectRun(runs_, "mnist:latest", ""), IsRun(3));
+}
+
+TEST_F(SelectRunTest, AnIdInTwoProjectsIsAmbiguousUntilTheProjectIsSaid) {
+  EXPECT_THAT(SelectRun(runs_, "abc", ""),
+              StatusIs(kInvalidArgument,
+                       AllOf(HasSubstr("gpt:abc"), HasSubstr("mnist:abc"), Not(HasSubstr("xyz")))));
+  EXPECT_THAT(SelectRun(runs_, "abc", "mnist"), IsRun(3));
+  EXPECT_THAT(SelectRun(runs_, "mnist:abc", ""), IsRun(3));
+  EXPECT_THAT(SelectRun(runs_, "gpt:abc", ""), IsRun(4));
+}
+
+TEST_F(SelectRunTest, ANameOfTwoRunsListsBoth) {
+  EXPECT_THAT(SelectRun(runs_, "first", ""),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("gpt:xyz"), HasSubstr("gpt:old"))));
+}
+
+TEST_F(SelectRunTest, AnIdGoesBeforeAName) {
+  const std::vector<model::Run> runs = {MakeRun(2, "p", "a", "b"), MakeRun(1, "p", "b", "c")};
+  EXPECT_THAT(SelectRun(runs, "b", ""), IsRun(1));
+}
+
+TEST_F(SelectRunTest, AColonMayBePartOfAName) {
+  const std::vector<model::Run> runs = {MakeRun(1, "p", "a", "lr: 3e-4")};
+  EXPECT_THAT(SelectRun(runs, "lr: 3e-4", ""), IsRun(1));
+}
+
+TEST_F(SelectRunTest, AnUnknownOneListsTheNewest) {
+  EXPECT_THAT(SelectRun(runs_, "nothing", ""),
+              StatusIs(kNotFound, AllOf(HasSubstr("'nothing'"), HasSubstr("gpt:abc"))));
+  EXPECT_THAT(SelectRun(runs_, "xyz", "mnist"), StatusIs(kNotFound, Not(HasSubstr("gpt:"))));
+  EXPECT_THAT(SelectRun({}, "latest", ""), StatusIs(kNotFound, HasSubstr("no runs")));
+}
+
+TEST_F(SelectRunTest, TheRunItselfGoesBeforeThePartThatAnotherNodeKept) {
+  std::vector<model::Run> runs = {MakeRun(2, "p", "a", "n"), MakeRun(1, "p", "a", "n")};
+  runs[0].local_only = true;
+  EXPECT_THAT(SelectRun(runs, "a", ""), IsRun(1));
+}
+
+}  // namespace
+}  // namespace ranklog::cli
