@@ -1,19 +1,33 @@
 #include "client/process.h"
 
+#include <grpc/grpc.h>
 #include <pthread.h>
 
 #include <new>
 
 #include "client/run_state.h"
+#include "client/sender.h"
 
 namespace ranklog::internal {
 namespace {
 
-uint64_t generation = 0;  // changes in a forked child only, where there is one thread
+uint64_t generation = 0;        // changes in a forked child only, where there is one thread
+Sender* held_sender = nullptr;  // between the handlers of one fork; under StateMutex()
 
-void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { StateMutex()->Lock(); }
+// A child must not inherit a gRPC that is in use: its threads would be missing, its locks taken,
+// and its sockets shared with us. So the sender leaves gRPC first, and connects again afterwards.
+void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  Sender* const sender = Sender::Get();
+  sender->HoldForFork();
+  StateMutex()->Lock();
+  held_sender = sender;
+}
 
-void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS { StateMutex()->Unlock(); }
+void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  Sender* const sender = held_sender;
+  StateMutex()->Unlock();
+  sender->ReleaseAfterFork();
+}
 
 void AfterForkInChild() {
   // Threads that waited for it exist in the parent only.
@@ -30,10 +44,23 @@ Mutex* StateMutex() {
   return mutex;
 }
 
-uint64_t Generation() {
+uint64_t Generation() { return generation; }
+
+void ArmForkHandlers() {
   static const int armed = pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   static_cast<void>(armed);
-  return generation;
+}
+
+bool MayUseGrpc() {
+  // If it is up in a child before we use it, another user of it was there at the fork, and it is
+  // broken.
+  static uint64_t checked = 0;
+  static bool clean = true;
+  if (checked != generation) {
+    checked = generation;
+    clean = grpc_is_initialized() == 0;
+  }
+  return clean;
 }
 
 }  // namespace ranklog::internal

@@ -14,8 +14,15 @@ namespace ranklog::internal {
 Mutex* StateMutex();
 
 // Counts the forks that lie between this process and the first: what carries another number belongs
-// to an ancestor, and must be left alone. Calling it once arms the fork handlers.
+// to an ancestor, and must be left alone.
 uint64_t Generation();
+
+// From the first call on, forks are prepared for.
+void ArmForkHandlers();
+
+// Whether this process may use gRPC: not a child of a process in which others used it at the fork.
+// For the sender's thread.
+bool MayUseGrpc();
 
 }  // namespace ranklog::internal
 

@@ -23,7 +23,12 @@ struct Ring {
   // Written by the sender.
   std::atomic<uint64_t> durable_rows = 0;
   std::atomic<uint64_t> durable_controls = 0;
+  std::atomic<uint64_t> durable_end = 0;     // all records up to here need no more care
+  std::atomic<bool> attached = false;        // a daemon takes it
   std::atomic<bool> finish_durable = false;  // the daemon has it all, and that it has ended
+
+  // Written by Finish(): no record follows, tell the daemon so.
+  std::atomic<bool> closing = false;
 
   uint64_t head() const { return spool->header()->head.load(std::memory_order_acquire); }
   uint64_t tail() const { return spool->header()->tail.load(std::memory_order_acquire); }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "client/resolve.h"
+#include "client/sender.h"
 #include "client/ticks.h"
 
 namespace ranklog::internal {
@@ -93,6 +94,7 @@ RunState::RunState(Settings settings)
       generation_(Generation()) {}
 
 std::shared_ptr<RunState> RunState::Create(Settings settings) {
+  ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
   const std::vector<std::string> errors = run->settings_.Validate();
   if (!errors.empty() || run->steps_ == nullptr) {
@@ -161,6 +163,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
     if (generation_ > 0) ring->spool->header()->finished.store(1, std::memory_order_relaxed);
     rings_.push_back(ring);
   }
+  Sender::Get()->Add(shared_from_this(), ring);
   return ring;
 }
 
@@ -177,6 +180,7 @@ void RunState::ForgetParent() {
   idle_rings_.clear();
   next_thread_ = 0;
   last_error_.clear();
+  connection_error_.clear();
   lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
 }
 
@@ -239,22 +243,48 @@ void RunState::Close() {
   }
 }
 
-FlushResult RunState::Flush(std::chrono::milliseconds) {
-  for (const auto& ring : Rings()) {
-    if (ring->head() != ring->tail()) return FlushResult::kSpooled;
-  }
-  return FlushResult::kDurable;
+FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
+  std::vector<std::pair<std::shared_ptr<Ring>, uint64_t>> ends;
+  for (auto& ring : Rings()) ends.emplace_back(ring, ring->head());
+  const auto durable = [&ends] {
+    return std::all_of(ends.begin(), ends.end(), [](const auto& entry) {
+      return entry.first->durable_end.load(std::memory_order_acquire) >= entry.second;
+    });
+  };
+  const bool all = Sender::Get()->SendUntil(Clock::now() + timeout, durable);
+  return all ? FlushResult::kDurable : FlushResult::kSpooled;
 }
 
 FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
   if (!usable_) return FlushResult::kDurable;
-  Close();
-  for (const auto& ring : Rings()) {
+  const auto deadline = Clock::now() + timeout;
+  const bool first = !closed_.load();
+  if (first) Close();
+  const std::vector<std::shared_ptr<Ring>> rings = Rings();
+  for (const auto& ring : rings) {
+    if (!first) break;
     v1::SpoolHeader* const header = ring->spool->header();
     header->exit_code.store(exit_code, std::memory_order_relaxed);
     header->finished.store(1, std::memory_order_release);
+    ring->closing.store(true, std::memory_order_release);
   }
-  return Flush(timeout);
+  const auto durable = [&rings] {
+    return std::all_of(rings.begin(), rings.end(), [](const auto& ring) {
+      return ring->finish_durable.load(std::memory_order_acquire);
+    });
+  };
+  if (durable()) return FlushResult::kDurable;
+  if (timeout.count() == 0) {
+    Sender::Get()->Nudge();
+    return FlushResult::kSpooled;
+  }
+  return Sender::Get()->SendUntil(deadline, durable) ? FlushResult::kDurable
+                                                     : FlushResult::kSpooled;
+}
+
+void RunState::SetConnectionError(std::string error) {
+  MutexLock lock(StateMutex());
+  connection_error_ = std::move(error);
 }
 
 std::string RunState::LastError() const {
@@ -269,9 +299,9 @@ std::string RunState::LastError() const {
       return "the run has finished";
     case Outcome::kTaken:
     case Outcome::kInvalid:
-      return last_error_;
+      break;
   }
-  return last_error_;
+  return last_error_.empty() ? connection_error_ : last_error_;
 }
 
 Stats RunState::GetStats() const {
@@ -290,6 +320,7 @@ Stats RunState::GetStats() const {
     stats.lost_after_finish += header.lost_after_finish.load(std::memory_order_relaxed);
     stats.updates_pending += ring->writer.controls.load(std::memory_order_relaxed) -
                              ring->durable_controls.load(std::memory_order_relaxed);
+    stats.connected = stats.connected || ring->attached.load(std::memory_order_relaxed);
   }
   stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
   stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);

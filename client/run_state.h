@@ -51,6 +51,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   const Settings& settings() const { return settings_; }
   int64_t open_step() const { return steps_->open(); }
   void SetLastError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Why no daemon takes the rows; empty when one does.
+  void SetConnectionError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // The calling thread ends: another one may have its ring.
   void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -88,6 +90,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
+  std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
 };
 
 // What a forked child does with the rings that its one thread inherited: nothing.

@@ -37,12 +37,13 @@ enum class FlushResult {
 };
 
 // How charts and the summary treat a metric.
+// The empty braces let a caller name some fields only, without a warning.
 struct MetricOptions {
-  std::string step_metric;            // the metric to take as x axis
+  std::string step_metric{};            // the metric to take as x axis
   bool step_sync = true;              // rows that lack the step metric get its last value
   bool hidden = false;
-  std::vector<std::string> summary;   // of min max mean last first best none
-  std::string goal;                   // minimize, maximize
+  std::vector<std::string> summary{};   // of min max mean last first best none
+  std::string goal{};                   // minimize, maximize
 };
 
 namespace internal {

@@ -1,0 +1,48 @@
+#include "client/connection.h"
+
+#include <grpcpp/create_channel_posix.h>
+
+#include "ranklog/v1/spool_layout.h"
+
+namespace ranklog::internal {
+namespace {
+
+std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(v1::kMaxMessageBytes);
+  return grpc::CreateCustomInsecureChannelFromFd("ranklogd", fd, arguments);
+}
+
+}  // namespace
+
+Connection::Connection(int fd) : channel_(MakeChannel(fd)), stub_(v1::Ingest::NewStub(channel_)) {}
+
+Connection::~Connection() = default;
+
+bool Connection::Poll(std::chrono::steady_clock::time_point deadline) {
+  const auto wait = deadline - std::chrono::steady_clock::now();
+  void* tag = nullptr;
+  bool ok = false;
+  if (queue_.AsyncNext(&tag, &ok,
+                       std::chrono::system_clock::now() +
+                           std::chrono::duration_cast<std::chrono::microseconds>(wait)) !=
+      grpc::CompletionQueue::GOT_EVENT) {
+    return false;
+  }
+  const auto* const done = static_cast<CallTag*>(tag);
+  done->listener->OnDone(done->operation, ok);
+  return true;
+}
+
+void Connection::Drain() {
+  queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+    const auto* const done = static_cast<CallTag*>(tag);
+    done->listener->OnDone(done->operation, /*ok=*/false);
+  }
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,150 @@
+#include "client/daemon_start.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr char kProgram[] = "ranklogd";
+constexpr size_t kStackBytes = 64 << 10;
+
+// Prepared before the process is split: afterwards nothing may allocate.
+struct Launch {
+  const char* program;
+  char* const* arguments;
+  int input;
+  int output;
+  char* stack_top;  // of the second child
+  int error = 0;    // errno of what failed
+};
+
+// The two below run in children that share our memory while this thread stands still, as vfork's
+// do: no copy of a trainer's page tables, and none of its fork handlers. They make plain system
+// calls only.
+__attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(void* argument) {
+  auto* const launch = static_cast<Launch*>(argument);
+  struct {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();
+    unsigned long mask;
+  } action = {};  // SIG_DFL, as the kernel takes it
+  for (int signal = 1; signal < 65; ++signal) {
+    syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof action.mask);
+  }
+  const unsigned long no_signals = 0;
+  syscall(SYS_setsid);
+  syscall(SYS_dup3, launch->input, 0, 0);
+  syscall(SYS_dup3, launch->output, 1, 0);
+  syscall(SYS_dup3, launch->output, 2, 0);
+  syscall(SYS_close_range, 3U, ~0U, 0U);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, nullptr, sizeof no_signals);
+  syscall(SYS_execve, launch->program, launch->arguments, environ);
+  launch->error = errno;
+  syscall(SYS_exit, 127);
+  return 127;
+}
+
+__attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(void* argument) {
+  auto* const launch = static_cast<Launch*>(argument);
+  if (clone(RunDaemon, launch->stack_top, CLONE_VM | CLONE_VFORK, launch) < 0) {
+    launch->error = errno;
+  }
+  syscall(SYS_exit, 0);
+  return 0;
+}
+
+std::string Directory(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+void AddPath(std::vector<std::string>* directories) {
+  const char* path = getenv("PATH");
+  if (path == nullptr) return;
+  for (absl::string_view directory : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+    directories->emplace_back(directory.data(), directory.size());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketPlace& place) {
+  const std::string path = place.dir.path + "/start.lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("open ", path, ": ", strerror(errno)));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    return absl::UnavailableError("another process starts the daemon");
+  }
+  return std::unique_ptr<StartLock>(new StartLock(fd));
+}
+
+StartLock::~StartLock() {
+  flock(fd_, LOCK_UN);  // a forked child may hold the descriptor too
+  close(fd_);
+}
+
+std::string FindDaemon(const std::string& daemon) {
+  if (!daemon.empty()) return daemon;
+  std::vector<std::string> directories;
+  char program[4096];
+  const ssize_t size = readlink("/proc/self/exe", program, sizeof program);
+  if (size > 0) directories.push_back(Directory(std::string(program, static_cast<size_t>(size))));
+  Dl_info library;
+  if (dladdr(reinterpret_cast<const void*>(&FindDaemon), &library) != 0 && library.dli_fname) {
+    directories.push_back(Directory(library.dli_fname));
+    directories.push_back(Directory(library.dli_fname) + "/../bin");
+  }
+  AddPath(&directories);
+  for (const std::string& directory : directories) {
+    std::string candidate = directory + "/" + kProgram;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
+                         const std::string& state_dir) {
+  std::vector<std::string> arguments = {program, "--listen", "unix:" + place.path};
+  if (!state_dir.empty()) {
+    arguments.push_back("--state-dir");
+    arguments.push_back(state_dir);
+  }
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+
+  const std::string log = place.dir.path + "/ranklogd.log";
+  const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
+  int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (output < 0) output = input;
+  std::vector<char> stacks(2 * kStackBytes);
+  const auto top = [&](size_t bytes) {
+    return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(stacks.data() + bytes) &
+                                   ~uintptr_t{15});
+  };
+  Launch launch = {program.c_str(), pointers.data(), input, output, top(kStackBytes)};
+  // Exit signal 0: no SIGCHLD, and a trainer that waits for any child does not meet it.
+  const pid_t child = clone(RunParent, top(2 * kStackBytes), CLONE_VM | CLONE_VFORK, &launch);
+  if (child < 0) launch.error = errno;
+  if (child > 0) waitpid(child, nullptr, __WCLONE);
+  if (output != input && output >= 0) close(output);
+  if (input >= 0) close(input);
+  if (launch.error == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("start ", program, ": ", strerror(launch.error)));
+}
+
+}  // namespace ranklog::internal

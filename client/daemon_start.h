@@ -1,0 +1,42 @@
+// Starts ranklogd when none answers: detached from this process, once among all ranks of the node.
+
+#ifndef CLIENT_DAEMON_START_H_
+#define CLIENT_DAEMON_START_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/socket_address.h"
+
+namespace ranklog::internal {
+
+// The right to start the daemon of a socket, among the processes that use it. Held until the daemon
+// answers or has had its time, so that the others do not start another meanwhile.
+class StartLock {
+ public:
+  //   kUnavailable   another process has it, or the directory cannot be written
+  static absl::StatusOr<std::unique_ptr<StartLock>> Take(const SocketPlace& place);
+  ~StartLock();
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+ private:
+  explicit StartLock(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
+// The program to start: `daemon` if it is not empty, else a ranklogd beside the program, beside
+// this library, in the bin directory next to it, or in PATH; empty if there is none.
+std::string FindDaemon(const std::string& daemon);
+
+// Starts `program` in a session of its own, without our descriptors, signals' state or output; what
+// it prints goes to ranklogd.log beside the socket. It is no child of ours: nobody has to wait for
+// it.
+absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
+                         const std::string& state_dir);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_DAEMON_START_H_

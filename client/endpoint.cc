@@ -1,0 +1,217 @@
+#include "client/endpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/socket.h"
+
+namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kMinBackOff{50};
+constexpr milliseconds kMaxBackOff{5000};
+constexpr seconds kFirstAnswer{10};  // a daemon that takes longer hangs
+constexpr seconds kRefusedRetry{5};
+constexpr seconds kDaemonStart{10};      // between two attempts to start one
+constexpr milliseconds kIdlePoll{1000};  // to notice that a quiet connection is gone
+
+}  // namespace
+
+Endpoint::Endpoint(std::string address)
+    : address_(std::move(address)), back_off_(kMinBackOff), random_(std::random_device()()) {
+  places_ = SocketPlaces(address_);
+}
+
+Endpoint::~Endpoint() { Disconnect(); }
+
+void Endpoint::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+  streams_.push_back(std::make_unique<RingStream>(std::move(run), std::move(ring)));
+  if (connection_ != nullptr) {
+    Attach(streams_.back().get());
+  } else {
+    next_attempt_ = {};
+  }
+}
+
+void Endpoint::Attach(RingStream* stream) {
+  stream->Attach(connection_.get(), [this, stream] {
+    const Spool& spool = *stream->ring()->spool;
+    const absl::Status status =
+        PassDescriptor(places_[answered_], spool.header()->incarnation, spool.fd());
+    if (!status.ok()) stream->run()->SetConnectionError(std::string(status.message()));
+  });
+}
+
+void Endpoint::SetConnectionError(const std::string& error) {
+  for (const auto& stream : streams_) stream->run()->SetConnectionError(error);
+}
+
+void Endpoint::BackOff(Time now) {
+  const auto jitter = milliseconds(random_() % static_cast<unsigned>(back_off_.count()));
+  next_attempt_ = now + back_off_ / 2 + jitter / 2;
+  back_off_ = std::min(back_off_ * 2, kMaxBackOff);
+}
+
+void Endpoint::TryConnect(Time now) {
+  if (address_.empty()) places_ = SocketPlaces(address_);  // directories may have come
+  const absl::StatusOr<int> fd = Connect(places_, &answered_);
+  if (fd.ok()) {
+    start_lock_.reset();
+    connection_ = std::make_unique<Connection>(*fd);
+    for (const auto& stream : streams_) Attach(stream.get());
+    return;
+  }
+  SetConnectionError(std::string(fd.status().message()));
+  if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
+  BackOff(now);
+}
+
+void Endpoint::TryStartDaemon(Time now) {
+  if (now > start_lock_until_) start_lock_.reset();
+  const auto allowed = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->run()->settings().start_daemon;
+  });
+  if (allowed == streams_.end() || start_lock_ != nullptr || now < no_start_before_) return;
+  const Settings& settings = (*allowed)->run()->settings();
+  const std::string program = FindDaemon(settings.daemon);
+  if (program.empty()) {
+    no_start_before_ = now + kDaemonStart;
+    return SetConnectionError("no daemon answers, and no ranklogd is found: set RANKLOG_DAEMON");
+  }
+  for (const SocketPlace& place : places_) {
+    if (!Prepare(place.dir).ok() && !place.trusted) continue;
+    auto lock = StartLock::Take(place);
+    if (!lock.ok()) {
+      back_off_ = kMinBackOff;  // it will answer soon
+      return;
+    }
+    no_start_before_ = start_lock_until_ = now + kDaemonStart;
+    const absl::Status status = StartDaemon(program, place, settings.state_dir);
+    if (!status.ok()) return SetConnectionError(std::string(status.message()));
+    start_lock_ = *std::move(lock);
+    back_off_ = kMinBackOff;
+    return;
+  }
+}
+
+void Endpoint::Disconnect() {
+  start_lock_.reset();
+  if (connection_ == nullptr) return;
+  for (const auto& stream : streams_) stream->Cancel();
+  connection_->Drain();
+  for (const auto& stream : streams_) stream->Detach();
+  connection_.reset();
+  refused_.clear();
+  calm_ = false;
+  DropDone();
+  next_attempt_ = {};
+}
+
+void Endpoint::DropDone() {
+  streams_.remove_if([this](const auto& stream) {
+    if (!stream->done()) return false;
+    stream->Cancel();
+    if (!stream->quiet()) return false;
+    refused_.erase(stream.get());
+    return true;
+  });
+}
+
+bool Endpoint::ExpectsSoon() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->expects_soon(); });
+}
+
+bool Endpoint::HasUndurable() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    const Ring& ring = *stream->ring();
+    return ring.durable_end.load(std::memory_order_relaxed) != ring.head() ||
+           (ring.closing.load(std::memory_order_relaxed) && !stream->done());
+  });
+}
+
+bool Endpoint::pressed() const {
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    const Ring& ring = *stream->ring();
+    return stream->attached() && ring.head() - ring.tail() >= ring.spool->data_bytes() / 2;
+  });
+}
+
+milliseconds Endpoint::flush_interval() const {
+  milliseconds least = seconds(60);
+  for (const auto& stream : streams_) {
+    least = std::min(least, stream->run()->settings().flush_interval);
+  }
+  return least;
+}
+
+void Endpoint::Advance(Time now, bool urgent) {
+  for (const auto& stream : streams_) stream->Advance(now, urgent);
+}
+
+// Gives up a connection that is gone, or a daemon that hangs.
+void Endpoint::CheckHealth(Time now) {
+  for (const auto& stream : streams_) {
+    if (stream->health() == RingStream::Health::kRefused) {
+      SetAside(stream.get(), now);
+      continue;
+    }
+    const bool hangs =
+        !stream->attached() && !stream->done() && now - stream->attach_time() > kFirstAnswer;
+    if (stream->health() == RingStream::Health::kGood && !hangs) continue;
+    if (hangs) SetConnectionError("the daemon does not answer");
+    Disconnect();
+    return BackOff(now);
+  }
+  const bool well = std::all_of(streams_.begin(), streams_.end(),
+                                [](const auto& stream) { return stream->attached(); });
+  if (well && !calm_) SetConnectionError("");
+  if (well) back_off_ = kMinBackOff;
+  calm_ = well;
+}
+
+// The daemon would not have this one stream: the others go on, and it tries again now and then.
+void Endpoint::SetAside(RingStream* stream, Time now) {
+  const auto [entry, is_new] = refused_.try_emplace(stream, now + kRefusedRetry);
+  if (is_new) {
+    stream->run()->SetConnectionError(stream->error());
+    stream->Cancel();
+  }
+  if (now < entry->second || !stream->quiet()) return;
+  refused_.erase(entry);
+  stream->Detach();
+  Attach(stream);
+}
+
+void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hurry) {
+  Time now = Clock::now();
+  if (connection_ == nullptr &&
+      (now >= next_attempt_ || (urgent && now >= next_attempt_ - back_off_))) {
+    TryConnect(now);
+  }
+  if (connection_ == nullptr) return;
+  // A connection with nothing to say is looked at now and then only.
+  if (!urgent && !HasUndurable() && !ExpectsSoon() && now - last_poll_ < kIdlePoll) return;
+  last_poll_ = now;
+  while (connection_ != nullptr && connection_->Poll(now)) {
+  }
+  Advance(now, urgent);
+  while (!hurry()) {
+    now = Clock::now();
+    const bool wait = ExpectsSoon() || (urgent && HasUndurable()) || pressed();
+    const bool done = connection_->Poll(wait ? std::min(deadline, now + milliseconds(10)) : now);
+    CheckHealth(Clock::now());
+    if (connection_ == nullptr) return;
+    DropDone();
+    Advance(Clock::now(), urgent);
+    if (!done && (!wait || Clock::now() >= deadline)) break;
+    if (Clock::now() >= deadline) break;
+  }
+  if (connection_ != nullptr) CheckHealth(Clock::now());
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,181 @@
+#include "client/sender.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+
+namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// A fork or an exit waits for a tick at most about this long.
+constexpr milliseconds kTickBudget{50};
+// How often somebody who waits is looked after while no daemon answers.
+constexpr milliseconds kUrgentPause{20};
+constexpr std::chrono::hours kNever{24};
+
+Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
+
+void StopAtExit() { Sender::Get()->Stop(); }
+
+}  // namespace
+
+Sender::Sender() : random_(std::random_device()()) {}
+
+Sender* Sender::Get() {
+  static uint64_t generation = 0;  // guarded as process_sender is
+  ArmForkHandlers();
+  MutexLock lock(StateMutex());
+  if (process_sender == nullptr || generation != Generation()) {
+    // The parent's is kept, though nobody will call it: its thread and its calls are not here.
+    static auto* const senders = new std::vector<Sender*>;
+    process_sender = new Sender;
+    senders->push_back(process_sender);
+    generation = Generation();
+  }
+  return process_sender;
+}
+
+void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+  MutexLock lock(StateMutex());
+  if (HasEnded()) return;
+  new_rings_.emplace_back(std::move(run), std::move(ring));
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.WakeAll();
+}
+
+void Sender::StartThread() {
+  // The trainer's signals are for the trainer's threads; gRPC's threads inherit this.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { Run(); });
+    started_ = true;
+  } catch (const std::system_error&) {
+    // No thread to be had: the daemon finds the ring, and the next ring tries again.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  static const int registered = atexit(StopAtExit);
+  static_cast<void>(registered);
+}
+
+bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
+  MutexLock lock(StateMutex());
+  ++waiters_;
+  while (!done() && !HasEnded() && Clock::now() < deadline) {
+    nudged_ = true;
+    wake_.WakeAll();
+    done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
+  }
+  --waiters_;
+  return done();
+}
+
+void Sender::Nudge() {
+  MutexLock lock(StateMutex());
+  nudged_ = true;
+  wake_.WakeAll();
+}
+
+void Sender::Stop() {
+  std::thread thread;
+  {
+    MutexLock lock(StateMutex());
+    ended_ = true;
+    wake_.WakeAll();
+    done_.WakeAll();
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+void Sender::HoldForFork() {
+  ++forks_;
+  tick_mutex_.Lock();
+  for (const auto& endpoint : endpoints_) endpoint->Disconnect();
+}
+
+void Sender::ReleaseAfterFork() {
+  tick_mutex_.Unlock();
+  --forks_;
+  MutexLock lock(StateMutex());
+  nudged_ = true;
+  wake_.WakeAll();
+}
+
+bool Sender::WaitForTick(Time next, bool* urgent) {
+  MutexLock lock(StateMutex());
+  while (!HasEnded() && (forks_.load() > 0 || (!nudged_ && Clock::now() < next))) {
+    wake_.WaitUntil(StateMutex(), forks_.load() > 0 ? Clock::now() + milliseconds(100) : next);
+  }
+  nudged_ = false;
+  *urgent = waiters_ > 0;
+  return !HasEnded();
+}
+
+void Sender::Run() {
+  pthread_setname_np(pthread_self(), "ranklog");
+  Time next = Clock::now();
+  bool urgent = false;
+  while (WaitForTick(next, &urgent)) {
+    {
+      MutexLock lock(&tick_mutex_);
+      TakeNewRings();
+      next = Tick(urgent);
+    }
+    MutexLock lock(StateMutex());
+    done_.WakeAll();
+  }
+  MutexLock lock(&tick_mutex_);
+  for (const auto& endpoint : endpoints_) endpoint->Disconnect();
+}
+
+void Sender::TakeNewRings() {
+  decltype(new_rings_) rings;
+  {
+    MutexLock lock(StateMutex());
+    rings.swap(new_rings_);
+  }
+  if (!MayUseGrpc()) return;  // the daemon takes the rings when this process has ended
+  for (auto& [run, ring] : rings) {
+    const std::string& address = run->settings().address;
+    auto found = std::find_if(endpoints_.begin(), endpoints_.end(),
+                              [&](const auto& endpoint) { return endpoint->address() == address; });
+    if (found == endpoints_.end()) {
+      endpoints_.push_back(std::make_unique<Endpoint>(address));
+      found = endpoints_.end() - 1;
+    }
+    (*found)->Add(std::move(run), std::move(ring));
+  }
+}
+
+Sender::Time Sender::Tick(bool urgent) {
+  const Time deadline = Clock::now() + kTickBudget;
+  const auto hurry = [this] { return forks_.load() > 0 || HasEnded(); };
+  for (const auto& endpoint : endpoints_) endpoint->Tick(deadline, urgent, hurry);
+  std::erase_if(endpoints_, [](const auto& endpoint) { return endpoint->empty(); });
+
+  const Time now = Clock::now();
+  Time next = now + kNever;
+  for (const auto& endpoint : endpoints_) {
+    const milliseconds interval = endpoint->flush_interval();
+    if (next_flush_ <= now) {
+      // The first at a random moment, so that the ranks of a node do not all come at once.
+      const bool first = next_flush_ == Time();
+      next_flush_ = now + (first ? milliseconds(random_() % static_cast<unsigned>(interval.count()))
+                                 : interval);
+    }
+    next = std::min({next, next_flush_, endpoint->next_attempt()});
+    if (endpoint->pressed()) next = now;
+  }
+  if (urgent) next = std::min(next, now + kUrgentPause);
+  return std::max(next, now);
+}
+
+}  // namespace ranklog::internal

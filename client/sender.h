@@ -1,0 +1,82 @@
+// The library's one background thread: on a timer, it sends what the rings hold, and frees what is
+// durable.
+//
+// Between its ticks nothing of ours is inside gRPC, so that a fork can take gRPC down first (see
+// process.cc).
+
+#ifndef CLIENT_SENDER_H_
+#define CLIENT_SENDER_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "client/endpoint.h"
+#include "client/mutex.h"
+#include "client/process.h"
+
+namespace ranklog::internal {
+
+class Sender {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // This process's. Never destroyed; a forked child has another.
+  static Sender* Get() ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  // Takes care of a ring until the daemon has all of it. Starts the thread with the first.
+  void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  // Sends at once, and goes on until done() or the deadline; whether done(), which any thread may
+  // ask.
+  bool SendUntil(Time deadline, const std::function<bool()>& done)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Sends at once, without waiting for it.
+  void Nudge() ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  // Ends the thread, and leaves gRPC; the rings stay for the daemon. For the exit of the process.
+  void Stop() ABSL_LOCKS_EXCLUDED(StateMutex());
+
+  // A fork, in this order in the parent. After HoldForFork() gRPC is down and the thread stands
+  // still.
+  void HoldForFork() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void ReleaseAfterFork() ABSL_LOCKS_EXCLUDED(StateMutex());
+
+ private:
+  Sender();
+
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
+  Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
+  void TakeNewRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
+  bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
+
+  Mutex tick_mutex_;  // before StateMutex(); held while the thread, or a fork, is at the endpoints
+  std::vector<std::unique_ptr<Endpoint>> endpoints_ ABSL_GUARDED_BY(tick_mutex_);
+  std::minstd_rand random_ ABSL_GUARDED_BY(tick_mutex_);
+  Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
+
+  std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings_
+      ABSL_GUARDED_BY(StateMutex());
+  std::thread thread_ ABSL_GUARDED_BY(StateMutex());
+  bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
+  bool nudged_ ABSL_GUARDED_BY(StateMutex()) = false;
+  int waiters_ ABSL_GUARDED_BY(StateMutex()) = 0;
+  Condition wake_;              // the thread
+  Condition done_;              // who waits in SendUntil()
+  std::atomic<int> forks_ = 0;  // threads that wait to fork, or do
+  std::atomic<bool> ended_ = false;
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_SENDER_H_

@@ -1,0 +1,97 @@
+// A daemon's Ingest service in the test's own process, on a real unix socket: it keeps the rows in
+// memory, acknowledges them, and fails as told.
+
+#ifndef TESTS_CLIENT_FAKE_INGEST_H_
+#define TESTS_CLIENT_FAKE_INGEST_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ranklog/v1/ranklog.grpc.pb.h"
+
+namespace ranklog::testing {
+
+// A row as the daemon understands it.
+struct ReceivedRow {
+  uint64_t seq = 0;
+  int64_t step = 0;
+  int64_t time_us = 0;
+  bool commits = false;
+  std::map<std::string, double> values;
+  std::map<std::string, std::string> texts;
+};
+
+// What is known of one ring; survives the loss of connections, as the store would.
+struct ReceivedStream {
+  v1::Hello hello;
+  std::vector<ReceivedRow> rows;  // in the order of their seq, which has no gaps
+  std::map<uint32_t, std::vector<std::string>> shapes;
+  std::vector<v1::Update> updates;
+  v1::Losses losses;
+  int64_t passed_step = -1;
+  bool finished = false;
+  int32_t exit_code = 0;
+  uint64_t last_seq = 0;
+};
+
+class FakeIngest : public v1::Ingest::Service {
+ public:
+  explicit FakeIngest(std::string socket_path) : path_(std::move(socket_path)) {}
+  ~FakeIngest() override { Stop(); }
+
+  void Start();
+  // Ends all connections at once, as SIGKILL of a daemon would.
+  void Stop();
+
+  // All of this may be called at any time.
+  std::vector<ReceivedStream> Streams();
+  // Of the only stream, or of all streams together if there are several.
+  std::vector<ReceivedRow> Rows();
+  size_t row_count();
+  int attaches();            // calls of Attach so far
+  size_t duplicates();       // rows that came although they were acknowledged
+  std::string error();       // what a client did wrong; empty if nothing
+  void HoldAcks(bool hold);  // stores, but does not answer
+  void AskForDescriptor(bool ask);
+  // Breaks every stream after so many more batches; the last one is stored, but not acknowledged.
+  void BreakAfter(int batches);
+
+  grpc::Status Attach(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::ServerMessage, v1::ClientMessage>* stream) override;
+  grpc::Status Update(grpc::ServerContext* context, const v1::UpdateRequest* request,
+                      v1::UpdateReply* reply) override;
+  grpc::Status Finish(grpc::ServerContext* context, const v1::FinishRequest* request,
+                      v1::FinishReply* reply) override;
+
+ private:
+  using Shapes = std::map<uint32_t, std::vector<std::string>>;  // of one connection
+
+  void Store(const v1::Batch& batch, const Shapes& shapes, ReceivedStream* stream);
+  void Complain(const std::string& error);
+
+  const std::string path_;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;
+  std::condition_variable acks_;
+  std::map<uint64_t, ReceivedStream> streams_;  // by incarnation
+  std::string error_;
+  int attaches_ = 0;
+  int break_after_ = -1;
+  size_t duplicates_ = 0;
+  bool hold_acks_ = false;
+  bool ask_for_descriptor_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_CLIENT_FAKE_INGEST_H_

@@ -1,0 +1,333 @@
+// What Log() takes and refuses, and what then lies in the ring's file. No daemon in sight.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+#include "tests/client/ring_file.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsNan;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class LogTest : public ::testing::Test {
+ protected:
+  Settings MakeSettings() {
+    Settings settings;
+    settings.address = "unix:" + dir_.File("sock");
+    settings.spool_dir = dir_.path();
+    settings.spool_bytes = 1 << 20;
+    settings.start_daemon = false;
+    return settings;
+  }
+
+  // The only ring there is.
+  RingFile Ring() {
+    const std::vector<std::string> paths = RingPaths(dir_.path());
+    EXPECT_THAT(paths, SizeIs(1));
+    RingFile ring = ReadRing(paths.at(0));
+    EXPECT_EQ(ring.error, "");
+    return ring;
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(LogTest, WithoutAStepClosesTheOpenOne) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_TRUE(run.Log({{"a", 2}}));
+  EXPECT_TRUE(run.Log({{"a", 3}}, 10));
+  EXPECT_TRUE(run.Log({{"b", 4}}, 10));  // merges
+  EXPECT_TRUE(run.Log({{"c", 5}}));      // merges and closes
+  EXPECT_TRUE(run.Log({{"a", 6}}));
+  std::vector<int64_t> steps;
+  std::vector<bool> commits;
+  for (const FileRow& row : Ring().rows) {
+    steps.push_back(row.step);
+    commits.push_back(row.commits);
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 1, 10, 10, 10, 11));
+  EXPECT_THAT(commits, ElementsAre(true, true, false, false, true, true));
+}
+
+TEST_F(LogTest, RefusesAndCountsAStepBelowTheLast) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}}, 5));
+  EXPECT_FALSE(run.Log({{"a", 1}}, 4));
+  EXPECT_FALSE(run.Log({{"a", 1}}, -1));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_FALSE(run.Log({{"a", 1}}, 5));  // closed
+  EXPECT_EQ(run.stats().lost_step_behind, 3u);
+  EXPECT_EQ(run.stats().rows_logged, 2u);
+  EXPECT_EQ(run.stats().last_error, "a step is below the last one");
+}
+
+TEST_F(LogTest, ThreadsShareTheOpenStep) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}}, 5));
+  std::thread([&] {
+    EXPECT_FALSE(run.Log({{"a", 1}}, 4));
+    EXPECT_TRUE(run.Log({{"a", 1}}, 7));
+  }).join();
+  EXPECT_FALSE(run.Log({{"a", 1}}, 6));
+}
+
+TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {
+  auto run = Init(MakeSettings());
+  EXPECT_FALSE(run.Log({{"", 1}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("empty"));
+  EXPECT_FALSE(run.Log({{"\xff", 1}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("UTF-8"));
+  EXPECT_FALSE(run.Log({{"_step", 1}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("reserve"));
+  EXPECT_FALSE(run.Log({{std::string(1025, 'k'), 1}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("1024"));
+  EXPECT_FALSE(run.Log({{"_t", "text"}}));
+  EXPECT_FALSE(run.Log({{"t", "\xc3"}}));
+  EXPECT_EQ(run.stats().lost_invalid, 6u);
+  EXPECT_TRUE(run.Log({{std::string(1024, 'k'), 1}, {"größe/日本", 2}}));
+  EXPECT_EQ(Ring().rows.at(0).values.at(1).first, "größe/日本");
+}
+
+TEST_F(LogTest, ARefusedRowTakesItsStep) {
+  auto run = Init(MakeSettings());
+  EXPECT_FALSE(run.Log({{"", 1}}));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_EQ(Ring().rows.at(0).step, 1);
+}
+
+TEST_F(LogTest, TakesTheLastOfAKeyThatComesTwice) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}, {"b", 2}, {"a", 3}}));
+  EXPECT_THAT(Ring().rows.at(0).values, ElementsAre(Pair("b", 2.0), Pair("a", 3.0)));
+}
+
+TEST_F(LogTest, KeepsNanAndInfinities) {
+  auto run = Init(MakeSettings());
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(run.Log({{"a", std::nan("")}, {"b", inf}, {"c", -inf}}));
+  const RingFile ring = Ring();
+  EXPECT_THAT(ring.rows.at(0).values.at(0).second, IsNan());
+  EXPECT_EQ(ring.rows.at(0).values.at(1).second, inf);
+  EXPECT_EQ(ring.rows.at(0).values.at(2).second, -inf);
+}
+
+TEST_F(LogTest, AnEmptyRowOnlyClosesItsStep) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log(std::span<const Metric>()));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_THAT(Ring().rows, SizeIs(1));
+  EXPECT_EQ(Ring().rows.at(0).step, 1);
+}
+
+TEST_F(LogTest, HandlesWriteTheSameRows) {
+  auto run = Init(MakeSettings());
+  const MetricHandle loss = run.MetricKey("loss"), rate = run.MetricKey("lr");
+  const RowHandle both = run.Row({"loss", "lr"});
+  for (int i = 0; i < 3; ++i) {
+    const HandleValue values[] = {{loss, i + 0.5}, {rate, 2}};
+    EXPECT_TRUE(run.Log(values, i));
+    const double numbers[] = {i + 0.5, 2};
+    EXPECT_TRUE(run.Log(both, numbers, i));
+    EXPECT_TRUE(run.Log({{"loss", i + 0.5}, {"lr", 2}}, i));
+  }
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(9));
+  for (const FileRow& row : ring.rows) {
+    EXPECT_THAT(row.values,
+                ElementsAre(Pair("loss", static_cast<double>(row.step) + 0.5), Pair("lr", 2.0)));
+  }
+}
+
+TEST_F(LogTest, RefusesHandlesThatReferToNothing) {
+  auto run = Init(MakeSettings());
+  EXPECT_FALSE(run.Log(RowHandle(), std::span<const double>()));
+  const HandleValue none[] = {{MetricHandle(), 1}};
+  EXPECT_FALSE(run.Log(none));
+  const double one[] = {1};
+  EXPECT_FALSE(run.Log(run.Row({"a", "b"}), one));
+  EXPECT_FALSE(run.Log(run.Row({"a", "a"}), one));
+  EXPECT_FALSE(run.Log(run.Row({"_a"}), one));
+  EXPECT_EQ(run.stats().lost_invalid, 5u);
+}
+
+TEST_F(LogTest, RefusesARowOverHalfOfTheRing) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = Settings().spool_bytes;
+  auto run = Init(settings);
+  const std::string text(25 << 20, 'x');
+  EXPECT_FALSE(run.Log({{"a", 1}, {"text", text}}));
+  EXPECT_EQ(run.stats().lost_too_large, 1u);
+  EXPECT_THAT(run.stats().last_error, HasSubstr("half of the spool"));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+}
+
+TEST_F(LogTest, TakesARowOf25MegabytesInALargeRing) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 20;
+  auto run = Init(settings);
+  const std::string text(25 << 20, 'x');
+  EXPECT_TRUE(run.Log({{"text", text}}));
+  EXPECT_EQ(Ring().rows.at(0).texts.at("text"), text);
+}
+
+TEST_F(LogTest, AFullRingRefusesCountsAndKeepsWhatItHas) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 10;
+  auto run = Init(settings);
+  uint64_t taken = 0;
+  for (int i = 0; i < 5000; ++i) taken += run.Log({{"a", i}, {"b", 1}});
+  EXPECT_GT(taken, 900u);
+  EXPECT_EQ(run.stats().lost_ring_full, 5000 - taken);
+  EXPECT_THAT(run.stats().last_error, HasSubstr("spool is full"));
+  EXPECT_THAT(Ring().rows, SizeIs(taken));
+}
+
+TEST_F(LogTest, WritesConfigSummaryAndMetricsAsUpdates) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Config({{"lr", 0.5}, {"model", Value::Object({{"layers", 12}})}}));
+  EXPECT_TRUE(run.Summary({{"best", Value::List({1, "two", true, Value()})}}));
+  EXPECT_TRUE(run.DefineMetric("train/*", {.step_metric = "_step", .goal = "minimize"}));
+  EXPECT_FALSE(run.DefineMetric("", {}));
+  EXPECT_FALSE(run.DefineMetric("a", {.goal = "sideways"}));
+  EXPECT_FALSE(run.Config({{"\xff", 1}}));
+  Value deep;
+  for (int i = 0; i < 40; ++i) deep = Value::List({deep});
+  EXPECT_FALSE(run.Config({{"deep", deep}}));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("levels"));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.updates, SizeIs(3));
+  EXPECT_EQ(ring.updates[0].config().fields(1).value().object().fields(0).value().integer(), 12);
+  EXPECT_EQ(ring.updates[1].summary().fields(0).value().list().values(1).text(), "two");
+  EXPECT_EQ(ring.updates[2].metric().name(), "train/*");
+  EXPECT_EQ(run.stats().updates_pending, 3u);
+}
+
+TEST_F(LogTest, InvalidSettingsGiveARunThatCounts) {
+  Settings settings = MakeSettings();
+  settings.rank = 2;
+  settings.world_size = 2;
+  settings.resume = "maybe";
+  auto run = Init(settings);
+  EXPECT_FALSE(run.Log({{"a", 1}}));
+  EXPECT_EQ(run.stats().lost_invalid, 1u);
+  EXPECT_THAT(run.stats().last_error, HasSubstr("not below world_size"));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("resume"));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
+}
+
+TEST_F(LogTest, DisabledTakesAllAndDoesNothing) {
+  Settings settings = MakeSettings();
+  settings.disabled = true;
+  auto run = Init(settings);
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_TRUE(run.Config({{"a", 1}}));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
+}
+
+TEST_F(LogTest, ARunThatRefersToNothingRefuses) {
+  class Run run;
+  EXPECT_FALSE(run.Log({{"a", 1}}));
+  EXPECT_FALSE(run.Config({{"a", 1}}));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_EQ(run.settings().project, "");
+}
+
+TEST_F(LogTest, TheDestructorEndsTheRun) {
+  { auto run = Init(MakeSettings()); }
+  EXPECT_TRUE(Ring().finished);
+  EXPECT_EQ(Ring().exit_code, 0);
+}
+
+TEST_F(LogTest, AnExceptionThatUnwindsARunEndsItAsFailed) {
+  try {
+    auto run = Init(MakeSettings());
+    throw std::runtime_error("out of memory on the device");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_TRUE(Ring().finished);
+  EXPECT_EQ(Ring().exit_code, 1);
+}
+
+// A child logs for some random time and is killed; every row for which Log() had returned is in the
+// file.
+TEST_F(LogTest, RowsOutliveSigkill) {
+  for (int round = 0; round < 20; ++round) {
+    TempDir dir;
+    Settings settings = MakeSettings();
+    settings.spool_dir = dir.path();
+    int pipe_fds[2];
+    ASSERT_EQ(pipe(pipe_fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      auto run = Init(settings);
+      for (uint64_t step = 0;; ++step) {
+        const bool logged = step % 3 == 0
+                                ? run.Log({{"a", step}, {"t", "text"}}, static_cast<int64_t>(step))
+                                : run.Log({{"a", step}, {"b", 2}}, static_cast<int64_t>(step));
+        if (!logged) pause();
+        if (step % 16 == 0 && write(pipe_fds[1], &step, sizeof step) != sizeof step) _exit(1);
+      }
+    }
+    close(pipe_fds[1]);
+    uint64_t last = 0;
+    for (int i = 0; i < 10 * (round + 1); ++i) ASSERT_EQ(read(pipe_fds[0], &last, sizeof last), 8);
+    kill(child, SIGKILL);
+    while (read(pipe_fds[0], &last, sizeof last) == sizeof last) {
+    }
+    waitpid(child, nullptr, 0);
+    close(pipe_fds[0]);
+    const std::vector<std::string> paths = RingPaths(dir.path());
+    ASSERT_THAT(paths, SizeIs(1));
+    const RingFile ring = ReadRing(paths[0]);
+    ASSERT_EQ(ring.error, "");
+    EXPECT_GT(ring.rows.size(), last);
+    for (const FileRow& row : ring.rows) {
+      ASSERT_EQ(row.values.at(0).second, static_cast<double>(row.step));
+    }
+  }
+}
+
+TEST_F(LogTest, InitTakesLessThanTenMilliseconds) {
+  // The median of many: the machine may be busy.
+  std::vector<double> millis;
+  for (int i = 0; i < 21; ++i) {
+    Settings settings = MakeSettings();
+    settings.spool_dir = "/dev/shm/ranklog-test-" + std::to_string(getpid());
+    settings.spool_bytes = Settings().spool_bytes;
+    const auto start = std::chrono::steady_clock::now();
+    auto run = Init(settings);
+    millis.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+            .count());
+    for (const std::string& path : RingPaths(settings.spool_dir)) unlink(path.c_str());
+    rmdir(settings.spool_dir.c_str());
+  }
+  std::sort(millis.begin(), millis.end());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(millis[10], 10);
+#endif
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,298 @@
+// The way of rows from Log() to a daemon, over real sockets, with connections that break.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "ranklog/ranklog.h"
+#include "ranklog/v1/spool_layout.h"
+#include "tests/client/fake_ingest.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class StreamTest : public ::testing::Test {
+ protected:
+  Settings MakeSettings() {
+    Settings settings;
+    settings.project = "test";
+    settings.address = "unix:" + dir_.File("sock");
+    settings.spool_dir = dir_.path();
+    settings.spool_bytes = 1 << 20;
+    settings.start_daemon = false;
+    settings.flush_interval = milliseconds(10);
+    return settings;
+  }
+
+  void ExpectSteps(int64_t count) {
+    const std::vector<ReceivedRow> rows = daemon_.Rows();
+    ASSERT_THAT(rows, SizeIs(count));
+    for (int64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(rows[static_cast<size_t>(i)].step, i);
+      ASSERT_EQ(rows[static_cast<size_t>(i)].seq, static_cast<uint64_t>(i + 1));
+      ASSERT_EQ(rows[static_cast<size_t>(i)].values.at("loss"), static_cast<double>(i) * 0.5);
+    }
+    EXPECT_EQ(daemon_.error(), "");
+  }
+
+  size_t SpoolFiles() {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      count += entry.path().extension() == ".spool";
+    }
+    return count;
+  }
+
+  TempDir dir_;
+  FakeIngest daemon_{dir_.File("sock")};
+};
+
+TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  const int64_t before = std::chrono::duration_cast<std::chrono::microseconds>(
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count();
+  EXPECT_TRUE(run.Log({{"loss", 0.5}, {"lr", 1}, {"note", "warm"}}, 3));
+  EXPECT_TRUE(run.Log({{"loss", 0.25}}));
+  EXPECT_TRUE(run.Log({{"only", "text"}}));
+  EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+
+  const std::vector<ReceivedRow> rows = daemon_.Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_THAT(rows[0].values, ElementsAre(Pair("loss", 0.5), Pair("lr", 1.0)));
+  EXPECT_THAT(rows[0].texts, ElementsAre(Pair("note", "warm")));
+  EXPECT_EQ(rows[0].step, 3);
+  EXPECT_FALSE(rows[0].commits);
+  EXPECT_EQ(rows[1].step, 3);
+  EXPECT_TRUE(rows[1].commits);
+  EXPECT_EQ(rows[2].step, 4);
+  EXPECT_THAT(rows[2].values, IsEmpty());
+  EXPECT_THAT(rows[2].texts, ElementsAre(Pair("only", "text")));
+  EXPECT_NEAR(static_cast<double>(rows[0].time_us - before), 0, 50e3);
+  EXPECT_TRUE(run.stats().connected);
+  EXPECT_EQ(run.stats().last_error, "");
+  EXPECT_EQ(run.stats().rows_durable, 3u);
+}
+
+TEST_F(StreamTest, SaysWhoItIsAndSendsCredentialsOnlyOnTheWire) {
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.rank = 1;
+  settings.world_size = 2;
+  settings.local_rank = 1;
+  settings.run_id = "abc";
+  settings.log_strategy = LogStrategy::kNode;
+  settings.credentials["WANDB_API_KEY"] = "very-secret";
+  auto run = Init(settings);
+  ASSERT_TRUE(WaitFor([&] { return daemon_.attaches() == 1; }));
+  const v1::Hello hello = daemon_.Streams().at(0).hello;
+  EXPECT_EQ(hello.protocol(), v1::kProtocolVersion);
+  EXPECT_EQ(hello.stream().job_id(), "abc");
+  EXPECT_EQ(hello.stream().rank(), 1u);
+  EXPECT_EQ(hello.settings().strategy(), v1::LOG_STRATEGY_NODE);
+  EXPECT_EQ(hello.identity().local_rank(), 1u);
+  EXPECT_EQ(hello.identity().pid(), getpid());
+  EXPECT_EQ(hello.credentials().at("WANDB_API_KEY"), "very-secret");
+  struct stat info;
+  ASSERT_EQ(stat(hello.ring().path().c_str(), &info), 0);
+  EXPECT_EQ(hello.ring().inode(), info.st_ino);
+  EXPECT_EQ(hello.ring().file_bytes(), static_cast<uint64_t>(info.st_size));
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  std::string bytes(static_cast<size_t>(info.st_size), '\0');
+  FILE* file = fopen(hello.ring().path().c_str(), "r");
+  ASSERT_EQ(fread(bytes.data(), 1, bytes.size(), file), bytes.size());
+  EXPECT_EQ(bytes.find("very-secret"), std::string::npos);
+  fclose(file);
+}
+
+TEST_F(StreamTest, DeliversEachRowOnceOverBrokenConnections) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  int64_t step = 0;
+  for (int round = 0; round < 5; ++round) {
+    daemon_.BreakAfter(2);  // the second batch is stored and never acknowledged
+    const int attaches = daemon_.attaches();
+    const auto broken = [&] {
+      run.Log({{"loss", static_cast<double>(step) * 0.5}}, step);
+      ++step;
+      return daemon_.attaches() > attaches;
+    };
+    ASSERT_TRUE(WaitFor(broken));
+  }
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  ExpectSteps(step);
+  EXPECT_EQ(daemon_.duplicates(),
+            0u);  // the daemon said how far it was, and the client believed it
+  EXPECT_TRUE(daemon_.Streams().at(0).finished);
+}
+
+TEST_F(StreamTest, SurvivesDaemonsThatComeAndGo) {
+  auto run = Init(MakeSettings());
+  int64_t step = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 500; ++i, ++step) {
+      ASSERT_TRUE(run.Log({{"loss", static_cast<double>(step) * 0.5}}, step));
+    }
+    daemon_.Start();
+    ASSERT_TRUE(WaitFor([&] { return daemon_.row_count() == static_cast<size_t>(step); }));
+    daemon_.Stop();
+  }
+  daemon_.Start();
+  EXPECT_EQ(run.Finish(3), FlushResult::kDurable);
+  ExpectSteps(step);
+  const ReceivedStream stream = daemon_.Streams().at(0);
+  EXPECT_EQ(stream.exit_code, 3);
+  EXPECT_EQ(stream.last_seq, static_cast<uint64_t>(step));
+  EXPECT_EQ(SpoolFiles(), 0u);
+}
+
+TEST_F(StreamTest, UsesTheRingAgainAsItIsAcknowledged) {
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 10;
+  auto run = Init(settings);
+  int64_t step = 0;
+  const auto logged = [&] {
+    while (run.Log({{"loss", static_cast<double>(step) * 0.5}}, step)) ++step;
+    return step > 20000;  // 1.1 MB through 64 KiB
+  };
+  ASSERT_TRUE(WaitFor(logged));
+  // A refused row is tried again with the same step, which it has taken: it merges.
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  ExpectSteps(step);
+  EXPECT_GT(run.stats().lost_ring_full, 0u);
+  EXPECT_GT(daemon_.Streams().at(0).losses.ring_full(), 0u);
+}
+
+TEST_F(StreamTest, KeepsEveryShapeThroughAReconnect) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", 1}}, 0));
+  EXPECT_TRUE(run.Log({{"b", 2}, {"c", 3}}, 1));
+  EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);  // their records are freed
+  daemon_.Stop();
+  daemon_.Start();
+  EXPECT_TRUE(run.Log({{"b", 4}, {"c", 5}}, 2));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_THAT(daemon_.Rows().at(2).values, ElementsAre(Pair("b", 4.0), Pair("c", 5.0)));
+  EXPECT_EQ(daemon_.error(), "");
+}
+
+TEST_F(StreamTest, SendsControlsInTheirOrder) {
+  auto run = Init(MakeSettings());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(run.Config({{"n", i}}));
+    EXPECT_TRUE(run.Log({{"loss", i}}, i));
+  }
+  EXPECT_TRUE(run.DefineMetric("loss", {.summary = {"min"}}));
+  EXPECT_EQ(run.stats().updates_pending, 21u);
+  daemon_.Start();
+  EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  const std::vector<v1::Update> updates = daemon_.Streams().at(0).updates;
+  ASSERT_THAT(updates, SizeIs(21));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(updates[static_cast<size_t>(i)].config().fields(0).value().integer(), i);
+  }
+  EXPECT_EQ(updates[20].metric().name(), "loss");
+  EXPECT_EQ(run.stats().updates_pending, 0u);
+}
+
+TEST_F(StreamTest, FlushGivesUpAtItsDeadlineAndNothingIsLost) {
+  daemon_.Start();
+  daemon_.HoldAcks(true);
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"loss", 0}}, 0));
+  EXPECT_EQ(run.Flush(milliseconds(100)), FlushResult::kSpooled);
+  daemon_.HoldAcks(false);
+  EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+}
+
+TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
+  Settings settings = MakeSettings();
+  settings.finish_timeout = milliseconds(100);
+  auto run = Init(settings);
+  EXPECT_TRUE(run.Log({{"loss", 0}}, 0));
+  EXPECT_EQ(run.Finish(0), FlushResult::kSpooled);
+  EXPECT_EQ(SpoolFiles(), 1u);
+  EXPECT_FALSE(run.Log({{"loss", 1}}, 1));
+  EXPECT_EQ(run.stats().lost_after_finish, 1u);
+  // A later daemon still gets it, as long as the process lives.
+  daemon_.Start();
+  EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
+}
+
+TEST_F(StreamTest, SaysWhyNoDaemonAnswers) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(WaitFor([&] { return !run.stats().last_error.empty(); }));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("No such file"));
+  EXPECT_FALSE(run.stats().connected);
+}
+
+TEST_F(StreamTest, EachThreadHasAStreamAndTheNextThreadTakesItOver) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] { EXPECT_TRUE(run.Log({{"thread", i}}, i)); }).join();
+  }
+  EXPECT_TRUE(run.Log({{"main", 1}}, 3));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_THAT(daemon_.Streams(), SizeIs(2));
+  EXPECT_EQ(daemon_.row_count(), 4u);
+  for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
+}
+
+TEST_F(StreamTest, AnIdleThreadSaysWhatItHasPassed) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  std::thread([&] {
+    EXPECT_TRUE(run.Log({{"eval", 1}}, 0));
+  }).join();  // a second ring, idle from now on
+  for (int step = 1; step <= 50; ++step) EXPECT_TRUE(run.Log({{"loss", step}}, step));
+  EXPECT_TRUE(WaitFor([&] {
+    for (const ReceivedStream& stream : daemon_.Streams()) {
+      if (stream.rows.size() == 1 && stream.passed_step == 49) return true;
+    }
+    return false;
+  }));
+}
+
+TEST_F(StreamTest, ARowOfAHundredThousandMetricsArrives) {
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.spool_bytes = Settings().spool_bytes;
+  auto run = Init(settings);
+  std::vector<std::string> keys;
+  std::vector<Metric> row;
+  for (int i = 0; i < 100000; ++i) keys.push_back("metric/" + std::to_string(i));
+  for (int i = 0; i < 100000; ++i) row.emplace_back(keys[static_cast<size_t>(i)], i);
+  EXPECT_TRUE(run.Log(row, 0));
+  EXPECT_TRUE(run.Log(row, 1));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  ASSERT_EQ(daemon_.error(), "");
+  ASSERT_EQ(daemon_.row_count(), 2u);
+  EXPECT_EQ(daemon_.Rows()[1].values.at("metric/99999"), 99999.0);
+}
+
+}  // namespace
+}  // namespace ranklog::testing
