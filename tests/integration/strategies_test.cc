@@ -100,10 +100,10 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
   EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["of"], 4);
   EXPECT_EQ(ParseExtendedJson(run.summary)["loss"], json({{"min", 0}, {"last", kRows - 1}}));
 
-  // The other node's rows are in its own store.
-  ASSERT_TRUE(WaitFor([&] { return nodes_[1].RunHasEnded("job"); }));
+  // The other node's rows are in its own store, under its first rank.
+  ASSERT_TRUE(WaitFor([&] { return nodes_[1].RunHasEnded("job-2"); }));
   const auto reader = nodes_[1].Reader();
-  const auto streams = reader->Streams(nodes_[1].GetRun("job").id);
+  const auto streams = reader->Streams(nodes_[1].GetRun("job-2").id);
   ASSERT_TRUE(streams.ok());
   ASSERT_THAT(*streams, SizeIs(2));
   for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, kRows);
