@@ -57,7 +57,8 @@ void AddTraining(CLI::App& app, Options& o, Words& words) {
   app.add_option("--lr", o.lr, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]")
       ->check(rate);
   app.add_option("--min-lr", o.min_lr, "Learning rate of the last step [lr / 10]")->check(rate);
-  app.add_option("--warmup-steps", o.warmup_steps, "[a tenth of the steps, at most 200]")
+  app.add_option("--warmup-steps", o.warmup_steps,
+                 "[a tenth of the steps, 20 to 200, at most half]")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   app.add_option("--weight-decay", o.weight_decay, "Of matrices")
       ->capture_default_str()
@@ -96,7 +97,9 @@ void AddRanksAndLog(CLI::App& app, Options& o, Words& words) {
 void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
-  if (app.count("--warmup-steps") == 0) o.warmup_steps = std::min<int64_t>(o.steps / 10, 200);
+  if (app.count("--warmup-steps") == 0) {
+    o.warmup_steps = std::min(std::clamp<int64_t>(o.steps / 10, 20, 200), o.steps / 2);
+  }
   if (app.count("--group") > 0) o.group = words.group;
   if (app.count("--project") > 0) o.project = words.project;
   static const std::map<std::string, LogStrategy> strategies = {

@@ -24,7 +24,7 @@ struct Options {
   int64_t seq_len = 128;     // tokens (bytes) per sequence
   double lr = 0;             // peak; ParseCommandLine() puts the model's default
   double min_lr = 0;         // at the last step; default lr / 10
-  int64_t warmup_steps = 0;  // default a tenth of the steps, at most 200
+  int64_t warmup_steps = 0;  // default a tenth of the steps, 20 to 200, at most half of them
   double weight_decay = 0.1;
   double grad_clip = 1.0;  // of the gradient's L2 norm; 0: off
 

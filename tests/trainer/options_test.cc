@@ -16,7 +16,7 @@ TEST(ParseCommandLineTest, DerivesDefaultsFromWhatIsGiven) {
   const auto options = std::get<Options>(Parse({"--model", "small", "--steps", "50"}));
   EXPECT_DOUBLE_EQ(options.lr, 1e-3);
   EXPECT_DOUBLE_EQ(options.min_lr, 1e-4);
-  EXPECT_EQ(options.warmup_steps, 5);
+  EXPECT_EQ(options.warmup_steps, 20);
   EXPECT_FALSE(options.project.has_value());
   EXPECT_FALSE(options.log_strategy.has_value());
 }
