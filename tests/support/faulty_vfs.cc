@@ -153,6 +153,8 @@ int Open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int*
   if (result != SQLITE_OK) return result;
   shim->path = new std::string(path == nullptr ? "" : path);
   shim->base.pMethods = &kMethods;
+  const std::lock_guard<std::mutex> lock(state->mutex);
+  if (path != nullptr) state->synced.emplace(path, Contents(path));  // what was there before counts
   return SQLITE_OK;
 }
 int Delete(sqlite3_vfs* vfs, const char* path, int sync) {

@@ -41,12 +41,14 @@ absl::Status AppendAndCommit(Store& store, int64_t stream, uint64_t first, uint6
   return store.Commit();
 }
 
-// How far the stream reaches, without a gap; -1 if there is one.
+// How far the stream reaches, without a gap; -1 if there is one, or if it cannot be read.
 int64_t RowsIn(const std::string& directory, int64_t stream) {
   auto reader = StoreReader::Open(directory);
   EXPECT_OK(reader);
+  if (!reader.ok()) return -1;
   const auto batches = (*reader)->StreamBatches(stream, 0, 1 << 30);
   EXPECT_OK(batches);
+  if (!batches.ok()) return -1;
   uint64_t next = 1;
   for (const StoredBatch& stored : *batches) {
     if (stored.batch.first != next) return -1;
