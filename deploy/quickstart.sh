@@ -11,7 +11,7 @@ Installs what Ranklog needs, builds it, starts a ranklogd of its own, trains a s
 shows its loss curve. Nothing leaves this machine. The first time takes under 10 minutes on 2 cores once the packages
 are there, the next under 2.
 
-  --steps N        optimizer steps [500]
+  --steps N        optimizer steps [800]
   --ranks N        ranks to train with [2]
   --state-dir DIR  where the log is kept [build/quickstart/state]; it stays there, runs add up
   --keep           leave ranklogd running at the end
@@ -25,7 +25,7 @@ TEXT
 
 wrong() { echo "quickstart.sh: $1" >&2; usage >&2; exit 2; }
 
-steps=500
+steps=800
 ranks=2
 keep=no
 install=yes
