@@ -113,7 +113,10 @@ std::string ValueText(const model::Json& value) {
 // The members of `object`, a line each.
 std::string SectionText(const std::string& title, const model::Json& object, bool all,
                         const Terminal& terminal) {
-  const auto shown = [&](const std::string& key) { return all || !IsRankStatistic(key); };
+  // _step and _timestamp are said above.
+  const auto shown = [&](const std::string& key) {
+    return all || !(IsRankStatistic(key) || key == "_step" || key == "_timestamp");
+  };
   int width = 0;
   size_t count = 0;
   for (auto item = object.begin(); item != object.end(); ++item) {
@@ -131,8 +134,7 @@ std::string SectionText(const std::string& title, const model::Json& object, boo
   }
   if (count < object.size()) {
     absl::StrAppend(&text, "  ",
-                    terminal.Dim(absl::StrCat(object.size() - count,
-                                              " statistics over the ranks are shown with --all")),
+                    terminal.Dim(absl::StrCat(object.size() - count, " more are shown with --all")),
                     "\n");
   }
   return text;
