@@ -55,7 +55,7 @@ class FakeWandb {
     int times = 1;
     int code = 500;    // 0: the connection breaks in the middle of the answer
     bool act = false;  // do what was asked, then answer so
-    std::string retry_after;
+    std::string retry_after = "";
     absl::Duration delay = absl::ZeroDuration();  // before the answer
   };
 

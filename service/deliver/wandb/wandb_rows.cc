@@ -2,6 +2,7 @@
 // end.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -207,16 +208,18 @@ std::string WandbDelivery::SummaryText() {
   const int64_t start_us =
       run_.settings.start_time_us > 0 ? run_.settings.start_time_us : run_.started_us;
   const auto time = summary.find("_timestamp");
-  double runtime = 0;
+  int64_t runtime_us = 0;
   if (ended() && run_.ended_us > start_us) {
-    runtime = static_cast<double>((run_.ended_us - start_us) / 1000000);
+    runtime_us =
+        (run_.ended_us - start_us) / 1000000 * 1000000;  // whole seconds, as the official client
   } else if (time != summary.end() && time->is_number()) {
-    runtime = std::max(time->get<double>() - static_cast<double>(start_us) / 1e6, 0.0);
+    const double time_us = std::round(time->get<double>() * 1e6);
+    runtime_us = std::max<int64_t>(static_cast<int64_t>(time_us) - start_us, 0);
   }
-  summary["_runtime"] = runtime;
+  summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
   if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
     summary["_wandb"] = model::Json::object();
-  summary["_wandb"]["runtime"] = static_cast<int64_t>(runtime);
+  summary["_wandb"]["runtime"] = runtime_us / 1000000;
   return ToJsonText(summary);
 }
 

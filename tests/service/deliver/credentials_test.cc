@@ -1,0 +1,118 @@
+#include "service/deliver/credentials.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::deliver {
+namespace {
+
+using ranklog::testing::IsOkAndHolds;
+using ranklog::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kUrl[] = "https://api.wandb.ai";
+
+std::string Key(char c) { return std::string(40, c); }
+
+class CredentialStoreTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text, mode_t mode = 0600) {
+    const std::string path = dir_.File(name);
+    std::ofstream(path) << text;
+    chmod(path.c_str(), mode);
+    return path;
+  }
+
+  testing::TempDir dir_;
+};
+
+TEST_F(CredentialStoreTest, LooksInOrder) {
+  CredentialStore::Options options;
+  options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), IsOkAndHolds(Key('f')));
+  options.netrc = {dir_.File("absent"),
+                   Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), IsOkAndHolds(Key('n')));
+  options.environment_key = Key('e');
+  CredentialStore store(options);
+  EXPECT_THAT(store.Find(kUrl), IsOkAndHolds(Key('e')));
+  ASSERT_OK(store.Set("https://api.wandb.ai/", Key('r')));
+  EXPECT_THAT(store.Find(kUrl), IsOkAndHolds(Key('r')));
+}
+
+TEST_F(CredentialStoreTest, KeepsServersApart) {
+  CredentialStore store({});
+  ASSERT_OK(store.Set("http://wandb.local:8080", Key('a')));
+  EXPECT_TRUE(store.Has("http://wandb.local:8080/prefix"));
+  EXPECT_FALSE(store.Has("http://wandb.local"));
+  EXPECT_FALSE(store.Has(kUrl));
+}
+
+TEST_F(CredentialStoreTest, SaysWhereItLooked) {
+  CredentialStore::Options options;
+  options.files = {dir_.File("credentials")};
+  EXPECT_THAT(CredentialStore(options).Find(kUrl),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
+}
+
+TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {
+  for (const mode_t mode : {0644, 0640, 0620}) {
+    CredentialStore::Options options;
+    options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'), mode)};
+    EXPECT_THAT(CredentialStore(options).Find(kUrl),
+                StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("chmod 600")));
+  }
+}
+
+TEST_F(CredentialStoreTest, RefusesWhatIsNoKeyWithoutRepeatingIt) {
+  CredentialStore store({});
+  for (const std::string& key : {std::string("secret"), Key('a') + "\n", " " + Key('a'),
+                                 Key('a') + " secret", std::string()}) {
+    EXPECT_THAT(store.Set(kUrl, key),
+                StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
+  }
+  CredentialStore::Options options;
+  options.environment_key = "secret";
+  EXPECT_THAT(CredentialStore(options).Find(kUrl),
+              StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
+}
+
+TEST_F(CredentialStoreTest, TakesTheFormsOfKeys) {
+  EXPECT_OK(CheckWandbKey(Key('a')));
+  EXPECT_OK(CheckWandbKey("local-" + Key('a')));
+  EXPECT_OK(CheckWandbKey("wandb_v1_" + std::string(77, 'x')));
+  EXPECT_OK(CheckWandbKey("aaa.bbb.ccc"));
+  EXPECT_THAT(CheckWandbKey(std::string(39, 'a')), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(CredentialStoreTest, SeesAKeyThatComesLater) {
+  CredentialStore::Options options;
+  options.files = {dir_.File("credentials")};
+  const CredentialStore store(options);
+  EXPECT_FALSE(store.Has(kUrl));
+  Write("credentials", "machine api.wandb.ai password " + Key('f'));
+  EXPECT_TRUE(store.Has(kUrl));
+}
+
+TEST_F(CredentialStoreTest, IsUsedFromManyThreads) {
+  CredentialStore store({});
+  std::thread setter([&] {
+    for (int i = 0; i < 1000; ++i) ASSERT_OK(store.Set(kUrl, Key('a')));
+  });
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(store.Find(kUrl).value_or(Key('a')), Key('a'));
+  }
+  setter.join();
+}
+
+}  // namespace
+}  // namespace ranklog::deliver

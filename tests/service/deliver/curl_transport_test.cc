@@ -1,0 +1,191 @@
+#include "service/deliver/curl_transport.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <set>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/deliver/gzip.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::deliver {
+namespace {
+
+using ranklog::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Answers by the path, and remembers what it was asked.
+class CurlTransportTest : public ::testing::Test {
+ protected:
+  CurlTransportTest() {
+    const auto note = [this](const httplib::Request& request) {
+      request_ = request;
+      ports_.insert(request.remote_port);
+    };
+    server_.set_tcp_nodelay(true);
+    server_.Post("/echo", [note](const httplib::Request& request, httplib::Response& response) {
+      note(request);
+      response.set_content(request.body, "text/plain");
+    });
+    server_.Post("/big", [](const httplib::Request&, httplib::Response& response) {
+      response.set_content(std::string(5 << 20, 'x'), "text/plain");
+    });
+    server_.Post("/busy", [](const httplib::Request&, httplib::Response& response) {
+      response.status = 503;
+      response.set_header("Retry-After", "1.5");
+    });
+    server_.Post("/away", [note](const httplib::Request& request, httplib::Response& response) {
+      note(request);
+      response.set_redirect("/echo", 307);
+    });
+    server_.Post("/slow", [this, note](const httplib::Request& request, httplib::Response&) {
+      note(request);
+      while (!stop_.load()) std::this_thread::yield();
+    });
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::yield();
+    transport_ = CurlTransport::Create({}).value();
+  }
+  ~CurlTransportTest() override {
+    stop_ = true;
+    transport_.reset();
+    server_.stop();
+    thread_.join();
+  }
+
+  HttpRequest To(const std::string& path) {
+    HttpRequest request;
+    request.url = absl::StrCat("http://127.0.0.1:", port_, path);
+    request.headers = {{"Content-Type", "application/octet-stream"}};
+    return request;
+  }
+
+  httplib::Server server_;
+  std::thread thread_;
+  int port_ = 0;
+  std::atomic<bool> stop_{false};
+  httplib::Request request_;
+  std::set<int> ports_;
+  std::unique_ptr<CurlTransport> transport_;
+};
+
+TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {
+  HttpRequest request = To("/echo");
+  request.body = std::string("a\0b", 3);
+  request.headers = {{"Content-Type", "application/json"}, {"X-Own", "v"}};
+  request.basic_user = "api";
+  request.basic_password = "key";
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  EXPECT_EQ(response.code, 200);
+  EXPECT_EQ(response.body, request.body);
+  EXPECT_FALSE(response.retry_after.has_value());
+  EXPECT_EQ(request_.get_header_value("X-Own"), "v");
+  EXPECT_EQ(request_.get_header_value("Authorization"), "Basic YXBpOmtleQ==");
+  EXPECT_EQ(request_.get_header_value_count("Content-Type"), 1u);
+}
+
+TEST_F(CurlTransportTest, SendsALargeBodyWithoutAskingFirst) {
+  HttpRequest request = To("/echo");
+  request.body = std::string(3 << 20, 'x');
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  EXPECT_EQ(response.body.size(), request.body.size());
+  EXPECT_FALSE(request_.has_header("Expect"));
+}
+
+TEST_F(CurlTransportTest, KeepsItsConnection) {
+  for (int i = 0; i < 4; ++i) ASSERT_OK(transport_->Post(To("/echo")));
+  EXPECT_EQ(ports_.size(), 1u);
+}
+
+TEST_F(CurlTransportTest, ForgetsTheLastRequestsCredentials) {
+  HttpRequest request = To("/echo");
+  request.basic_user = "api";
+  ASSERT_OK(transport_->Post(request));
+  ASSERT_OK(transport_->Post(To("/echo")));
+  EXPECT_FALSE(request_.has_header("Authorization"));
+}
+
+TEST_F(CurlTransportTest, GzipsTheBody) {
+  HttpRequest request = To("/echo");
+  request.body = std::string(100000, 'x');
+  request.gzip = true;
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+  EXPECT_EQ(response.body, request.body);  // the server unpacks it
+  EXPECT_EQ(request_.get_header_value("Content-Encoding"), "gzip");
+}
+
+TEST_F(CurlTransportTest, KeepsFourMiBOfAnAnswer) {
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/big")));
+  EXPECT_EQ(response.body.size(), 4u << 20);
+}
+
+TEST_F(CurlTransportTest, ReadsRetryAfter) {
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/busy")));
+  EXPECT_EQ(response.code, 503);
+  EXPECT_EQ(response.retry_after, absl::Milliseconds(1500));
+}
+
+TEST_F(CurlTransportTest, DoesNotFollowARedirect) {
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/away")));
+  EXPECT_EQ(response.code, 307);
+  EXPECT_EQ(request_.path, "/away");
+}
+
+TEST_F(CurlTransportTest, SaysWhyThereIsNoAnswer) {
+  HttpRequest request = To("/slow");
+  request.timeout = absl::Milliseconds(50);
+  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  HttpRequest nobody;
+  nobody.url = "http://127.0.0.1:1/";
+  EXPECT_THAT(transport_->Post(nobody),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("127.0.0.1:1")));
+}
+
+TEST_F(CurlTransportTest, RefusesWhatCannotBeSentSafely) {
+  for (const char* url :
+       {"http://example.com/", "ftp://127.0.0.1/", "", "https://user:pw@127.0.0.1/"}) {
+    HttpRequest request;
+    request.url = url;
+    EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition)) << url;
+  }
+  HttpRequest request = To("/echo");
+  request.headers = {{"X", "a\r\nY: b"}};
+  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(CurlTransportTest, EndsAPostThatIsUnderWayWhenCancelled) {
+  std::thread canceller([this] {
+    while (request_.path.empty()) std::this_thread::yield();
+    transport_->Cancel();
+  });
+  const absl::Time begin = absl::Now();
+  EXPECT_FALSE(transport_->Post(To("/slow")).ok());
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  canceller.join();
+  EXPECT_THAT(transport_->Post(To("/echo")), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ParseRetryAfterTest, ReadsSecondsAndDates) {
+  const absl::Time now = absl::FromUnixSeconds(784111777);  // Sun, 06 Nov 1994 08:49:37 GMT
+  EXPECT_EQ(ParseRetryAfter("120", now), absl::Seconds(120));
+  EXPECT_EQ(ParseRetryAfter("0.25", now), absl::Milliseconds(250));
+  EXPECT_EQ(ParseRetryAfter("Sun, 06 Nov 1994 08:50:37 GMT", now), absl::Seconds(60));
+  EXPECT_EQ(ParseRetryAfter("Sun, 06 Nov 1994 08:00:00 GMT", now), absl::ZeroDuration());
+  for (const char* text : {"", "soon", "-5", "nan", "inf"})
+    EXPECT_EQ(ParseRetryAfter(text, now), absl::nullopt) << text;
+}
+
+TEST(GzipTest, ShrinksRepetitiveText) {
+  ASSERT_OK_AND_ASSIGN(const std::string zipped, Gzip(std::string(100000, 'x')));
+  EXPECT_LT(zipped.size(), 1000u);
+  EXPECT_OK(Gzip(""));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver

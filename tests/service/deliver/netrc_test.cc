@@ -1,0 +1,46 @@
+#include "service/deliver/netrc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ranklog::deliver {
+namespace {
+
+using ::testing::Eq;
+
+TEST(NetrcTest, FindsThePasswordOfTheMachine) {
+  const char kText[] =
+      "machine a.com login u password one\nmachine b.com\n  login u\n  password two\n";
+  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("one"));
+  EXPECT_THAT(NetrcPassword(kText, "b.com"), Eq("two"));
+  EXPECT_THAT(NetrcPassword(kText, "c.com"), Eq(absl::nullopt));
+}
+
+TEST(NetrcTest, TellsPortsApart) {
+  EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com"), Eq(absl::nullopt));
+  EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com:8080"), Eq("p"));
+}
+
+TEST(NetrcTest, FallsBackToTheDefault) {
+  const char kText[] = "default login u password d\nmachine a.com password one";
+  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("one"));
+  EXPECT_THAT(NetrcPassword(kText, "z.com"), Eq("d"));
+}
+
+TEST(NetrcTest, SkipsCommentsAndMacrosAndReadsQuotes) {
+  const char kText[] =
+      "# machine a.com password no\nmacdef x\nmachine a.com password no\n\nmachine a.com password "
+      "\"ye\\\"s\"";
+  EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("ye\"s"));
+}
+
+TEST(NetrcTest, EndsInTheMiddleWithoutHarm) {
+  for (const char* text :
+       {"machine", "machine a.com password", "machine a.com password \"x", "macdef", "#"}) {
+    NetrcPassword(text, "a.com");
+  }
+  EXPECT_THAT(NetrcPassword("machine a.com login password", "a.com"), Eq(absl::nullopt));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver

@@ -1,0 +1,73 @@
+#include "service/deliver/retry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ranklog::deliver {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::Not;
+
+absl::StatusOr<HttpResponse> Answer(int code, const std::string& body = "") {
+  HttpResponse response;
+  response.code = code;
+  response.body = body;
+  return response;
+}
+
+TEST(JudgeTest, TakesEachCodeForWhatItMeans) {
+  for (const int code : {200, 204, 300}) EXPECT_EQ(Judge(Answer(code)), Outcome::kAccepted) << code;
+  for (const int code : {400, 422}) EXPECT_EQ(Judge(Answer(code)), Outcome::kRefused) << code;
+  EXPECT_EQ(Judge(Answer(413)), Outcome::kTooLarge);
+  for (const int code : {301, 307, 401, 403, 404, 409, 410, 501}) {
+    EXPECT_EQ(Judge(Answer(code)), Outcome::kBlocked) << code;
+  }
+  for (const int code : {0, 402, 405, 408, 429, 500, 502, 503, 504, 520, 600}) {
+    EXPECT_EQ(Judge(Answer(code)), Outcome::kLater) << code;
+  }
+}
+
+TEST(JudgeTest, TriesAgainAfterABrokenConnection) {
+  EXPECT_EQ(Judge(absl::UnavailableError("x")), Outcome::kLater);
+  EXPECT_EQ(Judge(absl::DeadlineExceededError("x")), Outcome::kLater);
+  EXPECT_EQ(Judge(absl::FailedPreconditionError("certificate")), Outcome::kBlocked);
+}
+
+TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
+  EXPECT_EQ(Explain(Answer(503, "busy\n")), "HTTP 503: busy");
+  EXPECT_EQ(Explain(Answer(500)), "HTTP 500");
+  EXPECT_LE(Explain(Answer(500, std::string(10000, 'x'))).size(), 600);
+  EXPECT_EQ(Explain(absl::UnavailableError("no route")), "no route");
+}
+
+TEST(BackoffTest, DoublesUpToTheMaximum) {
+  Backoff backoff(Backoff::Options{});
+  for (const double seconds : {2.0, 4.0, 8.0, 16.0, 32.0}) {
+    EXPECT_THAT(backoff.Next(Outcome::kLater, absl::nullopt),
+                AllOf(Ge(absl::Seconds(seconds)), Le(absl::Seconds(seconds * 1.25))));
+  }
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(backoff.Next(Outcome::kLater, absl::nullopt), absl::Seconds(60));
+  backoff.Reset();
+  EXPECT_THAT(backoff.Next(Outcome::kLater, absl::nullopt), Le(absl::Seconds(2.5)));
+}
+
+TEST(BackoffTest, DoesWhatTheAnswerAsksForWithinReason) {
+  Backoff backoff(Backoff::Options{});
+  EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Seconds(7)), absl::Seconds(7));
+  EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Hours(9000)), absl::Hours(1));
+}
+
+TEST(BackoffTest, IsSlowWhereSomebodyMustPutSomethingRight) {
+  Backoff backoff(Backoff::Options{});
+  EXPECT_EQ(backoff.Next(Outcome::kBlocked, absl::nullopt), absl::Seconds(60));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver

@@ -1,0 +1,37 @@
+#include "service/deliver/wandb/file_stream.h"
+
+#include <gtest/gtest.h>
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+TEST(StreamBodyTest, IsTheHeartbeatWithoutContent) { EXPECT_EQ(StreamBody({}), "{}"); }
+
+TEST(StreamBodyTest, HasOnlyWhatThereIs) {
+  StreamPost post;
+  post.history_offset = 12;
+  post.history = R"("{\"a\":1}","{\"a\":2}")";
+  EXPECT_EQ(
+      StreamBody(post),
+      R"({"files":{"wandb-history.jsonl":{"offset":12,"content":["{\"a\":1}","{\"a\":2}"]}}})");
+  post.history = "";
+  post.summary = R"({"a":2})";
+  EXPECT_EQ(StreamBody(post),
+            R"({"files":{"wandb-summary.json":{"offset":0,"content":["{\"a\":2}"]}}})");
+  post.summary.reset();
+  post.exit_code = 3;
+  EXPECT_EQ(StreamBody(post), R"({"complete":true,"exitcode":3})");
+}
+
+TEST(StreamBodyTest, JoinsAllParts) {
+  StreamPost post;
+  post.history = R"("{}")";
+  post.summary = "{}";
+  post.exit_code = 0;
+  EXPECT_EQ(
+      StreamBody(post),
+      R"({"files":{"wandb-history.jsonl":{"offset":0,"content":["{}"]},"wandb-summary.json":{"offset":0,"content":["{}"]}},"complete":true,"exitcode":0})");
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,31 @@
+#include "service/deliver/wandb/place.h"
+
+#include <gtest/gtest.h>
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+TEST(PlaceTest, ComesBackAsItWas) {
+  const Place place = {.storage_id = "storage",
+                       .entity = "entity",
+                       .project = "project",
+                       .run_id = "run",
+                       .display_name = "name",
+                       .base_offset = 7,
+                       .cut_rows = 8,
+                       .cut_updates = 9};
+  const Place back = PlaceFrom(ToJson(place));
+  EXPECT_EQ(ToJson(back), ToJson(place));
+  EXPECT_TRUE(back.created());
+  EXPECT_EQ(back.base_offset, 7);
+  EXPECT_EQ(back.cut_rows, 8u);
+}
+
+TEST(PlaceTest, OfANewDeliveryIsNoPlace) {
+  EXPECT_FALSE(PlaceFrom(nullptr).created());
+  EXPECT_FALSE(PlaceFrom(model::Json::object()).created());
+  EXPECT_FALSE(PlaceFrom({{"storage_id", 5}}).created());
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb

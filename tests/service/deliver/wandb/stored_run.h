@@ -1,0 +1,100 @@
+// A run in a real store, for the tests of deliveries.
+
+#ifndef TESTS_SERVICE_DELIVER_WANDB_STORED_RUN_H_
+#define TESTS_SERVICE_DELIVER_WANDB_STORED_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/storage/store.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+
+inline constexpr int64_t kRunStartUs = 1'767'322'800'000'000;
+
+// The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step i, loss i +
+// 0.5.
+class StoredRun {
+ public:
+  explicit StoredRun(const std::string& base_url) {
+    store_ = storage::Store::Open(dir_.path(), {}).value();
+    reader_ = storage::StoreReader::Open(dir_.path()).value();
+    model::Session session;
+    session.stream = {"p", "r", 0, 1};
+    session.settings.base_url = base_url;
+    session.settings.destinations = {"wandb"};
+    session.settings.rank_statistics = {"none"};
+    session.settings.start_time_us = kRunStartUs;
+    model::RunAssignment assignment;
+    assignment.run_id = "r";
+    assignment.name = "name";
+    assignment.primary = true;
+    Write([&](storage::Store& store) {
+      stream_ = store.Attach(session, assignment, kRunStartUs).value();
+      EXPECT_OK(store.DefineRunShape(stream_.run, 1, std::vector<std::string>{"loss"}));
+      EXPECT_OK(store.DefineRunShape(stream_.run, 2, std::vector<std::string>{"loss", "x"}));
+    });
+  }
+
+  template <typename Fn>
+  void Write(Fn&& fn) {
+    EXPECT_OK(store_->Begin());
+    fn(*store_);
+    EXPECT_OK(store_->Commit());
+  }
+
+  // `text`: for the first of the rows, under the key "note".
+  void Append(uint64_t rows, const std::string& text = "", uint32_t shape = 1) {
+    const uint64_t first = run().rows;
+    model::Batch batch;
+    batch.first = first;
+    batch.last = first + rows - 1;
+    model::Block& block = batch.blocks.emplace_back();
+    block.shape = shape;
+    for (uint64_t i = first; i <= batch.last; ++i) {
+      block.offsets.push_back(static_cast<uint32_t>(i - first));
+      block.steps.push_back(static_cast<int64_t>(i));
+      block.times_us.push_back(kRunStartUs + static_cast<int64_t>(i) * 1000);
+      block.values.push_back(static_cast<double>(i) + 0.5);
+      if (shape == 2) block.values.push_back(static_cast<double>(i));
+    }
+    if (!text.empty()) block.texts.push_back({0, "note", text});
+    Write([&](storage::Store& store) { EXPECT_OK(store.AppendRunRows(stream_.run, batch)); });
+  }
+  void Apply(model::Update::Kind kind, const model::Json& object) {
+    model::Update update;
+    update.kind = kind;
+    update.object = object;
+    Write([&](storage::Store& store) { EXPECT_OK(store.Apply(stream_.id, update, kRunStartUs)); });
+  }
+  void Define(const model::MetricDefinition& metric) {
+    model::Update update;
+    update.kind = model::Update::Kind::kMetric;
+    update.metric = metric;
+    Write([&](storage::Store& store) { EXPECT_OK(store.Apply(stream_.id, update, kRunStartUs)); });
+  }
+  void Close(model::RunState state, int32_t exit_code) {
+    Write([&](storage::Store& store) {
+      EXPECT_OK(
+          store.EndStream(stream_.id, model::StreamState::kFinished, exit_code, "", kRunStartUs));
+      EXPECT_OK(store.CloseRun(stream_.run, state, exit_code, "", kRunStartUs + 5'000'000));
+    });
+  }
+
+  model::Run run() { return reader_->GetRun(stream_.run).value(); }
+  storage::StoreReader& reader() { return *reader_; }
+
+ private:
+  TempDir dir_;
+  std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<storage::StoreReader> reader_;
+  model::Stream stream_;
+};
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_SERVICE_DELIVER_WANDB_STORED_RUN_H_

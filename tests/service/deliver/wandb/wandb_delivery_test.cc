@@ -1,0 +1,322 @@
+// When WandbDelivery sends what, and what it wants stored before.
+
+#include "service/deliver/wandb/wandb_delivery.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "tests/service/deliver/wandb/stored_run.h"
+#include "tests/support/fake_transport.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using nlohmann::json;
+using ranklog::testing::FakeTransport;
+using ranklog::testing::StoredRun;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kUrl[] = "https://wandb.example.com";
+constexpr char kUpserted[] =
+    R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
+        "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
+
+FakeTransport::Answer Usual(const HttpRequest& request) {
+  return FakeTransport::Code(
+      200, absl::StrContains(request.body, "mutation UpsertBucket") ? kUpserted : "{}");
+}
+
+class WandbDeliveryTest : public ::testing::Test {
+ protected:
+  WandbDeliveryTest() : credentials_(CredentialStore::Options{}) {
+    EXPECT_OK(credentials_.Set(kUrl, std::string(40, 'k')));
+    stored_delivery_.run = stored_.run().id;
+    stored_delivery_.kind = kKind;
+    Restart();
+  }
+
+  // As a new daemon would: from what is stored.
+  void Restart() {
+    delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
+                                                &credentials_, WandbDelivery::Options{});
+  }
+  StepResult Step(bool draining = false) {
+    StepResult result = delivery_->Step(stored_.reader(), now_, draining);
+    if (result.changed) stored_delivery_ = result.delivery;
+    EXPECT_LE(transport_.sent().size(), exchanges_ + 1) << "more than one exchange in a step";
+    exchanges_ = transport_.sent().size();
+    return result;
+  }
+  // Steps at this moment until there is something to wait for.
+  StepResult StepUntilIdle(bool draining = false) {
+    for (int i = 0; i < 100; ++i) {
+      if (StepResult result = Step(draining); result.wait > absl::ZeroDuration()) return result;
+    }
+    ADD_FAILURE() << "never idle";
+    return {};
+  }
+  std::vector<json> Posts() const {
+    std::vector<json> posts;
+    for (const HttpRequest& request : transport_.sent()) {
+      if (absl::EndsWith(request.url, "/file_stream")) posts.push_back(json::parse(request.body));
+    }
+    return posts;
+  }
+  size_t Upserts() const {
+    size_t upserts = 0;
+    for (const HttpRequest& request : transport_.sent())
+      upserts += absl::StrContains(request.body, "mutation UpsertBucket");
+    return upserts;
+  }
+  static int64_t OffsetOf(const json& post) {
+    return post["files"]["wandb-history.jsonl"]["offset"].get<int64_t>();
+  }
+  static size_t LinesOf(const json& post) {
+    return post["files"]["wandb-history.jsonl"]["content"].size();
+  }
+
+  StoredRun stored_{kUrl};
+  FakeTransport transport_{Usual};
+  CredentialStore credentials_;
+  model::Delivery stored_delivery_;
+  std::unique_ptr<WandbDelivery> delivery_;
+  absl::Time now_ = absl::FromUnixSeconds(1767322800);
+  size_t exchanges_ = 0;
+};
+
+TEST_F(WandbDeliveryTest, WantsThePlaceStoredBeforeTheFirstPost) {
+  stored_.Append(3);
+  EXPECT_FALSE(Step().changed);  // the features
+  const StepResult upserted = Step();
+  EXPECT_EQ(Upserts(), 1u);
+  EXPECT_TRUE(upserted.changed);
+  EXPECT_EQ(upserted.delivery.place["base_offset"], 100);
+  EXPECT_EQ(upserted.wait, absl::ZeroDuration());
+  const StepResult cut = Step();
+  EXPECT_TRUE(cut.changed);
+  EXPECT_EQ(cut.delivery.place["cut_rows"], 3);
+  EXPECT_THAT(Posts(), ElementsAre());
+  const StepResult posted = Step();
+  EXPECT_EQ(posted.delivery.delivered_rows, 3u);
+  ASSERT_EQ(Posts().size(), 1u);
+  EXPECT_EQ(OffsetOf(Posts()[0]), 100);
+  EXPECT_EQ(LinesOf(Posts()[0]), 3u);
+  EXPECT_EQ(transport_.sent().back().url, "https://wandb.example.com/files/ee/pp/r/file_stream");
+}
+
+TEST_F(WandbDeliveryTest, SendsTheFirstRowsAtOnceAndThenWaits) {
+  stored_.Append(1);
+  StepUntilIdle();
+  ASSERT_EQ(Posts().size(), 1u);
+  stored_.Append(1);
+  now_ += absl::Seconds(14);
+  StepUntilIdle();
+  EXPECT_EQ(Posts().size(), 1u);
+  now_ += absl::Seconds(2);
+  StepUntilIdle();
+  ASSERT_EQ(Posts().size(), 2u);
+  EXPECT_EQ(OffsetOf(Posts()[1]), 101);
+}
+
+TEST_F(WandbDeliveryTest, DoesNotWaitWhileDraining) {
+  stored_.Append(1);
+  StepUntilIdle();
+  stored_.Append(1);
+  StepUntilIdle(/*draining=*/true);
+  EXPECT_EQ(Posts().size(), 2u);
+}
+
+TEST_F(WandbDeliveryTest, SendsTheSummaryBesideTheRows) {
+  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}});
+  stored_.Append(3);
+  StepUntilIdle();
+  const json summary =
+      json::parse(Posts()[0]["files"]["wandb-summary.json"]["content"][0].get<std::string>());
+  EXPECT_EQ(summary["loss"], 2.5);
+  EXPECT_EQ(summary["best"], 0.25);
+  EXPECT_EQ(summary["_step"], 2);
+  EXPECT_DOUBLE_EQ(summary["_runtime"].get<double>(), 0.002);
+  EXPECT_EQ(summary["_wandb"]["runtime"], 0);
+}
+
+TEST_F(WandbDeliveryTest, BeatsWhileTheRunIsSilentAndEndsWithIt) {
+  stored_.Append(1);
+  StepUntilIdle();
+  for (int i = 0; i < 3; ++i) {
+    now_ += absl::Seconds(30);
+    StepUntilIdle();
+  }
+  ASSERT_EQ(Posts().size(), 4u);
+  EXPECT_EQ(Posts()[3], json::object());
+
+  stored_.Close(model::RunState::kFailed, 3);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  EXPECT_EQ(Posts().back()["complete"], true);
+  EXPECT_EQ(Posts().back()["exitcode"], 3);
+  now_ += absl::Hours(1);
+  EXPECT_EQ(Step().wait, absl::InfiniteDuration());
+  EXPECT_EQ(Posts().size(), 5u);
+}
+
+TEST_F(WandbDeliveryTest, SendsTheEndWithTheLastRows) {
+  stored_.Append(2);
+  stored_.Close(model::RunState::kFinished, 0);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  ASSERT_EQ(Posts().size(), 1u);
+  EXPECT_EQ(LinesOf(Posts()[0]), 2u);
+  EXPECT_EQ(Posts()[0]["exitcode"], 0);
+}
+
+TEST_F(WandbDeliveryTest, ARunThatCrashedHasAnExitCode) {
+  stored_.Close(model::RunState::kCrashed, 0);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  EXPECT_EQ(Posts().back()["exitcode"], 1);
+}
+
+TEST_F(WandbDeliveryTest, GoesOnWithARunThatIsTakenUpAgain) {
+  stored_delivery_.complete = true;  // of an earlier attempt; the run is running
+  Restart();
+  stored_.Append(1);
+  EXPECT_FALSE(StepUntilIdle().delivery.complete);
+  EXPECT_EQ(stored_delivery_.delivered_rows, 1u);
+}
+
+TEST_F(WandbDeliveryTest, SendsAChangedConfigAfterAWhileAndBeforeTheEnd) {
+  StepUntilIdle();
+  EXPECT_EQ(Upserts(), 1u);
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  StepUntilIdle();
+  EXPECT_EQ(Upserts(), 1u);
+  now_ += absl::Seconds(6);
+  StepUntilIdle();
+  EXPECT_EQ(Upserts(), 2u);
+  const json variables = json::parse(transport_.sent()[2].body)["variables"];
+  EXPECT_EQ(variables["id"], "s1");
+  EXPECT_EQ(variables["entity"], "ee");
+  EXPECT_THAT(variables["config"].get<std::string>(), HasSubstr(R"("lr":{"value":0.1})"));
+
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.2}});
+  stored_.Close(model::RunState::kFinished, 0);
+  StepUntilIdle();
+  EXPECT_EQ(Upserts(), 3u);
+  EXPECT_EQ(Posts().back()["complete"], true);
+}
+
+TEST_F(WandbDeliveryTest, KeepsAConfigThatCouldNotBeSent) {
+  StepUntilIdle();
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  now_ += absl::Seconds(6);
+  transport_.AnswerNext(FakeTransport::Code(503));
+  EXPECT_THAT(StepUntilIdle().delivery.last_error, HasSubstr("HTTP 503"));
+  now_ += absl::Seconds(6);
+  EXPECT_EQ(StepUntilIdle().delivery.last_error, "");
+  EXPECT_EQ(Upserts(), 3u);
+}
+
+TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
+  model::MetricDefinition loss;
+  stored_.Append(1, "", /*shape=*/2);
+  stored_.Append(2);
+  Step();
+  Step();
+  Step();  // the cut
+  transport_.AnswerNext(absl::UnavailableError("cut off"));
+  EXPECT_THAT(Step().delivery.last_error, HasSubstr("cut off"));
+
+  // A definition that came after the cut must not change its lines.
+  loss.name = "loss";
+  loss.step_metric = "x";
+  stored_.Define(loss);
+  stored_.Append(1);
+  Restart();
+  StepUntilIdle(/*draining=*/true);
+  ASSERT_EQ(Posts().size(), 3u);
+  EXPECT_EQ(Posts()[1]["files"]["wandb-history.jsonl"], Posts()[0]["files"]["wandb-history.jsonl"]);
+  EXPECT_EQ(OffsetOf(Posts()[2]), 103);
+  EXPECT_THAT(Posts()[2]["files"]["wandb-history.jsonl"]["content"][0].get<std::string>(),
+              HasSubstr("\"x\":0,"));
+}
+
+TEST_F(WandbDeliveryTest, ANewDaemonMakesTheSummaryOfAllRows) {
+  model::MetricDefinition loss;
+  loss.name = "loss";
+  loss.summary = {"mean"};
+  stored_.Define(loss);
+  stored_.Append(4);
+  StepUntilIdle();
+  Restart();
+  stored_.Append(1);
+  StepUntilIdle();
+  const json summary =
+      json::parse(Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>());
+  EXPECT_DOUBLE_EQ(summary["loss"]["mean"].get<double>(), 2.5);
+  EXPECT_EQ(OffsetOf(Posts().back()), 104);
+}
+
+TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
+  CredentialStore none(CredentialStore::Options{});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, &none, {});
+  const StepResult result = delivery.Step(stored_.reader(), now_, true);
+  EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
+  EXPECT_EQ(result.wait, absl::Seconds(60));
+  EXPECT_TRUE(transport_.sent().empty());
+  ASSERT_OK(none.Set(kUrl, std::string(40, 'k')));
+  now_ += absl::Seconds(60);
+  EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
+}
+
+TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
+  transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
+  const StepResult result = StepUntilIdle();
+  EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401: bad key"));
+  EXPECT_EQ(result.wait, absl::Seconds(60));
+}
+
+TEST_F(WandbDeliveryTest, DoesWhatRetryAfterSays) {
+  stored_.Append(1);
+  Step();
+  Step();
+  Step();
+  HttpResponse busy = FakeTransport::Code(429);
+  busy.retry_after = absl::Seconds(42);
+  transport_.AnswerNext(busy);
+  EXPECT_EQ(StepUntilIdle().wait, absl::Seconds(42));
+  now_ += absl::Seconds(41);
+  Step();
+  EXPECT_EQ(Posts().size(), 1u);
+  now_ += absl::Seconds(1);
+  StepUntilIdle();
+  EXPECT_EQ(Posts().size(), 2u);
+  EXPECT_EQ(Posts()[0], Posts()[1]);
+}
+
+TEST_F(WandbDeliveryTest, AuthenticatesAsTheApiUser) {
+  StepUntilIdle();
+  EXPECT_EQ(transport_.sent()[0].basic_user, "api");
+  EXPECT_EQ(transport_.sent()[0].basic_password, std::string(40, 'k'));
+}
+
+TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
+  WandbDelivery::Options options;
+  options.max_post_bytes = 500;
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, &credentials_, options);
+  stored_.Append(100);
+  for (int i = 0; i < 200; ++i) delivery.Step(stored_.reader(), now_, false);
+  EXPECT_GT(Posts().size(), 10u);
+  int64_t next = 100;
+  for (const json& post : Posts()) {
+    EXPECT_EQ(OffsetOf(post), next);
+    next += static_cast<int64_t>(LinesOf(post));
+  }
+  EXPECT_GT(next, 190);  // what is left is no full post
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
