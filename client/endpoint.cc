@@ -67,7 +67,8 @@ void Endpoint::TryConnect(Time now) {
   }
   SetConnectionError(std::string(fd.status().message()));
   if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
-  BackOff(now);
+  // Who waits looks more often, and must not make the others wait longer afterwards.
+  if (now >= next_attempt_) BackOff(now);
 }
 
 void Endpoint::TryStartDaemon(Time now) {
@@ -189,10 +190,7 @@ void Endpoint::SetAside(RingStream* stream, Time now) {
 
 void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hurry) {
   Time now = Clock::now();
-  if (connection_ == nullptr &&
-      (now >= next_attempt_ || (urgent && now >= next_attempt_ - back_off_))) {
-    TryConnect(now);
-  }
+  if (connection_ == nullptr && (urgent || now >= next_attempt_)) TryConnect(now);
   if (connection_ == nullptr) return;
   // A connection with nothing to say is looked at now and then only.
   if (!urgent && !HasUndurable() && !ExpectsSoon() && now - last_poll_ < kIdlePoll) return;

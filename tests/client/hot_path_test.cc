@@ -1,0 +1,142 @@
+// What Log() promises to the training step: no system call, and no allocation once a shape is
+// known.
+
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <new>
+#include <string>
+
+#include "ranklog/ranklog.h"
+#include "tests/support/temp_dir.h"
+
+namespace {
+
+thread_local long allocations = 0;
+
+void* Count(size_t size) {
+  ++allocations;
+  void* const memory = malloc(size);
+  if (memory == nullptr) abort();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return Count(size); }
+void* operator new[](size_t size) { return Count(size); }
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete[](void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t) noexcept { free(memory); }
+
+namespace ranklog::testing {
+namespace {
+
+class HotPathTest : public ::testing::Test {
+ protected:
+  HotPathTest() {
+    Settings settings;
+    settings.address = "unix:" + dir_.File("sock");
+    settings.spool_dir = dir_.path();
+    settings.spool_bytes = 64 << 20;
+    settings.start_daemon = false;
+    run_ = Init(settings);
+    loss_ = run_.MetricKey("loss");
+    row_ = run_.Row({"loss", "lr", "tokens"});
+  }
+
+  // A row of every kind, in changing order, so that predictions fail now and then.
+  bool LogAll(int i) {
+    const double values[] = {0.5, 1, 2};
+    const HandleValue handles[] = {{loss_, 0.25}};
+    bool all = run_.Log({{"train/loss", 0.5}, {"train/learning_rate", 1e-3}, {"step", i}});
+    if (i % 3 == 0) all = run_.Log({{"val/loss", 0.5}}) && all;
+    if (i % 7 == 0) all = run_.Log({{"val/loss", 0.5}, {"note", "a text of some length"}}) && all;
+    all = run_.Log(row_, values) && all;
+    if (i % 5 == 0) all = run_.Log(handles) && all;
+    run_.Log({{"late", 1}}, 0);  // refused
+    return all;
+  }
+
+  void Learn() {
+    for (int i = 0; i < 106; ++i) ASSERT_TRUE(LogAll(i));
+  }
+
+  TempDir dir_;
+  class Run run_;
+  MetricHandle loss_;
+  RowHandle row_;
+};
+
+TEST_F(HotPathTest, AllocatesNothingOnceTheShapesAreKnown) {
+  Learn();
+  const long before = allocations;
+  bool all = true;
+  for (int i = 0; i < 10000; ++i) all = LogAll(i) && all;
+  EXPECT_EQ(allocations - before, 0);
+  EXPECT_TRUE(all);
+}
+
+TEST_F(HotPathTest, TheCounterCounts) {
+  const long before = allocations;
+  EXPECT_TRUE(run_.Log({{"a new shape", 1}}));
+  EXPECT_GT(allocations, before);
+}
+
+// Kills the process at any system call of this thread but the one that ends it.
+void ForbidSystemCalls() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  const sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(100);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(101);
+}
+
+int ExitOfChild(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(HotPathTest, MakesNoSystemCall) {
+  const int status = ExitOfChild([this] {
+    for (int i = 0; i < 106; ++i) LogAll(i);
+    ForbidSystemCalls();
+    bool all = true;
+    for (int i = 0; i < 10000; ++i) all = LogAll(i) && all;
+    _exit(all ? 0 : 1);
+  });
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(HotPathTest, TheFilterKills) {
+  const int status = ExitOfChild([] {
+    ForbidSystemCalls();
+    getppid();
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,136 @@
+// Whole processes that end in every way, and that fork, against a daemon in another process.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/client/fake_ingest.h"
+#include "tests/client/ring_file.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  Finished Rank(const std::string& how, int count) {
+    return RunToEnd({RANK_PROGRAM, how, std::to_string(count)}, options_, absl::Seconds(120));
+  }
+
+  TempDir dir_;
+  FakeIngest daemon_{dir_.File("sock")};
+  ChildProcess::Options options_{{{"RANKLOG_ADDRESS", "unix:" + dir_.File("sock")},
+                                  {"RANKLOG_SPOOL_DIR", dir_.path()},
+                                  {"RANKLOG_START_DAEMON", "0"},
+                                  {"RANKLOG_FLUSH_INTERVAL_MS", "10"}},
+                                 {},
+                                 ""};
+};
+
+// Exit code of a program that ends in some way, with and without a daemon; minus a signal.
+class ProcessEndTest : public ProcessTest,
+                       public ::testing::WithParamInterface<std::pair<const char*, int>> {};
+
+TEST_P(ProcessEndTest, EndsAsItWouldWithoutUsAndTheRingHoldsTheRest) {
+  const auto [how, code] = GetParam();
+  const Finished alone = Rank(how, 50);
+  EXPECT_EQ(alone.code, code) << alone.output;
+  const std::vector<std::string> paths = RingPaths(dir_.path());
+  ASSERT_THAT(paths, SizeIs(1));
+  const RingFile ring = ReadRing(paths[0]);
+  EXPECT_EQ(ring.error, "");
+  EXPECT_GE(ring.rows.size(), 50u);
+  unlink(paths[0].c_str());
+
+  daemon_.Start();
+  for (int i = 0; i < 10; ++i) {
+    const Finished attached = Rank(how, 50);
+    ASSERT_EQ(attached.code, code) << attached.output;
+  }
+  EXPECT_EQ(daemon_.error(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ProcessEndTest,
+                         ::testing::Values(std::pair("return", 0), std::pair("exit", 5),
+                                           std::pair("_exit", 6), std::pair("abort", -SIGABRT),
+                                           std::pair("throw", -SIGABRT), std::pair("static", 0),
+                                           std::pair("thread_exit", 7)),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+TEST_F(ProcessTest, FinishedRanksLeaveNothingBehind) {
+  daemon_.Start();
+  const Finished rank = Rank("finish", 1000);
+  EXPECT_EQ(rank.code, 0);
+  EXPECT_THAT(rank.output, HasSubstr("1000 rows, durable"));
+  EXPECT_EQ(daemon_.row_count(), 1000u);
+  EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
+}
+
+TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {
+  daemon_.Start();
+  const Finished rank = Rank("forks", 100);
+  ASSERT_EQ(rank.code, 0) << rank.output;
+  EXPECT_EQ(daemon_.error(), "");
+  // What children left in their rings is for the daemon.
+  size_t rows = daemon_.row_count();
+  for (const std::string& path : RingPaths(dir_.path())) {
+    const RingFile ring = ReadRing(path);
+    ASSERT_EQ(ring.error, "");
+    EXPECT_TRUE(ring.finished);
+    for (const ReceivedStream& stream : daemon_.Streams()) {
+      if (stream.hello.stream().incarnation() != ring.hello.stream().incarnation()) continue;
+      rows -= stream.rows.size();
+    }
+    rows += ring.published_rows;
+  }
+  EXPECT_EQ(static_cast<long>(rows), atol(rank.output.c_str())) << rank.output;
+  // Those that waited came by stream.
+  EXPECT_GE(daemon_.Streams().size(), 26u);
+}
+
+TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {
+  const std::string script = dir_.File("fake-ranklogd");
+  {
+    std::ofstream file(script);
+    file << "#!/bin/sh\n"
+         << "echo \"$$ $(cut -d' ' -f6 /proc/$$/stat) $*\" >> " << dir_.File("started") << "\n"
+         << "exec sleep 3\n";
+  }
+  chmod(script.c_str(), 0700);
+  options_.environment["RANKLOG_START_DAEMON"] = "1";
+  options_.environment["RANKLOG_DAEMON"] = script;
+  options_.environment["RANKLOG_STATE_DIR"] = dir_.File("state");
+  options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "1500";
+  ChildProcess first({RANK_PROGRAM, "finish", "5"}, options_);
+  ChildProcess second({RANK_PROGRAM, "finish", "5"}, options_);
+  EXPECT_EQ(first.Wait().value_or(-1), 3);  // spooled: nobody answers
+  EXPECT_EQ(second.Wait().value_or(-1), 3);
+  std::ifstream file(dir_.File("started"));
+  std::string line, more;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_FALSE(std::getline(file, more)) << more;
+  std::istringstream words(line);
+  pid_t pid = 0, session = 0;
+  words >> pid >> session;
+  EXPECT_EQ(pid, session) << "no session of its own: " << line;
+  EXPECT_THAT(line, HasSubstr("--listen unix:" + dir_.File("sock")));
+  EXPECT_THAT(line, HasSubstr("--state-dir " + dir_.File("state")));
+  struct stat info;
+  ASSERT_EQ(stat(dir_.File("ranklogd.log").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,98 @@
+// A trainer in small, linked with libranklog.so as trainers are. Takes its settings from the
+// environment.
+//
+//   rank_program HOW [N]     logs N rows, then ends as HOW says
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+
+namespace {
+
+ranklog::Run static_run;
+
+long LogRows(ranklog::Run& run, long count) {
+  long logged = 0;
+  for (long i = 0; i < count; ++i) logged += run.Log({{"loss", i}, {"pid", getpid()}});
+  return logged;
+}
+
+bool Durable(ranklog::FlushResult result) { return result == ranklog::FlushResult::kDurable; }
+
+// Forks `count` children while another thread logs. Every second child logs; one in four also waits
+// until its rows are durable. Prints how many rows were logged in all; 0 if every child ended well.
+int Forks(ranklog::Run& run, int count) {
+  std::atomic<bool> stop = false;
+  std::atomic<long> logged = 0;
+  std::thread busy([&] {
+    while (!stop) {
+      logged += LogRows(run, 20);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+  });
+  int failed = 0;
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (i % 2 == 0) exit(0);
+      if (LogRows(run, 5) != 5) exit(10);
+      if (i % 4 == 1 && !Durable(run.Flush(std::chrono::seconds(30)))) exit(11);
+      exit(0);
+    }
+    if (child < 0) return 12;
+    children.push_back(child);
+    if (i % 2 == 1) logged += 5;
+    if (children.size() == 4) {
+      for (pid_t pid : children) {
+        int status = 0;
+        waitpid(pid, &status, 0);
+        failed += status != 0;
+      }
+      children.clear();
+    }
+  }
+  stop = true;
+  busy.join();
+  const bool durable = Durable(run.Finish(0));
+  printf("%ld rows, %d failed, %s\n", logged.load(), failed, durable ? "durable" : "spooled");
+  return failed == 0 && durable ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "finish";
+  const long count = argc > 2 ? atol(argv[2]) : 10;
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  if (how == "forks") return Forks(run, static_cast<int>(count));
+  const long logged = LogRows(run, count);
+  if (how == "finish") {
+    const bool durable = Durable(run.Finish(0));
+    printf("%ld rows, %s\n", logged, durable ? "durable" : "spooled");
+    return durable ? 0 : 3;
+  }
+  if (how == "flush") return Durable(run.Flush(std::chrono::seconds(20))) ? 0 : 3;
+  if (how == "exit") exit(5);
+  if (how == "_exit") _exit(6);
+  if (how == "abort") abort();
+  if (how == "throw") throw std::runtime_error("the training failed");
+  if (how == "static") {
+    static_run = std::move(run);
+    return LogRows(static_run, 1) == 1 ? 0 : 1;
+  }
+  if (how == "thread_exit") {
+    std::thread([] { exit(7); }).join();
+  }
+  return 0;
+}
