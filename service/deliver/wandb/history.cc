@@ -30,9 +30,11 @@ void ForEachText(const model::Block& block, size_t row, Fn&& fn) {
 
 bool HasKey(const std::vector<std::string>& keys, const model::Block& block, size_t row,
             absl::string_view key) {
-  bool found = std::find(keys.begin(), keys.end(), std::string(key)) != keys.end();
-  ForEachText(block, row,
-              [&](const model::Text& text) { found = found || text.key == std::string(key); });
+  bool found = std::any_of(keys.begin(), keys.end(),
+                           [&](const std::string& k) { return absl::string_view(k) == key; });
+  ForEachText(block, row, [&](const model::Text& text) {
+    found = found || absl::string_view(text.key) == key;
+  });
   return found;
 }
 
@@ -68,8 +70,7 @@ absl::string_view HistoryLines::Of(uint64_t row, uint64_t rows) const {
 }
 
 History::History(const aggregate::MetricTable* table, int64_t start_us, size_t max_line_bytes)
-    : table_(table),
-      start_us_(start_us),
+    : start_us_(start_us),
       max_line_bytes_(max_line_bytes),
       sync_(table),
       sync_at_mark_(table),
@@ -138,7 +139,6 @@ size_t History::AppendLine(const model::Block& block, size_t row,
                            const aggregate::StepSync::Plan& plan, bool bare, std::string* out) {
   size_t bytes = 2;  // the braces
   *out += "\"{";
-  std::string number;
   if (!bare) {
     bytes += FormatOf(block.shape, keys).Append(block.values.data() + row * keys.size(), out);
     ForEachText(block, row, [&](const model::Text& text) {
@@ -151,23 +151,25 @@ size_t History::AppendLine(const model::Block& block, size_t row,
       bytes += AppendMember(text.key, quoted, out);
     });
     for (size_t i = 0; i < added_.size(); ++i) {
-      number.clear();
+      std::string number;
       AppendNumber(added_[i], &number);
       bytes += AppendMember(plan.added[i], number, out);
     }
   }
+  // Our own members need no escaping but for the quotes of their names.
+  const size_t begin = out->size();
+  size_t names = 2;  // each with two quotes
   if (bare || !HasKey(keys, block, row, "_timestamp")) {
-    number.clear();
-    AppendSeconds(block.times_us[row], &number);
-    bytes += AppendMember("_timestamp", number, out);
+    *out += "\\\"_timestamp\\\":";
+    AppendSeconds(block.times_us[row], out);
+    *out += ',';
+    ++names;
   }
-  number.clear();
-  AppendSeconds(std::max<int64_t>(block.times_us[row] - start_us_, 0), &number);
-  bytes += AppendMember("_runtime", number, out);
-  number.clear();
-  AppendInteger(block.steps[row], &number);
-  bytes += AppendMember("_step", number, out) - 1;
-  out->pop_back();  // the last member's comma
+  *out += "\\\"_runtime\\\":";
+  AppendSeconds(std::max<int64_t>(block.times_us[row] - start_us_, 0), out);
+  *out += ",\\\"_step\\\":";
+  AppendInteger(block.steps[row], out);
+  bytes += out->size() - begin - 2 * names;
   *out += "}\"";
   return bytes;
 }

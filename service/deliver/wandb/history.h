@@ -74,7 +74,6 @@ class History {
                     const aggregate::StepSync::Plan& plan, bool bare, std::string* out);
   const RowFormat& FormatOf(uint32_t shape, const std::vector<std::string>& keys);
 
-  const aggregate::MetricTable* const table_;
   const int64_t start_us_;
   const size_t max_line_bytes_;
   uint64_t next_ = 0;
