@@ -1,0 +1,68 @@
+#include "tests/integration/counting_job.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <utility>
+
+namespace ranklog::testing {
+
+CountingJob::CountingJob(const Node& node, const std::string& job, uint64_t rows,
+                         std::map<std::string, std::string> environment,
+                         std::vector<std::string> wrapper)
+    : node_(node), job_(job), counter_(MapRankCounter(dir_.File("counter"))) {
+  ChildProcess::Options options;
+  options.environment = node.RankEnvironment(job, 0, 0, 1, 1);
+  for (auto& [name, value] : environment) options.environment[name] = value;
+  options.unset = {"WANDB_API_KEY", "XDG_RUNTIME_DIR"};
+  std::vector<std::string> args = std::move(wrapper);
+  args.insert(args.end(), {COUNTING_RANK, dir_.File("counter"), std::to_string(rows)});
+  rank_ = std::make_unique<ChildProcess>(args, options);
+}
+
+CountingJob::~CountingJob() {
+  rank_.reset();
+  munmap(counter_, sizeof(*counter_));
+}
+
+bool CountingJob::WaitForReturned(uint64_t rows) const {
+  return WaitFor([&] { return returned() >= rows; });
+}
+
+int CountingJob::Finish() {
+  counter_->stop.store(1);
+  return rank_->Wait().value_or(-SIGKILL);
+}
+
+model::Stream CountingJob::Stream() const {
+  const auto reader = node_.Reader();
+  const auto streams = reader->Streams(node_.GetRun(job_).id);
+  EXPECT_TRUE(streams.ok() && streams->size() == 1) << "job " << job_;
+  return streams.ok() && !streams->empty() ? streams->front() : model::Stream();
+}
+
+void CountingJob::ExpectEveryReturnedRowOnce() const {
+  const model::Stream stream = Stream();
+  const auto reader = node_.Reader();
+  uint64_t rows = 0;
+  while (true) {
+    const auto batches = reader->StreamBatches(stream.id, rows, 4 << 20);
+    ASSERT_TRUE(batches.ok()) << batches.status();
+    if (batches->empty()) break;
+    for (const storage::StoredBatch& stored : *batches) {
+      uint64_t wrong = 0;
+      model::ForEachRow(stored.batch,
+                        [&](const model::Block& block, size_t row, uint64_t position) {
+                          const double expected = static_cast<double>(position - 1);
+                          if (block.values[row] != expected || position != ++rows) ++wrong;
+                        });
+      ASSERT_EQ(wrong, 0u) << "rows " << stored.batch.first << " to " << stored.batch.last;
+    }
+  }
+  EXPECT_EQ(stream.durable_seq, rows);
+  EXPECT_GE(rows, returned());
+  EXPECT_LE(rows, returned() + 1);
+}
+
+}  // namespace ranklog::testing

@@ -1,0 +1,48 @@
+// A job of one counting rank, and what must hold for it in the store.
+
+#ifndef TESTS_INTEGRATION_COUNTING_JOB_H_
+#define TESTS_INTEGRATION_COUNTING_JOB_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/model/run.h"
+#include "tests/integration/node.h"
+#include "tests/integration/rank_counter.h"
+
+namespace ranklog::testing {
+
+class CountingJob {
+ public:
+  // Starts the rank. `rows` 0: without end. `wrapper` goes before the program, e.g. {"unshare",
+  // "-m"}.
+  CountingJob(const Node& node, const std::string& job, uint64_t rows,
+              std::map<std::string, std::string> environment = {},
+              std::vector<std::string> wrapper = {});
+  ~CountingJob();
+
+  ChildProcess& rank() { return *rank_; }
+  uint64_t returned() const { return counter_->returned.load(); }
+  bool WaitForReturned(uint64_t rows) const;
+  // Tells the rank to finish; its exit code.
+  int Finish();
+
+  // The store has every row for which Log() returned true, exactly once and in order, and at most
+  // one more: the one whose Log() had published it when it was killed.
+  void ExpectEveryReturnedRowOnce() const;
+  // The one stream of the job; fails the test if there is none.
+  model::Stream Stream() const;
+
+ private:
+  const Node& node_;
+  const std::string job_;
+  TempDir dir_;
+  RankCounter* const counter_;
+  std::unique_ptr<ChildProcess> rank_;
+};
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_INTEGRATION_COUNTING_JOB_H_

@@ -1,0 +1,34 @@
+// A rank that logs numbered rows as fast as its ring takes them, for tests that kill it or its
+// daemon.
+//
+//   counting_rank COUNTER_FILE [ROWS]
+//
+// Row n has n = n at step n, n from 0. After ROWS rows it waits (0, the default: logs for ever).
+// Ends with Finish(0) when RankCounter.stop is set; the exit code is 0 if all was durable.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "ranklog/ranklog.h"
+#include "tests/integration/rank_counter.h"
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  ranklog::testing::RankCounter* const counter = ranklog::testing::MapRankCounter(argv[1]);
+  if (counter == nullptr) return 2;
+  const uint64_t rows = argc > 2 ? strtoull(argv[2], nullptr, 10) : 0;
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  uint64_t n = 0;
+  while (counter->stop.load() == 0) {
+    if (rows != 0 && n == rows) {
+      usleep(1000);
+    } else if (run.Log({{"n", n}}, static_cast<int64_t>(n))) {
+      counter->returned.store(++n);
+    } else {
+      usleep(500);  // the ring is full
+    }
+  }
+  return run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3;
+}

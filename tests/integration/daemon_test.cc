@@ -1,0 +1,118 @@
+// ranklogd as a program: how it starts, refuses, stops and starts again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/integration/counting_job.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Finished Ranklogd(std::vector<std::string> args) {
+  args.insert(args.begin(), RANKLOGD);
+  return RunToEnd(args);
+}
+
+TEST(DaemonTest, RanksThatStartedBeforeItAreHeard) {
+  Node node;
+  CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "65536"}});
+  ASSERT_TRUE(counting.WaitForReturned(500));
+  node.Start();
+  ASSERT_TRUE(counting.WaitForReturned(20'000));  // far more than the ring holds
+  EXPECT_EQ(counting.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
+}
+
+TEST(DaemonTest, TwoJobsAtOnceKeepTheirRowsApart) {
+  Node node;
+  node.Start();
+  CountingJob one(node, "one", /*rows=*/5000);
+  CountingJob two(node, "two", /*rows=*/3000);
+  ASSERT_TRUE(one.WaitForReturned(5000));
+  ASSERT_TRUE(two.WaitForReturned(3000));
+  EXPECT_EQ(one.Finish(), 0);
+  EXPECT_EQ(two.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("one") && node.RunHasEnded("two"); }));
+  EXPECT_EQ(node.GetRun("one").rows, 5000u);
+  EXPECT_EQ(node.GetRun("two").rows, 3000u);
+}
+
+TEST(DaemonTest, AfterSigtermTheNextOneGoesOn) {
+  Node node;
+  node.Start();
+  CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "65536"}});
+  ASSERT_TRUE(counting.WaitForReturned(5000));
+  EXPECT_EQ(node.Terminate(), 0);
+  EXPECT_FALSE(node.RunHasEnded("job"));
+  EXPECT_NE(access(node.socket().c_str(), F_OK), 0) << "the socket's file is still there";
+  const uint64_t before = counting.returned();
+  node.Start();
+  ASSERT_TRUE(counting.WaitForReturned(before + 20'000));
+  EXPECT_EQ(counting.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
+}
+
+TEST(DaemonTest, ASecondOneOnTheSameStateDirectoryIsRefused) {
+  Node node;
+  node.Start();
+  TempDir other;
+  const Finished second =
+      Ranklogd({"--state-dir", node.state_dir(), "--listen", "unix:" + other.File("s")});
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.output, HasSubstr(std::to_string(node.daemon().pid())));
+}
+
+TEST(DaemonTest, ASecondOneAtTheSameSocketIsRefused) {
+  Node node;
+  node.Start();
+  TempDir other;
+  const Finished second =
+      Ranklogd({"--state-dir", other.File("state"), "--listen", node.address()});
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.output, HasSubstr("another daemon answers"));
+}
+
+TEST(DaemonTest, SaysClearlyWhyItCannotStart) {
+  TempDir dir;
+  const std::string listen = "unix:" + dir.File("s");
+  const std::string long_path = "unix:" + dir.File(std::string(110, 'x'));
+  EXPECT_THAT(Ranklogd({"--state-dir", dir.File("a"), "--listen", long_path}).output,
+              HasSubstr("107"));
+  EXPECT_EQ(Ranklogd({"--state-dir", dir.File("a"), "--listen", long_path}).code, 1);
+
+  std::ofstream(dir.File("file")) << "not a directory";
+  const Finished unwritable = Ranklogd({"--state-dir", dir.File("file/b"), "--listen", listen});
+  EXPECT_EQ(unwritable.code, 1);
+  EXPECT_THAT(unwritable.output, HasSubstr(dir.File("file")));
+
+  ASSERT_EQ(mkdir(dir.File("c").c_str(), 0700), 0);
+  std::ofstream(dir.File("c/ranklog.db")) << std::string(8192, 'x');
+  const Finished damaged = Ranklogd({"--state-dir", dir.File("c"), "--listen", listen});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.output, HasSubstr("ranklog.db"));
+
+  const Finished shared = Ranklogd({"--state-dir", dir.File("d"), "--listen", "unix:/tmp/s"});
+  EXPECT_EQ(shared.code, 1);
+  EXPECT_THAT(shared.output, HasSubstr("0700"));
+}
+
+TEST(DaemonTest, WrongUsageIsTwo) {
+  EXPECT_EQ(Ranklogd({"--no-such-flag"}).code, 2);
+  EXPECT_EQ(Ranklogd({"--drain", "soon"}).code, 2);
+  EXPECT_EQ(Ranklogd({"--listen", "tcp:1"}).code, 2);
+  EXPECT_THAT(Ranklogd({"--help"}).output, AllOf(HasSubstr("Examples"), HasSubstr("--drain")));
+  EXPECT_EQ(Ranklogd({"--version"}).code, 0);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

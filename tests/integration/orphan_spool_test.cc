@@ -1,0 +1,111 @@
+// A dead rank's ring is found whichever way the daemon can reach it. The ranks flush so seldom that
+// their rows are nowhere but in the ring when they are killed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/integration/counting_job.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kRows = 1000;
+const std::map<std::string, std::string> kNoFlush = {{"RANKLOG_FLUSH_INTERVAL_MS", "60000"}};
+
+class OrphanSpoolTest : public ::testing::Test {
+ protected:
+  // Kills a rank that has attached and logged, and expects all of it in the store.
+  void KillAndExpectAll(CountingJob& counting) {
+    ASSERT_TRUE(counting.WaitForReturned(kRows));
+    ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
+    EXPECT_EQ(counting.Stream().durable_seq, 0u) << "the rows came by another way";
+    counting.rank().Kill();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
+    EXPECT_EQ(counting.Stream().durable_seq, kRows);
+    counting.ExpectEveryReturnedRowOnce();
+  }
+  bool SpoolsAreGone() const {
+    std::error_code error;
+    return std::filesystem::is_empty(node_.spool_dir(), error) || error;
+  }
+
+  Node node_;
+};
+
+// Runs a command in a mount namespace of its own, after `prepare`, as job containers do.
+std::vector<std::string> WithOwnMounts(const std::string& prepare) {
+  return {"unshare", "--user", "--map-root-user",           "--mount",
+          "sh",      "-c",     prepare + " && exec \"$@\"", "sh"};
+}
+
+bool CanMakeNamespaces() {
+  std::vector<std::string> probe = WithOwnMounts("mount -t tmpfs none /dev/shm");
+  probe.push_back("true");
+  return RunToEnd(probe).code == 0;
+}
+
+TEST_F(OrphanSpoolTest, ByItsPath) {
+  node_.Start();
+  CountingJob counting(node_, "job", kRows, kNoFlush);
+  KillAndExpectAll(counting);
+  EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
+}
+
+TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
+  if (!CanMakeNamespaces()) {
+    ASSERT_EQ(getenv("CI"), nullptr) << "CI must be able to make mount namespaces";
+    GTEST_SKIP() << "this kernel gives us no mount namespace";
+  }
+  node_.Start();
+  auto environment = kNoFlush;
+  environment["RANKLOG_SPOOL_DIR"] = "/dev/shm/own";
+  CountingJob counting(node_, "job", kRows, environment,
+                       WithOwnMounts("mount -t tmpfs none /dev/shm"));
+  KillAndExpectAll(counting);
+}
+
+TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
+  if (!CanMakeNamespaces()) {
+    ASSERT_EQ(getenv("CI"), nullptr) << "CI must be able to make mount namespaces";
+    GTEST_SKIP() << "this kernel gives us no mount namespace";
+  }
+  node_.Start();
+  auto environment = kNoFlush;
+  environment["RANKLOG_SPOOL_DIR"] = "/proc/none";
+  CountingJob counting(node_, "job", kRows, environment,
+                       WithOwnMounts("mount -t tmpfs -o ro none /dev/shm"));
+  KillAndExpectAll(counting);
+}
+
+TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {
+  CountingJob counting(node_, "job", kRows);
+  ASSERT_TRUE(counting.WaitForReturned(kRows));
+  counting.rank().Kill();
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
+  EXPECT_THAT(node_.GetRun("job").reason, HasSubstr("ended without Finish()"));
+  counting.ExpectEveryReturnedRowOnce();
+  EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
+}
+
+TEST_F(OrphanSpoolTest, AFinishThatNobodyHeardIsStillAFinish) {
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"100", "7"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
+  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // spooled
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFailed);
+  EXPECT_EQ(node_.GetRun("job").exit_code, 7);
+  EXPECT_EQ(node_.GetRun("job").rows, 100u);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,33 @@
+// What a counting rank shows to its test, in a file that both map: it is right at every moment,
+// also after SIGKILL.
+
+#ifndef TESTS_INTEGRATION_RANK_COUNTER_H_
+#define TESTS_INTEGRATION_RANK_COUNTER_H_
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace ranklog::testing {
+
+struct RankCounter {
+  std::atomic<uint64_t> returned;  // calls of Log() that returned true
+  std::atomic<uint32_t> stop;      // set by the test: call Finish(0) and end
+};
+
+// Maps the file, made if it is absent; null if that cannot be.
+inline RankCounter* MapRankCounter(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ftruncate(fd, sizeof(RankCounter)) != 0) return nullptr;
+  void* memory = mmap(nullptr, sizeof(RankCounter), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return memory == MAP_FAILED ? nullptr : static_cast<RankCounter*>(memory);
+}
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_INTEGRATION_RANK_COUNTER_H_
