@@ -1,0 +1,70 @@
+#include "service/daemon/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+
+Parsed Parse(std::vector<const char*> args) {
+  args.insert(args.begin(), "ranklogd");
+  return ParseConfig(static_cast<int>(args.size()), args.data());
+}
+
+TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
+  const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
+                               "--commit-interval", "10ms", "--spool-dir", "/x"});
+  ASSERT_TRUE(parsed.run) << parsed.text;
+  EXPECT_EQ(parsed.config.state_dir, "/s");
+  EXPECT_EQ(parsed.config.socket_path, "/d/s.sock");
+  EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
+  EXPECT_EQ(parsed.config.commit_interval, absl::Milliseconds(10));
+  EXPECT_THAT(parsed.config.spool_dirs, ::testing::ElementsAre("/x"));
+}
+
+TEST(ConfigTest, AFlagGoesBeforeTheFile) {
+  testing::TempDir dir;
+  std::ofstream(dir.File("c.toml")) << "drain = \"5s\"\nlog-level = \"debug\"\n";
+  const std::string file = dir.File("c.toml");
+  const Parsed parsed = Parse({"--config", file.c_str(), "--drain", "7s", "--state-dir", "/s"});
+  ASSERT_TRUE(parsed.run) << parsed.text;
+  EXPECT_EQ(parsed.config.drain, absl::Seconds(7));
+  EXPECT_EQ(parsed.config.log_level, "debug");
+}
+
+TEST(ConfigTest, AFileWithAnUnknownOptionIsRefused) {
+  testing::TempDir dir;
+  std::ofstream(dir.File("c.toml")) << "drian = \"5s\"\n";
+  const std::string file = dir.File("c.toml");
+  EXPECT_EQ(Parse({"--config", file.c_str()}).exit_code, 2);
+}
+
+TEST(ConfigTest, TheEnvironmentFillsWhatIsNotSaid) {
+  setenv("RANKLOG_STATE_DIR", "/from/env", 1);
+  setenv("RANKLOG_ADDRESS", "unix:/env.sock", 1);
+  const Parsed parsed = Parse({});
+  unsetenv("RANKLOG_STATE_DIR");
+  unsetenv("RANKLOG_ADDRESS");
+  EXPECT_EQ(parsed.config.state_dir, "/from/env");
+  EXPECT_EQ(parsed.config.socket_path, "/env.sock");
+}
+
+TEST(ConfigTest, WrongUsageIsTwoAndHelpIsZero) {
+  EXPECT_EQ(Parse({"--drain", "-3s"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--log-level", "loud"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--listen", "/no/scheme"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--help"}).exit_code, 0);
+  EXPECT_THAT(Parse({"--help"}).text, HasSubstr("Examples"));
+  EXPECT_THAT(Parse({"--version"}).text, HasSubstr("ranklogd"));
+}
+
+}  // namespace
+}  // namespace ranklog::daemon

@@ -1,0 +1,90 @@
+#include "service/ingest/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ranklog/v1/spool_layout.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::ElementsAre;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+v1::Hello ValidHello() {
+  v1::Hello hello;
+  hello.set_protocol(v1::kProtocolVersion);
+  hello.mutable_stream()->set_project("p");
+  hello.mutable_stream()->set_job_id("j");
+  hello.mutable_stream()->set_incarnation(1);
+  hello.mutable_identity()->set_world_size(1);
+  return hello;
+}
+
+TEST(ConvertTest, ASessionIsCheckedAtTheEdge) {
+  EXPECT_OK(ToSession(ValidHello()));
+  v1::Hello hello = ValidHello();
+  hello.set_protocol(2);
+  EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kFailedPrecondition));
+  hello = ValidHello();
+  hello.mutable_settings()->add_destinations("pigeon");
+  EXPECT_THAT(ToSession(hello), StatusIs(kInvalid));
+  hello = ValidHello();
+  hello.mutable_stream()->set_rank(5);
+  EXPECT_THAT(ToSession(hello), StatusIs(kInvalid));
+}
+
+TEST(ConvertTest, DeltasAddUp) {
+  v1::Batch batch;
+  batch.set_first_seq(7);
+  batch.set_last_seq(8);
+  v1::Block* const block = batch.add_block();
+  block->set_shape(1);
+  for (uint32_t offset : {0, 1}) block->add_seq_offset(offset);
+  for (int64_t delta : {100, 1}) block->add_step_delta(delta);
+  for (int64_t delta : {5'000'000, 20}) block->add_time_delta_us(delta);
+  for (double value : {1.0, 2.0}) block->add_value(value);
+  ASSERT_OK_AND_ASSIGN(const model::Batch converted, ToBatch(batch));
+  EXPECT_THAT(converted.blocks[0].steps, ElementsAre(100, 101));
+  EXPECT_THAT(converted.blocks[0].times_us, ElementsAre(5'000'000, 5'000'020));
+}
+
+TEST(ConvertTest, BatchesThatLieAreRefused) {
+  v1::Batch batch;
+  batch.set_first_seq(1);
+  batch.set_last_seq(~uint64_t{0});
+  EXPECT_THAT(ToBatch(batch), StatusIs(kInvalid));
+  batch.set_first_seq(0);
+  EXPECT_THAT(ToBatch(batch), StatusIs(kInvalid));
+}
+
+TEST(ConvertTest, UpdatesKeepTypesAndOrder) {
+  v1::Update update;
+  v1::Object* const config = update.mutable_config();
+  const auto add = [&](const char* key) {
+    v1::Field* const field = config->add_fields();
+    field->set_key(key);
+    return field->mutable_value();
+  };
+  add("z")->set_integer(3);
+  add("a")->set_number(3.0);
+  add("flag")->set_flag(true);
+  add("null");
+  add("list")->mutable_list()->add_values()->set_text("x");
+  ASSERT_OK_AND_ASSIGN(const model::Update converted, ToUpdate(update));
+  EXPECT_EQ(converted.object.dump(), R"({"z":3,"a":3.0,"flag":true,"null":null,"list":["x"]})");
+  EXPECT_THAT(ToUpdate(v1::Update()), StatusIs(kInvalid));
+}
+
+TEST(ConvertTest, DeepNestingIsRefused) {
+  v1::Update update;
+  v1::Value* value = update.mutable_config()->add_fields()->mutable_value();
+  for (size_t i = 0; i <= kMaxConfigDepth; ++i) value = value->mutable_list()->add_values();
+  EXPECT_THAT(ToUpdate(update), StatusIs(kInvalid));
+}
+
+}  // namespace
+}  // namespace ranklog::ingest

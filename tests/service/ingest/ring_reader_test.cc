@@ -1,0 +1,263 @@
+#include "service/ingest/ring_reader.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::ElementsAre;
+
+constexpr size_t kRing = v1::kMinRingBytes;
+constexpr auto kDamaged = absl::StatusCode::kDataLoss;
+
+template <typename T>
+void Put(std::string* bytes, const T& value) {
+  bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Makes the bytes of a spool file, as a rank would leave it, or worse.
+class Image {
+ public:
+  Image() : file_(v1::kSpoolDataOffset + kRing, '\0') {
+    header().magic = v1::kSpoolMagic;
+    header().version = v1::kSpoolVersion;
+    header().header_bytes = v1::kSpoolHeaderBytes;
+    header().data_offset = v1::kSpoolDataOffset;
+    header().data_bytes = kRing;
+    header().incarnation = 42;
+    header().hello_bytes = 5;
+    header().calibrations[0].base_unix_us = 1'000'000;
+    header().calibrations[0].base_ticks = 100;
+    header().calibrations[0].us_per_tick = 0.5;
+    memcpy(file_.data() + v1::kSpoolHeaderBytes, "hello", 5);
+  }
+
+  v1::SpoolHeader& header() { return *reinterpret_cast<v1::SpoolHeader*>(file_.data()); }
+
+  // Appends a record at head; `body` follows the record's header.
+  void Append(v1::RecordKind kind, uint16_t flags, std::string body) {
+    body.resize((body.size() + 7) / 8 * 8);
+    std::string record;
+    Put(&record, v1::RecordHeader{static_cast<uint32_t>(sizeof(v1::RecordHeader) + body.size()),
+                                  kind, flags});
+    record += body;
+    const uint64_t head = header().head.load();
+    memcpy(file_.data() + v1::kSpoolDataOffset + head % kRing, record.data(), record.size());
+    header().head = head + record.size();
+  }
+  void Shape(uint32_t id, const std::vector<std::string>& keys) {
+    std::string names;
+    for (const std::string& key : keys) {
+      Put(&names, static_cast<uint32_t>(key.size()));
+      names += key;
+    }
+    std::string body;
+    for (uint32_t field :
+         {id, static_cast<uint32_t>(keys.size()), static_cast<uint32_t>(names.size()), 0u}) {
+      Put(&body, field);
+    }
+    Append(v1::RecordKind::kShape, 0, body + names);
+  }
+  void Row(uint64_t seq, int64_t step, const std::vector<double>& values) {
+    v1::RowRecord row{};
+    row.shape = 1;
+    row.value_count = static_cast<uint32_t>(values.size());
+    row.seq = seq;
+    row.step = step;
+    row.ticks = 100 + 2 * seq;
+    std::string body;
+    Put(&body, row);
+    body.erase(0, sizeof(v1::RecordHeader));
+    for (double value : values) Put(&body, value);
+    header().rows = seq;
+    Append(v1::RecordKind::kRow, 0, body);
+  }
+  // Overwrites 4 bytes of the data, at `offset` from its start.
+  void Poke(size_t offset, uint32_t value) {
+    memcpy(file_.data() + v1::kSpoolDataOffset + offset, &value, sizeof(value));
+  }
+  std::string& bytes() { return file_; }
+
+ private:
+  std::string file_;
+};
+
+class RingReaderTest : public ::testing::Test {
+ protected:
+  ~RingReaderTest() override {
+    if (fd_ >= 0) close(fd_);
+  }
+  absl::StatusOr<RingReader> Open() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = open(dir_.File("ring").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    EXPECT_EQ(write(fd_, image_.bytes().data(), image_.bytes().size()),
+              static_cast<ssize_t>(image_.bytes().size()));
+    return RingReader::Open(fd_);
+  }
+  absl::Status ReadAll() {
+    absl::StatusOr<RingReader> reader = Open();
+    if (!reader.ok()) return reader.status();
+    while (true) {
+      absl::StatusOr<RingReader::Part> part = reader->Next(1 << 20);
+      if (!part.ok()) return part.status();
+      if (part->empty()) return absl::OkStatus();
+    }
+  }
+
+  testing::TempDir dir_;
+  Image image_;
+  int fd_ = -1;
+};
+
+TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
+  image_.Shape(1, {"loss", "lr"});
+  image_.Row(1, 10, {0.5, 1e-3});
+  image_.Row(2, 11, {0.25, 1e-3});
+  std::string control;
+  Put(&control, 3u);
+  Put(&control, 0u);
+  image_.Append(v1::RecordKind::kControl, 0, control + "cfg");
+  image_.header().lost_ring_full = 7;
+  image_.header().finished = 1;
+  image_.header().exit_code = 3;
+
+  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  EXPECT_EQ(reader.hello(), "hello");
+  EXPECT_EQ(reader.incarnation(), 42u);
+  EXPECT_EQ(reader.rows(), 2u);
+  EXPECT_EQ(reader.losses().ring_full, 7u);
+  EXPECT_TRUE(reader.finished());
+  EXPECT_EQ(reader.exit_code(), 3);
+  ASSERT_OK_AND_ASSIGN(RingReader::Part part, reader.Next(1 << 20));
+  ASSERT_EQ(part.shapes.size(), 1u);
+  EXPECT_THAT(part.shapes[0].keys, ElementsAre("loss", "lr"));
+  EXPECT_THAT(part.controls, ElementsAre("cfg"));
+  EXPECT_OK(model::Validate(part.batch));
+  EXPECT_EQ(part.batch.first, 1u);
+  EXPECT_EQ(part.batch.last, 2u);
+  ASSERT_EQ(part.batch.blocks.size(), 1u);
+  EXPECT_THAT(part.batch.blocks[0].values, ElementsAre(0.5, 1e-3, 0.25, 1e-3));
+  EXPECT_THAT(part.batch.blocks[0].steps, ElementsAre(10, 11));
+  EXPECT_THAT(part.batch.blocks[0].times_us, ElementsAre(1'000'001, 1'000'002));
+  ASSERT_OK_AND_ASSIGN(part, reader.Next(1 << 20));
+  EXPECT_TRUE(part.empty());
+}
+
+TEST_F(RingReaderTest, GoesOnInPartsAndAroundTheEnd) {
+  image_.header().tail = kRing - 64;
+  image_.header().head = kRing - 64;
+  image_.Row(5, 1, {1.0});  // 56 bytes
+  image_.Append(v1::RecordKind::kPad, 0, "");
+  for (uint64_t seq = 6; seq < 100; ++seq) image_.Row(seq, 1, {1.0});
+  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  uint64_t next = 5;
+  while (true) {
+    ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(200));
+    if (part.empty()) break;
+    EXPECT_EQ(part.batch.first, next);
+    next = part.batch.last + 1;
+  }
+  EXPECT_EQ(next, 100u);
+}
+
+TEST_F(RingReaderTest, ARecordBeyondHeadIsNotSeen) {
+  image_.Row(1, 1, {1.0});
+  const uint64_t head = image_.header().head.load();
+  image_.Row(2, 2, {2.0});
+  image_.header().head = head;  // the rank died before it published
+  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+  EXPECT_EQ(part.batch.last, 1u);
+}
+
+TEST_F(RingReaderTest, NoHelloYetIsNoDamage) {
+  image_.header().hello_bytes = 0;
+  image_.header().magic = 0;
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
+  const auto refused = [this](auto lie) {
+    image_ = Image();
+    image_.Row(1, 1, {1.0});
+    lie(image_.header());
+    EXPECT_THAT(ReadAll(), StatusIs(kDamaged));
+  };
+  refused([](v1::SpoolHeader& h) { h.magic = 1; });
+  refused([](v1::SpoolHeader& h) { h.data_bytes = 1ULL << 60; });
+  refused([](v1::SpoolHeader& h) { h.data_bytes = 2 * kRing; });
+  refused([](v1::SpoolHeader& h) { h.data_offset = 0; });
+  refused([](v1::SpoolHeader& h) { h.hello_bytes = 1 << 30; });
+  refused([](v1::SpoolHeader& h) { h.head = h.head + 4; });
+  refused([](v1::SpoolHeader& h) { h.head = std::numeric_limits<uint64_t>::max() - 7; });
+  refused([](v1::SpoolHeader& h) { h.tail = h.head + 8; });
+  refused([](v1::SpoolHeader& h) { h.rows = 0; });
+  image_ = Image();
+  image_.header().version = 2;
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(RingReaderTest, RecordsThatLieAreRefusedAndWhatCameBeforeIsGiven) {
+  // The second row starts at byte 56; its fields: bytes 0, kind 4, shape 8, values 12, seq 16, text
+  // bytes 40, texts 44.
+  const std::vector<std::pair<size_t, uint32_t>> lies = {
+      {0, 0},  {0, 4},         {0, 1 << 20}, {0, 0xfffffff8}, {4, 99},          {8, 0},
+      {12, 2}, {12, 1u << 30}, {16, 1},      {16, 9},         {40, 0xffffffff}, {44, 1}};
+  for (const auto& [offset, value] : lies) {
+    SCOPED_TRACE(offset);
+    image_ = Image();
+    image_.Row(1, 1, {1.0});
+    image_.Row(2, 2, {2.0});
+    image_.Poke(56 + offset, value);
+    ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+    ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+    EXPECT_EQ(part.batch.last, 1u);
+    EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
+  }
+}
+
+TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {
+  for (const std::string& key : {std::string(), std::string(1025, 'k'), std::string("\xff")}) {
+    image_ = Image();
+    image_.Shape(1, {key});
+    EXPECT_THAT(ReadAll(), StatusIs(kDamaged));
+  }
+}
+
+TEST_F(RingReaderTest, AFileThatWasCutIsAnErrorAndNoCrash) {
+  image_.Row(1, 1, {1.0});
+  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_EQ(ftruncate(fd_, v1::kSpoolDataOffset), 0);
+  EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
+}
+
+TEST_F(RingReaderTest, NoiseNeverCrashes) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    image_ = Image();
+    image_.Shape(1, {"a"});
+    for (uint64_t seq = 1; seq < 20; ++seq) image_.Row(seq, 1, {1.0});
+    for (int flips = 0; flips < 4; ++flips) {
+      const size_t at = random() % 2 == 0 ? random() % sizeof(v1::SpoolHeader)
+                                          : v1::kSpoolDataOffset + random() % 1200;
+      image_.bytes()[at] = static_cast<char>(random());
+    }
+    ReadAll().IgnoreError();  // any answer is right
+  }
+}
+
+}  // namespace
+}  // namespace ranklog::ingest

@@ -1,0 +1,194 @@
+#include "service/pipeline/deliver_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "tests/service/storage/builders.h"
+#include "tests/support/child_process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::pipeline {
+namespace {
+
+using ::ranklog::testing::AssignmentOf;
+using ::ranklog::testing::SessionOf;
+using ::ranklog::testing::WaitFor;
+
+// What the fake tracker has seen and how it answers; shared by the test and the workers.
+struct Tracker {
+  absl::Mutex mutex;
+  std::map<std::string, int> steps ABSL_GUARDED_BY(mutex);  // by run id
+  bool saw_draining ABSL_GUARDED_BY(mutex) = false;
+  bool working ABSL_GUARDED_BY(mutex) = true;
+  absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
+  bool unsaved_step ABSL_GUARDED_BY(mutex) = false;  // stepped before the last result was stored
+
+  int StepsOf(const std::string& run) {
+    absl::MutexLock lock(&mutex);
+    return steps[run];
+  }
+};
+
+// Delivers a row per step, and is complete after three.
+class FakeDelivery : public deliver::RunDelivery {
+ public:
+  FakeDelivery(std::string run_id, model::Delivery delivery, Tracker* tracker)
+      : run_id_(std::move(run_id)), delivery_(std::move(delivery)), tracker_(tracker) {}
+
+  deliver::StepResult Step(storage::StoreReader& reader, absl::Time, bool draining) override {
+    const auto stored = reader.Deliveries(delivery_.run);
+    EXPECT_OK(stored);
+    absl::MutexLock lock(&tracker_->mutex);
+    ++tracker_->steps[run_id_];
+    tracker_->saw_draining |= draining;
+    if (stored->front().delivered_rows != delivery_.delivered_rows) tracker_->unsaved_step = true;
+    deliver::StepResult result;
+    if (tracker_->working) {
+      ++delivery_.delivered_rows;
+      delivery_.complete = delivery_.delivered_rows == 3;
+    }
+    delivery_.last_error = tracker_->working ? "" : "HTTP 500";
+    result.delivery = delivery_;
+    result.changed = true;
+    result.wait = draining ? absl::ZeroDuration() : tracker_->wait;
+    return result;
+  }
+
+ private:
+  const std::string run_id_;
+  model::Delivery delivery_;
+  Tracker* const tracker_;
+};
+
+class DeliverLoopTest : public ::testing::Test {
+ protected:
+  DeliverLoopTest() {
+    auto store = storage::Store::Open(dir_.path(), {});
+    EXPECT_OK(store);
+    store_ = std::make_unique<StoreLoop>(
+        *std::move(store), StoreLoop::Options{.commit_interval = absl::Milliseconds(1)});
+  }
+  void Start(int workers = 2) {
+    std::vector<DeliverLoop::Worker> made;
+    for (int i = 0; i < workers; ++i) {
+      made.push_back({Reader(),
+                      [this](const model::Run& run, const model::Delivery& delivery) {
+                        return std::make_unique<FakeDelivery>(run.run_id, delivery, &tracker_);
+                      },
+                      nullptr});
+    }
+    loop_ = std::make_unique<DeliverLoop>(
+        store_.get(), std::move(made),
+        DeliverLoop::Options{.notify_interval = absl::Milliseconds(1)});
+    loop_->Start();
+  }
+  std::unique_ptr<storage::StoreReader> Reader() {
+    auto reader = storage::StoreReader::Open(dir_.path());
+    EXPECT_OK(reader);
+    return *std::move(reader);
+  }
+  // A run, ended or not, with a pending delivery.
+  int64_t AddRun(const std::string& run_id, bool ended) {
+    int64_t run = 0;
+    EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+      const auto stream = store.Attach(SessionOf(0, ++incarnation_), AssignmentOf(run_id), 1);
+      if (!stream.ok()) return stream.status();
+      run = stream->run;
+      model::Delivery delivery;
+      delivery.run = run;
+      delivery.kind = "fake";
+      EXPECT_OK(store.PutDelivery(delivery));
+      if (!ended) return absl::OkStatus();
+      EXPECT_OK(store.EndStream(stream->id, model::StreamState::kFinished, 0, "", 2));
+      return store.CloseRun(run, model::RunState::kFinished, 0, "", 2);
+    }));
+    return run;
+  }
+  model::Delivery Stored(int64_t run) {
+    const auto deliveries = Reader()->Deliveries(run);
+    EXPECT_OK(deliveries);
+    return deliveries->front();
+  }
+
+  testing::TempDir dir_;
+  Tracker tracker_;
+  uint64_t incarnation_ = 0;
+  std::unique_ptr<StoreLoop> store_;
+  std::unique_ptr<DeliverLoop> loop_;
+};
+
+TEST_F(DeliverLoopTest, TakesUpWhatWasPendingAndStoresEachStepBeforeTheNext) {
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::ZeroDuration();
+  }
+  const int64_t run = AddRun("job", /*ended=*/true);
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
+  EXPECT_EQ(Stored(run).delivered_rows, 3u);
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
+  EXPECT_EQ(tracker_.StepsOf("job"), 3);
+  absl::MutexLock lock(&tracker_.mutex);
+  EXPECT_FALSE(tracker_.unsaved_step);
+}
+
+TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
+  Start();
+  const int64_t run = AddRun("job", /*ended=*/false);
+  loop_->AddRun(run);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 1; }));
+  loop_->NotifyRows(run);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 2; }));
+}
+
+TEST_F(DeliverLoopTest, DrainDeliversAllWithoutWaiting) {
+  const int64_t one = AddRun("one", /*ended=*/true);
+  const int64_t two = AddRun("two", /*ended=*/true);
+  Start();
+  EXPECT_TRUE(loop_->Drain(absl::Now() + absl::Seconds(30)));
+  EXPECT_TRUE(Stored(one).complete);
+  EXPECT_TRUE(Stored(two).complete);
+  absl::MutexLock lock(&tracker_.mutex);
+  EXPECT_TRUE(tracker_.saw_draining);
+}
+
+TEST_F(DeliverLoopTest, DrainGivesUpAtItsDeadline) {
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.working = false;
+  }
+  const int64_t run = AddRun("job", /*ended=*/true);
+  Start();
+  EXPECT_FALSE(loop_->Drain(absl::Now() + absl::Milliseconds(50)));
+  loop_->Stop();
+  EXPECT_FALSE(Stored(run).complete);
+  EXPECT_EQ(Stored(run).last_error, "HTTP 500");
+  EXPECT_EQ(loop_->counters().failing, 1u);
+}
+
+TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgain) {
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::ZeroDuration();
+  }
+  const int64_t run = AddRun("job", /*ended=*/true);
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0 && Stored(run).complete; }));
+  EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+    model::Delivery delivery;
+    delivery.run = run;
+    delivery.kind = "fake";
+    return store.PutDelivery(delivery);
+  }));
+  loop_->AddRun(run);
+  ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
+}
+
+}  // namespace
+}  // namespace ranklog::pipeline
