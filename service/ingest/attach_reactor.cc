@@ -34,6 +34,8 @@ void AttachReactor::OnReadDone(bool ok) {
     if (unanswered_ == 0 && !writing_) Close(absl::OkStatus());
     return;
   }
+  // Told now: once a Hello is handled, its answer may start the next read into incoming_.
+  const bool hello = incoming_.has_hello();
   const absl::Status handled = Handle(incoming_);
   absl::MutexLock lock(&mutex_);
   if (!handled.ok()) {
@@ -41,10 +43,12 @@ void AttachReactor::OnReadDone(bool ok) {
     Close(handled);
     return;
   }
-  // After Hello the next read waits for the answer; the rest need not be answered in turn.
-  paused_ = !incoming_.has_hello() && context_.store->full() && unanswered_ > 0;
+  // After Hello the next read waits for the answer (Attached() starts it); the rest need not be
+  // answered in turn.
+  if (hello) return;
+  paused_ = context_.store->full() && unanswered_ > 0;
   if (paused_) ++context_.counters->paused_streams;
-  if (!paused_ && !incoming_.has_hello()) ReadOn();
+  if (!paused_) ReadOn();
 }
 
 void AttachReactor::OnWriteDone(bool ok) {
