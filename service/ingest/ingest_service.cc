@@ -61,9 +61,11 @@ grpc::ServerUnaryReactor* IngestService::Finish(grpc::CallbackServerContext* cal
                                                 const v1::FinishRequest* request,
                                                 v1::FinishReply*) {
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  const absl::optional<LiveStream> live = context_.registry->Find(ToStreamKey(request->stream()));
+  const model::StreamKey key = ToStreamKey(request->stream());
+  const absl::optional<LiveStream> live = context_.registry->Find(key);
   if (!live) {
-    reactor->Finish(UnknownStream());
+    // The first time may have been answered to nobody.
+    reactor->Finish(context_.registry->HasEnded(key) ? grpc::Status::OK : UnknownStream());
     return reactor;
   }
   if (request->last_seq() > live->durable_seq) {
@@ -80,7 +82,7 @@ grpc::ServerUnaryReactor* IngestService::Finish(grpc::CallbackServerContext* cal
         return store.EndStream(id, model::StreamState::kFinished, exit_code, /*reason=*/"",
                                absl::ToUnixMicros(absl::Now()));
       },
-      [this, key = live->key, run = live->run] {
+      [this, key, run = live->run] {
         context_.registry->Remove(key);
         context_.run_changed(run);
       },

@@ -60,6 +60,16 @@ void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_se
 void StreamRegistry::Remove(const model::StreamKey& key) {
   absl::MutexLock lock(&mutex_);
   streams_.erase(key);
+  if (!ended_.insert(key).second) return;
+  ended_order_.push_back(key);
+  if (ended_order_.size() <= kMaxEnded) return;
+  ended_.erase(ended_order_.front());
+  ended_order_.pop_front();
+}
+
+bool StreamRegistry::HasEnded(const model::StreamKey& key) const {
+  absl::MutexLock lock(&mutex_);
+  return ended_.count(key) != 0 && streams_.count(key) == 0;
 }
 
 absl::optional<LiveStream> StreamRegistry::Find(const model::StreamKey& key) const {

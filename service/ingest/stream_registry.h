@@ -5,9 +5,11 @@
 #define SERVICE_INGEST_STREAM_REGISTRY_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -36,7 +38,9 @@ struct LiveStream {
 // Thread-safe. Told by the streams' RPCs; asked by the watch over the ranks.
 class StreamRegistry {
  public:
-  static constexpr size_t kMaxStreams = 4096;    // each may hold three descriptors
+  static constexpr size_t kMaxStreams = 4096;  // each may hold three descriptors
+  static constexpr size_t kMaxEnded =
+      4096;  // so that a Finish() whose answer was lost may be repeated
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
 
   // `wake` is called, without a lock, when a stream lost its connection or a peer is new to watch.
@@ -50,8 +54,10 @@ class StreamRegistry {
   // The connection of that attachment is gone.
   void Detach(const model::StreamKey& key, uint64_t attachment) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetDurable(const model::StreamKey& key, uint64_t durable_seq) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The stream has ended.
+  // The stream has ended, as HasEnded() knows of the last kMaxEnded.
   void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool HasEnded(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::optional<LiveStream> Find(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Of all streams with this incarnation the first; incarnations are random, so there is one.
@@ -72,6 +78,8 @@ class StreamRegistry {
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);
+  std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
+  std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);  // of ended_, oldest first
   uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

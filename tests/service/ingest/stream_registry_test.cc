@@ -1,0 +1,92 @@
+#include "service/ingest/stream_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ranklog/v1/spool_layout.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+model::Stream StreamOf(uint64_t incarnation) {
+  model::Stream stream;
+  stream.key = {"p", "j", 0, incarnation};
+  stream.id = 5;
+  stream.run = 6;
+  return stream;
+}
+
+std::shared_ptr<const RingFile> SomeRing() {
+  UniqueFd fd(memfd_create("ring", MFD_CLOEXEC));
+  EXPECT_EQ(ftruncate(fd.get(), v1::kSpoolDataOffset + v1::kMinRingBytes), 0);
+  Peer peer;
+  peer.uid = geteuid();
+  auto ring = RingFile::FromDescriptor(std::move(fd), peer);
+  EXPECT_OK(ring);
+  return *ring;
+}
+
+class StreamRegistryTest : public ::testing::Test {
+ protected:
+  int wakes_ = 0;
+  StreamRegistry registry_{[this] { ++wakes_; }};
+  const model::Stream stream_ = StreamOf(1);
+};
+
+TEST_F(StreamRegistryTest, OnlyTheNewestAttachmentCounts) {
+  const uint64_t first = registry_.Attach(stream_, nullptr, nullptr);
+  const uint64_t second = registry_.Attach(stream_, nullptr, nullptr);
+  registry_.Detach(stream_.key, first);
+  EXPECT_EQ(registry_.attached(), 1u);
+  EXPECT_THAT(registry_.Detached(), IsEmpty());
+  registry_.Detach(stream_.key, second);
+  EXPECT_EQ(registry_.attached(), 0u);
+  EXPECT_THAT(registry_.Detached(), SizeIs(1));
+  EXPECT_GE(wakes_, 3);
+}
+
+TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
+  registry_.OfferRing(1, SomeRing());
+  registry_.Attach(stream_, nullptr, nullptr);
+  EXPECT_NE(registry_.Find(stream_.key)->ring, nullptr);
+  const model::Stream other = StreamOf(2);
+  registry_.Attach(other, nullptr, nullptr);
+  EXPECT_EQ(registry_.Find(other.key)->ring, nullptr);
+  registry_.OfferRing(2, SomeRing());
+  EXPECT_NE(registry_.Find(other.key)->ring, nullptr);
+}
+
+TEST_F(StreamRegistryTest, RemembersWhatHasEndedUntilItAttachesAgain) {
+  EXPECT_FALSE(registry_.HasEnded(stream_.key));
+  registry_.Attach(stream_, nullptr, nullptr);
+  registry_.Remove(stream_.key);
+  EXPECT_TRUE(registry_.HasEnded(stream_.key));
+  EXPECT_FALSE(registry_.Find(stream_.key));
+  registry_.Attach(stream_, nullptr, nullptr);
+  EXPECT_FALSE(registry_.HasEnded(stream_.key));
+}
+
+TEST_F(StreamRegistryTest, APassedDescriptorMustBeAFileOfThePeersUser) {
+  Peer other;
+  other.uid = geteuid() + 1;
+  UniqueFd fd(memfd_create("ring", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(fd.get(), v1::kSpoolDataOffset), 0);
+  EXPECT_THAT(RingFile::FromDescriptor(std::move(fd), other),
+              ::ranklog::testing::StatusIs(absl::StatusCode::kPermissionDenied));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd writing(ends[1]);
+  Peer self;
+  self.uid = geteuid();
+  EXPECT_THAT(RingFile::FromDescriptor(UniqueFd(ends[0]), self),
+              ::ranklog::testing::StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+}  // namespace
+}  // namespace ranklog::ingest
