@@ -235,7 +235,8 @@ bool RunState::Control(const v1::Update& update) {
 // running thread, so that LogRow() need not.
 void RunState::Close() {
   closed_.store(true);
-  if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
+  if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
+      syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no store lingers that long
   }
   for (const auto& ring : Rings()) {

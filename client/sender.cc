@@ -1,8 +1,11 @@
 #include "client/sender.h"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -121,6 +124,8 @@ bool Sender::WaitForTick(Time next, bool* urgent) {
 
 void Sender::Run() {
   pthread_setname_np(pthread_self(), "ranklog");
+  // For RunState::Close(). Here, because with threads about it takes the kernel milliseconds.
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   Time next = Clock::now();
   bool urgent = false;
   while (WaitForTick(next, &urgent)) {

@@ -112,11 +112,14 @@ TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {
   options_.environment["RANKLOG_START_DAEMON"] = "1";
   options_.environment["RANKLOG_DAEMON"] = script;
   options_.environment["RANKLOG_STATE_DIR"] = dir_.File("state");
-  options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "1500";
+  // The first starts it, and still waits for its answer when the second has come and gone.
+  options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "3000";
   ChildProcess first({RANK_PROGRAM, "finish", "5"}, options_);
+  ASSERT_TRUE(WaitFor([&] { return access(dir_.File("started").c_str(), F_OK) == 0; }));
+  options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "500";
   ChildProcess second({RANK_PROGRAM, "finish", "5"}, options_);
-  EXPECT_EQ(first.Wait().value_or(-1), 3);  // spooled: nobody answers
-  EXPECT_EQ(second.Wait().value_or(-1), 3);
+  EXPECT_EQ(second.Wait().value_or(-1), 3);  // spooled: nobody answers
+  EXPECT_EQ(first.Wait().value_or(-1), 3);
   std::ifstream file(dir_.File("started"));
   std::string line, more;
   ASSERT_TRUE(std::getline(file, line));

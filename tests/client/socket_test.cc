@@ -1,0 +1,132 @@
+// Finding a daemon's socket, and handing it a descriptor.
+
+#include "client/socket.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "client/spool.h"
+#include "ranklog/v1/spool_layout.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::ranklog::testing::TempDir;
+
+int Listen(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(listen(fd, 4), 0);
+  return fd;
+}
+
+TEST(SocketTest, NothingThereIsNotFound) {
+  TempDir dir;
+  size_t answered;
+  EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
+              StatusIs(absl::StatusCode::kNotFound));
+  close(Listen(dir.File("sock")));  // the file stays, nobody listens
+  EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
+  TempDir dir;
+  const int listener = Listen(dir.File("second"));
+  std::vector<SocketPlace> places = {{dir.File("first"), {dir.path()}, false},
+                                     {dir.File("second"), {dir.path()}, false}};
+  size_t answered = 9;
+  ASSERT_OK_AND_ASSIGN(const int fd, Connect(places, &answered));
+  EXPECT_EQ(answered, 1u);
+  close(fd);
+  // A directory that others may write could hold anybody's socket.
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  EXPECT_THAT(Connect(places, &answered), StatusIs(absl::StatusCode::kNotFound));
+  close(listener);
+}
+
+TEST(SocketTest, PassesADescriptorWithTheIncarnation) {
+  TempDir dir;
+  const int listener = Listen(dir.File("sock"));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
+                       Spool::Create({dir.path(), v1::kMinRingBytes}, v1::Hello()));
+  ASSERT_OK(
+      PassDescriptor(SocketPlaces("unix:" + dir.File("sock"))[0], 0x0102030405060708, spool->fd()));
+  const int connection = accept(listener, nullptr, nullptr);
+  char bytes[32] = {};
+  iovec data = {bytes, sizeof bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ASSERT_EQ(recvmsg(connection, &message, MSG_CMSG_CLOEXEC), 16);
+  EXPECT_EQ(std::string(bytes, 16), "RLSPOOL1\x08\x07\x06\x05\x04\x03\x02\x01");
+  ASSERT_NE(CMSG_FIRSTHDR(&message), nullptr);
+  int passed = -1;
+  memcpy(&passed, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof passed);
+  struct stat ours, theirs;
+  ASSERT_EQ(fstat(spool->fd(), &ours), 0);
+  ASSERT_EQ(fstat(passed, &theirs), 0);
+  EXPECT_EQ(ours.st_ino, theirs.st_ino);
+  close(passed);
+  close(connection);
+  close(listener);
+}
+
+TEST(SpoolTest, IsLockedByItsProcessOnly) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
+                       Spool::Create({dir.path(), v1::kMinRingBytes}, v1::Hello()));
+  int answer[2];
+  ASSERT_EQ(pipe(answer), 0);
+  const pid_t child = fork();
+  if (child == 0) {  // sees the parent's lock
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    fcntl(spool->fd(), F_GETLK, &lock);
+    const pid_t holder = lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+    _exit(write(answer[1], &holder, sizeof holder) == sizeof holder ? 0 : 1);
+  }
+  pid_t holder = 0;
+  ASSERT_EQ(read(answer[0], &holder, sizeof holder), static_cast<ssize_t>(sizeof holder));
+  EXPECT_EQ(holder, getpid());
+  close(answer[0]);
+  close(answer[1]);
+}
+
+TEST(SpoolTest, TakesAnotherPlaceWhenTheFirstIsNotOurs) {
+  TempDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
+                       Spool::Create({dir.path(), v1::kMinRingBytes}, v1::Hello()));
+  EXPECT_EQ(spool->path().find(dir.path()), std::string::npos);
+  spool->Unlink();
+}
+
+TEST(SpoolTest, RefusesAHelloThatDoesNotFit) {
+  TempDir dir;
+  v1::Hello hello;
+  hello.mutable_settings()->set_notes(std::string(v1::kSpoolHelloBytes, 'n'));
+  EXPECT_THAT(Spool::Create({dir.path(), v1::kMinRingBytes}, hello),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace ranklog::internal
