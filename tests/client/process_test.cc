@@ -78,6 +78,9 @@ TEST_F(ProcessTest, FinishedRanksLeaveNothingBehind) {
   EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
 }
 
+// GCC 12's sanitizers do not hold their allocator's locks over a fork: a child can hang in its
+// first free().
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {
   daemon_.Start();
   const Finished rank = Rank("forks", 100);
@@ -99,6 +102,8 @@ TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {
   // Those that waited came by stream.
   EXPECT_GE(daemon_.Streams().size(), 26u);
 }
+
+#endif
 
 TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {
   const std::string script = dir_.File("fake-ranklogd");

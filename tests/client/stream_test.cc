@@ -281,6 +281,7 @@ TEST_F(StreamTest, ARowOfAHundredThousandMetricsArrives) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.spool_bytes = Settings().spool_bytes;
+  settings.finish_timeout = seconds(60);
   auto run = Init(settings);
   std::vector<std::string> keys;
   std::vector<Metric> row;
