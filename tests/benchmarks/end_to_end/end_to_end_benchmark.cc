@@ -42,12 +42,12 @@ double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
   exit(1);
 }
 
-// A directory for one benchmark, on the disk that the benchmark is started on: tmpfs has no flush
-// to wait for.
+// A directory for one benchmark: on the disk that it is started on, for tmpfs has no flush to wait
+// for; or in /tmp, for a socket's path must be short.
 class Directory {
  public:
-  Directory() {
-    std::string path = (std::filesystem::current_path() / "rlb-XXXXXX").string();
+  explicit Directory(const std::string& parent = std::filesystem::current_path().string()) {
+    std::string path = parent + "/rlb-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) Die("mkdtemp " + path);
     path_ = path;
   }
@@ -62,7 +62,7 @@ class Directory {
 class Daemon {
  public:
   explicit Daemon(const Directory& directory, int cpu = -1, const char* api_key = nullptr)
-      : socket_("/tmp/rlb-" + std::to_string(getpid()) + ".sock") {
+      : socket_(sockets_.path() + "/d.sock") {
     if (api_key != nullptr) setenv("WANDB_API_KEY", api_key, 1);
     pid_ = fork();
     if (pid_ == 0) {
@@ -74,7 +74,7 @@ class Daemon {
       }
       const std::string state = directory.path() + "/state", listen = "unix:" + socket_;
       execl(RANKLOGD, "ranklogd", "--state-dir", state.c_str(), "--listen", listen.c_str(),
-            "--log-level", "warning", nullptr);
+            "--log-level", "warn", nullptr);
       _exit(127);
     }
     for (int i = 0; i < 1000 && !std::filesystem::exists(socket_); ++i) usleep(5000);
@@ -110,6 +110,7 @@ class Daemon {
   }
 
  private:
+  Directory sockets_{"/tmp"};
   std::string socket_;
   pid_t pid_ = -1;
 };
