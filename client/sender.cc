@@ -27,7 +27,7 @@ void StopAtExit() { Sender::Get()->Stop(); }
 
 }  // namespace
 
-Sender::Sender() : random_(std::random_device()()) {}
+Sender::Sender() = default;
 
 Sender* Sender::Get() {
   static uint64_t generation = 0;  // guarded as process_sender is
@@ -171,10 +171,9 @@ Sender::Time Sender::Tick(bool urgent) {
   for (const auto& endpoint : endpoints_) {
     const milliseconds interval = endpoint->flush_interval();
     if (next_flush_ <= now) {
-      // The first at a random moment, so that the ranks of a node do not all come at once.
-      const bool first = next_flush_ == Time();
-      next_flush_ = now + (first ? milliseconds(random_() % static_cast<unsigned>(interval.count()))
-                                 : interval);
+      // At the same moments of the node's clock as every other rank: the daemon then wakes once for
+      // all of them, and commits once.
+      next_flush_ = Time(now.time_since_epoch() / interval * interval + interval);
     }
     next = std::min({next, next_flush_, endpoint->next_attempt()});
     if (endpoint->pressed()) next = now;

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -62,7 +61,6 @@ class Sender {
 
   Mutex tick_mutex_;  // before StateMutex(); held while the thread, or a fork, is at the endpoints
   std::vector<std::unique_ptr<Endpoint>> endpoints_ ABSL_GUARDED_BY(tick_mutex_);
-  std::minstd_rand random_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
 
   std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings_

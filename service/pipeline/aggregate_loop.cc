@@ -1,6 +1,8 @@
 #include "service/pipeline/aggregate_loop.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -43,6 +45,9 @@ AggregateLoop::Counters AggregateLoop::counters() const {
 }
 
 void AggregateLoop::Run() {
+  // Behind the threads that make rows durable, where they compete: this one may lag, the store is
+  // its queue.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
   const auto must_go_on = [](Inbox* inbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
     return inbox->stopping || inbox->at_once;
   };

@@ -34,7 +34,7 @@ class AggregateLoop {
  public:
   struct Options {
     LiveRun::Options run;
-    absl::Duration interval = absl::Milliseconds(100);  // notifications are served at most so often
+    absl::Duration interval = absl::Milliseconds(250);  // notifications are served at most so often
     absl::Duration retry_interval = absl::Seconds(1);
     size_t max_open_values = 2 << 20;  // doubles held for open steps, over all runs: 16 MiB
     size_t max_written_bytes =
