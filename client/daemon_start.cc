@@ -12,8 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -23,10 +26,17 @@ namespace {
 constexpr char kProgram[] = "ranklogd";
 constexpr size_t kStackBytes = 64 << 10;
 
+// `ranklog status` says it of the daemon.
+constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
+// What a service manager said to us is not for the daemon.
+constexpr const char* kNotInherited[] = {
+    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS="};
+
 // Prepared before the process is split: afterwards nothing may allocate.
 struct Launch {
   const char* program;
   char* const* arguments;
+  char* const* environment;
   int input;
   int output;
   char* stack_top;  // of the second child
@@ -54,7 +64,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(voi
   syscall(SYS_dup3, launch->output, 2, 0);
   syscall(SYS_close_range, 3U, ~0U, 0U);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, nullptr, sizeof no_signals);
-  syscall(SYS_execve, launch->program, launch->arguments, environ);
+  syscall(SYS_execve, launch->program, launch->arguments, launch->environment);
   launch->error = errno;
   syscall(SYS_exit, 127);
   return 127;
@@ -70,6 +80,25 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(voi
 }
 
 std::string Directory(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+// Null-terminated.
+std::vector<char*> Pointers(std::vector<std::string>* strings) {
+  std::vector<char*> pointers;
+  for (std::string& text : *strings) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> DaemonEnvironment() {
+  std::vector<std::string> variables = {kStartedByRank};
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const bool inherited =
+        std::none_of(std::begin(kNotInherited), std::end(kNotInherited),
+                     [&](const char* prefix) { return absl::StartsWith(*variable, prefix); });
+    if (inherited) variables.emplace_back(*variable);
+  }
+  return variables;
+}
 
 void AddPath(std::vector<std::string>* directories) {
   const char* path = getenv("PATH");
@@ -117,15 +146,17 @@ std::string FindDaemon(const std::string& daemon) {
 }
 
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
-                         const std::string& state_dir) {
+                         const Settings& settings) {
   std::vector<std::string> arguments = {program, "--listen", "unix:" + place.path};
-  if (!state_dir.empty()) {
-    arguments.push_back("--state-dir");
-    arguments.push_back(state_dir);
+  if (!settings.state_dir.empty()) {
+    arguments.insert(arguments.end(), {"--state-dir", settings.state_dir});
   }
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
+  if (!settings.spool_dir.empty()) {
+    arguments.insert(arguments.end(), {"--spool-dir", settings.spool_dir});
+  }
+  const std::vector<char*> argument_pointers = Pointers(&arguments);
+  std::vector<std::string> variables = DaemonEnvironment();
+  const std::vector<char*> variable_pointers = Pointers(&variables);
 
   const std::string log = place.dir.path + "/ranklogd.log";
   const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -136,7 +167,8 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
     return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(stacks.data() + bytes) &
                                    ~uintptr_t{15});
   };
-  Launch launch = {program.c_str(), pointers.data(), input, output, top(kStackBytes)};
+  Launch launch = {program.c_str(), argument_pointers.data(), variable_pointers.data(), input,
+                   output,          top(kStackBytes)};
   // Exit signal 0: no SIGCHLD, and a trainer that waits for any child does not meet it.
   const pid_t child = clone(RunParent, top(2 * kStackBytes), CLONE_VM | CLONE_VFORK, &launch);
   if (child < 0) launch.error = errno;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/socket_address.h"
+#include "ranklog/settings.h"
 
 namespace ranklog::internal {
 
@@ -31,11 +32,11 @@ class StartLock {
 // this library, in the bin directory next to it, or in PATH; empty if there is none.
 std::string FindDaemon(const std::string& daemon);
 
-// Starts `program` in a session of its own, without our descriptors, signals' state or output; what
-// it prints goes to ranklogd.log beside the socket. It is no child of ours: nobody has to wait for
-// it.
+// Starts `program` at the settings' state and spool directories, in a session of its own, without
+// our descriptors, signals' state or output; what it prints goes to ranklogd.log beside the socket.
+// It is no child of ours: nobody has to wait for it.
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
-                         const std::string& state_dir);
+                         const Settings& settings);
 
 }  // namespace ranklog::internal
 

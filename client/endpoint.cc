@@ -91,7 +91,7 @@ void Endpoint::TryStartDaemon(Time now) {
       return;
     }
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
-    const absl::Status status = StartDaemon(program, place, settings.state_dir);
+    const absl::Status status = StartDaemon(program, place, settings);
     if (!status.ok()) return SetConnectionError(std::string(status.message()));
     start_lock_ = *std::move(lock);
     back_off_ = kMinBackOff;

@@ -68,7 +68,7 @@ struct RANKLOG_EXPORT Settings {
 
   // ---- How it leaves this process ----
   std::string address;          // RANKLOG_ADDRESS: unix:PATH; empty: the first usable of design's list. At most 107 bytes of path
-  std::string state_dir;        // RANKLOG_STATE_DIR: only for a daemon that Init starts
+  std::string state_dir;        // RANKLOG_STATE_DIR: only for a daemon that this process starts
   std::string spool_dir;        // RANKLOG_SPOOL_DIR: empty: /run/ranklog/UID, $XDG_RUNTIME_DIR, /dev/shm, whichever is ours
   size_t spool_bytes = 8 << 20; // RANKLOG_SPOOL_BYTES: per thread that logs; 64 KiB to 64 MiB, rounded up to pages
   std::chrono::milliseconds flush_interval{100};    // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000; 1 s costs a third of 100 ms
