@@ -1,15 +1,13 @@
 #include "client/handles.h"
 
-#include <deque>
-
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_set.h"
 
 namespace ranklog::internal {
 namespace {
 
 struct Tables {
-  std::deque<std::string> keys;
-  absl::flat_hash_map<std::string, uint32_t> key_ids;
+  absl::node_hash_set<std::string> keys;
   absl::flat_hash_map<std::vector<std::string>, std::shared_ptr<const RowShape>> rows;
 };
 
@@ -21,19 +19,9 @@ Tables& GetTables() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex()) {
 
 }  // namespace
 
-uint32_t InternKey(std::string_view key) {
+const std::string* InternKey(std::string_view key) {
   MutexLock lock(StateMutex());
-  Tables& tables = GetTables();
-  const auto [entry, inserted] =
-      tables.key_ids.try_emplace(std::string(key), static_cast<uint32_t>(tables.keys.size() + 1));
-  if (inserted) tables.keys.emplace_back(key);
-  return entry->second;
-}
-
-std::string_view InternedKey(uint32_t id) {
-  MutexLock lock(StateMutex());
-  Tables& tables = GetTables();
-  return id == 0 || id > tables.keys.size() ? std::string_view() : tables.keys[id - 1];
+  return &*GetTables().keys.emplace(key).first;
 }
 
 std::shared_ptr<const RowShape> InternRow(std::span<const std::string_view> keys) {

@@ -22,11 +22,8 @@ struct RowShape {
   std::vector<std::string> keys;
 };
 
-// The id of a valid key, from 1; the same key has the same id for ever.
-uint32_t InternKey(std::string_view key) ABSL_LOCKS_EXCLUDED(StateMutex());
-
-// The key of an id that InternKey gave; empty for others. Lives for ever.
-std::string_view InternedKey(uint32_t id) ABSL_LOCKS_EXCLUDED(StateMutex());
+// A valid key's one copy: the same key has the same address for ever.
+const std::string* InternKey(std::string_view key) ABSL_LOCKS_EXCLUDED(StateMutex());
 
 // The row shape of valid, distinct keys; the same keys give the same one.
 std::shared_ptr<const RowShape> InternRow(std::span<const std::string_view> keys)

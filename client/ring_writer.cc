@@ -30,6 +30,19 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   return at + sizeof value;
 }
 
+// Why a ring with `shapes` shapes cannot have one more of `keys` keys; empty if it can.
+std::string ShapeError(size_t keys, size_t shapes) {
+  if (keys > v1::kMaxShapeKeys) {
+    return "a row has " + std::to_string(keys) + " numbers; at most " +
+           std::to_string(v1::kMaxShapeKeys) + " can be logged";
+  }
+  if (shapes >= v1::kMaxShapes) {
+    return "the rows of a thread have more than " + std::to_string(v1::kMaxShapes) +
+           " different lists of keys: leave out of the keys what changes, such as a step or a name";
+  }
+  return "";
+}
+
 }  // namespace
 
 RingWriter::RingWriter(Spool* spool)
@@ -165,10 +178,12 @@ Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, Shape**
 }
 
 Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
+  duplicates_ = false;
+  reason_ = ShapeError(keys.size(), shapes_.size());
+  if (!reason_.empty()) return Outcome::kInvalid;
   size_t key_bytes = 0;
   for (std::string_view key : keys) {
     reason_ = KeyError(key);
-    duplicates_ = false;
     if (!reason_.empty()) return Outcome::kInvalid;
     key_bytes += 4 + key.size();
   }
@@ -209,12 +224,13 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
   const size_t bytes = sizeof(v1::RowRecord) + 8 * width;
   std::byte* record = Reserve(bytes);
   const auto matches = [&] {
-    if (record == nullptr || shape->metric_ids.size() != width) return false;
+    if (record == nullptr || shape->handles.size() != width) return false;
     auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
-    const uint32_t* const ids = shape->metric_ids.data();
-    uint32_t difference = 0;  // without a branch in the loop it is vectorized
+    const std::string* const* const handles = shape->handles.data();
+    uintptr_t difference = 0;  // without a branch in the loop it is vectorized
     for (size_t i = 0; i < width; ++i) {
-      difference |= row[i].metric.id_ ^ ids[i];
+      difference |=
+          reinterpret_cast<uintptr_t>(row[i].metric.key_) ^ reinterpret_cast<uintptr_t>(handles[i]);
       values[i] = row[i].value;
     }
     return difference == 0;
@@ -222,11 +238,11 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
   if (!matches()) {
     keys_.clear();
     for (const HandleValue& item : row) {
-      keys_.push_back(InternedKey(item.metric.id_));
-      if (keys_.back().empty()) {
+      if (item.metric.key_ == nullptr) {
         reason_ = "a MetricHandle refers to nothing";
         return Outcome::kInvalid;
       }
+      keys_.push_back(*item.metric.key_);
     }
     const Outcome outcome = FindOrDefine(keys_, &shape);
     if (outcome == Outcome::kInvalid && duplicates_) {
@@ -235,8 +251,8 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
       return WriteLastOfEach(metrics, step, flags);
     }
     if (outcome != Outcome::kTaken) return outcome;
-    shape->metric_ids.clear();
-    for (const HandleValue& item : row) shape->metric_ids.push_back(item.metric.id_);
+    shape->handles.clear();
+    for (const HandleValue& item : row) shape->handles.push_back(item.metric.key_);
     record = Reserve(bytes);
     if (!matches()) return Refusal(bytes);
   }

@@ -83,7 +83,7 @@ MetricHandle Run::MetricKey(std::string_view key) noexcept {
   try {
     const std::string error = internal::KeyError(key);
     if (error.empty()) {
-      handle.id_ = internal::InternKey(key);
+      handle.key_ = internal::InternKey(key);
     } else if (state_ != nullptr) {
       state_->SetLastError(error);
     }

@@ -20,9 +20,10 @@ namespace ranklog::internal {
 struct Shape {
   uint32_t id = 0;  // of the ring, from 1; 0: the shape without keys
   std::vector<uint16_t> key_sizes;
-  std::string key_bytes;             // of all keys, without separators
-  std::vector<uint32_t> metric_ids;  // of the same keys; empty until they were logged by handles
-  Shape* next = nullptr;             // the shape of the row that followed last time
+  std::string key_bytes;  // of all keys, without separators
+  std::vector<const std::string*>
+      handles;            // to the same keys; empty until they were logged by handles
+  Shape* next = nullptr;  // the shape of the row that followed last time
   Shape* same_hash = nullptr;
 
   size_t width() const { return key_sizes.size(); }
@@ -67,6 +68,7 @@ class ShapeTable {
     last_ = shape;
   }
   Shape* empty() { return &empty_; }
+  size_t size() const { return shapes_.size(); }
 
  private:
   Shape empty_;

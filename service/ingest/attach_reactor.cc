@@ -1,3 +1,4 @@
+#include "ranklog/v1/spool_layout.h"
 #include "service/ingest/attach_reactor.h"
 
 #include <spdlog/spdlog.h>
@@ -145,10 +146,10 @@ void AttachReactor::Attached(const model::Stream& stream, std::shared_ptr<const 
 }
 
 absl::Status AttachReactor::HandleShape(const v1::DefineShape& shape) {
-  if (shape.id() > kMaxShapes || static_cast<size_t>(shape.keys_size()) > kMaxShapeKeys) {
+  if (shape.id() > v1::kMaxShapes || static_cast<size_t>(shape.keys_size()) > v1::kMaxShapeKeys) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "shape ", shape.id(), " of ", shape.keys_size(), " keys: a stream has at most ", kMaxShapes,
-        " shapes of ", kMaxShapeKeys, " keys"));
+        "shape ", shape.id(), " of ", shape.keys_size(), " keys: a stream has at most ",
+        v1::kMaxShapes, " shapes of ", v1::kMaxShapeKeys, " keys"));
   }
   if (shape.id() == 0) return absl::InvalidArgumentError("shape 0 has no keys to define");
   std::vector<std::string> keys(shape.keys().begin(), shape.keys().end());

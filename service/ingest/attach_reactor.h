@@ -20,8 +20,6 @@ namespace ranklog::ingest {
 class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>,
                             public std::enable_shared_from_this<AttachReactor> {
  public:
-  static constexpr uint32_t kMaxShapes = 10'000;  // of a stream; each costs memory in every stage
-
   // Starts to read. `context` outlives the server.
   static AttachReactor* Start(const IngestContext* context, grpc::CallbackServerContext* call);
 

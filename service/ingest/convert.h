@@ -12,8 +12,6 @@
 
 namespace ranklog::ingest {
 
-inline constexpr size_t kMaxShapeKeys =
-    1'000'000;                                 // a shape's names fit in one message, and in memory
 inline constexpr size_t kMaxConfigDepth = 64;  // lists and objects in each other: readers recurse
 
 //   kFailedPrecondition  another version of the protocol

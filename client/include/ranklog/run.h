@@ -71,7 +71,7 @@ class RANKLOG_EXPORT MetricHandle {
  private:
   friend class Run;
   friend class internal::RingWriter;
-  uint32_t id_ = 0;  // 0: none
+  const std::string* key_ = nullptr;  // lives for ever; null: none
 };
 
 struct HandleValue {

@@ -25,6 +25,11 @@ inline constexpr size_t kDefaultRingBytes = 8 << 20;   // minutes of a dead daem
 inline constexpr size_t kMaxRingBytes = 64 << 20;
 inline constexpr size_t kRecordAlign = 8;
 
+// What one stream may have: each shape costs memory in every stage, and its keys travel in one message.
+// The rank refuses the row that would need one more, as the daemon would end the stream.
+inline constexpr uint32_t kMaxShapes = 10'000;
+inline constexpr size_t kMaxShapeKeys = 1'000'000;
+
 // What the daemon's first bytes from a descriptor-passing connection are: this, then the incarnation (8
 // bytes, little-endian), with the descriptor as SCM_RIGHTS. gRPC's own first bytes are "PRI ".
 inline constexpr char kDescriptorMagic[8] = {'R', 'L', 'S', 'P', 'O', 'O', 'L', '1'};
