@@ -1,0 +1,44 @@
+// Two threads count, under an absl::Mutex if the argument is "guarded". The thread build runs it
+// both ways: TSan must know the lock, and must still see what happens without it.
+
+#include <stdio.h>
+#include <string.h>
+
+#include <thread>
+
+#include "absl/synchronization/mutex.h"
+
+namespace {
+
+int count = 0;
+absl::Mutex mutex;
+
+void Count(bool guarded) {
+  for (int i = 0; i < 1000; ++i) {
+    if (guarded) mutex.Lock();
+    ++count;
+    if (guarded) mutex.Unlock();
+  }
+}
+
+// The condition is evaluated by the counting thread, as it unlocks.
+void WaitForAll() {
+  auto all = [] { return count == 2000; };
+  absl::MutexLock lock(&mutex, absl::Condition(&all));
+  ++count;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool guarded = argc > 1 && strcmp(argv[1], "guarded") == 0;
+  std::thread waiting;
+  if (guarded) waiting = std::thread(WaitForAll);
+  std::thread first(Count, guarded);
+  std::thread second(Count, guarded);
+  first.join();
+  second.join();
+  if (waiting.joinable()) waiting.join();
+  printf("%d\n", count);
+  return 0;
+}
