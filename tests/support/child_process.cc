@@ -43,6 +43,14 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return result;
 }
 
+void ExpectNoSanitizerReport(const std::string& output) {
+  for (const char* sign : {"Sanitizer: ", ": runtime error: "}) {
+    if (output.find(sign) == std::string::npos) continue;
+    ADD_FAILURE() << "a sanitizer found something in a program of this test:\n" << output;
+    return;
+  }
+}
+
 }  // namespace
 
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout) {
@@ -87,7 +95,10 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       own_output_(std::exchange(other.own_output_, false)) {}
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0) Kill();
+  if (pid_ > 0) {
+    Kill();
+    ExpectNoSanitizerReport(Output());
+  }
   if (own_output_) unlink(output_.c_str());
 }
 

@@ -20,7 +20,8 @@ namespace ranklog::testing {
 // milliseconds.
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout = absl::Seconds(30));
 
-// A child process. Killed (SIGKILL) and waited for when this object goes.
+// A child process. Killed (SIGKILL) and waited for when this object goes; a sanitizer's report in
+// what it wrote then fails the test, as its exit code may have told nobody.
 class ChildProcess {
  public:
   struct Options {
