@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@ namespace ranklog::cli {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(2);  // it is on this node and does no I/O to answer
+constexpr auto kCommitPatience = std::chrono::seconds(10);  // as the rank's Finish()
 
 }  // namespace
 
@@ -57,6 +59,33 @@ std::vector<std::string> UsualAddresses() {
     if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);
   }
   return addresses;
+}
+
+absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {
+  const std::vector<std::string> addresses =
+      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  for (const std::string& candidate : addresses) {
+    const auto daemon = AskDaemon(candidate);
+    if (!daemon.ok()) continue;
+    std::error_code ignored;
+    if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
+  }
+  return absl::nullopt;
+}
+
+absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
+                            const std::map<std::string, std::string>& credentials) {
+  const auto stub =
+      v1::Control::NewStub(grpc::CreateChannel(daemon.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
+  v1::AddDestinationRequest request;
+  request.set_run(run);
+  request.set_kind(kind);
+  request.mutable_credentials()->insert(credentials.begin(), credentials.end());
+  v1::AddDestinationReply reply;
+  const grpc::Status status = stub->AddDestination(&context, request, &reply);
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
 }  // namespace ranklog::cli

@@ -1,4 +1,4 @@
-// Asks a running daemon about itself. The only place where the command line speaks gRPC.
+// Speaks to a running daemon. The only place where the command line speaks gRPC.
 
 #ifndef SERVICE_CLI_DAEMON_STATUS_H_
 #define SERVICE_CLI_DAEMON_STATUS_H_
@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 namespace ranklog::cli {
 
@@ -30,6 +32,17 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
 // Where daemons listen that were not told where, those first that a rank would try first.
 std::vector<std::string> UsualAddresses();
+
+// The daemon of `state_dir`, if it listens at `address`, or where that is empty at one of the usual
+// ones.
+absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
+
+// Has a daemon deliver a run, by its id in the store, to one more tracker. The credentials are by
+// variable name; it holds them in memory.
+//   kFailedPrecondition  it has no key for that tracker
+//   kUnimplemented       it is of an older version
+absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
+                            const std::map<std::string, std::string>& credentials);
 
 }  // namespace ranklog::cli
 

@@ -75,6 +75,11 @@ std::string StateText(const model::Run& run, const Terminal& terminal) {
   return state;
 }
 
+bool IsLocal(const RunReport& report) {
+  return std::all_of(report.destinations.begin(), report.destinations.end(),
+                     [](const DestinationReport& one) { return one.kind == "local"; });
+}
+
 std::string HeadText(const RunReport& report, const Terminal& terminal) {
   const model::Run& run = report.run;
   const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
@@ -88,13 +93,14 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
   }
   for (const RankReport& rank : report.ranks) {
-    absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows");
+    absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged");
     if (rank.lost > 0) {
       absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(rank.lost, " lost")));
     }
     absl::StrAppend(&text, "\n");
   }
   for (const DestinationReport& destination : report.destinations) {
+    if (destination.kind == "local") continue;  // it has what this node has
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
                     destination.refused_rows, " refused\n");
@@ -102,12 +108,30 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
       absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
     }
   }
+  if (!run.local_only && IsLocal(report)) {
+    absl::StrAppend(&text, "kept on this node only; `ranklog sync ", Printable(run.run_id),
+                    " --to wandb` uploads it\n");
+  }
   return text;
 }
 
+// As JSON, but for what is easier to read otherwise: numbers are short, texts go without quotes
+// unless they are empty, and an object without further objects or lists, such as a metric's
+// {"min":2.5,"last":3}, becomes "min 2.5, last 3".
 std::string ValueText(const model::Json& value) {
   if (value.is_number_float()) return ShortNumber(value.get<double>(), 6);
-  return Printable(value.is_string() ? value.get<std::string>() : deliver::ToJsonText(value));
+  if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
+    return Printable(value.get_ref<const std::string&>());
+  }
+  const bool flat = value.is_object() && !value.empty() &&
+                    std::none_of(value.begin(), value.end(),
+                                 [](const model::Json& member) { return member.is_structured(); });
+  if (!flat) return Printable(deliver::ToJsonText(value));
+  std::string text;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Printable(item.key()), " ", ValueText(*item));
+  }
+  return text;
 }
 
 // The members of `object`, a line each.

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -59,19 +58,6 @@ struct Overview {
   }
 };
 
-// The daemon of this directory, if it listens at an address that can be guessed.
-absl::optional<DaemonStatus> FindDaemon(const Overview& overview, const std::string& address) {
-  const std::vector<std::string> addresses =
-      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
-  for (const std::string& candidate : addresses) {
-    const auto daemon = AskDaemon(candidate);
-    if (!daemon.ok()) continue;
-    std::error_code ignored;
-    if (std::filesystem::equivalent(daemon->state_dir, overview.state_dir, ignored)) return *daemon;
-  }
-  return absl::nullopt;
-}
-
 void AddUp(Overview* overview) {
   model::Losses losses;
   for (const RunReport& report : overview->runs) {
@@ -103,7 +89,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
-  if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview, globals.address);
+  if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
   AddUp(&overview);
   return overview;

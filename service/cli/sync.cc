@@ -10,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
 #include "service/cli/select_run.h"
@@ -30,8 +32,7 @@ constexpr char kFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
 for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
 
-A run whose only destination is `local` stays on this node, unless --to gives it another. That needs the
-daemon to be stopped.
+A run whose only destination is `local` stays on this node, unless --to gives it another.
 
 Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run.
 
@@ -139,14 +140,27 @@ class Sync {
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind == kind) return absl::OkStatus();
     }
-    if (pipeline_ == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "only one program may write the store, and process ",
-          storage::StateLock::Holder(state_dir_),
-          " does: stop that daemon to give a run another destination (nothing is lost by it)"));
-    }
+    if (pipeline_ == nullptr) return AskDaemonToDeliver(run, kind);
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
+  }
+
+  absl::Status AskDaemonToDeliver(const model::Run& run, const std::string& kind) const {
+    const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir_, globals_.address);
+    if (!daemon.has_value()) {
+      return absl::UnavailableError(
+          absl::StrCat("process ", storage::StateLock::Holder(state_dir_),
+                       " has the store, but no daemon answers: name its socket with --address "
+                       "unix:PATH, or wait if that is another `ranklog sync`"));
+    }
+    const deliver::CredentialStore keys(
+        deliver::CredentialStore::Options::FromEnvironment(state_dir_));
+    const absl::StatusOr<std::string> key = FindKey(keys, state_dir_, run, kind);
+    std::map<std::string, std::string> credentials;
+    if (key.ok()) credentials["WANDB_API_KEY"] = *key;
+    const absl::Status added = cli::AddDestination(*daemon, run.id, kind, credentials);
+    if (absl::IsFailedPrecondition(added) && !key.ok()) return key.status();
+    return added;
   }
 
   static bool Settled(const RunReport& report) {
@@ -199,15 +213,15 @@ class Sync {
   absl::Status Wait() {
     Progress progress("sync", /*lines=*/true);
     absl::optional<Sum> last;
-    absl::Time moved = absl::Now();
+    absl::Time moved = SteadyNow();
     while (true) {
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
       const Sum sum = AddUp(reports);
       progress.Update(sum.done, sum.total);
       SayErrors(reports, &progress);
-      if (last != sum) moved = absl::Now();
+      if (last != sum) moved = SteadyNow();
       last = sum;
-      const absl::Duration still = absl::Now() - moved;
+      const absl::Duration still = SteadyNow() - moved;
       if (sum.open == 0 && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kPoll);

@@ -18,6 +18,12 @@
 
 namespace ranklog::cli {
 
+// The key for a run's tracker: empty where that needs none. The message of an error says where keys
+// may be put.
+absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
+                                    const std::string& state_dir, const model::Run& run,
+                                    const std::string& kind);
+
 // Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed.
 // Holds the state directory's lock meanwhile.
 class SyncPipeline {
@@ -30,8 +36,7 @@ class SyncPipeline {
   // Gives a run another destination. Before Start().
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // Whether the keys for this run's tracker are there; the message of an error says where they may
-  // be put.
+  // Whether the key for this run's tracker is there; the errors are FindKey's.
   absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
 
   // Starts to deliver `runs`; the others stay as they are.
@@ -40,8 +45,6 @@ class SyncPipeline {
  private:
   SyncPipeline(std::string state_dir, storage::StateLock lock,
                std::unique_ptr<storage::Store> store);
-  absl::StatusOr<pipeline::DeliverLoop::Worker> MakeWorker(
-      std::shared_ptr<const std::set<int64_t>> runs);
 
   const std::string state_dir_;
   const storage::StateLock lock_;  // first in, last out

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "service/ingest/status_convert.h"
+
 namespace ranklog::daemon {
 
 grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* call,
@@ -15,6 +17,17 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   for (const auto& [name, value] : about_.counters()) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControlService::AddDestination(grpc::CallbackServerContext* call,
+                                                         const v1::AddDestinationRequest* request,
+                                                         v1::AddDestinationReply*) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  about_.add_destination(
+      request->run(), request->kind(),
+      {request->credentials().begin(), request->credentials().end()},
+      [reactor](const absl::Status& status) { reactor->Finish(ingest::ToGrpc(status)); });
   return reactor;
 }
 

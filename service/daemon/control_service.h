@@ -8,24 +8,35 @@
 #include <map>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 
 namespace ranklog::daemon {
 
 class ControlService final : public v1::Control::CallbackService {
  public:
+  // Gives a run another destination, and calls `done` from any thread.
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  using AddDestinationFn =
+      std::function<void(int64_t run, const std::string& kind,
+                         const std::map<std::string, std::string>& credentials, Done done)>;
   struct About {
     std::string state_dir;
     std::string started_by;  // systemd, slurm, rank, user
     int64_t start_time_us = 0;
     std::function<uint32_t()> live_streams;                     // thread-safe
     std::function<std::map<std::string, uint64_t>()> counters;  // thread-safe
+    AddDestinationFn add_destination;                           // thread-safe
   };
   explicit ControlService(About about) : about_(std::move(about)) {}
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* call,
                                    const v1::StatusRequest* request,
                                    v1::StatusReply* reply) override;
+  grpc::ServerUnaryReactor* AddDestination(grpc::CallbackServerContext* call,
+                                           const v1::AddDestinationRequest* request,
+                                           v1::AddDestinationReply* reply) override;
 
  private:
   const About about_;

@@ -9,23 +9,31 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/daemon/destinations.h"
+#include "service/daemon/ingest_credentials.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/trackers.h"
 
 namespace ranklog::daemon {
 namespace {
 
-constexpr int kDeliverWorkers = 4;  // a tracker that hangs holds up a quarter of the runs
 // For the calls that wait for a commit. Streams are cut off: the ranks send again what was not
 // acknowledged.
 constexpr std::chrono::milliseconds kShutdown(200);
 
 constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 
-absl::Time SteadyNow() {
-  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+// An error says what to do about a file that is damaged: nobody but its owner may give it up.
+absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir) {
+  auto store = storage::Store::Open(state_dir, {});
+  if (!absl::IsDataLoss(store.status())) return store;
+  return absl::DataLossError(absl::StrCat(
+      store.status().message(), ". Nothing was changed. Move ranklog.db and ranklog.db-wal out of ",
+      state_dir, " and start again: what ranks logged since is in their spools, and comes then"));
 }
 
 // Which kind of start this is: one made by a rank ends with its job step where Slurm tracks by
@@ -57,15 +65,15 @@ Daemon::Daemon(const Config& config, storage::StateLock lock)
 Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
 absl::Status Daemon::StartStages() {
-  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store,
-                   storage::Store::Open(config_.state_dir, {}));
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(config_.state_dir));
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;
   store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
 
+  pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
+  trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
-                   MakeWorkers(kDeliverWorkers, config_.state_dir, &credentials_,
-                               config_.wandb_transmit_interval));
+                   pipeline::MakeTrackerWorkers(config_.state_dir, &credentials_, trackers));
   deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
                                                      pipeline::DeliverLoop::Options());
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
@@ -102,7 +110,12 @@ absl::Status Daemon::StartServer() {
       .started_by = StartedBy(),
       .start_time_us = absl::ToUnixMicros(absl::Now()),
       .live_streams = [this] { return static_cast<uint32_t>(registry_.attached()); },
-      .counters = [this] { return Counters(); }});
+      .counters = [this] { return Counters(); },
+      .add_destination =
+          [this](int64_t run, const std::string& kind, const auto& credentials,
+                 ControlService::Done done) {
+            AddDestination(run, kind, credentials, std::move(done));
+          }});
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
   builder.RegisterService(control_.get());
@@ -137,6 +150,35 @@ absl::Status Daemon::StartAccepting() {
   return absl::OkStatus();
 }
 
+void Daemon::AddDestination(int64_t run, const std::string& kind,
+                            const std::map<std::string, std::string>& credentials,
+                            ControlService::Done done) {
+  const absl::Status can = CheckDestination(run, kind, credentials);
+  if (!can.ok()) return done(can);
+  store_->Submit(
+      {.apply = [run, kind](storage::Store& store) { return store.AddDelivery(run, kind); },
+       .done =
+           [this, run, done = std::move(done)](absl::Status status) mutable {
+             if (status.ok()) deliver_->AddRun(run);
+             done(std::move(status));
+           },
+       .urgent = true});
+}
+
+absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
+                                      const std::map<std::string, std::string>& given) {
+  if (kind != deliver::wandb::kKind) {
+    return absl::InvalidArgumentError(absl::StrCat("'", kind, "' is no tracker; wandb is"));
+  }
+  ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(config_.state_dir));
+  ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
+  const ingest::Credentials keys = IngestCredentials(&credentials_);
+  keys.remember(run.settings, given);
+  if (keys.has_wandb(run.settings)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the daemon has no API key for ", pipeline::WandbBaseUrl(run.settings)));
+}
+
 void Daemon::Stop(absl::Duration drain) {
   if (std::exchange(stopped_, true)) return;
   if (store_ != nullptr) store_->StopRetrying();
@@ -150,11 +192,11 @@ void Daemon::Stop(absl::Duration drain) {
 }
 
 void Daemon::Drain(absl::Duration drain) {
-  const absl::Time deadline = absl::Now() + drain;
+  const absl::Time deadline = SteadyNow() + drain;
   // A step that waits for a rank which we no longer hear is not worth waiting for.
-  const absl::Time aggregated = std::min(deadline, absl::Now() + kAggregateWait);
-  while (!AllAggregated() && absl::Now() < aggregated) absl::SleepFor(absl::Milliseconds(20));
-  const bool all = deliver_->Drain(deadline);
+  const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
+  while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
+  const bool all = deliver_->Drain(deadline - SteadyNow());
   spdlog::info(all ? "all is delivered" : "the time to deliver is over; the rest is kept");
 }
 

@@ -49,6 +49,12 @@ class Daemon {
   absl::Status StartStages();
   absl::Status StartServer();
   absl::Status StartAccepting();
+  void AddDestination(int64_t run, const std::string& kind,
+                      const std::map<std::string, std::string>& credentials,
+                      ControlService::Done done);
+  // Takes the key that was given, and checks that there is one for the run's tracker.
+  absl::Status CheckDestination(int64_t run, const std::string& kind,
+                                const std::map<std::string, std::string>& given);
   void Drain(absl::Duration drain);
   // Whether all rows that came are in their runs.
   bool AllAggregated() const;

@@ -18,10 +18,10 @@ namespace ranklog::deliver {
 // What a delivery reports back; the pipeline stores it (PutDelivery, AddDeadLetter) before the next
 // Step().
 struct StepResult {
-  model::Delivery delivery;  // as it is to be stored
-  std::vector<model::DeadLetter> dead_letters;
-  absl::Duration wait;   // until the next Step() is worth making
-  bool changed = false;  // the delivery differs from what is stored
+  model::Delivery delivery;                     // as it is to be stored
+  std::vector<model::DeadLetter> dead_letters;  // without a time; the pipeline stamps them
+  absl::Duration wait;                          // until the next Step() is worth making
+  bool changed = false;                         // the delivery differs from what is stored
 };
 
 // Delivers one run to one tracker, a request at a time. Used by one thread at a time.
@@ -31,6 +31,7 @@ class RunDelivery {
   // Makes at most one exchange with the tracker. Reads what there is to send from `reader`. What
   // must be durable before a request goes out (a new place) comes back as `changed` without a
   // request having been made; the next Step() makes it. `draining`: do not wait to gather more.
+  // `now` is of a steady clock.
   virtual StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) = 0;
 };
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/base/clock.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -69,7 +69,7 @@ void Acceptor::Stop() {
 void Acceptor::Run() {
   while (true) {
     epoll_event events[64];
-    const int count = epoll_wait(epoll_.get(), events, 64, WaitMilliseconds(absl::Now()));
+    const int count = epoll_wait(epoll_.get(), events, 64, WaitMilliseconds(SteadyNow()));
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_.get()) return;
@@ -79,7 +79,7 @@ void Acceptor::Run() {
         Decide(fd);
       }
     }
-    CloseLate(absl::Now());
+    CloseLate(SteadyNow());
   }
 }
 
@@ -93,7 +93,7 @@ void Acceptor::AcceptAll() {
                     absl::ToDoubleSeconds(kPause));
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.fd(), nullptr);
       paused_ = true;
-      resume_ = absl::Now() + kPause;
+      resume_ = SteadyNow() + kPause;
       return;
     }
     ++counters_.accepted;
@@ -112,7 +112,7 @@ void Acceptor::AcceptAll() {
       ++counters_.refused_protocol;
     }
     const int raw = fd.get();
-    undecided_[raw] = {std::move(fd), std::move(peer), absl::Now() + options_.first_bytes};
+    undecided_[raw] = {std::move(fd), std::move(peer), SteadyNow() + options_.first_bytes};
     // Edge-triggered: told once per arrival, or a connection with half of its first bytes would
     // spin.
     Watch(epoll_.get(), raw, EPOLLIN | EPOLLRDHUP | EPOLLET);

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/drain.h"
@@ -76,7 +77,7 @@ absl::Status RankWatch::Start() {
   for (const model::Stream& stream : streams) {
     if (stream.state == model::StreamState::kLive) context_.registry->AddKnown(stream);
   }
-  started_ = absl::Now();
+  started_ = SteadyNow();
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -90,15 +91,15 @@ void RankWatch::Stop() {
 void RankWatch::Run() {
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     if (now >= next_scan) {
       Scan(now);  // before the first sweep: it finds the rings of streams that the store says are
                   // live
-      next_scan = absl::Now() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
+      next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
     Sweep(now);
-    const absl::Duration wait = std::max(next_scan - absl::Now(), absl::ZeroDuration());
+    const absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     epoll_event events[64];
     const int count =
         epoll_wait(epoll_.get(), events, 64, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);

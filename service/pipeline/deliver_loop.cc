@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
@@ -36,14 +37,14 @@ void DeliverLoop::NotifyRows(int64_t run) {
     Task& task = i->second;
     task.delivered = false;
     task.notified = true;
-    const absl::Time due = std::max(absl::Now(), task.last_step + options_.notify_interval);
+    const absl::Time due = std::max(SteadyNow(), task.last_step + options_.notify_interval);
     if (task.stepping || due >= task.due) continue;
     task.due = due;
     Wake(task.worker);
   }
 }
 
-bool DeliverLoop::Drain(absl::Time deadline) {
+bool DeliverLoop::Drain(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
   for (auto& [key, task] : tasks_) {
@@ -56,7 +57,7 @@ bool DeliverLoop::Drain(absl::Time deadline) {
            std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task.second.delivered; });
   };
-  return mutex_.AwaitWithDeadline(absl::Condition(&done), deadline);
+  return mutex_.AwaitWithTimeout(absl::Condition(&done), timeout);
 }
 
 void DeliverLoop::Stop() {
@@ -111,11 +112,12 @@ DeliverLoop::Job DeliverLoop::Next(size_t index) {
       return job;
     }
     absl::Time next = absl::InfiniteFuture();
-    if (FindDue(index, absl::Now(), &job, &next)) return job;
+    const absl::Time now = SteadyNow();
+    if (FindDue(index, now, &job, &next)) return job;
     woken_[index] = false;
     auto woken = [this, index]()
                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_[index]; };
-    mutex_.AwaitWithDeadline(absl::Condition(&woken), next);
+    mutex_.AwaitWithTimeout(absl::Condition(&woken), next - now);
   }
 }
 
@@ -185,7 +187,7 @@ void DeliverLoop::Step(const Job& job, Worker& worker) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;
   }
-  deliver::StepResult result = job.task->delivery->Step(*worker.reader, absl::Now(), job.draining);
+  deliver::StepResult result = job.task->delivery->Step(*worker.reader, SteadyNow(), job.draining);
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
@@ -206,6 +208,9 @@ void DeliverLoop::Step(const Job& job, Worker& worker) {
 }
 
 absl::Status DeliverLoop::Save(deliver::StepResult& result) {
+  for (model::DeadLetter& letter : result.dead_letters) {
+    letter.time_us = absl::ToUnixMicros(absl::Now());
+  }
   return store_->SubmitAndWait([&result](storage::Store& store) {
     for (const model::DeadLetter& letter : result.dead_letters) {
       RETURN_IF_ERROR(store.AddDeadLetter(letter));
@@ -235,7 +240,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const model::Deliv
     ++steps_;
     Task& task = *job.task;
     task.stepping = false;
-    task.last_step = absl::Now();
+    task.last_step = SteadyNow();
     task.delivered = delivered && !task.notified;
     task.due = task.last_step + wait;
     if (task.notified) task.due = std::min(task.due, task.last_step + options_.notify_interval);

@@ -69,8 +69,8 @@ class DeliverLoop {
   void NotifyRows(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Steps without waiting for more to gather, until every row of every run is delivered (and the
-  // ends of those that ended), or the deadline. True: all is delivered.
-  bool Drain(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  // ends of those that ended), but for at most `timeout`. True: all is delivered.
+  bool Drain(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the requests under way, and ends the workers. Twice is harmless.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);

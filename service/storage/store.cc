@@ -134,6 +134,15 @@ absl::Status Store::Checkpoint() {
   return SqliteStatus(handle, result, doing);
 }
 
+absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
+  // An update of nothing, so that a row that is there counts as changed, and none means no run.
+  return WriteOne(
+      "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place) "
+      "SELECT id, ?2, 0, 0, 0, '', ?3 FROM run WHERE id = ?1 "
+      "ON CONFLICT(run, kind) DO UPDATE SET refused_rows = refused_rows",
+      run, {run, kind, Parameter::Blob(EncodeDocument(model::Json::object()))});
+}
+
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {
   return WriteOne(
       "INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, "

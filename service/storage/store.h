@@ -104,6 +104,9 @@ class Store {
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
 
+  // Gives a run another destination, with nothing delivered yet; harmless if it has it already.
+  //   kNotFound  no such run
+  absl::Status AddDelivery(int64_t run, absl::string_view kind);
   // Creates or replaces.
   absl::Status PutDelivery(const model::Delivery& delivery);
   absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give

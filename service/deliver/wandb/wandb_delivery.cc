@@ -180,7 +180,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     place_.base_offset = upserted->history_lines;
   }
   if (!config_answer_.empty()) {
-    AddLetter(0, absl::StrCat("config: ", std::exchange(config_answer_, "")), refused_config_, now);
+    AddLetter(0, absl::StrCat("config: ", std::exchange(config_answer_, "")), refused_config_);
   }
   sent_config_ = config_;
   last_sign_ = now;
@@ -272,12 +272,10 @@ absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now)
   return wait;
 }
 
-void WandbDelivery::AddLetter(uint64_t row, std::string answer, std::string content,
-                              absl::Time now) {
+void WandbDelivery::AddLetter(uint64_t row, std::string answer, std::string content) {
   letters_.push_back({.run = run_.id,
                       .kind = delivery_.kind,
                       .row = row,
-                      .time_us = absl::ToUnixMicros(now),
                       .answer = std::move(answer),
                       .content = content.substr(0, kShownContent)});
 }

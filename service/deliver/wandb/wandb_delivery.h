@@ -82,13 +82,13 @@ class WandbDelivery : public RunDelivery {
   absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
-  void SettleRefusals(uint64_t end, absl::Time now);
+  void SettleRefusals(uint64_t end);
   absl::Duration RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
                              const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Failed(Outcome outcome, absl::string_view what,
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Blocked(absl::string_view message, absl::Time now);
-  void AddLetter(uint64_t row, std::string answer, std::string content, absl::Time now);
+  void AddLetter(uint64_t row, std::string answer, std::string content);
 
   model::Run run_;
   model::Delivery delivery_;

@@ -130,7 +130,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
 }
 
 absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now) {
-  SettleRefusals(delivery_.delivered_rows + rows, now);
+  SettleRefusals(delivery_.delivered_rows + rows);
   delivery_.delivered_rows += rows;
   delivery_.complete = last;
   place_.cut_rows -= rows;
@@ -147,25 +147,25 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
 }
 
 // The server took a post up to row `end`: what it lacked is thereby shown to have been at fault.
-void WandbDelivery::SettleRefusals(uint64_t end, absl::Time now) {
+void WandbDelivery::SettleRefusals(uint64_t end) {
   const uint64_t first = delivery_.delivered_rows;
   for (HistoryLines::TooLong& line : lines_.too_long) {
     if (line.row < first || line.row >= end) continue;
     AddLetter(line.row,
               absl::StrCat("not sent: a line of ", line.bytes, " bytes; the limit is ",
                            options_.max_line_bytes),
-              std::move(line.content), now);
+              std::move(line.content));
     ++delivery_.refused_rows;
   }
   if (trial_.has_value() && end > first) {
-    AddLetter(trial_->row, std::move(trial_->answer), std::move(trial_->content), now);
+    AddLetter(trial_->row, std::move(trial_->answer), std::move(trial_->content));
     ++delivery_.refused_rows;
     trial_.reset();
     narrowing_.Clear();
   }
   if (!summary_answer_.empty()) {
     AddLetter(end == 0 ? 0 : end - 1, absl::StrCat("summary: ", std::exchange(summary_answer_, "")),
-              refused_summary_, now);
+              refused_summary_);
   }
 }
 

@@ -116,6 +116,27 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   EXPECT_TRUE(reader_->Deliveries(run)->at(0).complete);
 }
 
+TEST_F(StoreReaderTest, ADestinationIsAddedOnceAndKeepsItsPlace) {
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  Do([&] { EXPECT_OK(store_->AddDelivery(run, "wandb")); });
+  ASSERT_OK_AND_ASSIGN(const auto added, reader_->PendingDeliveries());
+  ASSERT_THAT(added, SizeIs(1));
+  EXPECT_EQ(added[0].delivered_rows, 0);
+  EXPECT_EQ(added[0].place, model::Json::object());
+
+  model::Delivery delivery = added[0];
+  delivery.delivered_rows = 2;
+  delivery.place = {{"offset", 17}};
+  Do([&] {
+    EXPECT_OK(store_->PutDelivery(delivery));
+    EXPECT_OK(store_->AddDelivery(run, "wandb"));
+  });
+  ASSERT_OK_AND_ASSIGN(const auto again, reader_->PendingDeliveries());
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_EQ(again[0].delivered_rows, 2);
+  EXPECT_EQ(again[0].place, delivery.place);
+}
+
 TEST_F(StoreReaderTest, CountsEveryRowOfALocalDelivery) {
   const int64_t run = reader_->GetStream(NewStream())->run;
   model::Delivery delivery;

@@ -231,6 +231,7 @@ TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
     model::Delivery delivery;
     delivery.run = 9;
     EXPECT_THAT(store_->PutDelivery(delivery), StatusIs(kNotFound));
+    EXPECT_THAT(store_->AddDelivery(9, "wandb"), StatusIs(kNotFound));
     model::DeadLetter letter;
     letter.run = 9;
     EXPECT_THAT(store_->AddDeadLetter(letter), StatusIs(kNotFound));

@@ -1,0 +1,72 @@
+#include "service/pipeline/trackers.h"
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/curl_transport.h"
+#include "service/deliver/local_delivery.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::pipeline {
+namespace {
+
+constexpr int kWorkers = 4;  // a tracker that hangs holds up a quarter of the runs
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+TrackerOptions TrackerOptions::FromEnvironment() {
+  TrackerOptions options;
+  options.wandb_username = Environment("WANDB_USERNAME");
+  options.wandb_user_email = Environment("WANDB_USER_EMAIL");
+  const std::string allow_http = Environment("RANKLOG_ALLOW_HTTP");
+  options.allow_plain_http = allow_http == "1" || absl::EqualsIgnoreCase(allow_http, "true");
+  return options;
+}
+
+std::string WandbBaseUrl(const model::RunSettings& settings) {
+  return settings.base_url.empty() ? deliver::wandb::kPublicBaseUrl : settings.base_url;
+}
+
+absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
+    const std::string& state_dir, const deliver::CredentialStore* credentials,
+    const TrackerOptions& options) {
+  deliver::CurlTransport::Options transport_options;
+  transport_options.allow_plain_http = options.allow_plain_http;
+  deliver::wandb::WandbDelivery::Options wandb;
+  wandb.transmit_interval = options.wandb_transmit_interval;
+  wandb.username = options.wandb_username;
+  wandb.user_email = options.wandb_user_email;
+
+  std::vector<DeliverLoop::Worker> workers;
+  for (int i = 0; i < kWorkers; ++i) {
+    DeliverLoop::Worker worker;
+    ASSIGN_OR_RETURN(worker.reader, storage::StoreReader::Open(state_dir));
+    ASSIGN_OR_RETURN(std::unique_ptr<deliver::CurlTransport> made,
+                     deliver::CurlTransport::Create(transport_options));
+    // Shared by the two functions below, and gone with the worker.
+    const std::shared_ptr<deliver::CurlTransport> transport = std::move(made);
+    worker.cancel = [transport] { transport->Cancel(); };
+    worker.make = [transport, credentials, wandb, wanted = options.wanted](
+                      const model::Run& run,
+                      const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
+      if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
+      if (delivery.kind != deliver::wandb::kKind) return nullptr;
+      if (wanted != nullptr && !wanted(run.id)) return nullptr;
+      return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
+                                                             credentials, wandb);
+    };
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+}  // namespace ranklog::pipeline
