@@ -246,7 +246,7 @@ int64_t RunAggregator::Impl::NextPrimaryStep() {
 // Gives up on the others that have not passed `step`; returns what the rest have passed.
 int64_t RunAggregator::Impl::StopWaitingFor(int64_t step) {
   for (StreamRows* stream : others) stream->waited_out |= stream->passed() < step;
-  return PassedBy(/*by_primaries=*/false);
+  return PassedBy(/*primaries=*/false);
 }
 
 void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
@@ -257,8 +257,8 @@ void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
 
 Aggregated RunAggregator::Advance(absl::Time now) {
   Impl& impl = *impl_;
-  const int64_t passed = impl.PassedBy(/*by_primaries=*/true);
-  int64_t others_passed = impl.PassedBy(/*by_primaries=*/false);
+  const int64_t passed = impl.PassedBy(/*primaries=*/true);
+  int64_t others_passed = impl.PassedBy(/*primaries=*/false);
   impl.passed_times.Passed(passed, now);
   impl.deadline = absl::InfiniteFuture();
   while (true) {
@@ -393,7 +393,7 @@ bool RunAggregator::holds_back(int64_t stream) const {
   const StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return false;
   const int64_t furthest_behind =
-      std::min(impl_->PassedBy(/*by_primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
+      std::min(impl_->PassedBy(/*primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
   return rows->passed() <= furthest_behind;
 }
 
