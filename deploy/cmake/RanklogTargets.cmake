@@ -6,8 +6,8 @@
 #   ranklog_test(NAME SOURCES a_test.cc [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [ENVIRONMENT A=b ...])
 
 if(RANKLOG_SANITIZE STREQUAL "thread")
-  add_library(ranklog_tsan_abseil OBJECT ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc)
-  target_compile_options(ranklog_tsan_abseil PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
+  add_library(ranklog_tsan OBJECT ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc ${CMAKE_CURRENT_LIST_DIR}/tsan_grpc.cc)
+  target_compile_options(ranklog_tsan PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.supp history_size=4")
 endif()
 
@@ -25,8 +25,9 @@ function(ranklog_target_options target)
     target_link_options(${target} PRIVATE -fsanitize=thread)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "EXECUTABLE")  # before the libraries, and seen by them
-      target_sources(${target} PRIVATE $<TARGET_OBJECTS:ranklog_tsan_abseil>)
-      target_link_options(${target} PRIVATE LINKER:--export-dynamic-symbol=_ZN*4absl*)
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:ranklog_tsan>)
+      target_link_options(${target} PRIVATE LINKER:--export-dynamic-symbol=_ZN*4absl*
+                                                   LINKER:--export-dynamic-symbol=_ZN4grpc8internal18ServerCallbackCall*)
     endif()
   endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
