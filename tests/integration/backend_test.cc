@@ -19,10 +19,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::map<std::string, std::string> WandbAt(const std::string& url) {
-  return {{"WANDB_BASE_URL", url}, {"WANDB_API_KEY", std::string(40, 'k')}};
-}
-
 void ExpectEveryRowOnce(const FakeWandb::Run& run, int rows) {
   ASSERT_THAT(run.history, SizeIs(rows));
   for (int step = 0; step < rows; ++step) {

@@ -303,13 +303,20 @@ TEST_F(CliTest, StatusNamesTheHolderOfTheStore) {
 TEST_F(CliTest, ShowDrawsTheMainMetrics) {
   const Finished unicode = Ranklog({"show", "tiny"});
   EXPECT_EQ(unicode.code, 0) << unicode.output;
-  EXPECT_THAT(unicode.output,
-              AllOf(HasSubstr("finished"), HasSubstr("learning_rate"), HasSubstr("train/loss"),
-                    HasSubstr("rank 1: 4 rows, 3 lost"), HasSubstr("┤"), HasSubstr("\u2840")));
+  EXPECT_THAT(
+      unicode.output,
+      AllOf(HasSubstr("finished"), HasSubstr("learning_rate"), HasSubstr("train/loss"),
+            HasSubstr("rank 1: 4 rows logged, 3 lost"), HasSubstr("┤"), HasSubstr("\u2840")));
   const Finished ascii = Ranklog({"show", "tiny", "--ascii", "--width", "60"});
   EXPECT_THAT(ascii.output, AllOf(HasSubstr("|"), Not(HasSubstr("┤"))));
   options_.environment["LC_ALL"] = "C";
   EXPECT_THAT(Ranklog({"show", "tiny"}).output, Not(HasSubstr("┤")));
+}
+
+TEST_F(CliTest, ShowSaysHowToUploadALocalRun) {
+  EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("`ranklog sync job2 --to wandb`"));
+  EXPECT_THAT(Ranklog({"show", "tiny"}).output,
+              AllOf(Not(HasSubstr("--to wandb")), HasSubstr("layers 4")));
 }
 
 TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {

@@ -110,4 +110,8 @@ ChildProcess Node::StartRank(const std::string& job, int rank, int local_rank, i
   return ChildProcess(args, options);
 }
 
+std::map<std::string, std::string> WandbAt(const std::string& url) {
+  return {{"WANDB_BASE_URL", url}, {"WANDB_API_KEY", std::string(40, 'k')}};
+}
+
 }  // namespace ranklog::testing

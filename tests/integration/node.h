@@ -55,6 +55,9 @@ class Node {
   std::unique_ptr<ChildProcess> daemon_;
 };
 
+// The settings of a rank whose run goes to the W&B server at `url`.
+std::map<std::string, std::string> WandbAt(const std::string& url);
+
 }  // namespace ranklog::testing
 
 #endif  // TESTS_INTEGRATION_NODE_H_

@@ -1,0 +1,185 @@
+// Wrong usage, a store that cannot be used, and rows that are wrong or huge: each is answered with
+// a message that helps, or counted, and nothing else is lost by it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Finished Ranklog(std::vector<std::string> args) {
+  args.insert(args.begin(), RANKLOG_CLI);
+  return RunToEnd(args);
+}
+Finished Ranklogd(std::vector<std::string> args) {
+  args.insert(args.begin(), RANKLOGD);
+  return RunToEnd(args);
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
+  TempDir dir;
+  const std::string config = dir.File("config.toml");
+  std::ofstream(config) << "drian = \"2m\"\n";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> daemon = {
+      {{"--no-such-flag"}, "--no-such-flag"},
+      {{"--drain", "soon"}, "soon"},
+      {{"--listen", "tcp:127.0.0.1:80"}, "unix:PATH"},
+      {{"--log-level", "loud"}, "loud"},
+      {{"--config", dir.File("absent.toml")}, "absent.toml"},
+      {{"--config", config}, "drian"}};
+  for (const auto& [args, message] : daemon) {
+    const Finished finished = Ranklogd(args);
+    EXPECT_EQ(finished.code, 2) << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr(message));
+  }
+  const std::vector<std::pair<std::vector<std::string>, std::string>> command = {
+      {{"runs", "--no-such-flag"}, "--no-such-flag"},
+      {{"no-such-command"}, "subcommand"},
+      {{}, "subcommand"},
+      {{"sync", "--timeout", "soon"}, "30s"},
+      {{"sync", "--to", "nowhere"}, "nowhere"},
+      {{"status", "--address", "tcp:1"}, "unix:PATH"},
+      {{"status", "--address", "unix:/s", "--state-dir", "/d"}, "--address"}};
+  for (const auto& [args, message] : command) {
+    const Finished finished = Ranklog(args);
+    EXPECT_EQ(finished.code, 2) << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr(message));
+  }
+}
+
+// A store with the rows of one run, closed properly.
+class BadStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    node_.Start();
+    ChildProcess rank = StartRank("before");
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("before"); }));
+    ASSERT_EQ(node_.Terminate(), 0);
+  }
+
+  ChildProcess StartRank(const std::string& job) const {
+    return node_.StartRank(
+        job, 0, 0, 1, 1, {"200"},
+        {{"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_FINISH_TIMEOUT_MS", "300"}});
+  }
+  std::string database() const { return node_.state_dir() + "/ranklog.db"; }
+
+  // The daemon refuses the store with such a message, and leaves it as it is; what a rank logs
+  // meanwhile arrives once the store was moved away.
+  void ExpectRefusedUntouchedAndNothingLost(const std::string& message) {
+    const std::string before = Content(database());
+    const Finished refused = Ranklogd({"--state-dir", node_.state_dir(), "--listen",
+                                       node_.address(), "--spool-dir", node_.spool_dir()});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.output, AllOf(HasSubstr(database()), HasSubstr(message)));
+    EXPECT_EQ(Content(database()), before) << "the file was changed";
+
+    ChildProcess rank = StartRank("meanwhile");
+    EXPECT_EQ(rank.Wait(), 3) << rank.Output();
+    EXPECT_THAT(rank.Output(), HasSubstr("logged 200, spooled"));
+
+    for (const char* suffix : {"", "-wal", "-shm"}) {
+      std::error_code absent;
+      std::filesystem::rename(database() + suffix, database() + suffix + ".away", absent);
+    }
+    node_.Start();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("meanwhile"); }));
+    EXPECT_EQ(node_.GetRun("meanwhile").rows, 200u);
+  }
+
+  Node node_;
+};
+
+TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(database().c_str(), &handle), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(handle, "PRAGMA user_version = 9999", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(handle);
+  ExpectRefusedUntouchedAndNothingLost("newer Ranklog");
+  EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
+}
+
+TEST_F(BadStoreTest, OfGarbageIsRefused) {
+  std::ofstream(database(), std::ios::trunc) << std::string(100'000, 'g');
+  EXPECT_EQ(Ranklog({"runs", "--state-dir", node_.state_dir()}).code, 1);
+  ExpectRefusedUntouchedAndNothingLost("Move ranklog.db");
+}
+
+TEST_F(BadStoreTest, CutInTheMiddleIsRefused) {
+  std::filesystem::resize_file(database(), std::filesystem::file_size(database()) / 2);
+  ExpectRefusedUntouchedAndNothingLost("Move ranklog.db");
+}
+
+TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
+  FakeWandb wandb;
+  Node node({"--wandb-transmit-interval", "50ms"});
+  node.Start();
+  ChildProcess::Options options;
+  options.environment = node.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment["WANDB_BASE_URL"] = wandb.url();
+  options.environment["WANDB_API_KEY"] = std::string(40, 'k');
+  options.environment["RANKLOG_SPOOL_BYTES"] = std::to_string(64 << 20);
+  ChildProcess rank({BAD_ROWS_RANK}, options);
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_EQ(rank.Output(),
+            "first 1\nnan 1\nbehind 0\nempty key 0\nreserved key 0\nkey that is not UTF-8 0\n"
+            "long key 0\n100000 metrics 1\n25 MB 1\nover half of the spool 0\nlast 1\n");
+  ASSERT_TRUE(wandb.WaitFor(
+      [](const std::map<std::string, FakeWandb::Run>& runs) {
+        return runs.count("job") != 0 && runs.at("job").complete;
+      },
+      absl::Seconds(60)));
+  EXPECT_THAT(wandb.errors(), IsEmpty());
+  const FakeWandb::Run run = wandb.run("job");
+  ASSERT_EQ(run.history.size(), 5u);
+  EXPECT_THAT(run.history[1], AllOf(HasSubstr("\"loss\":NaN"), HasSubstr("\"up\":Infinity"),
+                                    HasSubstr("\"down\":-Infinity")));
+  const json wide = ParseExtendedJson(run.history[2]);
+  EXPECT_EQ(wide["wide/99999"], 99999);
+  EXPECT_GT(wide.size(), 100'000u);
+  EXPECT_FALSE(ParseExtendedJson(run.history[3]).contains("blob")) << "over W&B's limit for a line";
+  EXPECT_EQ(ParseExtendedJson(run.history[4])["loss"], 2);
+
+  const auto command = [&](const char* name) {
+    const Finished finished = Ranklog({name, "--json", "--state-dir", node.state_dir()});
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    return json::parse(finished.output, nullptr, /*allow_exceptions=*/false);
+  };
+  const json status = command("status");
+  EXPECT_EQ(status["lost"]["step_behind"], 1);
+  EXPECT_EQ(status["lost"]["invalid"], 4);
+  EXPECT_EQ(status["lost"]["too_large"], 1);
+  EXPECT_EQ(status["lost"]["ring_full"], 0);
+  const json runs = command("runs");
+  EXPECT_EQ(runs[0]["ranks"][0]["rows"], 5);
+  EXPECT_EQ(runs[0]["ranks"][0]["lost"], 6);
+  EXPECT_EQ(runs[0]["destinations"][0]["refused_rows"], 1) << "the 25 MB row, at W&B";
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,97 @@
+// How ranklogd ends while there is something to deliver: soon, or with --drain once it is
+// delivered. S20.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "service/base/clock.h"
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A server that takes connections and never answers.
+class BlackHole {
+ public:
+  BlackHole() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~BlackHole() { close(fd_); }
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  bool WaitForConnection() const {
+    pollfd readable{.fd = fd_, .events = POLLIN, .revents = 0};
+    return poll(&readable, 1, /*timeout=*/30'000) == 1;
+  }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
+
+TEST(StopTest, EndsSoonThoughTheBackendHangs) {
+  BlackHole hole;
+  Node node;
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt(hole.url()));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(hole.WaitForConnection());
+  const absl::Time before = SteadyNow();
+  EXPECT_EQ(node.Terminate(), 0);
+  EXPECT_LT(SteadyNow() - before, absl::Seconds(5)) << "usual is well below one";
+}
+
+TEST(StopTest, WithDrainEndsOnceAllIsDelivered) {
+  auto wandb = std::make_unique<FakeWandb>();
+  const int port = wandb->port();
+  const std::string url = wandb->url();
+  wandb.reset();
+  Node node({"--drain", "2m"});
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt(url));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  node.daemon().Signal(SIGTERM);
+  ASSERT_TRUE(WaitFor([&] { return access(node.socket().c_str(), F_OK) != 0; }));
+  wandb = std::make_unique<FakeWandb>(port);
+  EXPECT_EQ(node.daemon().Wait(absl::Minutes(1)), 0);
+  EXPECT_THAT(wandb->errors(), IsEmpty());
+  EXPECT_TRUE(wandb->run("job").complete);
+  EXPECT_THAT(wandb->run("job").history, SizeIs(100));
+}
+
+TEST(StopTest, WithDrainGivesUpAtItsDeadlineAndKeepsTheRest) {
+  BlackHole hole;
+  Node node({"--drain", "300ms"});
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt(hole.url()));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  const absl::Time before = SteadyNow();
+  EXPECT_EQ(node.Terminate(), 0);
+  EXPECT_LT(SteadyNow() - before, absl::Seconds(5));
+  const auto pending = node.Reader()->PendingDeliveries();
+  ASSERT_TRUE(pending.ok());
+  EXPECT_THAT(*pending, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,144 @@
+// `ranklog sync` with real programs: a job that ran without a network is delivered afterwards, with
+// a daemon or without one. S14.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kRows = 300;
+
+class SyncTest : public ::testing::Test {
+ protected:
+  // Runs a job of one rank whose rows stay on this node.
+  void LogLocally(const std::string& job) {
+    ChildProcess rank =
+        node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kRows)},
+                        {{"RANKLOG_DESTINATIONS", "local"}, {"WANDB_BASE_URL", wandb_->url()}});
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
+  }
+
+  // `where` is how the store is found.
+  Finished Sync(std::vector<std::string> where, std::vector<std::string> args) const {
+    args.insert(args.begin(), where.begin(), where.end());
+    args.insert(args.begin(), {RANKLOG_CLI, "sync"});
+    return RunToEnd(args, options_);
+  }
+  Finished Sync(std::vector<std::string> args) const {
+    return Sync({"--state-dir", node_.state_dir()}, std::move(args));
+  }
+  Finished SyncAtDaemon(std::vector<std::string> args) const {
+    return Sync({"--address", node_.address()}, std::move(args));
+  }
+
+  void ExpectEveryRowOnce(const std::string& job) const {
+    EXPECT_THAT(wandb_->errors(), IsEmpty());
+    const FakeWandb::Run run = wandb_->run(job);
+    EXPECT_TRUE(run.complete);
+    EXPECT_EQ(run.repeated_lines, 0u);
+    ASSERT_THAT(run.history, SizeIs(kRows));
+    for (int step = 0; step < kRows; ++step) {
+      const nlohmann::json row = ParseExtendedJson(run.history[step]);
+      ASSERT_EQ(row["_step"], step);
+      ASSERT_EQ(row["loss"], step);
+    }
+  }
+
+  std::unique_ptr<FakeWandb> wandb_ = std::make_unique<FakeWandb>();
+  Node node_;
+  ChildProcess::Options options_{
+      .environment = {{"WANDB_API_KEY", std::string(40, 'k')}}, .unset = {}, .output = ""};
+};
+
+TEST_F(SyncTest, DeliversALocalRunWithoutADaemonAndOnlyOnce) {
+  node_.Start();
+  LogLocally("job");
+  EXPECT_THAT(wandb_->requests(), IsEmpty()) << "a local run asked for the network";
+  EXPECT_EQ(node_.Terminate(), 0);
+
+  const Finished first = Sync({"--to", "wandb", "latest"});
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("test:job  wandb  300 of 300 rows delivered"));
+  ExpectEveryRowOnce("job");
+
+  const size_t requests = wandb_->requests().size();
+  for (const std::vector<std::string>& again :
+       std::vector<std::vector<std::string>>{{"--to", "wandb", "latest"}, {"latest"}, {}}) {
+    const Finished second = Sync(again);
+    EXPECT_EQ(second.code, 0) << second.output;
+  }
+  EXPECT_THAT(wandb_->requests(), SizeIs(requests)) << "nothing was left to send";
+}
+
+TEST_F(SyncTest, SaysWhatIsLeftWhileTheBackendIsDownAndTheNextOneGoesOn) {
+  node_.Start();
+  LogLocally("job");
+  EXPECT_EQ(node_.Terminate(), 0);
+  const int port = wandb_->port();
+  wandb_.reset();
+
+  const Finished down = Sync({"--to", "wandb", "latest", "--timeout", "500ms"});
+  EXPECT_EQ(down.code, 1);
+  EXPECT_THAT(down.output, HasSubstr("0 of 300 rows delivered, 300 left"));
+  EXPECT_THAT(down.output, HasSubstr("127.0.0.1"));
+
+  wandb_ = std::make_unique<FakeWandb>(port);
+  const Finished up = Sync({});  // the run has its destination by now
+  EXPECT_EQ(up.code, 0) << up.output;
+  ExpectEveryRowOnce("job");
+}
+
+TEST_F(SyncTest, AsksTheRunningDaemonToDeliverAndWaitsForIt) {
+  node_.Start();
+  LogLocally("job");
+  const Finished finished = SyncAtDaemon({"--to", "wandb", "latest"});
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("test:job  wandb  300 of 300 rows delivered"));
+  ExpectEveryRowOnce("job");
+  EXPECT_EQ(SyncAtDaemon({"--to", "wandb", "latest"}).code, 0);
+  ExpectEveryRowOnce("job");
+}
+
+TEST_F(SyncTest, FollowsTheDaemonThatDelivers) {
+  const int port = wandb_->port();
+  const std::string url = wandb_->url();
+  wandb_.reset();
+  node_.Start();
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows)}, WandbAt(url));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  ChildProcess sync({RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync"}, options_);
+  ASSERT_TRUE(WaitFor([&] { return sync.Output().find("127.0.0.1") != std::string::npos; }));
+  wandb_ = std::make_unique<FakeWandb>(port);
+  EXPECT_EQ(sync.Wait(), 0) << sync.Output();
+  ExpectEveryRowOnce("job");
+}
+
+TEST_F(SyncTest, WithoutAKeySaysWhereToPutOne) {
+  node_.Start();
+  LogLocally("job");
+  TempDir home;
+  options_.environment = {{"HOME", home.path()}, {"XDG_CONFIG_HOME", home.path()}};
+  options_.unset = {"WANDB_API_KEY", "NETRC"};
+  const Finished finished = SyncAtDaemon({"--to", "wandb", "latest"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("WANDB_API_KEY"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
