@@ -1,0 +1,164 @@
+// The daemon that a rank starts because none answers: one for all ranks of a node, and nobody's
+// child.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/integration/node.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int kRanks = 4;
+constexpr char kSecret[] = "0123456789secret";
+
+std::string ReadProc(pid_t pid, const std::string& file) {
+  std::ifstream stream("/proc/" + std::to_string(pid) + "/" + file);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+// Of a line of /proc/PID/stat, counted from the state, which is 0.
+std::string StatField(pid_t pid, int index) {
+  const std::string stat = ReadProc(pid, "stat");
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = 0; i <= index; ++i) fields >> field;
+  return field;
+}
+
+bool Runs(pid_t pid) {
+  const std::string state = StatField(pid, 0);
+  return !state.empty() && state != "Z" && state != "X";
+}
+
+// The descriptors of a process that lead to `target`.
+int DescriptorsTo(pid_t pid, const std::string& target) {
+  int count = 0;
+  std::error_code error;
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    count += std::filesystem::read_symlink(entry.path(), error) == target;
+  }
+  return count;
+}
+
+class StartDaemonTest : public ::testing::Test {
+ protected:
+  ~StartDaemonTest() override {
+    for (const pid_t pid : Daemons()) kill(pid, SIGKILL);
+  }
+
+  // All running processes that were started at the node's state directory.
+  std::vector<pid_t> Daemons() const {
+    std::vector<pid_t> pids;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+      const pid_t pid = atoi(entry.path().filename().c_str());
+      if (pid <= 0 || !Runs(pid)) continue;
+      const std::string arguments = ReadProc(pid, "cmdline");
+      if (arguments.find(node_.state_dir() + '\0') != std::string::npos) pids.push_back(pid);
+    }
+    return pids;
+  }
+
+  std::vector<ChildProcess> StartRanks(const std::string& job) const {
+    std::vector<ChildProcess> ranks;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      ranks.push_back(node_.StartRank(job, rank, rank, kRanks, kRanks, {"200"},
+                                      {{"RANKLOG_START_DAEMON", "true"},
+                                       {"RANKLOG_DAEMON", RANKLOGD},
+                                       {"RANKLOG_STATE_DIR", node_.state_dir()},
+                                       {"RANKLOG_FINISH_TIMEOUT_MS", "60000"},
+                                       {"RANKLOG_DESTINATIONS", "local"},
+                                       {"WANDB_API_KEY", kSecret}}));
+    }
+    return ranks;
+  }
+
+  Node node_;
+};
+
+TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {
+  // The ranks inherit it; the daemon must not.
+  int canary[2];
+  ASSERT_EQ(pipe(canary), 0);
+  const std::string canary_link =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(canary[0])).string();
+
+  std::vector<ChildProcess> ranks = StartRanks("job");
+  ASSERT_TRUE(WaitFor([&] { return !Daemons().empty(); }));
+  for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  const std::vector<pid_t> daemons = Daemons();
+  ASSERT_THAT(daemons, SizeIs(1));
+  const pid_t daemon = daemons[0];
+
+  EXPECT_EQ(StatField(daemon, 3), std::to_string(daemon)) << "it has no session of its own";
+  EXPECT_EQ(DescriptorsTo(daemon, canary_link), 0);
+  EXPECT_EQ(DescriptorsTo(daemon, "/dev/null"), 1);  // its input
+  EXPECT_THAT(ReadProc(daemon, "cmdline"), Not(HasSubstr(kSecret)));
+  EXPECT_THAT(ReadProc(daemon, "environ"), HasSubstr("RANKLOG_STARTED_BY=rank"));
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
+  const auto streams = node_.Reader()->Streams(node_.GetRun("job").id);
+  ASSERT_TRUE(streams.ok()) << streams.status();
+  EXPECT_THAT(*streams, SizeIs(kRanks));
+  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, 200u);
+
+  // It serves the next job too.
+  std::vector<ChildProcess> next = StartRanks("next");
+  for (ChildProcess& rank : next) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(Daemons(), ElementsAre(daemon));
+
+  kill(daemon, SIGTERM);
+  EXPECT_TRUE(WaitFor([&] { return !Runs(daemon); }));
+  EXPECT_THAT(Daemons(), SizeIs(0));
+  close(canary[0]);
+  close(canary[1]);
+}
+
+// The ranks that come after a daemon was killed start another one.
+TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
+  std::vector<ChildProcess> first = StartRanks("first");
+  for (ChildProcess& rank : first) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  const std::vector<pid_t> daemons = Daemons();
+  ASSERT_THAT(daemons, SizeIs(1));
+  kill(daemons[0], SIGKILL);
+  ASSERT_TRUE(WaitFor([&] { return Daemons().empty(); }));
+
+  std::vector<ChildProcess> second = StartRanks("second");
+  for (ChildProcess& rank : second) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(Daemons(), SizeIs(1));
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("second"); }));
+  const auto streams = node_.Reader()->Streams(node_.GetRun("second").id);
+  ASSERT_TRUE(streams.ok()) << streams.status();
+  ASSERT_THAT(*streams, SizeIs(kRanks));
+  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, 200u);
+}
+
+TEST_F(StartDaemonTest, SaysWhyNoneCouldBeStarted) {
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"10"},
+                                      {{"RANKLOG_START_DAEMON", "true"},
+                                       {"RANKLOG_DAEMON", "/nowhere/ranklogd"},
+                                       {"RANKLOG_FINISH_TIMEOUT_MS", "500"}});
+  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // spooled
+  EXPECT_THAT(Daemons(), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
