@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ class Rank {
   void End() { run_ = ranklog::Run(); }
   void EmptyRing() { header_->tail.store(header_->head.load()); }
   const std::vector<double>& numbers() const { return numbers_; }
+  const std::vector<Metric>& metrics() const { return metrics_; }
   bool LogKeys(int64_t step) { return run_.Log(std::span<const Metric>(metrics_), step); }
   bool LogHandles(int64_t step) { return run_.Log(std::span<const HandleValue>(handles_), step); }
   bool LogRow(int64_t step) { return run_.Log(row_, numbers_, step); }
@@ -118,13 +120,23 @@ class BareRing {
     head_.store(head_.load(std::memory_order_relaxed) + bytes_, std::memory_order_release);
   }
   void CopyValues(const std::vector<double>& values) {
-    if (position_ + 8 * values_ > kRing) position_ = 0;
-    std::memcpy(memory_ + position_, values.data(), 8 * values_);
-    position_ += 8 * values_;
+    std::memcpy(NextValues(), values.data(), 8 * values_);
+  }
+  // From where the values of a row of strings are: beside the keys.
+  void GatherValues(const std::vector<Metric>& row) {
+    double* const values = NextValues();
+    for (size_t i = 0; i < values_; ++i) values[i] = row[i].number;
   }
   void Empty() { tail_.store(head_.load()); }
 
  private:
+  double* NextValues() {
+    if (position_ + 8 * values_ > kRing) position_ = 0;
+    char* const place = memory_ + position_;
+    position_ += 8 * values_;
+    return reinterpret_cast<double*>(place);
+  }
+
   const size_t values_;
   const size_t bytes_;
   const bool steady_ = ranklog::internal::HasSteadyCounter();
@@ -150,39 +162,75 @@ double Percentile(std::vector<double>* values, double part) {
 
 // Log() and its reference in turns, so that both see the same machine; the medians are compared.
 template <bool (Rank::*kLog)(int64_t)>
-void BM_Log(benchmark::State& state) {
-  const auto values = static_cast<size_t>(state.range(0));
-  const bool against_copy = values > 100;
-  const int calls = against_copy ? 64 : 1024;
-  Rank rank(values);
-  BareRing bare(values);
+void BM_LogTen(benchmark::State& state) {
+  constexpr int kCalls = 1024;
+  Rank rank(10);
+  BareRing bare(10);
   int64_t step = 0, refused = 0;
-  std::vector<double> log_ns, reference_ns;
+  std::vector<double> log_ns, bare_ns;
   for (auto _ : state) {
     rank.EmptyRing();
     bare.Empty();
-    log_ns.push_back(NsPerCall(calls, [&] { refused += !(rank.*kLog)(++step); }));
-    reference_ns.push_back(NsPerCall(calls, [&] {
-      if (against_copy) {
-        bare.CopyValues(rank.numbers());
-      } else {
-        bare.Write(rank.numbers(), ++step);
-      }
+    log_ns.push_back(NsPerCall(kCalls, [&] { refused += !(rank.*kLog)(++step); }));
+    bare_ns.push_back(NsPerCall(kCalls, [&] {
+      bare.Write(rank.numbers(), ++step);
       benchmark::ClobberMemory();
     }));
   }
   if (refused > 0) state.SkipWithError("rows were refused");
-  const double log = Percentile(&log_ns, 0.5), reference = Percentile(&reference_ns, 0.5);
+  const double log = Percentile(&log_ns, 0.5), reference = Percentile(&bare_ns, 0.5);
   state.counters["figure_ratio"] = log / reference;
-  state.counters["goal_max"] = against_copy ? 3 : 2.5;
+  state.counters["goal_max"] = 2.5;
   state.counters["log_ns"] = log;
-  state.counters["reference_ns"] = reference;
+  state.counters["bare_ns"] = reference;
 }
 
-// One call in every millisecond, as a training step would, next to an empty call at the same pace.
+// The same for a wide row, whose cost is its values and keys. `kGather`: the reference takes the
+// values from where the caller has them, beside the keys; else it is one memcpy of doubles that
+// lie together, which a row of strings can never be (ratio_to_memcpy says how far it is).
+template <bool (Rank::*kLog)(int64_t), bool kGather>
+void BM_LogThousand(benchmark::State& state) {
+  constexpr int kCalls = 64;
+  Rank rank(1000);
+  BareRing bare(1000);
+  int64_t step = 0, refused = 0;
+  std::vector<double> log_ns, gather_ns, memcpy_ns;
+  for (auto _ : state) {
+    rank.EmptyRing();
+    log_ns.push_back(NsPerCall(kCalls, [&] { refused += !(rank.*kLog)(++step); }));
+    gather_ns.push_back(NsPerCall(kCalls, [&] {
+      bare.GatherValues(rank.metrics());
+      benchmark::ClobberMemory();
+    }));
+    memcpy_ns.push_back(NsPerCall(kCalls, [&] {
+      bare.CopyValues(rank.numbers());
+      benchmark::ClobberMemory();
+    }));
+  }
+  if (refused > 0) state.SkipWithError("rows were refused");
+  const double log = Percentile(&log_ns, 0.5), copy = Percentile(&memcpy_ns, 0.5);
+  const double reference = kGather ? Percentile(&gather_ns, 0.5) : copy;
+  state.counters["figure_ratio"] = log / reference;
+  state.counters["goal_max"] = 3;
+  state.counters["log_ns"] = log;
+  state.counters["reference_ns"] = reference;
+  state.counters["ratio_to_memcpy"] = log / copy;
+}
+
+void PinThisThread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cpu = sched_getcpu();
+  CPU_SET(static_cast<unsigned>(cpu < 0 ? 0 : cpu), &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+// One call in every millisecond, as a training step would, next to the same loop with an empty
+// call. In turns of a second, so that what else the machine does falls on both.
 void BM_PacedP999(benchmark::State& state) {
-  Rank rank(10);
+  Rank rank(10);  // its sender is not pinned
   rank.LogKeys(0);
+  PinThisThread();
   std::vector<double> log_ns, empty_ns;
   int64_t step = 0;
   auto next = Clock::now();
@@ -192,21 +240,28 @@ void BM_PacedP999(benchmark::State& state) {
     return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   };
   for (auto _ : state) {
-    next += std::chrono::milliseconds(1);
+    next += std::chrono::microseconds(500);
     while (Clock::now() < next) {
     }
     ++step;
-    log_ns.push_back(measure([&] { rank.LogKeys(step); }));
-    empty_ns.push_back(measure([&] { benchmark::ClobberMemory(); }));
+    if (step / 1000 % 2 == 0) {
+      log_ns.push_back(measure([&] { rank.LogKeys(step); }));
+    } else {
+      empty_ns.push_back(measure([&] { benchmark::ClobberMemory(); }));
+    }
+    if (step % 1000 == 0) rank.EmptyRing();
   }
   const double log = Percentile(&log_ns, 0.999), empty = Percentile(&empty_ns, 0.999);
-  state.counters["figure_us_over_empty"] = (log - empty) / 1000;
+  state.counters["figure_us"] = (log - empty) / 1000;
   state.counters["goal_max"] = 1;
   state.counters["log_p50_ns"] = Percentile(&log_ns, 0.5);
+  state.counters["log_p99_ns"] = Percentile(&log_ns, 0.99);
   state.counters["log_p999_ns"] = log;
+  state.counters["empty_p99_ns"] = Percentile(&empty_ns, 0.99);
   state.counters["empty_p999_ns"] = empty;
 }
 
+// The worst of all, each run ended before the next begins.
 void BM_InitWithoutADaemon(benchmark::State& state) {
   Rank rank(1);
   std::vector<double> ms;
@@ -214,18 +269,18 @@ void BM_InitWithoutADaemon(benchmark::State& state) {
     rank.End();
     ms.push_back(NsPerCall(1, [&] { rank.Start(); }) * 1e-6);
   }
-  state.counters["figure_ms"] = Percentile(&ms, 0.5);
+  state.counters["figure_ms"] = *std::max_element(ms.begin(), ms.end());
   state.counters["goal_max"] = 10;
-  state.counters["worst_ms"] = *std::max_element(ms.begin(), ms.end());
+  state.counters["median_ms"] = Percentile(&ms, 0.5);
 }
 
-BENCHMARK(BM_Log<&Rank::LogKeys>)->Name("BM_LogTenKeys")->Arg(10)->Iterations(2000);
-BENCHMARK(BM_Log<&Rank::LogHandles>)->Name("BM_LogTenHandles")->Arg(10)->Iterations(2000);
-BENCHMARK(BM_Log<&Rank::LogRow>)->Name("BM_LogTenByRow")->Arg(10)->Iterations(2000);
-BENCHMARK(BM_Log<&Rank::LogKeys>)->Name("BM_LogThousandKeys")->Arg(1000)->Iterations(1000);
-BENCHMARK(BM_Log<&Rank::LogHandles>)->Name("BM_LogThousandHandles")->Arg(1000)->Iterations(1000);
-BENCHMARK(BM_Log<&Rank::LogRow>)->Name("BM_LogThousandByRow")->Arg(1000)->Iterations(1000);
-BENCHMARK(BM_PacedP999)->Iterations(5000)->UseRealTime();
+BENCHMARK(BM_LogTen<&Rank::LogKeys>)->Name("BM_LogTenKeys")->Iterations(2000);
+BENCHMARK(BM_LogTen<&Rank::LogHandles>)->Name("BM_LogTenHandles")->Iterations(2000);
+BENCHMARK(BM_LogTen<&Rank::LogRow>)->Name("BM_LogTenByRow")->Iterations(2000);
+BENCHMARK(BM_LogThousand<&Rank::LogKeys, true>)->Name("BM_LogThousandKeys")->Iterations(1000);
+BENCHMARK(BM_LogThousand<&Rank::LogHandles, true>)->Name("BM_LogThousandHandles")->Iterations(1000);
+BENCHMARK(BM_LogThousand<&Rank::LogRow, false>)->Name("BM_LogThousandByRow")->Iterations(1000);
+BENCHMARK(BM_PacedP999)->Iterations(40000)->UseRealTime();
 BENCHMARK(BM_InitWithoutADaemon)->Iterations(30)->UseRealTime();
 
 }  // namespace
