@@ -46,8 +46,8 @@ class Sender {
 
   // A fork, in this order in the parent. After HoldForFork() gRPC is down and the thread stands
   // still.
-  void HoldForFork() ABSL_LOCKS_EXCLUDED(StateMutex());
-  void ReleaseAfterFork() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void HoldForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
   Sender();
