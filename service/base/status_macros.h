@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expression)                          \
-  do {                                                       \
+#define RETURN_IF_ERROR(expression)                                                              \
+  do {                                                                                           \
     if (absl::Status ranklog_status = (expression); !ranklog_status.ok()) return ranklog_status; \
   } while (false)
 

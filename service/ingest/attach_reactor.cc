@@ -1,4 +1,3 @@
-#include "ranklog/v1/spool_layout.h"
 #include "service/ingest/attach_reactor.h"
 
 #include <spdlog/spdlog.h>
@@ -7,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/status_convert.h"

@@ -18,32 +18,35 @@ namespace ranklog {
 
 // What became of the calls of this process, over all its threads. Totals since Init().
 struct Stats {
-  uint64_t rows_logged = 0;         // Log() returned true
-  uint64_t rows_durable = 0;        // acknowledged by the daemon: they survive a power cut
-  uint64_t lost_ring_full = 0;      // the spool was full: no daemon for minutes, or spool_bytes too small
-  uint64_t lost_invalid = 0;        // a key or a value that cannot be logged, or invalid settings
-  uint64_t lost_step_behind = 0;    // a step below the last
-  uint64_t lost_too_large = 0;      // a row over half of the spool
+  uint64_t rows_logged = 0;   // Log() returned true
+  uint64_t rows_durable = 0;  // acknowledged by the daemon: they survive a power cut
+  uint64_t lost_ring_full =
+      0;                      // the spool was full: no daemon for minutes, or spool_bytes too small
+  uint64_t lost_invalid = 0;  // a key or a value that cannot be logged, or invalid settings
+  uint64_t lost_step_behind = 0;  // a step below the last
+  uint64_t lost_too_large = 0;    // a row over half of the spool
   uint64_t lost_after_finish = 0;
-  uint64_t updates_pending = 0;     // Config(), Summary(), DefineMetric() not yet acknowledged
-  bool connected = false;           // a daemon answers
-  std::string last_error;           // why a row was last refused, or why no daemon answers; empty if all is well
+  uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
+  bool connected = false;        // a daemon answers
+  std::string
+      last_error;  // why a row was last refused, or why no daemon answers; empty if all is well
 };
 
 // What Finish() and Flush() achieved.
 enum class FlushResult {
-  kDurable,   // all of it is on this node's disk
-  kSpooled,   // the deadline passed; the rest is in the spool, and the daemon will take it from there
+  kDurable,  // all of it is on this node's disk
+  kSpooled,  // the deadline passed; the rest is in the spool, and the daemon will take it from
+             // there
 };
 
 // How charts and the summary treat a metric.
 // The empty braces let a caller name some fields only, without a warning.
 struct MetricOptions {
-  std::string step_metric{};            // the metric to take as x axis
-  bool step_sync = true;              // rows that lack the step metric get its last value
+  std::string step_metric{};  // the metric to take as x axis
+  bool step_sync = true;      // rows that lack the step metric get its last value
   bool hidden = false;
-  std::vector<std::string> summary{};   // of min max mean last first best none
-  std::string goal{};                   // minimize, maximize
+  std::vector<std::string> summary{};  // of min max mean last first best none
+  std::string goal{};                  // minimize, maximize
 };
 
 namespace internal {
@@ -52,8 +55,8 @@ class RunState;
 struct RowShape;
 }  // namespace internal
 
-// A fixed list of keys, checked and interned once: the cheapest way to log. Made by Run::Row(); copies are
-// cheap and may be used from any thread.
+// A fixed list of keys, checked and interned once: the cheapest way to log. Made by Run::Row();
+// copies are cheap and may be used from any thread.
 class RANKLOG_EXPORT RowHandle {
  public:
   RowHandle() = default;  // refers to nothing; logging with it is an invalid row
@@ -79,11 +82,12 @@ struct HandleValue {
   double value;
 };
 
-// One rank's hold on its run. Movable; the destructor is Finish(0) without waiting: what was logged is in the
-// spool, and the daemon takes it from there.
+// One rank's hold on its run. Movable; the destructor is Finish(0) without waiting: what was logged
+// is in the spool, and the daemon takes it from there.
 //
-// Any thread may call any function; each thread that logs has a ring of its own. A forked child may go on
-// using it: it gets a ring and a stream of its own at its first call, and a child that never calls costs nothing.
+// Any thread may call any function; each thread that logs has a ring of its own. A forked child may
+// go on using it: it gets a ring and a stream of its own at its first call, and a child that never
+// calls costs nothing.
 class RANKLOG_EXPORT Run {
  public:
   Run() noexcept;  // refers to nothing: Log() returns false
@@ -91,13 +95,14 @@ class RANKLOG_EXPORT Run {
   Run& operator=(Run&&) noexcept;
   ~Run();
 
-  // Logs one row. True: the row survives this process and the daemon (see "returned" in the README). False:
-  // it was not taken, and stats() counts why. Never waits, and makes no system call after a thread's first row;
-  // allocates only at the first row of a shape.
+  // Logs one row. True: the row survives this process and the daemon (see "returned" in the
+  // README). False: it was not taken, and stats() counts why. Never waits, and makes no system call
+  // after a thread's first row; allocates only at the first row of a shape.
   //
-  // Without a step: merges into the open step, and closes it. With one: closes any smaller open step, and
-  // opens this one; the same step again merges; a smaller one is refused.
-  // NaN and infinities are values: they are kept and delivered as such, and left out of statistics over ranks.
+  // Without a step: merges into the open step, and closes it. With one: closes any smaller open
+  // step, and opens this one; the same step again merges; a smaller one is refused. NaN and
+  // infinities are values: they are kept and delivered as such, and left out of statistics over
+  // ranks.
   bool Log(std::initializer_list<Metric> row) noexcept;
   bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
   bool Log(std::span<const Metric> row) noexcept;
@@ -108,13 +113,15 @@ class RANKLOG_EXPORT Run {
   bool Log(std::span<const HandleValue> row) noexcept;
   bool Log(std::span<const HandleValue> row, int64_t step) noexcept;
 
-  // The same with all keys of a row: values.size() must be that of the keys. 2 to 3 times cheaper than strings.
+  // The same with all keys of a row: values.size() must be that of the keys. 2 to 3 times cheaper
+  // than strings.
   RowHandle Row(std::span<const std::string_view> keys) noexcept;
   RowHandle Row(std::initializer_list<std::string_view> keys) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept;
 
-  // Merges into the run's config or summary, by top-level key. False: not taken (see stats().last_error).
+  // Merges into the run's config or summary, by top-level key. False: not taken (see
+  // stats().last_error).
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;
 
@@ -124,8 +131,9 @@ class RANKLOG_EXPORT Run {
   // Waits until all that was logged so far is durable, at most `timeout`.
   FlushResult Flush(std::chrono::milliseconds timeout) noexcept;
 
-  // Ends this process's part of the run. Waits until all is durable, at most Settings::finish_timeout;
-  // nothing is lost if that passes. Delivery to the tracker goes on without us. Twice is harmless.
+  // Ends this process's part of the run. Waits until all is durable, at most
+  // Settings::finish_timeout; nothing is lost if that passes. Delivery to the tracker goes on
+  // without us. Twice is harmless.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;
@@ -138,8 +146,9 @@ class RANKLOG_EXPORT Run {
   std::shared_ptr<internal::RunState> state_;  // shared with the sender thread
 };
 
-// Opens a run. Returns within 10 ms whether or not a daemon, a network or a tracker exists. Settings that
-// Validate() refuses give a run that logs nothing, counts, and says why in stats().last_error.
+// Opens a run. Returns within 10 ms whether or not a daemon, a network or a tracker exists.
+// Settings that Validate() refuses give a run that logs nothing, counts, and says why in
+// stats().last_error.
 RANKLOG_EXPORT Run Init(Settings settings) noexcept;
 
 }  // namespace ranklog

@@ -13,18 +13,22 @@
 
 namespace ranklog {
 
-// A value of a run's config or summary: null, a bool, an integer, a number, a text, a list, or an object.
+// A value of a run's config or summary: null, a bool, an integer, a number, a text, a list, or an
+// object.
 //
-//   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name", "gpt2"}})}});
+//   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name",
+//   "gpt2"}})}});
 //
-// Texts must be UTF-8. At most kMaxValueDepth levels of lists and objects, so that no reader recurses without bound.
+// Texts must be UTF-8. At most kMaxValueDepth levels of lists and objects, so that no reader
+// recurses without bound.
 class Value {
  public:
   using Field = std::pair<std::string, Value>;
 
   Value() = default;  // null
   Value(bool flag) : data_(flag) {}
-  template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
+  template <typename T,
+            std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
   Value(T integer) : data_(static_cast<int64_t>(integer)) {}
   template <typename T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
   Value(T number) : data_(static_cast<double>(number)) {}
@@ -34,7 +38,8 @@ class Value {
   static Value List(std::vector<Value> values) { return Value(Data(std::move(values))); }
   static Value Object(std::vector<Field> fields) { return Value(Data(std::move(fields))); }
 
-  using Data = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<Value>, std::vector<Field>>;
+  using Data = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<Value>,
+                            std::vector<Field>>;
   const Data& data() const { return data_; }
 
  private:
@@ -44,14 +49,16 @@ class Value {
 
 inline constexpr int kMaxValueDepth = 32;
 
-// One metric of a row: a key and a number or a text. Refers to the key and the text, which need to live
-// only during the call. Integers and bools are logged as numbers; integers are exact up to 2^53.
+// One metric of a row: a key and a number or a text. Refers to the key and the text, which need to
+// live only during the call. Integers and bools are logged as numbers; integers are exact up to
+// 2^53.
 //
 // Keys: 1 to 1024 bytes of UTF-8 that do not start with "_" (the trackers reserve that).
 struct Metric {
   template <typename T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Metric(std::string_view key, T number) : key(key), number(static_cast<double>(number)) {}
-  Metric(std::string_view key, std::string_view text) : key(key), text(text.data() ? text : std::string_view("")) {}
+  Metric(std::string_view key, std::string_view text)
+      : key(key), text(text.data() ? text : std::string_view("")) {}
   Metric(std::string_view key, const char* text) : Metric(key, std::string_view(text)) {}
   Metric(std::string_view key, const std::string& text) : Metric(key, std::string_view(text)) {}
 

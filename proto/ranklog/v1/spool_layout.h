@@ -1,5 +1,6 @@
-// The layout of a spool file, byte by byte as client/spool.md specifies it: the one thing beside the
-// protocol that the rank (which writes it) and the daemon (which reads what a dead rank left) must agree on.
+// The layout of a spool file, byte by byte as client/spool.md specifies it: the one thing beside
+// the protocol that the rank (which writes it) and the daemon (which reads what a dead rank left)
+// must agree on.
 
 #ifndef RANKLOG_V1_SPOOL_LAYOUT_H_
 #define RANKLOG_V1_SPOOL_LAYOUT_H_
@@ -12,52 +13,56 @@ namespace ranklog::v1 {
 
 inline constexpr uint32_t kProtocolVersion = 1;
 
-// The largest gRPC message of either side. A row may fill half a ring (kMaxRingBytes / 2) and must fit in one.
+// The largest gRPC message of either side. A row may fill half a ring (kMaxRingBytes / 2) and must
+// fit in one.
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
 inline constexpr uint64_t kSpoolMagic = 0x31474c4b4e4152ULL;  // the bytes "RANKLG1\0"
 inline constexpr uint32_t kSpoolVersion = 1;
 inline constexpr size_t kSpoolHeaderBytes = 4096;
-inline constexpr size_t kSpoolHelloBytes = 64 << 10;  // room for a serialized Hello without credentials
+inline constexpr size_t kSpoolHelloBytes =
+    64 << 10;  // room for a serialized Hello without credentials
 inline constexpr size_t kSpoolDataOffset = kSpoolHeaderBytes + kSpoolHelloBytes;
 inline constexpr size_t kMinRingBytes = 64 << 10;
-inline constexpr size_t kDefaultRingBytes = 8 << 20;   // minutes of a dead daemon at usual rates
+inline constexpr size_t kDefaultRingBytes = 8 << 20;  // minutes of a dead daemon at usual rates
 inline constexpr size_t kMaxRingBytes = 64 << 20;
 inline constexpr size_t kRecordAlign = 8;
 
-// What one stream may have: each shape costs memory in every stage, and its keys travel in one message.
-// The rank refuses the row that would need one more, as the daemon would end the stream.
+// What one stream may have: each shape costs memory in every stage, and its keys travel in one
+// message. The rank refuses the row that would need one more, as the daemon would end the stream.
 inline constexpr uint32_t kMaxShapes = 10'000;
 inline constexpr size_t kMaxShapeKeys = 1'000'000;
 
-// What the daemon's first bytes from a descriptor-passing connection are: this, then the incarnation (8
-// bytes, little-endian), with the descriptor as SCM_RIGHTS. gRPC's own first bytes are "PRI ".
+// What the daemon's first bytes from a descriptor-passing connection are: this, then the
+// incarnation (8 bytes, little-endian), with the descriptor as SCM_RIGHTS. gRPC's own first bytes
+// are "PRI ".
 inline constexpr char kDescriptorMagic[8] = {'R', 'L', 'S', 'P', 'O', 'O', 'L', '1'};
 
-// How to turn a record's ticks into Unix time: unix_us = base_unix_us + (ticks - base_ticks) * us_per_tick.
-// The writer fills the copy that is not current, then makes it current with a release store, so that a
-// reader after its death finds one that is whole.
+// How to turn a record's ticks into Unix time: unix_us = base_unix_us + (ticks - base_ticks) *
+// us_per_tick. The writer fills the copy that is not current, then makes it current with a release
+// store, so that a reader after its death finds one that is whole.
 struct ClockCalibration {
   std::atomic<uint64_t> base_ticks;
   std::atomic<int64_t> base_unix_us;
   std::atomic<double> us_per_tick;
 };
 
-// The first page of the file. All integers are of the machine that wrote them: a spool never leaves its node.
-// Cache lines are kept apart by who writes them.
+// The first page of the file. All integers are of the machine that wrote them: a spool never leaves
+// its node. Cache lines are kept apart by who writes them.
 struct SpoolHeader {
   uint64_t magic;
   uint32_t version;
-  uint32_t header_bytes;   // kSpoolHeaderBytes
-  uint64_t data_offset;    // kSpoolDataOffset
-  uint64_t data_bytes;     // capacity of the ring, a multiple of the page size
+  uint32_t header_bytes;  // kSpoolHeaderBytes
+  uint64_t data_offset;   // kSpoolDataOffset
+  uint64_t data_bytes;    // capacity of the ring, a multiple of the page size
   uint64_t incarnation;
   std::atomic<uint32_t> hello_bytes;  // of the serialized Hello at kSpoolHeaderBytes; 0: none yet
   uint32_t reserved0;
 
   // Written by the thread that logs.
-  alignas(64) std::atomic<uint64_t> head;  // bytes ever written; published with release after the record
-  std::atomic<uint64_t> rows;              // rows ever written (the seq of the last); published before head
+  alignas(64)
+      std::atomic<uint64_t> head;  // bytes ever written; published with release after the record
+  std::atomic<uint64_t> rows;      // rows ever written (the seq of the last); published before head
   std::atomic<uint64_t> lost_ring_full;
   std::atomic<uint64_t> lost_invalid;
   std::atomic<uint64_t> lost_step_behind;
@@ -75,7 +80,8 @@ struct SpoolHeader {
   std::atomic<int32_t> exit_code;
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
-static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<double>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+              std::atomic<double>::is_always_lock_free);
 
 enum class RecordKind : uint16_t {
   kPad = 0,      // skip `bytes`; fills the end of the ring
@@ -93,15 +99,16 @@ struct RecordHeader {
   uint16_t flags;
 };
 
-// Then value_count doubles; then text_bytes bytes: per text u32 key length, u32 value length, key, value.
+// Then value_count doubles; then text_bytes bytes: per text u32 key length, u32 value length, key,
+// value.
 struct RowRecord {
   RecordHeader header;
-  uint32_t shape;        // 0: no numbers
+  uint32_t shape;  // 0: no numbers
   uint32_t value_count;
-  uint64_t seq;          // 1 for the first row of the ring, no gaps
+  uint64_t seq;  // 1 for the first row of the ring, no gaps
   int64_t step;
   uint64_t ticks;
-  uint32_t text_bytes;   // unpadded
+  uint32_t text_bytes;  // unpadded
   uint32_t text_count;
 };
 static_assert(sizeof(RowRecord) == 48);
@@ -109,9 +116,9 @@ static_assert(sizeof(RowRecord) == 48);
 // Then key_count times: u32 length, bytes; padded at the end only.
 struct ShapeRecord {
   RecordHeader header;
-  uint32_t shape;        // from 1
+  uint32_t shape;  // from 1
   uint32_t key_count;
-  uint32_t key_bytes;    // of all that follows, unpadded
+  uint32_t key_bytes;  // of all that follows, unpadded
   uint32_t reserved;
 };
 static_assert(sizeof(ShapeRecord) == 24);
