@@ -28,7 +28,7 @@ for argument in "$@"; do
   esac
 done
 
-sources() { git ls-files --cached --others --exclude-standard -- '*.cc' '*.h' | while read -r file; do [ -f "$file" ] && echo "$file"; done; }
+sources() { git -c safe.directory='*' ls-files --cached --others --exclude-standard -- '*.cc' '*.h' | while read -r file; do [ -f "$file" ] && echo "$file"; done; }
 
 if [ "$fix" = yes ]; then sources | xargs clang-format -i; fi
 if [ "$format" = yes ]; then
