@@ -106,6 +106,7 @@ struct RunAggregator::Impl {
 
   void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
   int64_t PassedBy(bool primaries) const;
+  int64_t OthersPassed() const;
   int64_t NextPrimaryStep();
   int64_t StopWaitingFor(int64_t step);
   void UseUpOthersBelow(int64_t step, bool every);
@@ -121,6 +122,9 @@ struct RunAggregator::Impl {
   absl::flat_hash_map<int64_t, uint32_t> by_id;
   std::vector<StreamRows*> primaries;  // by id
   std::vector<StreamRows*> others;     // by rank, id
+  std::set<uint32_t> ranks;            // that have attached
+  uint32_t expected_ranks = 0;         // of the node; 0: unknown
+  bool absent_waited_out = false;      // those that have not attached are not waited for any more
   PassedTimes passed_times;
   absl::Time deadline = absl::InfiniteFuture();
   bool closing = false;  // CloseAll()
@@ -139,6 +143,8 @@ RunAggregator::~RunAggregator() = default;
 
 void RunAggregator::AddStream(const model::Stream& stream) {
   impl_->closing = false;
+  impl_->ranks.insert(stream.key.rank);
+  impl_->expected_ranks = std::max(impl_->expected_ranks, stream.identity.local_world_size);
   StreamRows* rows = impl_->Find(stream.id);
   if (rows == nullptr) {
     const uint32_t index = static_cast<uint32_t>(impl_->streams.size());
@@ -243,10 +249,19 @@ int64_t RunAggregator::Impl::NextPrimaryStep() {
   return next;
 }
 
+// What the others have passed: nothing while a rank of the node has not attached, so that a rank
+// which starts late has its part in the first steps.
+int64_t RunAggregator::Impl::OthersPassed() const {
+  const bool absent = planner.joins() && ranks.size() < expected_ranks;
+  if (absent && !absent_waited_out && !closing) return kNoStep;
+  return PassedBy(/*primaries=*/false);
+}
+
 // Gives up on the others that have not passed `step`; returns what the rest have passed.
 int64_t RunAggregator::Impl::StopWaitingFor(int64_t step) {
   for (StreamRows* stream : others) stream->waited_out |= stream->passed() < step;
-  return PassedBy(/*primaries=*/false);
+  absent_waited_out = true;
+  return OthersPassed();
 }
 
 void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
@@ -258,7 +273,7 @@ void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
 Aggregated RunAggregator::Advance(absl::Time now) {
   Impl& impl = *impl_;
   const int64_t passed = impl.PassedBy(/*primaries=*/true);
-  int64_t others_passed = impl.PassedBy(/*primaries=*/false);
+  int64_t others_passed = impl.OthersPassed();
   impl.passed_times.Passed(passed, now);
   impl.deadline = absl::InfiniteFuture();
   while (true) {

@@ -40,10 +40,10 @@ struct Aggregated {
 //
 // When a step closes: every primary stream that is live has passed it (however long that takes: the
 // primary rank's rows are the run), and every other live stream has passed it or `step_wait` has
-// gone by since the primaries passed it. A stream passes a step by a row with a larger one, by a
-// row that commits it, by Progress, or by ending. A stream that was waited for in vain is not
-// waited for again until it brings a row above the last one made. Until the first primary stream
-// joins nothing closes.
+// gone by since the primaries passed it; a rank of the node that has not attached counts as one
+// that has passed nothing. A stream passes a step by a row with a larger one, by a row that commits
+// it, by Progress, or by ending. A stream that was waited for in vain is not waited for again until
+// it brings a row above the last one made. Until the first primary stream joins nothing closes.
 //
 // The steps of a run's rows ascend. So what a stream brings for a step that is not above the last
 // row's is late: counted, and left out. For a primary that is so only if it began anew (a restart

@@ -153,7 +153,7 @@ TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
       [](const std::map<std::string, FakeWandb::Run>& runs) {
         return runs.count("job") != 0 && runs.at("job").complete;
       },
-      absl::Seconds(60)));
+      absl::Seconds(300)));
   EXPECT_THAT(wandb.errors(), IsEmpty());
   const FakeWandb::Run run = wandb.run("job");
   ASSERT_EQ(run.history.size(), 5u);

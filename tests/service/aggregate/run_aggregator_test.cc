@@ -127,6 +127,35 @@ TEST_F(RunAggregatorTest, AStreamThatEndedHoldsNothingBack) {
   EXPECT_TRUE(aggregator_->all_streams_ended());
 }
 
+// Rank 0 may be done with its first steps before rank 1 has started.
+TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
+  Start({.step_wait = absl::Seconds(30)});
+  model::Stream primary = StreamOf(kPrimary, 0, true);
+  primary.identity.local_world_size = 2;
+  aggregator_->AddStream(primary);
+  aggregator_->DefineShape(kPrimary, 1, {"loss"});
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  Join(kOther, 1, false);
+  Log(kOther, 1, 3);
+  Log(kOther, 2, 3);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 3);
+}
+
+TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
+  Start({.step_wait = absl::Seconds(30)});
+  model::Stream primary = StreamOf(kPrimary, 0, true);
+  primary.identity.local_world_size = 2;
+  aggregator_->AddStream(primary);
+  aggregator_->DefineShape(kPrimary, 1, {"loss"});
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Seconds(30);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+}
+
 TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
   StartTwo({.step_wait = absl::Seconds(30)});
   Log(kOther, 1, 2);

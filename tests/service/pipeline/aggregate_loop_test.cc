@@ -170,6 +170,7 @@ TEST_F(AggregateLoopTest, MakesRowsWithStatisticsAndTells) {
 }
 
 TEST_F(AggregateLoopTest, IsAtRestWhenNothingComes) {
+  local_world_size_ = 1;
   EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
   Log(Attach(0), 0, 9, 1);
   Settle();
@@ -354,6 +355,7 @@ TEST_F(AggregateLoopTest, ARunWhosePrimaryNeverCameClosesAll) {
 }
 
 TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
+  local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);
   // Another hand has written the row: the loop's own cannot be appended.
