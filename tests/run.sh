@@ -86,7 +86,7 @@ case "$mode" in
     run address -LE interop
     build thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DRANKLOG_SANITIZE=thread -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF -- "${threads[@]}"
     run thread -R "^($(IFS='|'; echo "${threads[*]}")|tsan_.*)$"
-    tests/checks.sh --clang
+    tests/checks.sh --threads
     say "done"
     for name in address thread; do echo "build/$name: $(cat build/$name.summary)"; done
     cat build/release.summary
