@@ -83,7 +83,8 @@ case "$mode" in
     build release -DCMAKE_BUILD_TYPE=Release
     run release
     build address -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DRANKLOG_SANITIZE=address -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF
-    run address -LE interop
+    # A row of 100,000 metrics and one of 25 MB take minutes under AddressSanitizer; the plain build runs that test.
+    run address -LE interop -E '^bad_input_test$'
     build thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DRANKLOG_SANITIZE=thread -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF -- "${threads[@]}"
     run thread -R "^($(IFS='|'; echo "${threads[*]}")|tsan_.*)$"
     tests/checks.sh --threads
