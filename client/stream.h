@@ -1,26 +1,17 @@
-// Carries one ring to the daemon: an Attach call per connection, the unary calls beside it, and
-// what is freed of the ring as they are answered.
-//
-//   Attach() -> Hello -> HelloReply{durable_seq} -> shapes and batches from there on -> Ack -> the
-//   ring's tail
-//
-// The ring is the only copy of what is not acknowledged: after a lost connection all of it is read
-// again.
+// Carries one ring to the daemon: an Attach call per connection, and the unary calls beside it.
+// What they say is StreamProtocol's.
 
 #ifndef CLIENT_STREAM_H_
 #define CLIENT_STREAM_H_
 
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "client/batch_builder.h"
 #include "client/connection.h"
-#include "client/progress.h"
-#include "client/ring_reader.h"
 #include "client/run_state.h"
+#include "client/stream_protocol.h"
 
 namespace ranklog::internal {
 
@@ -53,13 +44,13 @@ class RingStream : public CallListener {
 
   // An operation is under way that ends without the daemon's doing, or its first answer is awaited.
   bool expects_soon() const {
-    return health_ == Health::kGood && (writing_ || (call_ != nullptr && !attached_));
+    return health_ == Health::kGood && (writing_ || (call_ != nullptr && !attached()));
   }
   // All calls have ended: Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
   // The daemon has acknowledged the end: the ring is of no more use.
-  bool done() const { return ring_->finish_durable.load(std::memory_order_relaxed); }
-  bool attached() const { return attached_; }
+  bool done() const { return protocol_.done(); }
+  bool attached() const { return protocol_.attached(); }
   Time attach_time() const { return attach_time_; }
 
   const std::shared_ptr<RunState>& run() const { return run_; }
@@ -81,48 +72,23 @@ class RingStream : public CallListener {
     Reply reply;
     grpc::Status status;
   };
-  // A stretch of the ring that was sent, up to `end`.
-  struct Sent {
-    uint64_t end;
-    uint64_t seq;  // durable once the daemon has this row
-    bool control;  // durable once its Update was answered
-    bool answered = false;
-  };
 
   CallTag* Tag(Operation operation);
   void Fail(Health health, const std::string& error);
-  void HandleMessage();
-  void HandleReply(const v1::HelloReply& reply);
   void Write();
   void WriteHello();
-  bool WriteNext(Time now, bool urgent);
-  bool WriteRows(bool urgent);
-  void WriteShape(uint32_t shape);
-  void TakeControl();
-  void StartUpdate(Time now);
+  void StartUpdate(const v1::UpdateRequest& request);
   void OnUpdate();
-  void StartFinish(Time now);
+  void StartFinish(const v1::FinishRequest& request);
   void OnFinish();
-  void Free();
-  bool RowsDurable() const { return durable_seq_ >= read_seq_; }
-  v1::Losses CurrentLosses() const;
+  // Tells the run why the daemon refused a unary call; a lost connection is no refusal.
+  void Report(const char* what, const grpc::Status& status);
 
   const std::shared_ptr<RunState> run_;
   const std::shared_ptr<Ring> ring_;
-  v1::SpoolHeader* const header_;
   CallTag tags_[kOperations];
-  RingReader reader_;
-  BatchBuilder builder_;
-  Progress progress_;
+  StreamProtocol protocol_;
   v1::ClientMessage message_;
-  uint64_t durable_seq_ = 0;
-  uint64_t read_seq_ = 0;  // of the last row read
-  std::deque<Sent> sent_;
-  std::deque<std::string> controls_;  // read and not answered, oldest first
-  // Counts of controls since the ring was made.
-  uint64_t controls_read_ = 0;
-  uint64_t controls_answered_ = 0;
-  uint64_t controls_freed_ = 0;
 
   // Of this connection.
   Connection* connection_ = nullptr;
@@ -130,17 +96,11 @@ class RingStream : public CallListener {
   std::unique_ptr<Call> call_;
   std::unique_ptr<Unary<v1::UpdateReply>> update_;
   std::unique_ptr<Unary<v1::FinishReply>> finish_;
-  std::vector<bool> shape_sent_;  // by id
-  v1::Losses losses_sent_;
-  Time losses_time_;
-  Time unary_not_before_;
   Time attach_time_;
   Health health_ = Health::kGood;
   std::string error_;
   bool cancelled_ = false;  // start nothing more
-  bool attached_ = false;
   bool writing_ = false;
-  bool urgent_ = false;
   int outstanding_ = 0;
 };
 
