@@ -129,9 +129,10 @@ void Sender::Run() {
   Time next = Clock::now();
   bool urgent = false;
   while (WaitForTick(next, &urgent)) {
+    NewRings rings = TakeNewRings();
     {
       MutexLock lock(&tick_mutex_);
-      TakeNewRings();
+      AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
     MutexLock lock(StateMutex());
@@ -141,12 +142,18 @@ void Sender::Run() {
   for (const auto& endpoint : endpoints_) endpoint->Disconnect();
 }
 
-void Sender::TakeNewRings() {
-  decltype(new_rings_) rings;
+// Touches their pages, with no lock held meanwhile: a fork need not wait for it.
+Sender::NewRings Sender::TakeNewRings() {
+  NewRings rings;
   {
     MutexLock lock(StateMutex());
     rings.swap(new_rings_);
   }
+  for (const auto& [run, ring] : rings) ring->spool->TouchRest();
+  return rings;
+}
+
+void Sender::AddToEndpoints(NewRings rings) {
   if (!MayUseGrpc()) return;  // the daemon takes the rings when this process has ended
   for (auto& [run, ring] : rings) {
     const std::string& address = run->settings().address;

@@ -50,21 +50,23 @@ class Sender {
   void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
+  using NewRings = std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>>;
+
   Sender();
 
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
-  void TakeNewRings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
+  NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
 
   Mutex tick_mutex_;  // before StateMutex(); held while the thread, or a fork, is at the endpoints
   std::vector<std::unique_ptr<Endpoint>> endpoints_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
 
-  std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings_
-      ABSL_GUARDED_BY(StateMutex());
+  NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
   bool nudged_ ABSL_GUARDED_BY(StateMutex()) = false;

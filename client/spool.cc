@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -15,6 +16,12 @@
 
 namespace ranklog::internal {
 namespace {
+
+// What is touched before the first row: with the kernel's zeroing and mapping a page costs over a
+// microsecond, so all 8 MiB would cost more than Init may take.
+constexpr size_t kTouchedFirst = v1::kSpoolDataOffset + (512 << 10);
+// While the kernel works on one stretch, no other thread can map or unmap memory.
+constexpr size_t kTouchStretch = 256 << 10;
 
 absl::Status ErrnoStatus(const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", strerror(errno));
@@ -96,10 +103,17 @@ absl::Status Spool::CreateAnonymous() {
 }
 
 absl::Status Spool::MapAndLock() {
-  void* memory =
-      mmap(nullptr, file_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
+  void* memory = mmap(nullptr, file_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (memory == MAP_FAILED) return ErrnoStatus("map the spool");
-  header_ = new (memory) v1::SpoolHeader();
+  header_ = static_cast<v1::SpoolHeader*>(memory);
+  touched_ = std::min(kTouchedFirst, file_bytes());
+  if (!Touch(0, touched_)) {
+    // A kernel before 5.14. Only now, with nobody else at it, can pages be touched by writing.
+    touched_ = file_bytes();
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    for (size_t at = 0; at < touched_; at += page) static_cast<volatile char*>(memory)[at] = 0;
+  }
+  new (memory) v1::SpoolHeader();
   // A lock of the process, not of the descriptor: a forked child does not hold it, and the kernel
   // drops it when this process ends, however it ends. That is how the daemon knows.
   struct flock lock = {};
@@ -112,6 +126,18 @@ absl::Status Spool::MapAndLock() {
     return status;
   }
   return absl::OkStatus();
+}
+
+bool Spool::Touch(size_t from, size_t to) {
+  return madvise(reinterpret_cast<std::byte*>(header_) + from, to - from, MADV_POPULATE_WRITE) == 0;
+}
+
+void Spool::TouchRest() {
+  while (touched_ < file_bytes()) {
+    const size_t to = std::min(touched_ + kTouchStretch, file_bytes());
+    if (!Touch(touched_, to)) return;  // who logs takes the faults
+    touched_ = to;
+  }
 }
 
 absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {

@@ -1,5 +1,5 @@
-// What Log() promises to the training step: no system call, and no allocation once a shape is
-// known.
+// What Log() promises to the training step: no system call, no page fault, and no allocation once a
+// shape is known.
 
 #include <gtest/gtest.h>
 #include <linux/audit.h>
@@ -7,17 +7,22 @@
 #include <linux/seccomp.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
+#include <fstream>
 #include <functional>
 #include <new>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ranklog/ranklog.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -92,6 +97,41 @@ TEST_F(HotPathTest, TheCounterCounts) {
   const long before = allocations;
   EXPECT_TRUE(run_.Log({{"a new shape", 1}}));
   EXPECT_GT(allocations, before);
+}
+
+// The bytes of the ring that this process has mapped to pages.
+long TouchedBytes(const std::string& dir) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  while (std::getline(maps, line) && line.find(dir + "/ring-") == std::string::npos) {
+  }
+  while (std::getline(maps, line)) {
+    if (line.rfind("Rss:", 0) == 0) return 1024 * std::stol(line.substr(4));
+  }
+  return 0;
+}
+
+TEST_F(HotPathTest, TakesNoPageFaultOnceTheRingIsTouched) {
+  ASSERT_TRUE(WaitFor([this] { return TouchedBytes(dir_.path()) > 64 << 20; }));
+  Learn();
+  const auto faults = [] {
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+  };
+  const std::vector<double> values(100, 0.5);
+  const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (int i = 0; i < 100; ++i) all.push_back("metric/" + std::to_string(i));
+    return all;
+  }();
+  const RowHandle row = run_.Row(std::vector<std::string_view>(names.begin(), names.end()));
+  ASSERT_TRUE(run_.Log(row, values));
+  const long before = faults();
+  long rows = 0;
+  while (run_.Log(row, values)) ++rows;
+  EXPECT_GT(rows, 70'000);            // to the end of the ring
+  EXPECT_LT(faults() - before, 100);  // of 16384 pages
 }
 
 // Kills the process at any system call of this thread but the one that ends it.
