@@ -31,6 +31,7 @@ tests=(
   clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
   ccache git sqlite3 binutils util-linux procps
   python3 python3-venv                                                                  # the real W&B SDK as a referee
+  python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge             # the real torchrun and Slurm
 )
 
 packages=("${build[@]}")

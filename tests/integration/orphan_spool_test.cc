@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/integration/counting_job.h"
+#include "tests/support/absent.h"
 
 namespace ranklog::testing {
 namespace {
@@ -59,10 +60,7 @@ TEST_F(OrphanSpoolTest, ByItsPath) {
 }
 
 TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
-  if (!CanMakeNamespaces()) {
-    ASSERT_EQ(getenv("CI"), nullptr) << "CI must be able to make mount namespaces";
-    GTEST_SKIP() << "this kernel gives us no mount namespace";
-  }
+  SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
   auto environment = kNoFlush;
   environment["RANKLOG_SPOOL_DIR"] = "/dev/shm/own";
@@ -72,10 +70,7 @@ TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
 }
 
 TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
-  if (!CanMakeNamespaces()) {
-    ASSERT_EQ(getenv("CI"), nullptr) << "CI must be able to make mount namespaces";
-    GTEST_SKIP() << "this kernel gives us no mount namespace";
-  }
+  SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
   auto environment = kNoFlush;
   environment["RANKLOG_SPOOL_DIR"] = "/proc/none";
