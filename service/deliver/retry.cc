@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/random/random.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
@@ -42,6 +43,11 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
   absl::StripAsciiWhitespace(&text);
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
 }
+
+Backoff::Backoff(const Options& options)
+    : options_(options),
+      random_(static_cast<std::minstd_rand::result_type>(
+          options.seed != 0 ? options.seed : absl::Uniform<uint32_t>(absl::InsecureBitGen()))) {}
 
 absl::Duration Backoff::Next(Outcome outcome, absl::optional<absl::Duration> retry_after) {
   const int failure = failures_++;

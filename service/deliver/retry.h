@@ -3,9 +3,10 @@
 #ifndef SERVICE_DELIVER_RETRY_H_
 #define SERVICE_DELIVER_RETRY_H_
 
+#include <cstdint>
+#include <random>
 #include <string>
 
-#include "absl/random/random.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -40,9 +41,10 @@ class Backoff {
     absl::Duration blocked = absl::Seconds(60);  // for kBlocked
     // Bounds what an answer may ask for; a broken server's date must not stop us for a year.
     absl::Duration max_retry_after = absl::Hours(1);
+    uint64_t seed = 0;  // of what spreads the waits; 0: another one each time
   };
 
-  explicit Backoff(const Options& options) : options_(options) {}
+  explicit Backoff(const Options& options);
 
   // How long to wait after one more failure. What the answer asks for goes before our own figure.
   absl::Duration Next(Outcome outcome, absl::optional<absl::Duration> retry_after);
@@ -51,7 +53,7 @@ class Backoff {
  private:
   const Options options_;
   int failures_ = 0;  // in a row
-  absl::InsecureBitGen random_;
+  std::minstd_rand random_;
 };
 
 }  // namespace ranklog::deliver

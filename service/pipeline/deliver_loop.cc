@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
@@ -37,7 +35,8 @@ void DeliverLoop::NotifyRows(int64_t run) {
     Task& task = i->second;
     task.delivered = false;
     task.notified = true;
-    const absl::Time due = std::max(SteadyNow(), task.last_step + options_.notify_interval);
+    const absl::Time due =
+        std::max(options_.steady_clock(), task.last_step + options_.notify_interval);
     if (task.stepping || due >= task.due) continue;
     task.due = due;
     Wake(task.worker);
@@ -88,11 +87,39 @@ void DeliverLoop::Run(size_t index) {
   while (true) {
     const Job job = Next(index);
     if (job.stop) return;
-    if (job.task != nullptr) {
-      Step(job, worker);
-    } else {
-      LookFor(job.run, worker);
+    Do(job, worker);
+  }
+}
+
+absl::Duration DeliverLoop::Step() {
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    first = !taken_up_;
+  }
+  if (first) TakeUpPending(workers_[0]);
+  absl::Time next = absl::InfiniteFuture();
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Job job;
+    absl::Time due = absl::InfiniteFuture();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!FindJob(i, &job, &due)) {
+        next = std::min(next, due);
+        continue;
+      }
     }
+    Do(job, workers_[i]);
+    return absl::ZeroDuration();
+  }
+  return next - options_.steady_clock();
+}
+
+void DeliverLoop::Do(const Job& job, Worker& worker) {
+  if (job.task != nullptr) {
+    StepTask(job, worker);
+  } else {
+    LookFor(job.run, worker);
   }
 }
 
@@ -100,25 +127,28 @@ DeliverLoop::Job DeliverLoop::Next(size_t index) {
   absl::MutexLock lock(&mutex_);
   while (true) {
     Job job;
-    job.draining = draining_;
     if (stopping_) {
       job.stop = true;
       return job;
     }
-    if (index == 0 && !runs_to_look_for_.empty()) {
-      job.run = *runs_to_look_for_.begin();
-      runs_to_look_for_.erase(runs_to_look_for_.begin());
-      ++looking_;
-      return job;
-    }
     absl::Time next = absl::InfiniteFuture();
-    const absl::Time now = SteadyNow();
-    if (FindDue(index, now, &job, &next)) return job;
+    if (FindJob(index, &job, &next)) return job;
     woken_[index] = false;
     auto woken = [this, index]()
                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_[index]; };
-    mutex_.AwaitWithTimeout(absl::Condition(&woken), next - now);
+    mutex_.AwaitWithTimeout(absl::Condition(&woken), next - options_.steady_clock());
   }
+}
+
+bool DeliverLoop::FindJob(size_t index, Job* job, absl::Time* next) {
+  job->draining = draining_;
+  if (index == 0 && !runs_to_look_for_.empty()) {
+    job->run = *runs_to_look_for_.begin();
+    runs_to_look_for_.erase(runs_to_look_for_.begin());
+    ++looking_;
+    return true;
+  }
+  return FindDue(index, options_.steady_clock(), job, next);
 }
 
 bool DeliverLoop::FindDue(size_t index, absl::Time now, Job* job, absl::Time* next) {
@@ -182,12 +212,13 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
   return job.task->delivery != nullptr;
 }
 
-void DeliverLoop::Step(const Job& job, Worker& worker) {
+void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   if (job.task->delivery == nullptr && !Make(job, worker)) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;
   }
-  deliver::StepResult result = job.task->delivery->Step(*worker.reader, SteadyNow(), job.draining);
+  deliver::StepResult result =
+      job.task->delivery->Step(*worker.reader, options_.steady_clock(), job.draining);
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
@@ -209,7 +240,7 @@ void DeliverLoop::Step(const Job& job, Worker& worker) {
 
 absl::Status DeliverLoop::Save(deliver::StepResult& result) {
   for (model::DeadLetter& letter : result.dead_letters) {
-    letter.time_us = absl::ToUnixMicros(absl::Now());
+    letter.time_us = absl::ToUnixMicros(options_.wall_clock());
   }
   return store_->SubmitAndWait([&result](storage::Store& store) {
     for (const model::DeadLetter& letter : result.dead_letters) {
@@ -240,7 +271,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const model::Deliv
     ++steps_;
     Task& task = *job.task;
     task.stepping = false;
-    task.last_step = SteadyNow();
+    task.last_step = options_.steady_clock();
     task.delivered = delivered && !task.notified;
     task.due = task.last_step + wait;
     if (task.notified) task.due = std::min(task.due, task.last_step + options_.notify_interval);

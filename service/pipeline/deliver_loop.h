@@ -17,7 +17,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
 #include "service/pipeline/store_loop.h"
@@ -47,6 +49,8 @@ class DeliverLoop {
         absl::Milliseconds(500);  // new rows make a task due at most so often
     absl::Duration retry_interval =
         absl::Seconds(1);  // after the store could not be read or written
+    std::function<absl::Time()> steady_clock = SteadyNow;  // never goes back
+    std::function<absl::Time()> wall_clock = absl::Now;    // stamps dead letters
   };
   struct Counters {
     uint64_t steps = 0;
@@ -62,6 +66,10 @@ class DeliverLoop {
 
   // Starts the workers; they take up what was pending when the daemon last stopped.
   void Start();
+  // What the workers do, on the calling thread and without waiting: the next thing that is due, of
+  // any worker. Returns how long until there is more to do though nobody notifies; zero if there
+  // may be at once. Instead of Start().
+  absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A run has a new destination, or goes on after its deliveries were complete.
   void AddRun(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -99,13 +107,16 @@ class DeliverLoop {
   };
 
   void Run(size_t index);
+  void Do(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   Job Next(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What worker `index` has to do now; false: nothing before `next`.
+  bool FindJob(size_t index, Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FindDue(size_t index, absl::Time now, Job* job, absl::Time* next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeUpPending(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Step(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the run goes on although its delivery was just stored as complete.
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
   // Makes the delivery of a task from what is stored. False: try later.

@@ -20,6 +20,7 @@ bool WantsRetry(const absl::Status& status) {
 
 StoreLoop::StoreLoop(std::unique_ptr<storage::Store> store, Options options)
     : store_(std::move(store)), options_(options) {
+  if (!options_.threads) return;
   checkpoint_thread_ = std::thread([this] { Checkpoints(); });
   thread_ = std::thread([this] { Run(); });
 }
@@ -49,8 +50,33 @@ absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::S
                 answered.Notify();
               },
           .urgent = true});
+  if (!options_.threads) {
+    Step();
+    if (!answered.HasBeenNotified()) {
+      DropLast();
+      return absl::UnavailableError(counters().last_error);
+    }
+  }
   answered.WaitForNotification();
   return result;
+}
+
+absl::Duration StoreLoop::Step() {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (Write& write : queue_) unfinished_.push_back(std::move(write));
+    queue_.clear();
+    urgent_ = false;
+  }
+  if (unfinished_.empty() || CommitAndAnswer()) return absl::InfiniteDuration();
+  return options_.retry_interval;
+}
+
+void StoreLoop::DropLast() {
+  const size_t bytes = unfinished_.back().bytes;
+  unfinished_.pop_back();
+  absl::MutexLock lock(&mutex_);
+  queued_bytes_ -= bytes;
 }
 
 bool StoreLoop::full() const {
@@ -76,13 +102,14 @@ void StoreLoop::Stop() {
   }
   if (thread_.joinable()) thread_.join();
   if (checkpoint_thread_.joinable()) checkpoint_thread_.join();
+  if (!options_.threads) Step();
 }
 
 void StoreLoop::Run() {
   while (true) {
-    std::deque<Write> writes = Take();
-    if (writes.empty()) return;
-    CommitAndAnswer(std::move(writes));
+    unfinished_ = Take();
+    if (unfinished_.empty()) return;
+    while (!CommitAndAnswer()) WaitToRetry();
   }
 }
 
@@ -118,10 +145,11 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
   return store_->Commit();
 }
 
-void StoreLoop::CommitAndAnswer(std::deque<Write> writes) {
+bool StoreLoop::CommitAndAnswer() {
   std::vector<absl::Status> statuses;
-  absl::Status committed = TryCommit(writes, statuses);
-  while (Retry(committed)) committed = TryCommit(writes, statuses);
+  absl::Status committed = TryCommit(unfinished_, statuses);
+  if (ShouldRetry(committed)) return false;
+  std::deque<Write> writes = std::exchange(unfinished_, {});
   if (WantsRetry(committed)) committed = absl::UnavailableError(committed.message());
 
   size_t bytes = 0;
@@ -139,9 +167,10 @@ void StoreLoop::CommitAndAnswer(std::deque<Write> writes) {
   for (size_t i = 0; i < writes.size(); ++i) {
     if (writes[i].done) writes[i].done(committed.ok() ? std::move(statuses[i]) : committed);
   }
+  return true;
 }
 
-bool StoreLoop::Retry(const absl::Status& committed) {
+bool StoreLoop::ShouldRetry(const absl::Status& committed) {
   bool changed = false;
   bool retry = false;
   {
@@ -162,11 +191,13 @@ bool StoreLoop::Retry(const absl::Status& committed) {
     spdlog::error("store: cannot commit, the ranks' spools hold what comes: {}",
                   committed.ToString());
   }
-  if (!retry) return false;
+  return retry;
+}
+
+void StoreLoop::WaitToRetry() {
   absl::MutexLock lock(&mutex_);
   auto give_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !retrying_; };
   mutex_.AwaitWithTimeout(absl::Condition(&give_up), options_.retry_interval);
-  return true;
 }
 
 void StoreLoop::Checkpoints() {
@@ -181,9 +212,13 @@ void StoreLoop::Checkpoints() {
       unchecked_ = false;
       ++counters_.checkpoints;
     }
-    // A reader that is in the way, or a full disk: the next one does it.
-    store_->Checkpoint().IgnoreError();
+    Checkpoint();
   }
+}
+
+void StoreLoop::Checkpoint() {
+  // A reader that is in the way, or a full disk: the next one does it.
+  store_->Checkpoint().IgnoreError();
 }
 
 }  // namespace ranklog::pipeline

@@ -45,6 +45,7 @@ class StoreLoop {
     size_t max_queued_bytes = 64 << 20;  // a producer that sees full() waits for its write's `done`
     absl::Duration retry_interval = absl::Seconds(1);  // after a commit that found the disk full
     absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the log of writes short
+    bool threads = true;  // false: nothing happens but in Step() and Checkpoint(), on one thread
   };
   struct Counters {
     uint64_t writes = 0;
@@ -59,11 +60,18 @@ class StoreLoop {
   ~StoreLoop();  // Stop()
 
   void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Submits and waits for the commit; not from the loop's own thread.
+  // Submits and waits for the commit; not from the loop's own thread. Without threads it commits
+  // all that waits; if the disk is full then, this write alone is given up: kUnavailable.
   absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Without threads: commits all that waits, and answers it. Returns how long until a commit that
+  // found the disk full should be tried again by the next call; infinite if there is none.
+  absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Moves the log of writes into the database file once; without threads it is the caller's task.
+  void Checkpoint();
 
   // From now on a commit that fails is not tried again: its writes are answered kUnavailable.
   void StopRetrying() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -79,14 +87,19 @@ class StoreLoop {
   // Applies and commits all of `writes` once; `statuses` gets what to answer. An error: nothing was
   // committed.
   absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
-  void CommitAndAnswer(std::deque<Write> writes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Commits unfinished_, and answers it unless the commit should be tried again: false.
+  bool CommitAndAnswer() ABSL_LOCKS_EXCLUDED(mutex_);
   // Counts the outcome of a commit and logs a change; true if the commit should be tried again.
-  bool Retry(const absl::Status& committed) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ShouldRetry(const absl::Status& committed) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WaitToRetry() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Forgets the last write that was submitted, unanswered.
+  void DropLast() ABSL_LOCKS_EXCLUDED(mutex_);
   void Checkpoints() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::unique_ptr<storage::Store>
       store_;  // used by the loop's thread only, but for Checkpoint()
   const Options options_;
+  std::deque<Write> unfinished_;  // taken from the queue and not answered; of the loop's thread
   mutable absl::Mutex mutex_;
   std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

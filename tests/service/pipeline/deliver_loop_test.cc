@@ -190,5 +190,29 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
   ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
 }
 
+TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
+  const int64_t run = AddRun("a", /*ended=*/true);
+  absl::Time now = absl::UnixEpoch();
+  tracker_.wait = absl::Seconds(10);
+  std::vector<DeliverLoop::Worker> workers;
+  workers.push_back({Reader(),
+                     [this](const model::Run& made, const model::Delivery& delivery) {
+                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
+                     },
+                     nullptr});
+  DeliverLoop loop(store_.get(), std::move(workers),
+                   DeliverLoop::Options{.steady_clock = [&now] { return now; }});
+  EXPECT_EQ(loop.Step(), absl::ZeroDuration());
+  EXPECT_EQ(loop.Step(), absl::Seconds(10));
+  EXPECT_EQ(tracker_.StepsOf("a"), 1);
+  now += absl::Seconds(10);
+  loop.Step();
+  now += absl::Seconds(10);
+  loop.Step();
+  EXPECT_EQ(tracker_.StepsOf("a"), 3);
+  EXPECT_TRUE((*Reader()->Deliveries(run)).front().complete);
+  EXPECT_EQ(loop.Step(), absl::InfiniteDuration());
+}
+
 }  // namespace
 }  // namespace ranklog::pipeline

@@ -181,5 +181,37 @@ TEST_F(StoreLoopTest, ChecksPointsOnlyWhileThereAreWrites) {
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().checkpoints == 2; }));
 }
 
+TEST_F(StoreLoopTest, WithoutThreadsAStepCommitsAllThatWaits) {
+  Start({.threads = false});
+  int answered = 0;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    loop_->Submit(AttachOf(rank, [&](absl::Status status) {
+      EXPECT_OK(status);
+      ++answered;
+    }));
+  }
+  EXPECT_EQ(answered, 0);
+  EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
+  EXPECT_EQ(answered, 3);
+  EXPECT_EQ(StreamsInStore(), 3u);
+  EXPECT_EQ(loop_->counters().commits, 1u);
+}
+
+TEST_F(StoreLoopTest, WithoutThreadsTheCallerSaysWhenToTryAgain) {
+  Start({.threads = false});
+  absl::Status answer = absl::UnknownError("none");
+  loop_->Submit(AttachOf(0, [&](absl::Status status) { answer = status; }));
+  vfs_.FailWrites(1, ENOSPC);
+  EXPECT_EQ(loop_->Step(), absl::Seconds(1));
+  // This one cannot wait for space; the first one can.
+  EXPECT_THAT(loop_->SubmitAndWait([](storage::Store&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kUnknown));
+  vfs_.Heal();
+  EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
+  EXPECT_OK(answer);
+  EXPECT_EQ(StreamsInStore(), 1u);
+}
+
 }  // namespace
 }  // namespace ranklog::pipeline
