@@ -43,7 +43,7 @@ class ProcessTest : public ::testing::Test {
 class ProcessEndTest : public ProcessTest,
                        public ::testing::WithParamInterface<std::pair<const char*, int>> {};
 
-TEST_P(ProcessEndTest, EndsAsItWouldWithoutUsAndTheRingHoldsTheRest) {
+TEST_P(ProcessEndTest, EndsAsItWouldWithoutUsAndTheRingHoldsTheRest) {  // S19
   const auto [how, code] = GetParam();
   const Finished alone = Rank(how, 50);
   EXPECT_EQ(alone.code, code) << alone.output;
@@ -81,7 +81,7 @@ TEST_F(ProcessTest, FinishedRanksLeaveNothingBehind) {
 // GCC 12's sanitizers do not hold their allocator's locks over a fork: a child can hang in its
 // first free().
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {
+TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
   daemon_.Start();
   const Finished rank = Rank("forks", 100);
   ASSERT_EQ(rank.code, 0) << rank.output;
@@ -105,7 +105,7 @@ TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {
 
 #endif
 
-TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {
+TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {  // S21
   const std::string script = dir_.File("fake-ranklogd");
   {
     std::ofstream file(script);

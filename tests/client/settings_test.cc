@@ -52,7 +52,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentIsOneRank) {
   EXPECT_NE(settings.run_id, internal::Resolve(From({})).run_id);
 }
 
-TEST_F(SettingsTest, OursWinOverWandbs) {
+TEST_F(SettingsTest, OursWinOverWandbs) {  // S8
   const Settings settings = From({{"RANKLOG_PROJECT", "ours"},
                                   {"WANDB_PROJECT", "theirs"},
                                   {"WANDB_ENTITY", "team"},
@@ -84,7 +84,7 @@ TEST_F(SettingsTest, WandbModes) {
   EXPECT_THAT(From({{"WANDB_MODE", "sometimes"}}).Validate(), SizeIs(1));
 }
 
-TEST_F(SettingsTest, Torchrun) {
+TEST_F(SettingsTest, Torchrun) {  // S5
   const Settings settings = internal::Resolve(From({{"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
                                                     {"LOCAL_RANK", "1"},
@@ -97,7 +97,7 @@ TEST_F(SettingsTest, Torchrun) {
   EXPECT_EQ(settings.run_id, "job-7");
 }
 
-TEST_F(SettingsTest, SlurmCountsOnlyInAStep) {
+TEST_F(SettingsTest, SlurmCountsOnlyInAStep) {  // S5
   std::map<std::string, std::string> batch = {{"SLURM_PROCID", "0"},
                                               {"SLURM_NTASKS", "4"},
                                               {"SLURM_LOCALID", "0"},
@@ -126,7 +126,7 @@ TEST_F(SettingsTest, SlurmsNotationOfTasks) {
   EXPECT_FALSE(SlurmTasksOnNode("many", 0).has_value());
 }
 
-TEST_F(SettingsTest, OpenMpiAndPmi) {
+TEST_F(SettingsTest, OpenMpiAndPmi) {  // S5
   EXPECT_EQ(*From({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).rank, 1);
   EXPECT_EQ(*From({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).world_size, 2);
 }
@@ -175,7 +175,7 @@ TEST_F(SettingsTest, ReportsEveryErrorAtOnce) {
   EXPECT_THAT(settings.Validate(), SizeIs(10));
 }
 
-TEST_F(SettingsTest, ContradictoryRanksAreErrors) {
+TEST_F(SettingsTest, ContradictoryRanksAreErrors) {  // S5
   Settings settings;
   settings.rank = 2;
   settings.world_size = 2;

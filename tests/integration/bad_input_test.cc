@@ -124,7 +124,7 @@ TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }
 
-TEST_F(BadStoreTest, OfGarbageIsRefused) {
+TEST_F(BadStoreTest, OfGarbageIsRefused) {  // S22
   std::ofstream(database(), std::ios::trunc) << std::string(100'000, 'g');
   EXPECT_EQ(Ranklog({"runs", "--state-dir", node_.state_dir()}).code, 1);
   ExpectRefusedUntouchedAndNothingLost("Move ranklog.db");

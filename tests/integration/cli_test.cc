@@ -257,7 +257,7 @@ TEST_F(CliTest, RunsAsJsonHasTheFieldsThatScriptsReadInTheirOrder) {
   EXPECT_EQ(runs[0]["destinations"][0]["pending_rows"], 0) << "local has every row";
 }
 
-TEST_F(CliTest, RunsIsATable) {
+TEST_F(CliTest, RunsIsATable) {  // S37
   const Finished finished = Ranklog({"runs"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);
@@ -274,7 +274,7 @@ TEST_F(CliTest, RunsCanBeNarrowedDown) {
   EXPECT_THAT(RanklogJson({"runs", "--project", "none"}), SizeIs(0));
 }
 
-TEST_F(CliTest, StatusCountsWhatIsWhere) {
+TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37
   const Json status = RanklogJson({"status"});
   EXPECT_EQ(status["daemon"]["running"], false);
   EXPECT_EQ(status["state_dir"], state_dir());
@@ -300,7 +300,7 @@ TEST_F(CliTest, StatusNamesTheHolderOfTheStore) {
   EXPECT_EQ(status["daemon"]["pid"], getpid());
 }
 
-TEST_F(CliTest, ShowDrawsTheMainMetrics) {
+TEST_F(CliTest, ShowDrawsTheMainMetrics) {  // S37
   const Finished unicode = Ranklog({"show", "tiny"});
   EXPECT_EQ(unicode.code, 0) << unicode.output;
   EXPECT_THAT(
@@ -338,7 +338,7 @@ TEST_F(CliTest, ShowAsJsonHasConfigSummaryAndLastValues) {
   EXPECT_EQ(run["metrics"]["train/loss"]["step"], 40);
 }
 
-TEST_F(CliTest, ExportWritesARowPerLine) {
+TEST_F(CliTest, ExportWritesARowPerLine) {  // S37
   const Finished finished = Ranklog({"export", "tiny"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);
@@ -398,7 +398,7 @@ TEST_F(CliTest, TailShowsTheLastRowsOfARunThatHasEnded) {
   EXPECT_EQ(Lines(Ranklog({"tail", "tiny", "--json"}).output).size(), 5);
 }
 
-TEST_F(CliTest, TailFollowsUntilTheRunHasEnded) {
+TEST_F(CliTest, TailFollowsUntilTheRunHasEnded) {  // S37
   const std::string output = dir_.File("tail");
   ChildProcess::Options options = options_;
   options.output = output;

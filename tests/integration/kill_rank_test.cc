@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {
+TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   Node node;
   node.Start();
   std::mt19937 random(std::random_device{}());
@@ -35,7 +35,7 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {
   }
 }
 
-TEST(KillRankTest, AnotherRankOfTheNodeGoesOn) {
+TEST(KillRankTest, AnotherRankOfTheNodeGoesOn) {  // S19
   Node node;
   node.Start();
   CountingJob killed(node, "killed", /*rows=*/100);

@@ -79,7 +79,7 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   KillAndExpectAll(counting);
 }
 
-TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {
+TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
   CountingJob counting(node_, "job", kRows);
   ASSERT_TRUE(counting.WaitForReturned(kRows));
   counting.rank().Kill();

@@ -94,7 +94,7 @@ class StartDaemonTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {
+TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
   // The ranks inherit it; the daemon must not.
   int canary[2];
   ASSERT_EQ(pipe(canary), 0);

@@ -21,7 +21,7 @@ TEST(ParseCommandLineTest, DerivesDefaultsFromWhatIsGiven) {
   EXPECT_FALSE(options.log_strategy.has_value());
 }
 
-TEST(ParseCommandLineTest, WhatIsGivenIsKept) {
+TEST(ParseCommandLineTest, WhatIsGivenIsKept) {  // S9
   const auto options = std::get<Options>(
       Parse({"--lr", "0.5", "--min-lr", "0", "--warmup-steps", "0", "--log-strategy", "all",
              "--group", "g", "--project", "p", "--nproc-per-node=3"}));

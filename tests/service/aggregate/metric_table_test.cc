@@ -16,7 +16,7 @@ model::MetricDefinition Definition(const std::string& name, const std::string& s
   return definition;
 }
 
-TEST(MetricTableTest, FindsTheNameElseTheLongestPrefix) {
+TEST(MetricTableTest, FindsTheNameElseTheLongestPrefix) {  // S11
   MetricTable table;
   table.Define(Definition("*"));
   table.Define(Definition("train/*"));
@@ -89,7 +89,7 @@ class StepSyncTest : public ::testing::Test {
   std::vector<std::string> keys_added_;
 };
 
-TEST_F(StepSyncTest, AddsTheLastKnownStepOrZero) {
+TEST_F(StepSyncTest, AddsTheLastKnownStepOrZero) {  // S11
   table_.Define(Definition("val/*", "epoch"));
   EXPECT_THAT(Next(1, {"val/loss", "val/acc"}, {1, 2}), ElementsAre(0));
   EXPECT_THAT(keys_added_, ElementsAre("epoch"));

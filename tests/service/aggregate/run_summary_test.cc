@@ -44,7 +44,7 @@ TEST_F(RunSummaryTest, IsTheLatestValueByDefault) {
 
 TEST_F(RunSummaryTest, IsEmptyWithoutRows) { EXPECT_EQ(summary_.ToJson().dump(), "{}"); }
 
-TEST_F(RunSummaryTest, ShowsTheFiguresAskedFor) {
+TEST_F(RunSummaryTest, ShowsTheFiguresAskedFor) {  // S11
   Define("lo*", {"min", "max", "mean", "last", "first"});
   Losses({3, 1});
   Losses({5});
@@ -57,7 +57,7 @@ TEST_F(RunSummaryTest, ADefinitionAfterTheRowsSeesThemAll) {
   EXPECT_EQ(Shown("loss").dump(), R"({"min":1.0})");
 }
 
-TEST_F(RunSummaryTest, BestIsByGoal) {
+TEST_F(RunSummaryTest, BestIsByGoal) {  // S11
   Losses({3, 1, 2});
   Define("loss", {"best"});
   EXPECT_EQ(Shown("loss"), 2.0);

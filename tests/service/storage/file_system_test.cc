@@ -21,7 +21,7 @@ mode_t ModeOf(const std::string& path) {
   return info.st_mode & 0777;
 }
 
-TEST(FileSystemTest, KnowsNetworkFileSystems) {
+TEST(FileSystemTest, KnowsNetworkFileSystems) {  // S22
   EXPECT_EQ(NetworkFileSystemName(0x6969), "NFS");
   EXPECT_EQ(NetworkFileSystemName(0x0BD00BD0), "Lustre");
   EXPECT_EQ(NetworkFileSystemName(0x47504653), "GPFS");

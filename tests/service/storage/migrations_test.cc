@@ -36,7 +36,7 @@ class MigrationsTest : public ::testing::Test {
   const char* const third_ = "UPDATE t SET a = a + b";
 };
 
-TEST_F(MigrationsTest, BringAFileFromAnyVersionToTheLast) {
+TEST_F(MigrationsTest, BringAFileFromAnyVersionToTheLast) {  // S40
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, {first_}));
   EXPECT_THAT(database.SelectInteger("PRAGMA user_version"), IsOkAndHolds(1));

@@ -53,7 +53,7 @@ TEST_F(DamagedStoreTest, HasLostItsEnd) {
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(kDataLoss));
 }
 
-TEST_F(DamagedStoreTest, HasADamagedPage) {
+TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
   Close();
   std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 * 2);

@@ -72,7 +72,7 @@ class FaultyDiskTest : public ::testing::Test {
   int64_t stream_ = 0;
 };
 
-TEST_F(FaultyDiskTest, KeepsWhatWasCommittedAndGoesOnWhenThereIsRoomAgain) {
+TEST_F(FaultyDiskTest, KeepsWhatWasCommittedAndGoesOnWhenThereIsRoomAgain) {  // S22
   vfs_.FailWrites(1, ENOSPC);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
