@@ -10,13 +10,14 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "service/model/ordered_object.h"
 #include "service/model/session.h"
 
 namespace ranklog::model {
 
 // A config or summary value, or an object of them. Holds NaN and infinities and tells integers from
 // floats; keeps the order of keys. Stored as CBOR, never by dump(), which would turn NaN into null.
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::basic_json<OrderedObject>;
 
 // How charts and the summary treat a metric.
 struct MetricDefinition {
