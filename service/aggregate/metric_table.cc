@@ -1,6 +1,7 @@
 #include "service/aggregate/metric_table.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ranklog::aggregate {
 
@@ -61,15 +62,13 @@ const StepSync::Plan& StepSync::PlanFor(uint32_t shape, absl::Span<const std::st
   // Every key may turn out to be a step metric by a later definition, so all steps seen must be
   // known then.
   for (size_t i = 0; i < keys.size(); ++i) plan.learned.push_back({i, SlotOf(keys[i])});
+  std::set<absl::string_view> present(keys.begin(), keys.end());
+  present.insert("_step");  // the row's own step, which every row has
   for (const std::string& key : keys) {
     const model::MetricDefinition* definition = table_->Find(key);
     if (definition == nullptr || !definition->step_sync) continue;
     const std::string& step_metric = definition->step_metric;
-    // "_step" is the row's own step, which every row has.
-    if (step_metric == "_step" || std::find(keys.begin(), keys.end(), step_metric) != keys.end() ||
-        std::find(plan.added.begin(), plan.added.end(), step_metric) != plan.added.end()) {
-      continue;
-    }
+    if (!present.insert(step_metric).second) continue;
     plan.added.push_back(step_metric);
     plan.added_slots.push_back(SlotOf(step_metric));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "service/aggregate/batch_builder.h"
 #include "service/aggregate/join_plan.h"
 #include "service/aggregate/open_rows.h"
@@ -333,31 +334,32 @@ void RunAggregator::Impl::GatherRows(int64_t step) {
 // The texts of the step's primary rows, the later of a key over the earlier, whether text or
 // number. Adds to `masked` the keys whose numbers gave way.
 std::vector<model::Text> RunAggregator::Impl::MergeTexts(std::set<std::string>* masked) const {
-  std::vector<model::Text> texts;
+  std::vector<const model::Text*>
+      latest;  // by first appearance; null: a number has taken its place
+  absl::flat_hash_map<absl::string_view, size_t> places;  // in `latest`
   for (size_t i = 0; i < primary_rows; ++i) {
-    if (!texts.empty()) {
-      for (const std::string& key : *step_rows[i].keys) {
-        texts.erase(std::remove_if(texts.begin(), texts.end(),
-                                   [&](const model::Text& text) { return text.key == key; }),
-                    texts.end());
-      }
+    for (const std::string& key : *step_rows[i].keys) {
+      if (places.empty()) break;
+      const auto text = places.find(key);
+      if (text == places.end()) continue;
+      latest[text->second] = nullptr;
+      places.erase(text);
     }
     if (open_rows[i]->texts == nullptr) continue;
     for (const model::Text& text : *open_rows[i]->texts) {
-      auto earlier = std::find_if(texts.begin(), texts.end(),
-                                  [&](const model::Text& other) { return other.key == text.key; });
-      if (earlier == texts.end()) {
-        texts.push_back(text);
-      } else {
-        earlier->value = text.value;
-      }
+      const auto [place, is_new] = places.try_emplace(text.key, latest.size());
+      if (is_new) latest.push_back(nullptr);
+      latest[place->second] = &text;
     }
   }
-  for (const model::Text& text : texts) {
-    for (size_t i = 0; i < primary_rows; ++i) {
-      const std::vector<std::string>& keys = *step_rows[i].keys;
-      if (std::find(keys.begin(), keys.end(), text.key) != keys.end()) masked->insert(text.key);
+  for (size_t i = 0; i < primary_rows; ++i) {
+    for (const std::string& key : *step_rows[i].keys) {
+      if (places.contains(key)) masked->insert(key);
     }
+  }
+  std::vector<model::Text> texts;
+  for (const model::Text* text : latest) {
+    if (text != nullptr) texts.push_back(*text);
   }
   return texts;
 }
