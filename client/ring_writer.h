@@ -48,6 +48,7 @@ class RingWriter {
   // True while a thread is between EnterWriter and LeaveWriter; see RunState::Close.
   std::atomic<bool> busy = false;
   std::atomic<uint64_t> controls = 0;  // ever written
+  uint32_t steps_word = 0;             // see SharedSteps; set before the first row
 
  private:
   std::byte* Reserve(size_t bytes) {

@@ -156,6 +156,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
+  ring->writer.steps_word = steps_->AddRing();
   {
     MutexLock lock(StateMutex());
     ProcessTickRate().Calibrate(ring->spool->header());

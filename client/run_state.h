@@ -117,7 +117,7 @@ bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept
       flags = v1::kRowCommits;
     } else {
       row_step = *step;
-      if (row_step > kMaxStep || !steps_->Take(row_step)) {
+      if (row_step > kMaxStep || !steps_->Take(writer->steps_word, row_step)) {
         return Refused(writer, row_step > kMaxStep ? Outcome::kInvalid : Outcome::kStepBehind);
       }
     }

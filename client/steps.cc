@@ -7,12 +7,29 @@
 namespace ranklog::internal {
 
 std::unique_ptr<SharedSteps> SharedSteps::Create() {
-  void* page = mmap(nullptr, sizeof(std::atomic<int64_t>), PROT_READ | PROT_WRITE,
+  void* page = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  return std::unique_ptr<SharedSteps>(new SharedSteps(new (page) std::atomic<int64_t>(0)));
+  return std::unique_ptr<SharedSteps>(new SharedSteps(new (page) Memory()));
 }
 
-SharedSteps::~SharedSteps() { munmap(open_, sizeof *open_); }
+SharedSteps::~SharedSteps() { munmap(memory_, sizeof *memory_); }
+
+uint32_t SharedSteps::AddRing() {
+  uint32_t word = memory_->next.load(std::memory_order_relaxed);
+  while (word < kWords) {
+    if (memory_->next.compare_exchange_weak(word, word + 1, std::memory_order_relaxed)) return word;
+  }
+  return 0;
+}
+
+bool SharedSteps::TakeTogether(int64_t step) {
+  int64_t first = memory_->words[0].load(std::memory_order_relaxed);
+  while (step > first) {
+    if (memory_->words[0].compare_exchange_weak(first, step, std::memory_order_relaxed))
+      return true;
+  }
+  return step == first;
+}
 
 }  // namespace ranklog::internal
