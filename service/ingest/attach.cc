@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
 
@@ -18,7 +17,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
                                                storage::Store& store) {
   const model::RunAssignment assignment = aggregate::Assign(session);
   ASSIGN_OR_RETURN(model::Stream stream,
-                   store.Attach(session, assignment, absl::ToUnixMicros(absl::Now())));
+                   store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
   std::vector<std::string> wanted = session.settings.destinations;
   if (assignment.local_only) wanted = {"local"};
   // The reader does not see this transaction. If it sees no delivery of that kind, then none has

@@ -7,9 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/storage/store.h"
@@ -32,7 +35,9 @@ void ResolveDestinations(const Credentials& credentials, model::RunSettings* set
 class Attacher {
  public:
   // `reader` reads what the store loop writes.
-  explicit Attacher(std::unique_ptr<storage::StoreReader> reader) : reader_(std::move(reader)) {}
+  explicit Attacher(std::unique_ptr<storage::StoreReader> reader,
+                    std::function<absl::Time()> wall_clock = absl::Now)
+      : reader_(std::move(reader)), wall_clock_(std::move(wall_clock)) {}
 
   // Finds or makes the session's stream and run, and a delivery for each destination that the run
   // does not have yet; a local-only run is delivered to nobody else.
@@ -41,6 +46,7 @@ class Attacher {
 
  private:
   const std::unique_ptr<storage::StoreReader> reader_;
+  const std::function<absl::Time()> wall_clock_;  // stamps data
 };
 
 }  // namespace ranklog::ingest

@@ -1,265 +1,34 @@
 #include "service/ingest/attach_reactor.h"
 
-#include <spdlog/spdlog.h>
-
-#include <algorithm>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "ranklog/v1/spool_layout.h"
-#include "service/base/status_macros.h"
-#include "service/ingest/convert.h"
 #include "service/ingest/status_convert.h"
 
 namespace ranklog::ingest {
-namespace {
-
-constexpr size_t kWriteOverhead = 512;  // of a queued write beside its message, roughly
-
-}  // namespace
 
 AttachReactor* AttachReactor::Start(const IngestContext* context,
                                     grpc::CallbackServerContext* call) {
-  std::shared_ptr<AttachReactor> reactor(
-      new AttachReactor(context, context->peers->Find(call->peer())));
-  reactor->self_ = reactor;
-  AttachReactor* const raw = reactor.get();
-  raw->StartRead(&raw->incoming_);
-  return raw;
+  // gRPC tells nothing until this is returned to it, so nothing comes before session_ is there.
+  auto* const reactor = new AttachReactor;
+  reactor->session_ = AttachSession::Start(context, context->peers->Find(call->peer()), reactor);
+  return reactor;
 }
 
 void AttachReactor::OnReadDone(bool ok) {
-  if (!ok) {
-    absl::MutexLock lock(&mutex_);
-    peer_done_ = true;
-    if (unanswered_ == 0 && !writing_) Close(absl::OkStatus());
-    return;
+  if (ok) {
+    session_->OnMessage(incoming_);
+  } else {
+    session_->OnNoMoreMessages();
   }
-  // Told now: once a Hello is handled, its answer may start the next read into incoming_.
-  const bool hello = incoming_.has_hello();
-  const absl::Status handled = Handle(incoming_);
-  absl::MutexLock lock(&mutex_);
-  if (!handled.ok()) {
-    ++context_.counters->refused_messages;
-    Close(handled);
-    return;
-  }
-  // After Hello the next read waits for the answer (Attached() starts it); the rest need not be
-  // answered in turn.
-  if (hello) return;
-  paused_ = context_.store->full() && unanswered_ > 0;
-  if (paused_) ++context_.counters->paused_streams;
-  if (!paused_) ReadOn();
 }
 
-void AttachReactor::OnWriteDone(bool ok) {
-  absl::MutexLock lock(&mutex_);
-  writing_ = false;
-  if (!ok) {
-    peer_done_ = true;
-    if (unanswered_ == 0) Close(absl::OkStatus());
-    return;
-  }
-  WriteOn();
-}
+void AttachReactor::OnWriteDone(bool ok) { session_->OnWritten(ok); }
 
 void AttachReactor::OnDone() {
-  uint64_t attachment = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    gone_ = true;
-    attachment = attachment_;
-  }
-  if (attachment != 0) context_.registry->Detach(key_, attachment);
-  self_.reset();
+  session_->OnDone();  // waits until Finish() has returned
+  delete this;
 }
 
-absl::Status AttachReactor::Handle(const v1::ClientMessage& message) {
-  if (message.has_hello() == greeted_) {
-    return absl::FailedPreconditionError("a stream begins with one Hello");
-  }
-  switch (message.message_case()) {
-    case v1::ClientMessage::kHello:
-      greeted_ = true;
-      return HandleHello(message.hello());
-    case v1::ClientMessage::kShape:
-      return HandleShape(message.shape());
-    case v1::ClientMessage::kBatch:
-      return HandleBatch(message.batch());
-    case v1::ClientMessage::kProgress:
-      return HandleProgress(message.progress());
-    case v1::ClientMessage::kLosses:
-      return HandleLosses(message.losses());
-    default:
-      return absl::OkStatus();  // of a newer client, which can do without
-  }
-}
-
-absl::Status AttachReactor::HandleHello(const v1::Hello& hello) {
-  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
-  key_ = session.stream;
-  if (context_.registry->full() && !context_.registry->Find(key_)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
-  }
-  context_.credentials.remember(session.settings,
-                                {hello.credentials().begin(), hello.credentials().end()});
-  ResolveDestinations(context_.credentials, &session.settings);
-  std::shared_ptr<const RingFile> ring;
-  if (peer_ != nullptr) {
-    absl::StatusOr<std::shared_ptr<const RingFile>> opened =
-        RingFile::OpenClaimed(ToClaim(hello.ring()), *peer_);
-    if (opened.ok()) {
-      ring = *std::move(opened);
-    } else {
-      ++context_.counters->unseen_rings;
-      spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
-    }
-  }
-  auto attached =
-      std::make_shared<model::Stream>();  // written by the first lambda, read by the second
-  Submit(
-      [this, session = std::move(session), attached](storage::Store& store) {
-        ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
-        return absl::OkStatus();
-      },
-      [this, attached, ring = std::move(ring)]() mutable { Attached(*attached, std::move(ring)); },
-      /*bytes=*/0, /*urgent=*/true);
-  return absl::OkStatus();
-}
-
-void AttachReactor::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring) {
-  stream_ = stream.id;
-  run_ = stream.run;
-  ++context_.counters->attaches;
-  context_.run_attached(stream.run);
-  const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
-  absl::optional<LiveStream> live = context_.registry->Find(stream.key);
-  absl::MutexLock lock(&mutex_);
-  attachment_ = attachment;
-  if (gone_) context_.registry->Detach(stream.key, attachment);  // it left before it was attached
-  want_descriptor_ = !live || live->ring == nullptr;
-  durable_ = acknowledged_ = stream.durable_seq;
-  reply_due_ = true;
-  WriteOn();
-  ReadOn();
-}
-
-absl::Status AttachReactor::HandleShape(const v1::DefineShape& shape) {
-  if (shape.id() > v1::kMaxShapes || static_cast<size_t>(shape.keys_size()) > v1::kMaxShapeKeys) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "shape ", shape.id(), " of ", shape.keys_size(), " keys: a stream has at most ",
-        v1::kMaxShapes, " shapes of ", v1::kMaxShapeKeys, " keys"));
-  }
-  if (shape.id() == 0) return absl::InvalidArgumentError("shape 0 has no keys to define");
-  std::vector<std::string> keys(shape.keys().begin(), shape.keys().end());
-  Submit([this, id = shape.id(), keys = std::move(keys)](
-             storage::Store& store) { return store.DefineShape(stream_, id, keys); },
-         nullptr, shape.ByteSizeLong(), /*urgent=*/false);
-  return absl::OkStatus();
-}
-
-absl::Status AttachReactor::HandleBatch(const v1::Batch& message) {
-  ASSIGN_OR_RETURN(model::Batch batch, ToBatch(message));
-  const uint64_t rows = batch.rows();
-  auto durable = std::make_shared<uint64_t>(0);  // as above
-  Submit(
-      [this, batch = std::move(batch), durable](storage::Store& store) {
-        ASSIGN_OR_RETURN(*durable, store.Append(stream_, batch));
-        return absl::OkStatus();
-      },
-      [this, rows, durable] {
-        ++context_.counters->batches;
-        context_.counters->rows += rows;
-        context_.registry->SetDurable(key_, *durable);
-        absl::MutexLock lock(&mutex_);
-        durable_ = std::max(durable_, *durable);
-        WriteOn();
-      },
-      message.ByteSizeLong(), message.urgent());
-  return absl::OkStatus();
-}
-
-absl::Status AttachReactor::HandleProgress(const v1::Progress& progress) {
-  Submit([this, step = progress.passed_step()](
-             storage::Store& store) { return store.SetProgress(stream_, step); },
-         nullptr, /*bytes=*/0, /*urgent=*/false);
-  return absl::OkStatus();
-}
-
-absl::Status AttachReactor::HandleLosses(const v1::Losses& losses) {
-  Submit([this, losses = ToLosses(losses)](
-             storage::Store& store) { return store.SetLosses(stream_, losses); },
-         nullptr, /*bytes=*/0, /*urgent=*/false);
-  return absl::OkStatus();
-}
-
-void AttachReactor::Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
-                           absl::AnyInvocable<void()> then, size_t bytes, bool urgent) {
-  {
-    absl::MutexLock lock(&mutex_);
-    ++unanswered_;
-  }
-  context_.store->Submit(
-      {.apply = std::move(apply),
-       .done =
-           [self = shared_from_this(), then = std::move(then)](absl::Status status) mutable {
-             self->Answered(std::move(status), std::move(then));
-           },
-       .bytes = bytes + kWriteOverhead,
-       .urgent = urgent});
-}
-
-void AttachReactor::Answered(absl::Status status, absl::AnyInvocable<void()> then) {
-  if (status.ok()) {
-    if (then) then();
-    context_.run_changed(run_);
-  }
-  absl::MutexLock lock(&mutex_);
-  --unanswered_;
-  if (!status.ok()) {
-    if (open_ && !absl::IsUnavailable(status)) {
-      ++context_.counters->refused_messages;
-      spdlog::warn("closed the stream of rank {} of {}: {}", key_.rank, key_.job_id,
-                   status.ToString());
-    }
-    Close(status);
-    return;
-  }
-  if (paused_ && (unanswered_ == 0 || !context_.store->full())) {
-    paused_ = false;
-    ReadOn();
-  }
-  if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
-}
-
-void AttachReactor::ReadOn() {
-  if (open_ && !peer_done_) StartRead(&incoming_);
-}
-
-void AttachReactor::WriteOn() {
-  if (!open_ || writing_) return;
-  if (reply_due_) {
-    reply_due_ = false;
-    v1::HelloReply* reply = outgoing_.mutable_hello();
-    reply->set_durable_seq(acknowledged_);
-    reply->set_send_descriptor(want_descriptor_);
-    reply->set_daemon_version(RANKLOG_VERSION);
-  } else if (durable_ > acknowledged_) {
-    acknowledged_ = durable_;
-    outgoing_.mutable_ack()->set_durable_seq(acknowledged_);
-  } else {
-    if (peer_done_ && unanswered_ == 0) Close(absl::OkStatus());
-    return;
-  }
-  writing_ = true;
-  StartWrite(&outgoing_);
-}
-
-void AttachReactor::Close(const absl::Status& status) {
-  if (!open_) return;
-  open_ = false;
-  Finish(ToGrpc(status));
+void AttachReactor::Finish(const absl::Status& status) {
+  ServerBidiReactor::Finish(ToGrpc(status));
 }
 
 }  // namespace ranklog::ingest

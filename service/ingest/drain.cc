@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 
@@ -32,12 +31,12 @@ std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
 }
 
 absl::Status StorePart(const RingReader::Part& part, const std::vector<model::Update>& updates,
-                       int64_t stream, storage::Store& store) {
+                       int64_t stream, absl::Time now, storage::Store& store) {
   for (const RingReader::Part::Shape& shape : part.shapes) {
     RETURN_IF_ERROR(store.DefineShape(stream, shape.id, shape.keys));
   }
   for (const model::Update& update : updates) {
-    RETURN_IF_ERROR(store.Apply(stream, update, absl::ToUnixMicros(absl::Now())));
+    RETURN_IF_ERROR(store.Apply(stream, update, absl::ToUnixMicros(now)));
   }
   if (part.has_rows()) RETURN_IF_ERROR(store.Append(stream, part.batch).status());
   return absl::OkStatus();
@@ -45,7 +44,8 @@ absl::Status StorePart(const RingReader::Part& part, const std::vector<model::Up
 
 }  // namespace
 
-absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store) {
+absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const std::function<absl::Time()>& wall_clock) {
   Drained drained;
   while (drained.damage.ok()) {
     absl::StatusOr<RingReader::Part> part = ring.Next(kPartBytes);
@@ -57,8 +57,9 @@ absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::St
     if (part->has_rows()) drained.damage = model::Validate(part->batch);
     if (!drained.damage.ok()) break;
     const std::vector<model::Update> updates = ToUpdates(part->controls);
-    absl::Status stored = store.SubmitAndWait(
-        [&](storage::Store& open) { return StorePart(*part, updates, stream, open); });
+    absl::Status stored = store.SubmitAndWait([&](storage::Store& open) {
+      return StorePart(*part, updates, stream, wall_clock(), open);
+    });
     if (absl::IsUnavailable(stored)) return stored;
     if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
     drained.damage = std::move(stored);

@@ -4,9 +4,11 @@
 #define SERVICE_INGEST_DRAIN_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "service/ingest/ring_reader.h"
 #include "service/pipeline/store_loop.h"
 
@@ -21,7 +23,8 @@ struct Drained {
 // Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
 // are durable.
 //   kUnavailable  the store is closing: the ring still has what is missing
-absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store);
+absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const std::function<absl::Time()>& wall_clock);
 
 }  // namespace ranklog::ingest
 

@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "service/ingest/attach.h"
-#include "service/ingest/ingest_service.h"
+#include "service/ingest/ingest_context.h"
+#include "service/ingest/orphans.h"
 #include "service/ingest/ring_file.h"
-#include "service/ingest/ring_reader.h"
 #include "service/ingest/stream_registry.h"
 #include "service/ingest/unique_fd.h"
 #include "service/storage/store.h"
@@ -71,19 +71,13 @@ class RankWatch {
   void WatchPeers();
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
-  // Drains, ends and forgets a stream whose rank is gone. False: the store is closing, or failed.
-  bool EndGone(const LiveStream& live);
-  bool End(const LiveStream& live, const RingReader* ring, const std::string& reason);
 
   void Scan(absl::Time now);
   void Examine(const std::string& path, const std::set<FileId>& suspected, absl::Time now);
-  // A ring of no live stream, whose rank is gone: attaches by the Hello in it, and ends it.
-  absl::Status Adopt(const std::shared_ptr<const RingFile>& file, const RingReader& ring);
-  // Whether the store has all of the ring, and its stream has ended.
-  bool Known(const model::StreamKey& key, const RingReader& ring);
 
   const IngestContext& context_;
   const std::unique_ptr<storage::StoreReader> reader_;
+  Orphans orphans_;
   const WakeEvent* const wake_;
   const Options options_;
   absl::Time started_;

@@ -1,0 +1,49 @@
+// What ingest works with, and what it counts.
+
+#ifndef SERVICE_INGEST_INGEST_CONTEXT_H_
+#define SERVICE_INGEST_INGEST_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/ingest/attach.h"
+#include "service/ingest/peer.h"
+#include "service/ingest/stream_registry.h"
+#include "service/pipeline/store_loop.h"
+
+namespace ranklog::ingest {
+
+struct IngestCounters {
+  std::atomic<uint64_t> attaches{0};
+  std::atomic<uint64_t> refused_messages{0};  // invalid: their stream was closed with the reason
+  std::atomic<uint64_t> batches{0};
+  std::atomic<uint64_t> rows{0};          // durable, resent ones included
+  std::atomic<uint64_t> unseen_rings{0};  // attaches whose ring could not be opened by its path
+  std::atomic<uint64_t> paused_streams{
+      0};                                // times a stream was not read because the store was behind
+  std::atomic<uint64_t> orphans{0};      // rings drained after their rank's death
+  std::atomic<uint64_t> orphan_rows{0};  // found in them
+  std::atomic<uint64_t> damaged_rings{0};  // readable only in part, and set aside
+};
+
+// What the RPCs work with. All of it outlives the gRPC server.
+struct IngestContext {
+  pipeline::StoreLoop* store;
+  Attacher* attacher;  // of the store loop's thread
+  StreamRegistry* registry;
+  PeerTable* peers;
+  IngestCounters* counters;
+  Credentials credentials;
+  // Called from any thread after a commit; must not block.
+  std::function<void(int64_t run)>
+      run_attached;                              // the run may be new, or may have new destinations
+  std::function<void(int64_t run)> run_changed;  // its streams have rows, updates, or an end
+  std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_INGEST_CONTEXT_H_

@@ -1,0 +1,77 @@
+#include "service/ingest/unary_calls.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/ingest/convert.h"
+
+namespace ranklog::ingest {
+namespace {
+
+// Answers after the commit of `apply`, and calls `then` before if it succeeded.
+void AnswerAfterCommit(pipeline::StoreLoop& store,
+                       absl::AnyInvocable<absl::Status(storage::Store&)> apply,
+                       absl::AnyInvocable<void()> then, size_t bytes, Answer answer) {
+  store.Submit(
+      {.apply = std::move(apply),
+       .done =
+           [then = std::move(then), answer = std::move(answer)](absl::Status status) mutable {
+             if (status.ok()) then();
+             answer(std::move(status));
+           },
+       .bytes = bytes,
+       .urgent = true});
+}
+
+absl::Status UnknownStream() {
+  return absl::NotFoundError("no live stream of that name: attach first");
+}
+
+}  // namespace
+
+void Update(const IngestContext* context, const v1::UpdateRequest& request, Answer answer) {
+  const absl::optional<LiveStream> live = context->registry->Find(ToStreamKey(request.stream()));
+  absl::StatusOr<model::Update> update = ToUpdate(request.update());
+  if (!update.ok()) {
+    ++context->counters->refused_messages;
+    return answer(update.status());
+  }
+  if (!live) return answer(UnknownStream());
+  AnswerAfterCommit(
+      *context->store,
+      [context, id = live->id, update = *std::move(update)](storage::Store& store) {
+        return store.Apply(id, update, absl::ToUnixMicros(context->wall_clock()));
+      },
+      [context, run = live->run] { context->run_changed(run); }, request.ByteSizeLong(),
+      std::move(answer));
+}
+
+void Finish(const IngestContext* context, const v1::FinishRequest& request, Answer answer) {
+  const model::StreamKey key = ToStreamKey(request.stream());
+  const absl::optional<LiveStream> live = context->registry->Find(key);
+  if (!live) {
+    // The first time may have been answered to nobody.
+    return answer(context->registry->HasEnded(key) ? absl::OkStatus() : UnknownStream());
+  }
+  if (request.last_seq() > live->durable_seq) {
+    return answer(absl::FailedPreconditionError(absl::StrCat("rows ", live->durable_seq + 1, " to ",
+                                                             request.last_seq(),
+                                                             " are missing: send them first")));
+  }
+  AnswerAfterCommit(
+      *context->store,
+      [context, id = live->id, losses = ToLosses(request.losses()),
+       exit_code = request.exit_code()](storage::Store& store) {
+        RETURN_IF_ERROR(store.SetLosses(id, losses));
+        return store.EndStream(id, model::StreamState::kFinished, exit_code, /*reason=*/"",
+                               absl::ToUnixMicros(context->wall_clock()));
+      },
+      [context, key, run = live->run] {
+        context->registry->Remove(key);
+        context->run_changed(run);
+      },
+      /*bytes=*/0, std::move(answer));
+}
+
+}  // namespace ranklog::ingest

@@ -1,0 +1,357 @@
+#include "service/ingest/attach_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/ingest/unary_calls.h"
+#include "tests/support/faulty_vfs.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kIncarnation = 7;
+
+// A call that keeps what it was told.
+class FakeCall : public AttachSession::Call {
+ public:
+  void Read() override { ++reads; }
+  void Write(const v1::ServerMessage& message) override {
+    EXPECT_FALSE(writing) << "one message at a time";
+    writing = true;
+    written.push_back(message);
+  }
+  void Finish(const absl::Status& status) override { finished = status; }
+
+  bool reading() const { return reads > messages; }
+  // The durable_seq of the acknowledgements, without that of the Hello's answer.
+  std::vector<uint64_t> Acks() const {
+    std::vector<uint64_t> acks;
+    for (const v1::ServerMessage& message : written) {
+      if (message.has_ack()) acks.push_back(message.ack().durable_seq());
+    }
+    return acks;
+  }
+
+  int reads = 0;
+  int messages = 0;
+  bool writing = false;
+  std::vector<v1::ServerMessage> written;
+  absl::optional<absl::Status> finished;
+};
+
+class AttachSessionTest : public ::testing::Test {
+ protected:
+  AttachSessionTest() {
+    auto store = storage::Store::Open(dir_.path(), {.vfs = vfs_.name()});
+    EXPECT_OK(store);
+    store_ = std::make_unique<pipeline::StoreLoop>(
+        *std::move(store),
+        pipeline::StoreLoop::Options{.max_queued_bytes = 4096, .threads = false});
+    attacher_ = std::make_unique<Attacher>(Reader());
+    context_ = {.store = store_.get(),
+                .attacher = attacher_.get(),
+                .registry = &registry_,
+                .peers = nullptr,
+                .counters = &counters_,
+                .credentials = {.remember = [](const auto&, const auto&) {},
+                                .has_wandb = [](const auto&) { return false; }},
+                .run_attached = [](int64_t) {},
+                .run_changed = [](int64_t) {}};
+  }
+  ~AttachSessionTest() override { store_->Stop(); }
+
+  std::unique_ptr<storage::StoreReader> Reader() {
+    auto reader = storage::StoreReader::Open(dir_.path(), vfs_.name());
+    EXPECT_OK(reader);
+    return *std::move(reader);
+  }
+  std::shared_ptr<AttachSession> Start(FakeCall* call) {
+    return AttachSession::Start(&context_, nullptr, call);
+  }
+  static void Send(AttachSession& session, FakeCall& call, const v1::ClientMessage& message) {
+    ASSERT_TRUE(call.reading()) << "nobody reads";
+    ++call.messages;
+    session.OnMessage(message);
+  }
+  static void Written(AttachSession& session, FakeCall& call) {
+    call.writing = false;
+    session.OnWritten(true);
+  }
+  // A session that has greeted and defined its shape.
+  std::shared_ptr<AttachSession> Attached(FakeCall* call) {
+    auto session = Start(call);
+    Send(*session, *call, Hello());
+    store_->Step();
+    Written(*session, *call);
+    Send(*session, *call, Shape());
+    store_->Step();
+    return session;
+  }
+
+  static v1::ClientMessage Hello() {
+    v1::ClientMessage message;
+    v1::Hello* const hello = message.mutable_hello();
+    hello->set_protocol(v1::kProtocolVersion);
+    *hello->mutable_stream() = Stream();
+    hello->mutable_identity()->set_world_size(1);
+    return message;
+  }
+  static v1::StreamId Stream() {
+    v1::StreamId stream;
+    stream.set_project("gpt");
+    stream.set_job_id("job");
+    stream.set_incarnation(kIncarnation);
+    return stream;
+  }
+  static v1::ClientMessage Shape() {
+    v1::ClientMessage message;
+    message.mutable_shape()->set_id(1);
+    message.mutable_shape()->add_keys("loss");
+    return message;
+  }
+  static v1::ClientMessage Rows(uint64_t first, uint64_t last) {
+    v1::ClientMessage message;
+    v1::Batch* const batch = message.mutable_batch();
+    batch->set_first_seq(first);
+    batch->set_last_seq(last);
+    v1::Block* const block = batch->add_block();
+    block->set_shape(1);
+    for (uint64_t seq = first; seq <= last; ++seq) {
+      block->add_seq_offset(static_cast<uint32_t>(seq - first));
+      block->add_step_delta(seq == first ? static_cast<int64_t>(first) : 1);
+      block->add_time_delta_us(seq == first ? 1'700'000'000'000'000 : 1);
+      block->add_value(static_cast<double>(seq));
+    }
+    return message;
+  }
+  std::vector<double> StoredValues() {
+    std::vector<double> values;
+    const auto reader = Reader();
+    const auto streams = reader->LiveStreams();
+    EXPECT_OK(streams);
+    for (const model::Stream& stream : *streams) {
+      const auto batches = reader->StreamBatches(stream.id, 0, 1 << 20);
+      EXPECT_OK(batches);
+      for (const storage::StoredBatch& stored : *batches) {
+        for (const model::Block& block : stored.batch.blocks) {
+          values.insert(values.end(), block.values.begin(), block.values.end());
+        }
+      }
+    }
+    return values;
+  }
+
+  testing::TempDir dir_;
+  testing::FaultyVfs vfs_;
+  StreamRegistry registry_{[] {}};
+  IngestCounters counters_;
+  std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<Attacher> attacher_;
+  IngestContext context_;
+};
+
+TEST_F(AttachSessionTest, RefusesAFirstMessageThatIsNoHello) {
+  FakeCall call;
+  auto session = Start(&call);
+  Send(*session, call, Rows(1, 1));
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(counters_.refused_messages, 1u);
+}
+
+TEST_F(AttachSessionTest, RefusesASecondHello) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Hello());
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(AttachSessionTest, RefusesANewerProtocol) {
+  FakeCall call;
+  auto session = Start(&call);
+  v1::ClientMessage hello = Hello();
+  hello.mutable_hello()->set_protocol(v1::kProtocolVersion + 1);
+  Send(*session, call, hello);
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(AttachSessionTest, ReadsNothingAfterHelloUntilItIsAnswered) {
+  FakeCall call;
+  auto session = Start(&call);
+  Send(*session, call, Hello());
+  EXPECT_FALSE(call.reading());
+  EXPECT_THAT(call.written, IsEmpty());
+  store_->Step();
+  EXPECT_TRUE(call.reading());
+  ASSERT_EQ(call.written.size(), 1u);
+  EXPECT_EQ(call.written[0].hello().durable_seq(), 0u);
+}
+
+TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Rows(1, 3));
+  EXPECT_THAT(call.Acks(), IsEmpty());
+  vfs_.FailSyncs(1, ENOSPC);
+  EXPECT_LT(store_->Step(), absl::InfiniteDuration());  // to be tried again
+  EXPECT_THAT(call.Acks(), IsEmpty());
+  vfs_.Heal();
+  store_->Step();
+  EXPECT_THAT(call.Acks(), ElementsAre(3));
+  EXPECT_THAT(StoredValues(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Rows(1, 1));
+  store_->Step();
+  Send(*session, call, Rows(2, 2));
+  Send(*session, call, Rows(3, 3));
+  store_->Step();
+  EXPECT_THAT(call.Acks(), ElementsAre(1));
+  Written(*session, call);
+  EXPECT_THAT(call.Acks(), ElementsAre(1, 3));
+}
+
+TEST_F(AttachSessionTest, DropsRowsThatComeAgain) {
+  FakeCall first;
+  auto before = Attached(&first);
+  Send(*before, first, Rows(1, 3));
+  store_->Step();
+  FakeCall second;
+  auto after = Start(&second);
+  Send(*after, second, Hello());
+  store_->Step();
+  EXPECT_EQ(second.written[0].hello().durable_seq(), 3u);
+  Written(*after, second);
+  Send(*after, second, Rows(2, 5));
+  Send(*before, first, Rows(3, 4));  // the older connection still brings what was on its way
+  store_->Step();
+  EXPECT_THAT(second.Acks(), ElementsAre(5));
+  EXPECT_THAT(StoredValues(), ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_F(AttachSessionTest, RefusesAGap) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Rows(2, 2));
+  store_->Step();
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(StoredValues(), IsEmpty());
+  EXPECT_EQ(counters_.refused_messages, 1u);
+}
+
+TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Rows(1, 1));
+  vfs_.FailSyncs(1, EIO);
+  store_->Step();
+  vfs_.Heal();
+  EXPECT_THAT(call.Acks(), IsEmpty());
+  ASSERT_TRUE(call.finished);
+  EXPECT_FALSE(call.finished->ok());  // the rank connects again, and sends it again
+}
+
+TEST_F(AttachSessionTest, StopsToReadWhileTheStoreIsBehindAndGoesOnAfterwards) {
+  FakeCall call;
+  auto session = Attached(&call);
+  uint64_t seq = 0;
+  while (call.reading()) {
+    ASSERT_LT(++seq, 100u);
+    Send(*session, call, Rows(seq, seq));
+  }
+  EXPECT_TRUE(store_->full());
+  EXPECT_EQ(counters_.paused_streams, 1u);
+  store_->Step();
+  EXPECT_TRUE(call.reading());
+  Written(*session, call);
+  EXPECT_THAT(call.Acks(), ElementsAre(1, seq));
+  EXPECT_EQ(counters_.paused_streams, 1u);
+}
+
+TEST_F(AttachSessionTest, EndsWhenTheRankHasGoneAndAllIsAnswered) {
+  FakeCall call;
+  auto session = Attached(&call);
+  Send(*session, call, Rows(1, 1));
+  session->OnNoMoreMessages();
+  EXPECT_FALSE(call.finished);
+  store_->Step();
+  ASSERT_TRUE(call.writing);  // the acknowledgement, though nobody may read it
+  Written(*session, call);
+  ASSERT_TRUE(call.finished);
+  EXPECT_OK(*call.finished);
+  session->OnDone();
+  EXPECT_EQ(registry_.attached(), 0u);
+  EXPECT_THAT(StoredValues(), ElementsAre(1));
+}
+
+TEST_F(AttachSessionTest, ALostCallLeavesTheNewerAttachmentAlone) {
+  FakeCall first;
+  auto before = Attached(&first);
+  FakeCall second;
+  auto after = Start(&second);
+  Send(*after, second, Hello());
+  store_->Step();
+  before->OnNoMoreMessages();
+  before->OnDone();
+  EXPECT_EQ(registry_.attached(), 1u);
+}
+
+TEST_F(AttachSessionTest, FinishWantsAllRowsFirst) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::FinishRequest request;
+  *request.mutable_stream() = Stream();
+  request.set_last_seq(1);
+  absl::Status answer;
+  Finish(&context_, request, [&](const absl::Status& status) { answer = status; });
+  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("rows 1 to 1")));
+}
+
+TEST_F(AttachSessionTest, AFinishThatComesAgainIsAnsweredAgain) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::FinishRequest request;
+  *request.mutable_stream() = Stream();
+  std::vector<absl::Status> answers;
+  const auto keep = [&](const absl::Status& status) { answers.push_back(status); };
+  Finish(&context_, request, keep);
+  EXPECT_THAT(answers, IsEmpty());
+  store_->Step();
+  Finish(&context_, request, keep);
+  EXPECT_THAT(answers,
+              ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk)));
+}
+
+TEST_F(AttachSessionTest, AnUpdateOfNoStreamIsNotFound) {
+  v1::UpdateRequest request;
+  *request.mutable_stream() = Stream();
+  request.mutable_update()->mutable_summary();
+  absl::Status answer;
+  Update(&context_, request, [&](const absl::Status& status) { answer = status; });
+  EXPECT_THAT(answer, StatusIs(absl::StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace ranklog::ingest
