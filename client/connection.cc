@@ -2,12 +2,14 @@
 
 #include <grpcpp/create_channel_posix.h>
 
+#include "client/process.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {
 namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
+  WillUseGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(v1::kMaxMessageBytes);

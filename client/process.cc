@@ -3,13 +3,21 @@
 #include <grpc/grpc.h>
 #include <pthread.h>
 
+#include <atomic>
+#include <chrono>
 #include <new>
+#include <thread>
 
 #include "client/run_state.h"
 #include "client/sender.h"
 
 namespace ranklog::internal {
 namespace {
+
+constexpr std::chrono::milliseconds kGrpcEnd{500};
+
+enum class GrpcUse { kNone, kOurs, kShared };
+std::atomic<GrpcUse> grpc_use = GrpcUse::kNone;
 
 uint64_t generation = 0;        // changes in a forked child only, where there is one thread
 Sender* held_sender = nullptr;  // between the handlers of one fork; under StateMutex()
@@ -61,6 +69,21 @@ bool MayUseGrpc() {
     clean = grpc_is_initialized() == 0;
   }
   return clean;
+}
+
+void WillUseGrpc() {
+  GrpcUse expected = GrpcUse::kNone;
+  const GrpcUse use = grpc_is_initialized() == 0 ? GrpcUse::kOurs : GrpcUse::kShared;
+  grpc_use.compare_exchange_strong(expected, use);
+}
+
+void AwaitGrpcEnd() {
+  if (grpc_use.load() != GrpcUse::kOurs) return;
+  const auto deadline = std::chrono::steady_clock::now() + kGrpcEnd;
+  while (grpc_is_initialized() != 0) {
+    if (std::chrono::steady_clock::now() >= deadline) return grpc_use.store(GrpcUse::kShared);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 }  // namespace ranklog::internal

@@ -24,6 +24,13 @@ void ArmForkHandlers();
 // For the sender's thread.
 bool MayUseGrpc();
 
+// To be said before a connection is made.
+void WillUseGrpc();
+
+// Waits until gRPC is down, if it was down before we used it: a channel that we have left ends when
+// gRPC's own threads let go of it. At most half a second, once; then somebody else uses it.
+void AwaitGrpcEnd();
+
 }  // namespace ranklog::internal
 
 #endif  // CLIENT_PROCESS_H_

@@ -102,6 +102,7 @@ void Sender::HoldForFork() {
   ++forks_;
   tick_mutex_.Lock();
   for (const auto& endpoint : endpoints_) endpoint->Disconnect();
+  AwaitGrpcEnd();
 }
 
 void Sender::ReleaseAfterFork() {
