@@ -34,6 +34,12 @@ void StreamProtocol::Begin() {
   read_seq_ = durable_seq_;
 }
 
+v1::Hello StreamProtocol::Hello() const {
+  v1::Hello hello = ring_->spool->hello();
+  hello.set_first_seq(freed_seq_ + 1);
+  return hello;
+}
+
 void StreamProtocol::End() {
   attached_ = false;
   ring_->attached.store(false, std::memory_order_relaxed);
@@ -42,7 +48,8 @@ void StreamProtocol::End() {
 bool StreamProtocol::OnMessage(const v1::ServerMessage& message) {
   bool wants_descriptor = false;
   if (message.has_hello()) {
-    durable_seq_ = std::max(durable_seq_, message.hello().durable_seq());
+    // Less than an earlier daemon acknowledged, if the store of that one is gone.
+    durable_seq_ = message.hello().durable_seq();
     read_seq_ = durable_seq_;
     attached_ = true;
     ring_->attached.store(true, std::memory_order_relaxed);
@@ -93,7 +100,8 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
         if (!builder_.Add(row, ticks)) break;
         progress_.OnRow(row.record.step, row.commits());
       } else {
-        sent_.push_back({reader_.position() + row.record.header.bytes, row.record.seq, false});
+        const uint64_t end = reader_.position() + row.record.header.bytes;
+        sent_.push_back({.end = end, .seq = row.record.seq, .control = false, .rows = true});
       }
       read_seq_ = std::max(read_seq_, row.record.seq);
       reader_.Skip();
@@ -104,7 +112,8 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
       const uint32_t shape = reader_.Shape();
       reader_.Skip();
       // It is safe at the daemon when the row after it is: until then the ring keeps it.
-      sent_.push_back({reader_.position(), read_seq_ + 1, false});
+      sent_.push_back(
+          {.end = reader_.position(), .seq = read_seq_ + 1, .control = false, .rows = false});
       DefineShape(shape, message);
       return true;
     }
@@ -116,7 +125,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
     return false;
   }
   batch->set_urgent(urgent);
-  sent_.push_back({reader_.position(), read_seq_, false});
+  sent_.push_back({.end = reader_.position(), .seq = read_seq_, .control = false, .rows = true});
   return true;
 }
 
@@ -133,12 +142,13 @@ void StreamProtocol::TakeControl() {
   const bool answered = ++controls_read_ <= controls_answered_;  // on an earlier connection
   if (!answered) controls_.emplace_back(reader_.Control());
   reader_.Skip();
-  sent_.push_back({reader_.position(), 0, /*control=*/true, answered});
+  sent_.push_back(
+      {.end = reader_.position(), .seq = 0, .control = true, .rows = false, .answered = answered});
 }
 
 bool StreamProtocol::NextUpdate(Time now, v1::UpdateRequest* request) const {
   if (!attached_ || controls_.empty() || now < unary_not_before_) return false;
-  *request->mutable_stream() = Hello().stream();
+  *request->mutable_stream() = ring_->spool->hello().stream();
   request->mutable_update()->ParseFromString(controls_.front());
   return true;
 }
@@ -161,7 +171,7 @@ bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
   if (!attached_ || done() || now < unary_not_before_) return false;
   const bool all_sent = reader_.position() == ring_->head() && RowsDurable() && controls_.empty();
   if (!all_sent || !ring_->closing.load(std::memory_order_acquire)) return false;
-  *request->mutable_stream() = Hello().stream();
+  *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
   *request->mutable_losses() = CurrentLosses();
   request->set_last_seq(header_->rows.load(std::memory_order_relaxed));
@@ -184,6 +194,7 @@ void StreamProtocol::Free() {
     if (oldest.control ? !oldest.answered : oldest.seq > durable_seq_) break;
     tail = oldest.end;
     if (oldest.control) ++controls_freed_;
+    if (oldest.rows) freed_seq_ = std::max(freed_seq_, oldest.seq);
     sent_.pop_front();
   }
   header_->tail.store(tail, std::memory_order_release);

@@ -34,7 +34,7 @@ class StreamProtocol {
 
   // A connection begins: its first message is Hello(), which lacks the credentials.
   void Begin();
-  const v1::Hello& Hello() const { return ring_->spool->hello(); }
+  v1::Hello Hello() const;
   // The connection is gone, or to be given up: nothing more is sent on it.
   void End();
 
@@ -68,6 +68,7 @@ class StreamProtocol {
     uint64_t end;
     uint64_t seq;  // durable once the daemon has this row
     bool control;  // durable once its Update was answered
+    bool rows;     // holds the rows up to `seq`
     bool answered = false;
   };
 
@@ -84,7 +85,8 @@ class StreamProtocol {
   BatchBuilder builder_;
   Progress progress_;
   uint64_t durable_seq_ = 0;
-  uint64_t read_seq_ = 0;  // of the last row read
+  uint64_t read_seq_ = 0;   // of the last row read
+  uint64_t freed_seq_ = 0;  // of the last row that is not in the ring any more
   std::deque<Sent> sent_;
   std::deque<std::string> controls_;  // read and not answered, oldest first
   // Counts of controls since the ring was made.

@@ -18,6 +18,7 @@ void AddLosses(const model::Losses& more, model::Losses* sum) {
   sum->step_behind += more.step_behind;
   sum->too_large += more.too_large;
   sum->after_finish += more.after_finish;
+  sum->with_store += more.with_store;
 }
 
 DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
@@ -66,7 +67,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
   for (const model::Stream& stream : streams) {
     RankReport& rank = ranks[stream.key.rank];
     rank.rank = stream.key.rank;
-    rank.rows += stream.durable_seq;
+    rank.rows += stream.durable_seq - stream.losses.with_store;
     rank.lost += stream.losses.total();
     AddLosses(stream.losses, &report.losses);
   }

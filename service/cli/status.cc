@@ -67,6 +67,7 @@ void AddUp(Overview* overview) {
     losses.step_behind += report.losses.step_behind;
     losses.too_large += report.losses.too_large;
     losses.after_finish += report.losses.after_finish;
+    losses.with_store += report.losses.with_store;
     for (const DestinationReport& one : report.destinations) {
       DestinationReport& sum = overview->destinations[one.kind];
       sum.kind = one.kind;
@@ -76,11 +77,9 @@ void AddUp(Overview* overview) {
       if (sum.last_error.empty()) sum.last_error = one.last_error;  // the newest run's
     }
   }
-  overview->losses = {{"ring_full", losses.ring_full},
-                      {"invalid", losses.invalid},
-                      {"step_behind", losses.step_behind},
-                      {"too_large", losses.too_large},
-                      {"after_finish", losses.after_finish}};
+  overview->losses = {{"ring_full", losses.ring_full},       {"invalid", losses.invalid},
+                      {"step_behind", losses.step_behind},   {"too_large", losses.too_large},
+                      {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
 }
 
 absl::StatusOr<Overview> TakeOverview(const Globals& globals) {

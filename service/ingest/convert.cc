@@ -143,6 +143,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .pid = identity.pid(),
                       .thread = identity.thread(),
                       .client_version = identity.client_version()};
+  if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
   RETURN_IF_ERROR(model::Validate(session));
   return session;
 }

@@ -85,6 +85,7 @@ absl::Status Orphans::Adopt(const std::shared_ptr<const RingFile>& file, const R
     file->Unlink();
     return absl::OkStatus();
   }
+  session.first_seq = ring.FirstSeq();
   ResolveDestinations(context_.credentials, &session.settings);
   model::Stream stream;
   RETURN_IF_ERROR(context_.store->SubmitAndWait([&](storage::Store& store) {

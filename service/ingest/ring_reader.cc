@@ -197,6 +197,16 @@ absl::StatusOr<RingReader::Part> RingReader::Next(size_t max_bytes) {
   return part;
 }
 
+uint64_t RingReader::FirstSeq() const {
+  RingReader ahead = *this;
+  while (true) {
+    const absl::StatusOr<Part> part = ahead.Next(1);
+    if (!part.ok()) return 1;
+    if (part->has_rows()) return part->batch.first;
+    if (part->empty()) return rows_ + 1;
+  }
+}
+
 absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) const {
   v1::ShapeRecord fixed;
   Cursor cursor(record);

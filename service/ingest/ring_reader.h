@@ -47,6 +47,9 @@ class RingReader {
   uint64_t incarnation() const { return incarnation_; }
   const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
   uint64_t rows() const { return rows_; }              // ever written: the seq of the last
+  // Before Next(): the first row that the ring still holds; rows() + 1 if it holds none. 1 if its
+  // first records are damaged.
+  uint64_t FirstSeq() const;
   const model::Losses& losses() const { return losses_; }
   bool finished() const { return finished_; }  // Finish() was called, with exit_code()
   int32_t exit_code() const { return exit_code_; }

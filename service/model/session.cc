@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kMaxNameBytes =
     256;  // what trackers put in a path or a URL; no name people give is longer
 
+// Far beyond any training, and far from where a row's number would overflow.
+constexpr uint64_t kMaxFirstSeq = uint64_t{1} << 62;
+
 class Problems {
  public:
   void Check(bool good, const std::string& problem) {
@@ -82,6 +85,8 @@ absl::Status Validate(const Session& session) {
   CheckName(session.stream.project, "project", problems);
   CheckName(session.stream.job_id, "job id", problems);
   problems.Check(session.stream.incarnation != 0, "the incarnation is 0");
+  problems.Check(session.first_seq != 0 && session.first_seq <= kMaxFirstSeq,
+                 absl::StrCat("rows from ", session.first_seq, " on"));
   CheckRanks(session.stream.rank, session.identity, problems);
   CheckStatistics(session.settings.rank_statistics, problems);
   return problems.ToStatus();

@@ -60,23 +60,28 @@ struct Session {
   StreamKey stream;
   RunSettings settings;
   Identity identity;
+  uint64_t first_seq = 1;  // the first row that can still come; those before were acknowledged
 };
 
 // kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256
 // bytes; a rank outside the world, a local rank outside the node (or above the rank); a node with
-// more ranks than the world; an incarnation of 0; a statistic that there is none of, or "none"
-// beside another.
+// more ranks than the world; an incarnation of 0; a first row of 0, or above 2^62; a statistic that
+// there is none of, or "none" beside another.
 absl::Status Validate(const Session& session);
 
-// Rows that a rank's Log() refused, by reason; totals of one stream.
+// Rows of one stream that are not in the store: those that the rank's Log() refused, by reason, and
+// those that an earlier store had acknowledged when it was lost.
 struct Losses {
   uint64_t ring_full = 0;
   uint64_t invalid = 0;
   uint64_t step_behind = 0;
   uint64_t too_large = 0;
   uint64_t after_finish = 0;
+  uint64_t with_store = 0;  // told by Attach(), never by the rank
 
-  uint64_t total() const { return ring_full + invalid + step_behind + too_large + after_finish; }
+  uint64_t total() const {
+    return ring_full + invalid + step_behind + too_large + after_finish + with_store;
+  }
   friend bool operator==(const Losses&, const Losses&) = default;
 };
 

@@ -134,7 +134,10 @@ CREATE TABLE dead_letter(
 CREATE INDEX dead_letter_of_run ON dead_letter(run);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1};
+constexpr char kVersion2[] =
+    "ALTER TABLE stream ADD COLUMN lost_with_store INTEGER NOT NULL DEFAULT 0";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2};
 
 // The file's version; 0 for an empty file.
 absl::StatusOr<int64_t> VersionOf(Database& database) {

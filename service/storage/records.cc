@@ -17,7 +17,8 @@ const char kSelectStream[] =
     "stream.node_rank, stream.node, stream.pid, stream.thread, stream.client_version, "
     "stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state, "
     "stream.exit_code, stream.reason, stream.lost_ring_full, stream.lost_invalid, "
-    "stream.lost_step_behind, stream.lost_too_large, stream.lost_after_finish, stream.late_rows, "
+    "stream.lost_step_behind, stream.lost_too_large, stream.lost_after_finish, "
+    "stream.lost_with_store, stream.late_rows, "
     "stream.started_us, stream.ended_us FROM stream JOIN job ON job.id = stream.job ";
 
 // Rows of a local delivery are delivered by being here.
@@ -74,7 +75,7 @@ model::Stream StreamOf(const Query& query) {
   columns.ReadAll(stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state,
                   stream.exit_code, stream.reason);
   columns.ReadAll(losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
-                  losses.after_finish);
+                  losses.after_finish, losses.with_store);
   columns.ReadAll(stream.late_rows, stream.started_us, stream.ended_us);
   return stream;
 }

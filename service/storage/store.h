@@ -73,6 +73,8 @@ class Store {
   //   session's. A stream that had crashed is live again; one that had finished stays so (its
   //   Finish comes again). A run that had ended is running again if a stream is new to it or live
   //   again, and its deliveries are to be completed again.
+  //   A stream that is new begins after the rows before session.first_seq, which went with another
+  //   store: they count as its losses.with_store.
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
@@ -86,6 +88,7 @@ class Store {
   // Keeps an update, unless it is the stream's last one again.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
+  // Of what Log() refused; losses.with_store stays.
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
   // A stream that has finished stays so; one that crashed may still be found to have finished.
   // kInvalidArgument: kLive is no end.

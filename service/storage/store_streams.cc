@@ -100,14 +100,15 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& a
 absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,
                                           bool primary, int64_t now_us) {
   const model::Identity& identity = session.identity;
-  RETURN_IF_ERROR(
-      Write("INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
-            "local_world_size, node_rank, node, pid, thread, client_version, state, started_us) "
-            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
-             identity.local_rank, identity.world_size, identity.local_world_size,
-             identity.node_rank, identity.node, identity.pid, identity.thread,
-             identity.client_version, static_cast<int64_t>(StreamState::kLive), now_us}));
+  RETURN_IF_ERROR(Write(
+      "INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
+      "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
+      "durable_seq, aggregated_seq, lost_with_store) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
+      {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
+       identity.local_rank, identity.world_size, identity.local_world_size, identity.node_rank,
+       identity.node, identity.pid, identity.thread, identity.client_version,
+       static_cast<int64_t>(StreamState::kLive), now_us, session.first_seq - 1}));
   return writer_.last_insert_id();
 }
 

@@ -75,6 +75,30 @@ TEST_F(AttachTest, FindsTheStreamThatItKnows) {
   EXPECT_THAT(reader_->Streams(1), ::ranklog::testing::IsOkAndHolds(SizeIs(3)));
 }
 
+// The rank's earlier rows were acknowledged by a store that is gone.
+TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
+  model::Session session = SessionOf(0);
+  session.first_seq = 8;
+  Do([&] {
+    const auto stream = store_->Attach(session, AssignmentOf("job", true), 1000);
+    ASSERT_OK(stream);
+    EXPECT_EQ(stream->durable_seq, 7);
+    EXPECT_EQ(stream->aggregated_seq, 7);
+    ASSERT_OK(store_->DefineShape(stream->id, 1, ranklog::testing::Keys(1)));
+    EXPECT_THAT(store_->Append(stream->id, Dense(8, 2, 1, 1)), ::ranklog::testing::IsOkAndHolds(9));
+    EXPECT_OK(store_->SetLosses(stream->id, {.invalid = 2}));
+  });
+  EXPECT_EQ(reader_->GetStream(1)->losses.with_store, 7);
+  EXPECT_EQ(reader_->GetStream(1)->losses.invalid, 2);
+  session.first_seq = 10;
+  Do([&] {
+    const auto again = store_->Attach(session, AssignmentOf("job", true), 2000);
+    ASSERT_OK(again);
+    EXPECT_EQ(again->durable_seq, 9) << "a stream that is known goes on where it was";
+    EXPECT_EQ(again->losses.with_store, 7);
+  });
+}
+
 TEST_F(AttachTest, KeepsAnIncarnationWithItsHighestBitSet) {
   Do([&] { Attach(0, ~uint64_t{0}); });
   EXPECT_EQ(reader_->GetStream(1)->key.incarnation, ~uint64_t{0});

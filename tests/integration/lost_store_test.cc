@@ -1,0 +1,72 @@
+// The state directory is removed while a rank logs: the rank goes on in the next daemon's store,
+// and what went with the old one is counted.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/counting_job.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LostStoreTest : public ::testing::Test {
+ protected:
+  void LoseTheStore() {
+    node_.Kill();
+    std::filesystem::remove_all(node_.state_dir());
+  }
+
+  // The store has the rows from some number on to the last, each once and in order, and counts
+  // those before as lost.
+  void ExpectTheRestAndTheGap() {
+    const model::Stream stream = counting_.Stream();
+    EXPECT_GE(stream.durable_seq, counting_.returned());
+    EXPECT_LE(stream.durable_seq, counting_.returned() + 1);
+    EXPECT_GT(stream.losses.with_store, 0u);
+    uint64_t last = stream.losses.with_store;
+    const auto reader = node_.Reader();
+    while (last < stream.durable_seq) {
+      const auto batches = reader->StreamBatches(stream.id, last, 4 << 20);
+      ASSERT_TRUE(batches.ok() && !batches->empty()) << "after row " << last;
+      for (const storage::StoredBatch& stored : *batches) {
+        model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t seq) {
+          ASSERT_EQ(seq, ++last);
+          ASSERT_EQ(block.values[row], static_cast<double>(seq - 1));
+        });
+      }
+    }
+    const uint64_t kept = stream.durable_seq - stream.losses.with_store;
+    EXPECT_EQ(node_.GetRun("job").rows, kept);
+    const Finished runs =
+        RunToEnd({RANKLOG_CLI, "runs", "--json", "--state-dir", node_.state_dir()});
+    const auto json = nlohmann::json::parse(runs.output, nullptr, /*allow_exceptions=*/false);
+    ASSERT_FALSE(json.is_discarded()) << runs.output;
+    EXPECT_EQ(json[0]["ranks"][0]["rows"], kept);
+    EXPECT_GE(json[0]["ranks"][0]["lost"], stream.losses.with_store);
+  }
+
+  Node node_;
+  CountingJob counting_{node_, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}}};
+};
+
+TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(50'000));
+  LoseTheStore();
+  node_.Start();
+  // More than the ring holds: the new daemon must have taken some.
+  ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
+  EXPECT_EQ(counting_.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
+  ExpectTheRestAndTheGap();
+  EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows went with an earlier store"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
