@@ -196,7 +196,8 @@ void AttachSession::Submit(absl::AnyInvocable<absl::Status(storage::Store&)> app
     ++unanswered_;
   }
   context_.store->Submit(
-      {.apply = std::move(apply),
+      {.apply = [self = shared_from_this(), apply = std::move(apply)](
+                    storage::Store& store) mutable { return self->Apply(store, apply); },
        .done =
            [self = shared_from_this(), then = std::move(then)](absl::Status status) mutable {
              self->Answered(std::move(status), std::move(then));
@@ -205,7 +206,19 @@ void AttachSession::Submit(absl::AnyInvocable<absl::Status(storage::Store&)> app
        .urgent = urgent});
 }
 
+// What came after a message that could not be stored must not be stored either: the rank is told
+// that all up to a row is durable, and lets go of what stood before it, such as a shape.
+absl::Status AttachSession::Apply(storage::Store& store,
+                                  absl::AnyInvocable<absl::Status(storage::Store&)>& apply) {
+  if (broken_) return absl::AbortedError("an earlier message of this stream could not be stored");
+  absl::Status applied = apply(store);
+  // For these two the whole commit is tried again, from the first write on.
+  broken_ = !applied.ok() && !absl::IsResourceExhausted(applied) && !absl::IsUnavailable(applied);
+  return applied;
+}
+
 void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> then) {
+  broken_ |= !status.ok();
   if (status.ok()) {
     if (then) then();
     context_.run_changed(run_);

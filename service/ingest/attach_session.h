@@ -56,6 +56,8 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   void Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
               absl::AnyInvocable<void()> then, size_t bytes, bool urgent)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Apply(storage::Store& store,
+                     absl::AnyInvocable<absl::Status(storage::Store&)>& apply);
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
   void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -71,6 +73,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   int64_t stream_ = 0;
   int64_t run_ = 0;
   model::StreamKey key_;
+  bool broken_ = false;  // a write failed; of the store loop's thread
 
   absl::Mutex mutex_;
   v1::ServerMessage outgoing_ ABSL_GUARDED_BY(mutex_);  // of the write under way

@@ -261,6 +261,22 @@ TEST_F(AttachSessionTest, RefusesAGap) {
   EXPECT_EQ(counters_.refused_messages, 1u);
 }
 
+// The simulation found it: a shape that could not be stored, and the row behind it that could. The
+// rank then let go of the shape, and what used it later was lost with the rank.
+TEST_F(AttachSessionTest, StoresNothingThatCameAfterWhatItCouldNotStore) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::ClientMessage shape = Shape();
+  shape.mutable_shape()->set_keys(0, "other than before");
+  Send(*session, call, shape);
+  Send(*session, call, Rows(1, 1));
+  store_->Step();
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(call.Acks(), IsEmpty());
+  EXPECT_THAT(StoredValues(), IsEmpty());
+}
+
 TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
   FakeCall call;
   auto session = Attached(&call);
