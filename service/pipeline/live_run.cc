@@ -14,9 +14,13 @@ using model::StreamState;
 
 bool IsLive(const Stream& stream) { return stream.state == StreamState::kLive; }
 
+// Another ring of the same process is no new beginning, though the daemon may have heard of it only
+// after the first had ended.
 bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
   return std::any_of(streams.begin(), streams.end(), [&stream](const Stream& other) {
-    return other.id != stream.id && other.key.rank == stream.key.rank &&
+    const bool same_process = other.identity.pid == stream.identity.pid &&
+                              other.identity.thread != stream.identity.thread;
+    return other.id > stream.id && other.key.rank == stream.key.rank && !same_process &&
            other.started_us >= stream.ended_us;
   });
 }
@@ -100,7 +104,7 @@ absl::Status LiveRun::Refresh(storage::StoreReader& reader) {
     const bool known = shapes_.contains(stream.id);
     // What an earlier life of the run left complete has no part in this one.
     if (!known && !IsLive(stream) && stream.aggregated_seq >= stream.durable_seq) continue;
-    shapes_.try_emplace(stream.id, 0);
+    shapes_.try_emplace(stream.id);
     aggregator_->AddStream(stream);
   }
   return absl::OkStatus();
@@ -108,16 +112,20 @@ absl::Status LiveRun::Refresh(storage::StoreReader& reader) {
 
 absl::Status LiveRun::DefineShapes(storage::StoreReader& reader, int64_t stream,
                                    const model::Batch& batch) {
-  uint32_t& defined = shapes_[stream];
+  std::vector<bool>& defined = shapes_[stream];
   const bool all_known =
-      std::all_of(batch.blocks.begin(), batch.blocks.end(),
-                  [&](const model::Block& block) { return block.shape <= defined; });
+      std::all_of(batch.blocks.begin(), batch.blocks.end(), [&](const model::Block& block) {
+        return block.shape == 0 || (block.shape < defined.size() && defined[block.shape]);
+      });
   if (all_known) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto shapes, reader.Shapes(stream));
-  for (uint32_t shape = defined + 1; shape < shapes.size(); ++shape) {
+  // Not in the order of their ids: a rank may use one late that it has had for long.
+  if (defined.size() < shapes.size()) defined.resize(shapes.size());
+  for (uint32_t shape = 1; shape < shapes.size(); ++shape) {
+    if (defined[shape] || shapes[shape].empty()) continue;
+    defined[shape] = true;
     aggregator_->DefineShape(stream, shape, shapes[shape]);
   }
-  if (!shapes.empty()) defined = std::max(defined, static_cast<uint32_t>(shapes.size() - 1));
   return absl::OkStatus();
 }
 

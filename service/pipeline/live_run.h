@@ -89,8 +89,8 @@ class LiveRun {
   const model::Run run_;  // as it was when opened
   const Options options_;
   const std::unique_ptr<aggregate::RunAggregator> aggregator_;
-  std::vector<model::Stream> streams_;  // all of the run's, as last read
-  std::map<int64_t, uint32_t> shapes_;  // by stream: the largest id that was defined
+  std::vector<model::Stream> streams_;           // all of the run's, as last read
+  std::map<int64_t, std::vector<bool>> shapes_;  // by stream: which ids were defined
   absl::Time ended_since_ =
       absl::InfiniteFuture();  // when all streams were first seen to have ended
   absl::Time deadline_ = absl::InfiniteFuture();

@@ -256,6 +256,60 @@ TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
   EXPECT_EQ(StoredRun().late_rows, 2u);
 }
 
+// The simulation found it: with ids in another order than that of their definitions, the rows of
+// the smaller one were taken for late, and left out.
+TEST_F(AggregateLoopTest, ShapesMayBeDefinedInAnyOrder) {
+  local_world_size_ = 1;
+  const int64_t stream = Attach(0);
+  Write([&](storage::Store& store) { return store.DefineShape(stream, 3, {"acc"}); });
+  const auto log = [&](int64_t step, uint32_t shape) {
+    const uint64_t seq = ++logged_[stream];
+    Write([&](storage::Store& store) {
+      return store
+          .Append(stream,
+                  BatchOf(seq, {{.step = step, .shape = shape, .values = {1}, .commits = true}}))
+          .status();
+    });
+    loop_->Notify(kRun);
+    Settle();
+  };
+  log(0, 3);
+  Write([&](storage::Store& store) { return store.DefineShape(stream, 2, {"lr"}); });
+  log(1, 2);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1));
+  EXPECT_EQ(Reader()->GetStream(stream)->late_rows, 0u);
+}
+
+// The simulation found it: two rings of one dead process that were found one after the other, each
+// seeming to have begun when the other had ended.
+TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
+  local_world_size_ = 1;
+  const auto attach = [this](uint32_t thread) {
+    model::Session session;
+    session.stream = {"project", "job", 0, 1 + thread};
+    session.identity.local_world_size = 1;
+    session.identity.pid = 7;
+    session.identity.thread = thread;
+    model::RunAssignment assignment;
+    assignment.run_id = "job";
+    assignment.primary = true;
+    int64_t id = 0;
+    Write([&](storage::Store& store) -> absl::Status {
+      const auto stream = store.Attach(session, assignment, clock_us_);
+      if (stream.ok()) id = stream->id;
+      return stream.status();
+    });
+    return id;
+  };
+  const int64_t first = attach(0);
+  End(first, StreamState::kFinished, 3);
+  const int64_t second = attach(1);
+  End(second, StreamState::kFinished, 0);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFailed);
+  EXPECT_EQ(StoredRun().exit_code, 3);
+}
+
 TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
