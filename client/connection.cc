@@ -1,12 +1,23 @@
 #include "client/connection.h"
 
+#include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "client/process.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {
 namespace {
+
+// Without a descriptor to be had the connection is of no use: it is then lost at once, and tried
+// again.
+int Duplicate(int fd) {
+  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) shutdown(fd, SHUT_RDWR);
+  return duplicate;
+}
 
 std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
   WillUseGrpc();
@@ -18,9 +29,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(int fd) {
 
 }  // namespace
 
-Connection::Connection(int fd) : channel_(MakeChannel(fd)), stub_(v1::Ingest::NewStub(channel_)) {}
+Connection::Connection(int fd)
+    : socket_(Duplicate(fd)), channel_(MakeChannel(fd)), stub_(v1::Ingest::NewStub(channel_)) {}
 
-Connection::~Connection() = default;
+Connection::~Connection() {
+  if (socket_ >= 0) close(socket_);
+}
 
 bool Connection::Poll(std::chrono::steady_clock::time_point deadline) {
   const auto wait = deadline - std::chrono::steady_clock::now();
@@ -38,6 +52,7 @@ bool Connection::Poll(std::chrono::steady_clock::time_point deadline) {
 }
 
 void Connection::Drain() {
+  if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;

@@ -39,9 +39,12 @@ class Connection {
   bool Poll(std::chrono::steady_clock::time_point deadline);
 
   // Waits for all calls, which were cancelled and so end at once. No call is started after this.
+  // Shuts the socket down first: gRPC ends a call only after the write that is under way, and a
+  // daemon that is stopped, with a full socket, would hold it for ever.
   void Drain();
 
  private:
+  const int socket_;  // the same socket as the channel's, which may close its descriptor any time
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Ingest::Stub> stub_;
   grpc::CompletionQueue queue_;

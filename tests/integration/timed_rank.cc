@@ -1,0 +1,63 @@
+// A rank that times what it calls, for the table of start and finish.
+//
+//   timed_rank ROWS READY_FILE
+//
+// Logs ROWS rows, one every 50 us; creates READY_FILE at half of them. Prints on one line: the
+// microseconds of Init(), the nanoseconds of Log() at p50, p99, p99.9 and at most, the milliseconds
+// of Finish(), the rows that Log() returned true for, and 1 if Finish() said durable, else 0. It
+// ends as soon as it has printed.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t NanosecondsSince(Clock::time_point start) {
+  return std::chrono::nanoseconds(Clock::now() - start).count();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const size_t rows = strtoull(argv[1], nullptr, 10);
+  std::vector<int64_t> log_ns(rows);
+  const ranklog::Settings settings = ranklog::Settings::FromEnvironment();
+
+  Clock::time_point start = Clock::now();
+  ranklog::Run run = ranklog::Init(settings);
+  const int64_t init_ns = NanosecondsSince(start);
+
+  long returned = 0;
+  Clock::time_point next = Clock::now();
+  for (size_t i = 0; i < rows; ++i) {
+    const double x = static_cast<double>(i);
+    start = Clock::now();
+    returned += run.Log({{"n", x}, {"loss", 1 / (x + 1)}, {"lr", 3e-4}, {"norm", x * 0.5}}) ? 1 : 0;
+    log_ns[i] = NanosecondsSince(start);
+    if (i == rows / 2) close(open(argv[2], O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    next += std::chrono::microseconds(50);
+    while (Clock::now() < next) {
+    }
+  }
+
+  start = Clock::now();
+  const bool durable = run.Finish(0) == ranklog::FlushResult::kDurable;
+  const int64_t finish_ns = NanosecondsSince(start);
+  std::sort(log_ns.begin(), log_ns.end());
+  printf("%.0f %ld %ld %ld %ld %.1f %ld %d\n", static_cast<double>(init_ns) * 1e-3,
+         log_ns[rows / 2], log_ns[rows * 99 / 100], log_ns[rows * 999 / 1000], log_ns[rows - 1],
+         static_cast<double>(finish_ns) * 1e-6, returned, durable ? 1 : 0);
+  return 0;
+}
