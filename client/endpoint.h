@@ -40,6 +40,8 @@ class Endpoint {
   Time next_attempt() const { return connection_ != nullptr ? Time::max() : next_attempt_; }
   // Some ring is half full: it should not wait for its turn.
   bool pressed() const;
+  // A daemon has something to answer: a Tick() that is urgent waits for it.
+  bool awaits() const { return connection_ != nullptr && (ExpectsSoon() || HasUndurable()); }
   // No ring is left.
   bool empty() const { return streams_.empty(); }
   std::chrono::milliseconds flush_interval() const;

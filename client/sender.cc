@@ -71,9 +71,9 @@ void Sender::StartThread() {
 bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
   MutexLock lock(StateMutex());
   ++waiters_;
+  nudged_ = true;
+  wake_.WakeAll();
   while (!done() && !HasEnded() && Clock::now() < deadline) {
-    nudged_ = true;
-    wake_.WakeAll();
     done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
   }
   --waiters_;
@@ -186,7 +186,11 @@ Sender::Time Sender::Tick(bool urgent) {
     next = std::min({next, next_flush_, endpoint->next_attempt()});
     if (endpoint->pressed()) next = now;
   }
-  if (urgent) next = std::min(next, now + kUrgentPause);
+  if (urgent) {
+    const bool answers_come = std::any_of(endpoints_.begin(), endpoints_.end(),
+                                          [](const auto& endpoint) { return endpoint->awaits(); });
+    next = std::min(next, answers_come ? now : now + kUrgentPause);
+  }
   return std::max(next, now);
 }
 

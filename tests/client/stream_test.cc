@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -232,6 +233,20 @@ TEST_F(StreamTest, FlushGivesUpAtItsDeadlineAndNothingIsLost) {
   EXPECT_EQ(run.Flush(milliseconds(100)), FlushResult::kSpooled);
   daemon_.HoldAcks(false);
   EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+}
+
+TEST_F(StreamTest, WhoWaitsWithoutADaemonSleeps) {
+  const auto switches = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  auto run = Init(MakeSettings());
+  ASSERT_TRUE(run.Log({{"loss", 1}}));
+  const long before = switches();
+  EXPECT_EQ(run.Flush(milliseconds(500)), FlushResult::kSpooled);
+  EXPECT_LT(switches() - before,
+            1000);  // a look every 20 ms, by two threads; spinning makes 10,000
 }
 
 TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
