@@ -47,7 +47,8 @@ size_t RoundUpToPages(size_t bytes) {
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
   spool->data_bytes_ = RoundUpToPages(options.ring_bytes);
-  const uint64_t incarnation = RandomIncarnation();
+  uint64_t incarnation = hello.stream().incarnation();
+  if (incarnation == 0) incarnation = RandomIncarnation();
 
   std::vector<PrivateDir> dirs = StandardDirs();
   if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});

@@ -29,8 +29,8 @@ class Spool {
 
   // Makes a ring in the first usable directory, or in anonymous memory when there is none. Every
   // page is reserved, so no later write can fail; the first ones are touched, too. `hello` gets its
-  // incarnation and its ring filled in, and goes into the file without its credentials. Costs 2 to
-  // 3 ms for 8 MiB.
+  // incarnation, unless it has one, and its ring filled in, and goes into the file without its
+  // credentials. Costs 2 to 3 ms for 8 MiB.
   //   kResourceExhausted   not even anonymous memory is left
   //   kInvalidArgument     the Hello does not fit
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);

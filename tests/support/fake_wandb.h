@@ -1,6 +1,4 @@
-// A W&B server in this process, on a loopback port of its own. It keeps history lines by their line
-// number, and is strict where the real one is silent: it notes every gap, every line that is
-// written over with something else, every step that does not grow.
+// WandbServer in this process, on a loopback port of its own, with faults on demand.
 
 #ifndef TESTS_SUPPORT_FAKE_WANDB_H_
 #define TESTS_SUPPORT_FAKE_WANDB_H_
@@ -10,35 +8,18 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "tests/support/wandb_server.h"
 
 namespace ranklog::testing {
 
 // Everything may be called from any thread.
 class FakeWandb {
  public:
-  struct Run {
-    std::string storage_id;
-    std::string entity;
-    std::string project;
-    std::string run_id;
-    nlohmann::json variables;          // of the last upsert
-    std::string config;                // as JSON text
-    int64_t existing_lines = 0;        // lines that were there before
-    std::vector<std::string> history;  // the lines after those
-    std::vector<std::string> events;
-    std::string summary;  // as JSON text
-    bool complete = false;
-    int32_t exit_code = 0;
-    uint64_t upserts = 0;
-    uint64_t heartbeats = 0;
-    uint64_t repeated_lines = 0;  // written again with the same text
-    std::set<std::string> uploaded;
-  };
+  using Run = WandbServer::Run;
   struct Request {
     std::string path;
     std::string operation;  // of GraphQL
@@ -87,10 +68,6 @@ class FakeWandb {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// A line or a config as a value: the bare words NaN, Infinity and -Infinity, which are no JSON,
-// become texts.
-nlohmann::json ParseExtendedJson(const std::string& text);
 
 }  // namespace ranklog::testing
 

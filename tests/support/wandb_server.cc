@@ -1,0 +1,220 @@
+#include "tests/support/wandb_server.h"
+
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kEntity[] = "fake-team";
+
+json Parse(const std::string& text) {
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string TextOf(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return "";
+  return object[key].get<std::string>();
+}
+
+}  // namespace
+
+WandbServer::Run& WandbServer::RunOf(const std::string& run_id) {
+  Run& run = runs_[run_id];
+  run.run_id = run_id;
+  if (run.storage_id.empty()) run.storage_id = absl::StrCat("storage-", ++made_);
+  return run;
+}
+
+WandbServer::Answer WandbServer::Graphql(const std::string& text) {
+  const json body = Parse(text);
+  const std::string operation = TextOf(body, "operationName");
+  const json variables =
+      body.is_object() ? body.value("variables", json::object()) : json::object();
+  if (operation == "UpsertBucket") return Upsert(variables);
+  if (operation == "CreateRunFiles") return {200, CreateRunFiles(variables)};
+  if (operation == "Viewer") {
+    return {200,
+            {{"data",
+              {{"viewer",
+                {{"id", "user-1"},
+                 {"entity", kEntity},
+                 {"username", "fake"},
+                 {"email", "fake@example.com"},
+                 {"flags", "{}"},
+                 {"teams", {{"edges", json::array()}}}}}}}}};
+  }
+  if (operation == "ServerFeaturesQuery") {
+    json list = json::array();
+    for (const std::string& name : features_) list.push_back({{"name", name}, {"isEnabled", true}});
+    return {200, {{"data", {{"serverInfo", {{"features", std::move(list)}}}}}}};
+  }
+  if (operation == "RunResumeStatus") {
+    return {200, {{"data", {{"model", {{"bucket", nullptr}}}}}}};
+  }
+  return {404, {{"errors", {{{"message", absl::StrCat("unknown operation ", operation)}}}}}};
+}
+
+WandbServer::Answer WandbServer::Upsert(const json& variables) {
+  const std::string config = TextOf(variables, "config");
+  if (refuses_config_ && refuses_config_(config)) {
+    return {400, {{"errors", {{{"message", "bad config"}}}}}};
+  }
+  const std::string run_id = TextOf(variables, "name");
+  const bool inserted = runs_.count(run_id) == 0;
+  Run& run = RunOf(run_id);
+  run.entity = TextOf(variables, "entity").empty() ? kEntity : TextOf(variables, "entity");
+  run.project = TextOf(variables, "project");
+  for (const auto& [name, value] : variables.items()) {
+    if (!value.is_null() || !run.variables.contains(name)) run.variables[name] = value;
+  }
+  if (!config.empty()) run.config = config;
+  ++run.upserts;
+  const int64_t lines = run.existing_lines + static_cast<int64_t>(run.history.size());
+  const std::string shown = TextOf(run.variables, "displayName");
+  return {200,
+          {{"data",
+            {{"upsertBucket",
+              {{"bucket",
+                {{"id", run.storage_id},
+                 {"name", run.run_id},
+                 {"displayName", shown.empty() ? "quiet-fake-1" : shown},
+                 {"description", nullptr},
+                 {"config", run.config},
+                 {"sweepName", nullptr},
+                 {"historyLineCount", lines},
+                 {"project",
+                  {{"id", "project-1"},
+                   {"name", run.project},
+                   {"entity", {{"id", "entity-1"}, {"name", run.entity}}}}}}},
+               {"inserted", inserted}}}}}}};
+}
+
+json WandbServer::CreateRunFiles(const json& variables) const {
+  json files = json::array();
+  for (const json& name : variables.value("files", json::array())) {
+    const std::string path =
+        absl::StrCat("/storage/", TextOf(variables, "run"), "/", name.get<std::string>());
+    files.push_back({{"name", name}, {"uploadUrl", absl::StrCat(storage_url_, path)}});
+  }
+  return {{"data",
+           {{"createRunFiles",
+             {{"runID", "storage-1"},
+              {"uploadHeaders", json::array()},
+              {"files", std::move(files)}}}}}};
+}
+
+bool WandbServer::Refuses(const json& files) const {
+  if (!refuses_line_) return false;
+  for (const auto& [name, chunk] : files.items()) {
+    for (const json& line : chunk.value("content", json::array())) {
+      if (refuses_line_(line.get<std::string>())) return true;
+    }
+  }
+  return false;
+}
+
+WandbServer::Answer WandbServer::FileStream(const std::string& entity, const std::string& project,
+                                            const std::string& run_id, const std::string& text) {
+  const auto refuse = [](const std::string& why) -> Answer { return {400, {{"error", why}}}; };
+  const json body = Parse(text);
+  if (!body.is_object()) {
+    errors_.push_back("file_stream: the body is no JSON object");
+    return refuse("no JSON");
+  }
+  const auto found = runs_.find(run_id);
+  if (found == runs_.end()) {
+    return {404, {{"error", "no such run"}}};
+  }
+  Run& run = found->second;
+  if (entity != run.entity || project != run.project) {
+    errors_.push_back(
+        absl::StrCat(run_id, ": posted under another entity or project: ", entity, "/", project));
+  }
+  if (run.complete && body.empty())
+    errors_.push_back(absl::StrCat(run_id, ": a heartbeat after the end"));
+  const json files = body.value("files", json::object());
+  if (Refuses(files)) return refuse("a line is not valid");
+  if (files.contains("wandb-history.jsonl") && !WriteHistory(run, files["wandb-history.jsonl"])) {
+    return refuse("a gap");
+  }
+  if (files.contains("wandb-events.jsonl")) {
+    for (const json& line : files["wandb-events.jsonl"]["content"]) run.events.push_back(line);
+  }
+  if (files.contains("wandb-summary.json"))
+    run.summary = files["wandb-summary.json"]["content"].back();
+  for (const json& name : body.value("uploaded", json::array()))
+    run.uploaded.insert(name.get<std::string>());
+  if (body.empty()) ++run.heartbeats;
+  run.complete = body.value("complete", false);
+  if (run.complete) run.exit_code = body.value("exitcode", -1);
+  return {200, {{"exitcode", nullptr}, {"limits", json::object()}}};
+}
+
+bool WandbServer::WriteHistory(Run& run, const json& chunk) {
+  const int64_t offset = chunk.value("offset", int64_t{-1}) - run.existing_lines;
+  if (offset < 0 || offset > static_cast<int64_t>(run.history.size())) {
+    errors_.push_back(absl::StrCat(run.run_id, ": a post at line ", offset + run.existing_lines,
+                                   " where ", run.existing_lines, " to ",
+                                   run.existing_lines + run.history.size(), " fit"));
+    return false;
+  }
+  size_t at = static_cast<size_t>(offset);
+  for (const json& content : chunk["content"]) {
+    const std::string line = content.get<std::string>();
+    if (at == run.history.size()) {
+      run.history.push_back(line);
+    } else if (run.history[at] == line) {
+      ++run.repeated_lines;
+    } else {
+      errors_.push_back(
+          absl::StrCat(run.run_id, ": line ", at, " was ", run.history[at], " and became ", line));
+      run.history[at] = line;
+    }
+    CheckSteps(run, at++);
+  }
+  return true;
+}
+
+void WandbServer::CheckSteps(const Run& run, size_t line) {
+  const json row = ParseExtendedJson(run.history[line]);
+  if (!row.is_object() || !row.contains("_step") || !row["_step"].is_number_integer()) {
+    errors_.push_back(
+        absl::StrCat(run.run_id, ": line ", line, " has no whole _step: ", run.history[line]));
+    return;
+  }
+  if (line == 0) return;
+  const json before = ParseExtendedJson(run.history[line - 1]);
+  if (before.is_object() && before.contains("_step") && before["_step"] >= row["_step"]) {
+    errors_.push_back(absl::StrCat(run.run_id, ": the _step of line ", line, " does not grow"));
+  }
+}
+
+json ParseExtendedJson(const std::string& text) {
+  std::string strict;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\' && i + 1 < text.size()) {
+      strict += c;
+      strict += text[++i];
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    if (!in_string && (c == 'N' || c == 'I' || (c == '-' && text[i + 1] == 'I'))) {
+      strict += '"';
+      do strict += text[i++];
+      while (i < text.size() && std::isalpha(static_cast<unsigned char>(text[i])));
+      strict += '"';
+      --i;
+      continue;
+    }
+    strict += c;
+  }
+  return Parse(strict);
+}
+
+}  // namespace ranklog::testing

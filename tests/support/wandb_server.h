@@ -1,0 +1,87 @@
+// What a W&B server does with what it is sent, without a network: keeps history lines by their
+// line number, and is strict where the real one is silent: it notes every gap, every line that is
+// written over with something else, every step that does not grow. FakeWandb puts it on a port.
+
+#ifndef TESTS_SUPPORT_WANDB_SERVER_H_
+#define TESTS_SUPPORT_WANDB_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ranklog::testing {
+
+// Not thread-safe.
+class WandbServer {
+ public:
+  struct Run {
+    std::string storage_id;
+    std::string entity;
+    std::string project;
+    std::string run_id;
+    nlohmann::json variables;          // of the last upsert
+    std::string config;                // as JSON text
+    int64_t existing_lines = 0;        // lines that were there before
+    std::vector<std::string> history;  // the lines after those
+    std::vector<std::string> events;
+    std::string summary;  // as JSON text
+    bool complete = false;
+    int32_t exit_code = 0;
+    uint64_t upserts = 0;
+    uint64_t heartbeats = 0;
+    uint64_t repeated_lines = 0;  // written again with the same text
+    std::set<std::string> uploaded;
+  };
+  struct Answer {
+    int code = 200;
+    nlohmann::json body;
+  };
+
+  // `storage_url`: where files are uploaded to.
+  explicit WandbServer(std::string storage_url) : storage_url_(std::move(storage_url)) {}
+
+  Answer Graphql(const std::string& body);
+  Answer FileStream(const std::string& entity, const std::string& project,
+                    const std::string& run_id, const std::string& body);
+
+  void Enable(const std::string& feature) { features_.insert(feature); }
+  // Posts with a line for which `refused` says true get 400. Also summaries.
+  void RefuseLines(std::function<bool(const std::string& line)> refused) {
+    refuses_line_ = std::move(refused);
+  }
+  void RefuseConfigs(std::function<bool(const std::string& config)> refused) {
+    refuses_config_ = std::move(refused);
+  }
+
+  const std::map<std::string, Run>& runs() const { return runs_; }
+  const std::vector<std::string>& errors() const { return errors_; }
+  Run& RunOf(const std::string& run_id);  // makes it
+
+ private:
+  nlohmann::json CreateRunFiles(const nlohmann::json& variables) const;
+  Answer Upsert(const nlohmann::json& variables);
+  bool Refuses(const nlohmann::json& files) const;
+  bool WriteHistory(Run& run, const nlohmann::json& chunk);
+  void CheckSteps(const Run& run, size_t line);
+
+  const std::string storage_url_;
+  std::map<std::string, Run> runs_;
+  std::vector<std::string> errors_;
+  std::set<std::string> features_;
+  std::function<bool(const std::string&)> refuses_line_;
+  std::function<bool(const std::string&)> refuses_config_;
+  uint64_t made_ = 0;
+};
+
+// A line or a config as a value: the bare words NaN, Infinity and -Infinity, which are no JSON,
+// become texts.
+nlohmann::json ParseExtendedJson(const std::string& text);
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_SUPPORT_WANDB_SERVER_H_
