@@ -8,11 +8,17 @@
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
+namespace {
+
+constexpr int64_t kAllPending = 0;  // no run's id: look for all that was pending at the start
+
+}  // namespace
 
 DeliverLoop::DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options)
     : store_(store), workers_(std::move(workers)), options_(options) {
   absl::MutexLock lock(&mutex_);
   woken_.resize(workers_.size(), false);
+  runs_to_look_for_.insert(kAllPending);
 }
 
 DeliverLoop::~DeliverLoop() { Stop(); }
@@ -83,7 +89,6 @@ void DeliverLoop::Wake(size_t worker) { woken_[worker] = true; }
 
 void DeliverLoop::Run(size_t index) {
   Worker& worker = workers_[index];
-  if (index == 0) TakeUpPending(worker);
   while (true) {
     const Job job = Next(index);
     if (job.stop) return;
@@ -92,12 +97,6 @@ void DeliverLoop::Run(size_t index) {
 }
 
 absl::Duration DeliverLoop::Step() {
-  bool first = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    first = !taken_up_;
-  }
-  if (first) TakeUpPending(workers_[0]);
   absl::Time next = absl::InfiniteFuture();
   for (size_t i = 0; i < workers_.size(); ++i) {
     Job job;
@@ -142,13 +141,17 @@ DeliverLoop::Job DeliverLoop::Next(size_t index) {
 
 bool DeliverLoop::FindJob(size_t index, Job* job, absl::Time* next) {
   job->draining = draining_;
-  if (index == 0 && !runs_to_look_for_.empty()) {
+  const absl::Time now = options_.steady_clock();
+  const bool look = index == 0 && !runs_to_look_for_.empty();
+  if (look && now >= no_look_before_) {
     job->run = *runs_to_look_for_.begin();
     runs_to_look_for_.erase(runs_to_look_for_.begin());
     ++looking_;
     return true;
   }
-  return FindDue(index, options_.steady_clock(), job, next);
+  if (FindDue(index, now, job, next)) return true;
+  if (look) *next = std::min(*next, no_look_before_);
+  return false;
 }
 
 bool DeliverLoop::FindDue(size_t index, absl::Time now, Job* job, absl::Time* next) {
@@ -167,26 +170,21 @@ bool DeliverLoop::FindDue(size_t index, absl::Time now, Job* job, absl::Time* ne
   return true;
 }
 
-void DeliverLoop::TakeUpPending(Worker& worker) {
-  absl::StatusOr<std::vector<model::Delivery>> pending = worker.reader->PendingDeliveries();
-  if (!pending.ok()) {
-    spdlog::error("deliver: cannot read what is pending: {}", pending.status().ToString());
-  }
-  absl::MutexLock lock(&mutex_);
-  taken_up_ = true;
-  if (!pending.ok()) return;
-  for (const model::Delivery& delivery : *pending) AddTask(delivery);
-}
-
 void DeliverLoop::LookFor(int64_t run, Worker& worker) {
-  absl::StatusOr<std::vector<model::Delivery>> deliveries = worker.reader->Deliveries(run);
+  absl::StatusOr<std::vector<model::Delivery>> deliveries =
+      run == kAllPending ? worker.reader->PendingDeliveries() : worker.reader->Deliveries(run);
   if (!deliveries.ok()) {
     spdlog::error("deliver: cannot read where run {} goes: {}", run,
                   deliveries.status().ToString());
   }
   absl::MutexLock lock(&mutex_);
   --looking_;
-  if (!deliveries.ok()) return;
+  if (!deliveries.ok()) {
+    runs_to_look_for_.insert(run);
+    no_look_before_ = options_.steady_clock() + options_.retry_interval;
+    return;
+  }
+  taken_up_ |= run == kAllPending;
   for (const model::Delivery& delivery : *deliveries) {
     if (!delivery.complete) AddTask(delivery);
   }

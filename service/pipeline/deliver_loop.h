@@ -113,7 +113,7 @@ class DeliverLoop {
   bool FindJob(size_t index, Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FindDue(size_t index, absl::Time now, Job* job, absl::Time* next)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeUpPending(Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the store cannot tell now is asked for again.
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -133,6 +133,7 @@ class DeliverLoop {
   mutable absl::Mutex mutex_;
   std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
+  absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::vector<bool> woken_ ABSL_GUARDED_BY(mutex_);  // by worker
   size_t next_worker_ ABSL_GUARDED_BY(mutex_) = 0;
   bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // what was pending at the start

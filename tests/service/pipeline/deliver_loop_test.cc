@@ -1,5 +1,6 @@
 #include "service/pipeline/deliver_loop.h"
 
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/child_process.h"
+#include "tests/support/faulty_vfs.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -190,6 +192,31 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
   ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
 }
 
+TEST_F(DeliverLoopTest, AsksAgainForWhatTheStoreCouldNotTell) {
+  AddRun("a", /*ended=*/true);
+  absl::Time now = absl::UnixEpoch();
+  testing::FaultyVfs vfs;
+  auto reader = storage::StoreReader::Open(dir_.path(), vfs.name());
+  ASSERT_OK(reader);
+  std::vector<DeliverLoop::Worker> workers;
+  workers.push_back({*std::move(reader),
+                     [this](const model::Run& made, const model::Delivery& delivery) {
+                       return std::make_unique<FakeDelivery>(made.run_id, delivery, &tracker_);
+                     },
+                     nullptr});
+  DeliverLoop loop(store_.get(), std::move(workers),
+                   DeliverLoop::Options{.steady_clock = [&now] { return now; }});
+  vfs.FailReads(1, EIO);
+  EXPECT_EQ(loop.Step(), absl::ZeroDuration());
+  EXPECT_EQ(loop.Step(), absl::Seconds(1));
+  EXPECT_EQ(tracker_.StepsOf("a"), 0);
+  vfs.Heal();
+  now += absl::Seconds(1);
+  loop.Step();
+  loop.Step();
+  EXPECT_EQ(tracker_.StepsOf("a"), 1);
+}
+
 TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
   const int64_t run = AddRun("a", /*ended=*/true);
   absl::Time now = absl::UnixEpoch();
@@ -202,6 +229,7 @@ TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
                      nullptr});
   DeliverLoop loop(store_.get(), std::move(workers),
                    DeliverLoop::Options{.steady_clock = [&now] { return now; }});
+  EXPECT_EQ(loop.Step(), absl::ZeroDuration());  // looks for what there is
   EXPECT_EQ(loop.Step(), absl::ZeroDuration());
   EXPECT_EQ(loop.Step(), absl::Seconds(10));
   EXPECT_EQ(tracker_.StepsOf("a"), 1);
