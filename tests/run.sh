@@ -5,13 +5,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tests/run.sh [--fast | --bench] [--no-install] [--jobs N]
+Usage: tests/run.sh [--fast | --bench | --soak MINUTES] [--no-install] [--jobs N]
 
 Installs what the tests need, builds, runs the static checks, the tests, and the sanitizer builds. The last line of a
 whole run is ctest's summary of the plain build.
 
   --fast        the plain build and its tests only
   --bench       build and run the benchmarks, and print a table with ratios
+  --soak M      run the simulation of tests/simulation for M minutes on each core, with seeds that were not run before
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time (default: the number of cores)
 
@@ -30,6 +31,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --fast) mode=fast ;;
     --bench) mode=bench ;;
+    --soak) mode=soak; minutes=${2:?--soak wants minutes}; shift ;;
     --no-install) install=no ;;
     --jobs) jobs=${2:?--jobs wants a number}; shift ;;
     -h | --help) usage; exit 0 ;;
@@ -67,6 +69,17 @@ case "$mode" in
   bench)
     build release -DCMAKE_BUILD_TYPE=Release
     exec tests/benchmarks/run.sh build/release
+    ;;
+  soak)
+    build release -DCMAKE_BUILD_TYPE=Release -- simulation
+    pids=()
+    for ((core = 0; core < $(nproc); ++core)); do
+      build/release/bin/simulation --minutes "$minutes" --first-seed "$(($(date +%s) * 1000000 + core * 100000))000" &
+      pids+=($!)
+    done
+    failed=0
+    for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+    exit "$failed"
     ;;
   fast)
     build release -DCMAKE_BUILD_TYPE=Release

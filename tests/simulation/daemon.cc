@@ -1,0 +1,188 @@
+#include "tests/simulation/daemon.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::simulation {
+namespace {
+
+constexpr int kWorkers = 2;
+constexpr absl::Duration kAttachGrace = absl::Seconds(15);  // as RankWatch's
+
+}  // namespace
+
+DaemonLife::DaemonLife(World* world, Surroundings surroundings)
+    : world_(*world),
+      surroundings_(std::move(surroundings)),
+      started_(world->now()),
+      credentials_({.environment_key = std::string(40, 'k'), .netrc = {}, .files = {}}),
+      next_checkpoint_(world->now() + absl::Seconds(1)) {}
+
+absl::StatusOr<std::unique_ptr<DaemonLife>> DaemonLife::Start(World* world,
+                                                              const Surroundings& surroundings) {
+  std::unique_ptr<DaemonLife> life(new DaemonLife(world, surroundings));
+  RETURN_IF_ERROR(life->Open());
+  return life;
+}
+
+DaemonLife::~DaemonLife() {
+  *dead_ = true;
+  surroundings_.vfs->FreezeAt(1);
+  for (const auto& link : links_) link->DaemonDied();
+  if (store_ != nullptr) store_->Stop();
+}
+
+std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
+  std::vector<pipeline::DeliverLoop::Worker> workers;
+  for (int i = 0; i < kWorkers; ++i) {
+    pipeline::DeliverLoop::Worker worker;
+    const std::shared_ptr<deliver::Transport> transport =
+        surroundings_.tracker->Connect([this] { return works(); });
+    deliver::wandb::WandbDelivery::Options options;
+    options.backoff.seed = world_.Bits() | 1;
+    options.user_agent = "simulation";
+    worker.make = [this, transport, options](
+                      const model::Run& run,
+                      const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
+      return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
+                                                             &credentials_, options);
+    };
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+absl::Status DaemonLife::Open() {
+  const std::string& dir = surroundings_.state_dir;
+  const char* const vfs = surroundings_.vfs->name();
+  ASSIGN_OR_RETURN(auto store, storage::Store::Open(dir, {.vfs = vfs}));
+  store_ = std::make_unique<pipeline::StoreLoop>(
+      std::move(store),
+      pipeline::StoreLoop::Options{.max_queued_bytes = 64 << 10, .threads = false});
+  const auto clock = [this] { return world_.now(); };
+  std::vector<pipeline::DeliverLoop::Worker> workers = Workers();
+  for (auto& worker : workers) {
+    ASSIGN_OR_RETURN(worker.reader, storage::StoreReader::Open(dir, vfs));
+  }
+  deliver_ = std::make_unique<pipeline::DeliverLoop>(
+      store_.get(), std::move(workers),
+      pipeline::DeliverLoop::Options{.steady_clock = clock, .wall_clock = clock});
+  ASSIGN_OR_RETURN(auto reader, storage::StoreReader::Open(dir, vfs));
+  pipeline::AggregateLoop::Options aggregate;
+  aggregate.run.chunk_bytes = 16 << 10;
+  aggregate.run.round_bytes = 32 << 10;
+  aggregate_ = std::make_unique<pipeline::AggregateLoop>(
+      store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
+      aggregate);
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
+  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader), clock);
+  ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(dir, vfs));
+  auto peer = std::make_shared<ingest::Peer>();
+  peer->pid = getpid();
+  peer->uid = geteuid();
+  peer_ = std::move(peer);
+  context_ = {.store = store_.get(),
+              .attacher = attacher_.get(),
+              .registry = &registry_,
+              .peers = nullptr,
+              .counters = &counters_,
+              .credentials = {.remember = [](const auto&, const auto&) {},
+                              .has_wandb = [](const auto&) { return true; }},
+              .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
+              .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
+              .wall_clock = clock};
+  orphans_ = std::make_unique<ingest::Orphans>(&context_, reader_.get());
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
+  for (const model::Stream& stream : streams) {
+    if (stream.state == model::StreamState::kLive) registry_.AddKnown(stream);
+  }
+  return absl::OkStatus();
+}
+
+void DaemonLife::Connect(const std::shared_ptr<Link>& link, uint64_t incarnation) {
+  links_.push_back(link);
+  link->Accept(
+      ingest::AttachSession::Start(&context_, peer_, link.get()),
+      [this, dead = dead_] { return !*dead && works(); },
+      [this, incarnation](const v1::ServerMessage& message) {
+        surroundings_.on_sent(incarnation, message);
+      });
+}
+
+void DaemonLife::Update(const v1::UpdateRequest& request, ingest::Answer answer) {
+  ingest::Update(&context_, request, std::move(answer));
+}
+
+void DaemonLife::Finish(const v1::FinishRequest& request, ingest::Answer answer) {
+  ingest::Finish(&context_, request, std::move(answer));
+}
+
+absl::Duration DaemonLife::Step() {
+  absl::Duration wait = absl::Milliseconds(500);
+  const auto stage = [&](int which) {
+    const absl::Time now = world_.now();
+    switch (which) {
+      case 0: {
+        if (now < next_commit_) return;
+        const absl::Duration retry = store_->Step();
+        if (retry < absl::InfiniteDuration()) next_commit_ = now + retry;
+        return;
+      }
+      case 1:
+        wait = std::min(wait, aggregate_->Step());
+        return;
+      case 2:
+        wait = std::min(wait, deliver_->Step());
+        return;
+      case 3:
+        if (now < next_watch_) return;
+        next_watch_ = now + world_.Delay(250, 3000);
+        return Watch();
+      default:
+        if (now < next_checkpoint_) return;
+        next_checkpoint_ = now + absl::Seconds(1);
+        return store_->Checkpoint();
+    }
+  };
+  int order[] = {0, 1, 2, 3, 4};
+  for (int i = 4; i > 0; --i)
+    std::swap(order[i], order[world_.Below(static_cast<uint64_t>(i + 1))]);
+  for (int which : order) {
+    if (works() && (!world_.faults || world_.Chance(0.8))) stage(which);
+  }
+  return std::max(wait, absl::Milliseconds(1));
+}
+
+// As RankWatch looks after its streams; who lives is known.
+void DaemonLife::Watch() {
+  FindRings();
+  for (const ingest::LiveStream& live : registry_.Detached()) {
+    if (!works() || surroundings_.lives(live.key.incarnation)) continue;
+    if (live.ring == nullptr && world_.now() - started_ <= kAttachGrace) continue;
+    world_.Note("drains rank ", live.key.rank);
+    orphans_->EndGone(live);
+  }
+}
+
+void DaemonLife::FindRings() {
+  for (const std::string& path : surroundings_.ring_files()) {
+    if (!works()) return;
+    const auto file = ingest::RingFile::OpenLeft(path);
+    if (!file.ok()) continue;
+    const auto ring = ingest::RingReader::Open((*file)->fd());
+    if (!ring.ok()) continue;
+    const auto live = registry_.FindIncarnation(ring->incarnation());
+    if (live && live->ring == nullptr) registry_.OfferRing(ring->incarnation(), *file);
+    if (live || surroundings_.lives(ring->incarnation())) continue;
+    world_.Note("adopts a ring");
+    orphans_->Adopt(*file, *ring).IgnoreError();  // looked at again
+  }
+}
+
+}  // namespace ranklog::simulation

@@ -1,0 +1,79 @@
+// One life of the daemon: its real stages, stepped by the simulation, over a disk and a network
+// that fail.
+
+#ifndef TESTS_SIMULATION_DAEMON_H_
+#define TESTS_SIMULATION_DAEMON_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/deliver/credentials.h"
+#include "service/ingest/orphans.h"
+#include "service/ingest/unary_calls.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/deliver_loop.h"
+#include "tests/simulation/link.h"
+#include "tests/simulation/tracker.h"
+#include "tests/simulation/world.h"
+#include "tests/support/faulty_vfs.h"
+
+namespace ranklog::simulation {
+
+class DaemonLife {
+ public:
+  struct Surroundings {
+    std::string state_dir;
+    testing::FaultyVfs* vfs = nullptr;
+    Tracker* tracker = nullptr;
+    std::function<bool(uint64_t incarnation)> lives;       // its rank does
+    std::function<std::vector<std::string>()> ring_files;  // of ranks that are gone
+    std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;
+  };
+
+  // Opens the store as a daemon that starts does.
+  static absl::StatusOr<std::unique_ptr<DaemonLife>> Start(World* world,
+                                                           const Surroundings& surroundings);
+  ~DaemonLife();  // dies: nothing of it reaches the disk or anybody
+
+  void Connect(const std::shared_ptr<Link>& link, uint64_t incarnation);
+  void Update(const v1::UpdateRequest& request, ingest::Answer answer);
+  void Finish(const v1::FinishRequest& request, ingest::Answer answer);
+
+  // Lets one of its threads go on for a step. Returns how long there is nothing to do.
+  absl::Duration Step();
+  // False: it died in the middle of a step.
+  bool works() const { return !*dead_ && !surroundings_.vfs->frozen(); }
+
+ private:
+  DaemonLife(World* world, Surroundings surroundings);
+  absl::Status Open();
+  std::vector<pipeline::DeliverLoop::Worker> Workers();
+  void Watch();
+  void FindRings();
+
+  World& world_;
+  const Surroundings surroundings_;
+  const std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
+  const absl::Time started_;
+  deliver::CredentialStore credentials_;
+  ingest::IngestCounters counters_;
+  ingest::StreamRegistry registry_{[] {}};
+  std::shared_ptr<const ingest::Peer> peer_;
+  std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<pipeline::DeliverLoop> deliver_;
+  std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+  std::unique_ptr<ingest::Attacher> attacher_;
+  std::unique_ptr<storage::StoreReader> reader_;
+  ingest::IngestContext context_;
+  std::unique_ptr<ingest::Orphans> orphans_;
+  std::vector<std::shared_ptr<Link>> links_;
+  absl::Time next_watch_ = absl::InfinitePast();
+  absl::Time next_checkpoint_;
+  absl::Time next_commit_ = absl::InfinitePast();
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_DAEMON_H_

@@ -1,0 +1,75 @@
+// A connection between a ring's protocol and the daemon's session: delays everything, breaks at
+// any message, and may still bring the daemon what was on its way when it broke.
+
+#ifndef TESTS_SIMULATION_LINK_H_
+#define TESTS_SIMULATION_LINK_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/attach_session.h"
+#include "tests/simulation/world.h"
+
+namespace ranklog::simulation {
+
+// Shared by the rank, the daemon, and the events that are on their way.
+class Link final : public ingest::AttachSession::Call, public std::enable_shared_from_this<Link> {
+ public:
+  // What the rank hears, until it lets go or is told of the end.
+  struct Client {
+    std::function<void(const v1::ServerMessage&)> on_message;
+    std::function<void(const absl::Status&)> on_end;
+  };
+
+  Link(World* world, Client client) : world_(*world), client_(std::move(client)) {}
+
+  // The daemon's end. `on_sent` sees each message that leaves the daemon's process.
+  void Accept(std::shared_ptr<ingest::AttachSession> session, std::function<bool()> daemon_works,
+              std::function<void(const v1::ServerMessage&)> on_sent);
+  void DaemonDied();
+
+  // The rank's end.
+  bool writable() const { return open_ && to_daemon_.size() < 4; }
+  void Send(const v1::ClientMessage& message);
+  // The rank hears nothing more. What is on its way may still arrive.
+  void LetGo();
+  // The connection breaks; the rank is told after a while.
+  void Break();
+
+  void Read() override;
+  void Write(const v1::ServerMessage& message) override;
+  void Finish(const absl::Status& status) override;
+
+ private:
+  struct Message {
+    absl::Time arrives;
+    v1::ClientMessage message;
+  };
+  void Cut();
+  void Pump();
+  void Deliver();
+  void TellEnd(const absl::Status& status);
+  bool daemon_lives() const { return session_ != nullptr; }
+
+  World& world_;
+  Client client_;
+  std::shared_ptr<ingest::AttachSession> session_;
+  std::function<bool()> daemon_works_;
+  std::function<void(const v1::ServerMessage&)> on_sent_;
+  std::deque<Message> to_daemon_;
+  absl::Time last_to_rank_ = absl::InfinitePast();
+  absl::Time last_to_daemon_ = absl::InfinitePast();
+  bool open_ = true;    // for the rank
+  bool ended_ = false;  // nothing comes behind to_daemon_
+  bool reading_ = false;
+  bool pumping_ = false;
+  bool told_end_ = false;  // the session was told that no more comes
+  bool finished_ = false;
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_LINK_H_

@@ -1,0 +1,24 @@
+// Numbers to the bit, and lines as text: what JSON libraries would round off.
+
+#ifndef TESTS_SIMULATION_NUMBER_H_
+#define TESTS_SIMULATION_NUMBER_H_
+
+#include <string>
+
+#include "tests/simulation/world.h"
+
+namespace ranklog::simulation {
+
+bool SameBits(double a, double b);
+// Whether `text` stands for just this number in a line: NaN, Infinity and -Infinity as bare words,
+// -0 with its sign.
+bool SameNumber(const std::string& text, double number);
+
+// Any double: small and large ones, NaN, infinities, denormals, -0.
+double AnyNumber(World& world);
+// A text with quotes, controls, and letters of more than one byte.
+std::string AnyText(World& world);
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_NUMBER_H_

@@ -1,0 +1,237 @@
+#include "tests/simulation/oracle.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/number.h"
+
+namespace ranklog::simulation {
+
+std::string RingRecord::Key(size_t part) const {
+  return absl::StrCat("r", rank, ".", absl::Hex(incarnation), ".", part, "/id");
+}
+
+RingRecord* Oracle::AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation) {
+  rings_.push_back(std::make_unique<RingRecord>());
+  rings_.back()->rank = rank;
+  rings_.back()->thread = thread;
+  rings_.back()->incarnation = incarnation;
+  return rings_.back().get();
+}
+
+template <typename... Parts>
+void Oracle::Wrong(const Parts&... parts) {
+  if (wrong_.size() < 20) wrong_.push_back(absl::StrCat(parts...));
+}
+
+std::vector<std::string> Oracle::Judge(storage::StoreReader& reader,
+                                       const testing::WandbServer& backend) {
+  wrong_.assign(backend.errors().begin(), backend.errors().end());
+  seen_.clear();
+  const auto runs = reader.Runs();
+  if (!runs.ok()) return {runs.status().ToString()};
+  for (const model::Run& run : *runs) JudgeRun(reader, run, backend);
+  for (const auto& ring : rings_) {
+    const uint64_t due = ring->lost_with_node ? ring->acknowledged : ring->rows.size();
+    if (due > 0 && seen_.count(ring->incarnation) == 0) {
+      Wrong("rank ", ring->rank, " thread ", ring->thread, ": the store knows none of ", due,
+            " rows");
+    }
+  }
+  return wrong_;
+}
+
+void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
+                      const testing::WandbServer& backend) {
+  if (run.state == model::RunState::kRunning) Wrong("run ", run.run_id, " was never closed");
+  const auto shown = backend.runs().find(run.run_id);
+  if (shown == backend.runs().end()) {
+    Wrong("run ", run.run_id, " is not at the backend");
+    return;
+  }
+  const auto deliveries = reader.Deliveries(run.id);
+  for (const model::Delivery& delivery : *deliveries) {
+    if (!delivery.complete) Wrong("run ", run.run_id, " is not delivered: ", delivery.last_error);
+    if (delivery.delivered_rows != run.rows) {
+      Wrong("run ", run.run_id, ": ", delivery.delivered_rows, " of ", run.rows, " delivered");
+    }
+  }
+  if (shown->second.history.size() != run.rows) {
+    Wrong("run ", run.run_id, ": ", shown->second.history.size(), " lines of ", run.rows, " rows");
+  }
+  if (!shown->second.complete) Wrong("run ", run.run_id, " is not complete at the backend");
+  const bool good = run.state == model::RunState::kFinished;
+  if (good != (shown->second.exit_code == 0)) {
+    Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), " but ended with ",
+          shown->second.exit_code, " at the backend");
+  }
+  ReadLines(reader, run, shown->second);
+  const auto streams = reader.Streams(run.id);
+  bool crashed = false;
+  bool failed = false;
+  for (const model::Stream& stream : *streams) {
+    JudgeStream(reader, run, stream);
+    crashed |= stream.state == model::StreamState::kCrashed;
+    failed |= stream.exit_code != 0;
+  }
+  const model::RunState due = crashed  ? model::RunState::kCrashed
+                              : failed ? model::RunState::kFailed
+                                       : model::RunState::kFinished;
+  if (run.state != due) {
+    Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), ", and not ",
+          std::string(Name(due)));
+  }
+}
+
+void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
+                       const testing::WandbServer::Run& shown) {
+  lines_.clear();
+  found_.clear();
+  for (const std::string& text : shown.history) {
+    if (!ParseLine(text, &lines_.emplace_back())) Wrong(run.run_id, ": no line: ", text);
+  }
+  const auto letters = reader.DeadLetters(run.id);
+  uint64_t refused = 0;
+  std::map<uint64_t, int> by_row;
+  for (const model::DeadLetter& letter : *letters) {
+    Line members;
+    if (letter.answer.rfind("HTTP 400", 0) != 0 || !ParseLine(letter.content, &members)) continue;
+    if (letter.row >= lines_.size()) {
+      Wrong(run.run_id, ": a dead letter of row ", letter.row, ", which is not there");
+      continue;
+    }
+    if (++by_row[letter.row] > 1) Wrong(run.run_id, ": two dead letters of row ", letter.row);
+    ++refused;
+    if (lines_[letter.row].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
+    lines_[letter.row] = std::move(members);
+  }
+  for (const model::Delivery& delivery : *reader.Deliveries(run.id)) {
+    if (delivery.refused_rows != refused) {
+      Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");
+    }
+  }
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    for (const auto& [key, value] : lines_[i]) {
+      if (key.size() > 3 && key.compare(key.size() - 3, 3, "/id") == 0) {
+        found_[absl::StrCat(key, "=", value)].push_back(i);
+      }
+    }
+  }
+}
+
+void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
+                         const model::Stream& stream) {
+  const RingRecord* ring = nullptr;
+  for (const auto& known : rings_) {
+    if (known->incarnation == stream.key.incarnation) ring = known.get();
+  }
+  if (ring == nullptr) return Wrong("a stream of nobody");
+  seen_[ring->incarnation] = ring;
+  const std::string who = absl::StrCat("rank ", ring->rank, " thread ", ring->thread, ": ");
+  const uint64_t due = ring->lost_with_node ? ring->acknowledged : ring->rows.size();
+  if (stream.durable_seq < due || stream.durable_seq > ring->rows.size()) {
+    Wrong(who, stream.durable_seq, " rows are durable; logged ", ring->rows.size(),
+          ", acknowledged ", ring->acknowledged);
+    return;
+  }
+  if (stream.aggregated_seq != stream.durable_seq) {
+    Wrong(who, "only ", stream.aggregated_seq, " of ", stream.durable_seq, " rows are used");
+  }
+  const bool finished = ring->lost_with_node ? ring->end_acknowledged : ring->finished;
+  if (stream.state == model::StreamState::kLive) Wrong(who, "its stream is live for ever");
+  if (finished && stream.state != model::StreamState::kFinished) Wrong(who, "is not finished");
+  if (!finished && !ring->lost_with_node && stream.state != model::StreamState::kCrashed) {
+    Wrong(who, "crashed unseen");
+  }
+  if (finished && stream.exit_code != ring->exit_code) Wrong(who, "has another exit code");
+  if (!ring->lost_with_node && stream.losses.ring_full != ring->refused) {
+    Wrong(who, ring->refused, " rows were refused, ", stream.losses.ring_full, " are counted");
+  }
+  JudgeRaw(reader, stream, *ring);
+  if (stream.primary) JudgeLines(run, stream, *ring);
+}
+
+void Oracle::JudgeRaw(storage::StoreReader& reader, const model::Stream& stream,
+                      const RingRecord& ring) {
+  const auto shapes = reader.Shapes(stream.id);
+  uint64_t expected = 1;
+  uint64_t after = 0;
+  while (true) {
+    const auto batches = reader.StreamBatches(stream.id, after, 1 << 20);
+    if (!batches.ok()) return Wrong(batches.status().ToString());
+    if (batches->empty()) break;
+    for (const storage::StoredBatch& stored : *batches) {
+      after = stored.batch.last;
+      model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t seq) {
+        if (seq != expected++ || seq > ring.rows.size()) {
+          return Wrong("rank ", ring.rank, ": row ", seq, " is stored out of order");
+        }
+        const LoggedRow& logged = ring.rows[seq - 1];
+        bool same = block.steps[row] == logged.step && block.width() == logged.numbers.size();
+        for (size_t i = 0; same && i < logged.numbers.size(); ++i) {
+          same = (*shapes)[block.shape][i] == logged.numbers[i].first &&
+                 SameBits(block.values[row * block.width() + i], logged.numbers[i].second);
+        }
+        if (!same) Wrong("rank ", ring.rank, ": row ", seq, " is stored with other values");
+      });
+    }
+  }
+  if (expected != stream.durable_seq + 1) {
+    Wrong("rank ", ring.rank, ": ", expected - 1, " rows stored of ", stream.durable_seq);
+  }
+}
+
+void Oracle::JudgeLines(const model::Run& run, const model::Stream& stream,
+                        const RingRecord& ring) {
+  uint64_t missing = 0;
+  size_t last = 0;
+  for (uint64_t seq = 1; seq <= stream.durable_seq; ++seq) {
+    const std::string& key = ring.rows[seq - 1].numbers[0].first;
+    const auto found = found_.find(absl::StrCat(key, "=", seq));
+    if (found == found_.end()) {
+      ++missing;
+      continue;
+    }
+    if (found->second.size() > 1)
+      Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is twice there");
+    const size_t at = found->second[0];
+    if (at < last) Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is out of order");
+    last = at;
+    JudgeRow(ring, seq, lines_[at]);
+  }
+  if (missing != stream.late_rows) {
+    Wrong(run.run_id, ": ", missing, " rows of rank ", ring.rank, " thread ", ring.thread,
+          " are not there; ", stream.late_rows, " are counted as late");
+  }
+  if (missing > 0 && ring.thread == 0 && rings_.size() == 1) {
+    Wrong(run.run_id, ": rows of the only ring are late");
+  }
+}
+
+void Oracle::JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line) {
+  const LoggedRow& row = ring.rows[seq - 1];
+  const auto wrong = [&](const std::string& key, const std::string& value) {
+    Wrong("rank ", ring.rank, ": row ", seq, " came with ", key, " = ", value);
+  };
+  const auto step = line.find("_step");
+  if (step == line.end() || step->second != absl::StrCat(row.step)) {
+    wrong("_step", step == line.end() ? "nothing" : step->second);
+  }
+  for (const auto& [key, number] : row.numbers) {
+    const auto value = line.find(key);
+    if (value == line.end() || !SameNumber(value->second, number)) {
+      wrong(key, value == line.end() ? "nothing" : value->second);
+    }
+  }
+  for (const auto& [key, text] : row.texts) {
+    const auto value = line.find(key);
+    if (value == line.end() || value->second != "\"" + text) {
+      wrong(key, value == line.end() ? "nothing" : value->second);
+    }
+  }
+}
+
+}  // namespace ranklog::simulation

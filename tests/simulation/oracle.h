@@ -1,0 +1,82 @@
+// Knows every row that was logged, and judges what has become of it.
+
+#ifndef TESTS_SIMULATION_ORACLE_H_
+#define TESTS_SIMULATION_ORACLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/model/run.h"
+#include "service/storage/store.h"
+#include "tests/support/wandb_server.h"
+
+namespace ranklog::simulation {
+
+// One row as Log() was given it.
+struct LoggedRow {
+  int64_t step = 0;
+  std::vector<std::pair<std::string, double>> numbers;
+  std::vector<std::pair<std::string, std::string>> texts;
+};
+
+// One ring, from its creation to the end of its rank.
+struct RingRecord {
+  uint32_t rank = 0;
+  uint32_t thread = 0;
+  uint64_t incarnation = 0;
+  std::vector<LoggedRow> rows;  // those that Log() returned true for, in its order
+  uint64_t refused = 0;
+  int64_t last_config = -1;   // the last value of its config key that was taken
+  uint64_t acknowledged = 0;  // rows that the daemon said are durable
+  bool end_acknowledged = false;
+  bool finished = false;  // Finish() was called
+  int32_t exit_code = 0;
+  bool lost_with_node = false;  // the power went: only what was acknowledged counts
+
+  // The key that tells its rows apart: its value is the row's seq. Rows that share a step have
+  // different ones, for one line holds them all.
+  std::string Key(size_t part) const;
+};
+
+class Oracle {
+ public:
+  // Of a job on one node; rings keep their address.
+  RingRecord* AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation);
+  const std::vector<std::unique_ptr<RingRecord>>& rings() const { return rings_; }
+
+  // What is wrong now that everything should be delivered; empty: nothing.
+  std::vector<std::string> Judge(storage::StoreReader& reader, const testing::WandbServer& backend);
+
+ private:
+  using Line = std::map<std::string, std::string>;  // values as they stand, by key
+  void JudgeStream(storage::StoreReader& reader, const model::Run& run,
+                   const model::Stream& stream);
+  void JudgeRaw(storage::StoreReader& reader, const model::Stream& stream, const RingRecord& ring);
+  void JudgeLines(const model::Run& run, const model::Stream& stream, const RingRecord& ring);
+  void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
+  void JudgeRun(storage::StoreReader& reader, const model::Run& run,
+                const testing::WandbServer& backend);
+  void ReadLines(storage::StoreReader& reader, const model::Run& run,
+                 const testing::WandbServer::Run& shown);
+  template <typename... Parts>
+  void Wrong(const Parts&... parts);
+
+  std::vector<std::unique_ptr<RingRecord>> rings_;
+  std::vector<std::string> wrong_;
+  // Of the run being judged: its lines, with those of dead letters at their places.
+  std::vector<Line> lines_;
+  std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys
+  std::map<uint64_t, const RingRecord*> seen_;        // by incarnation: has a stream
+};
+
+// The members of a flat JSON object as text: numbers as they are written, texts unescaped after a
+// quote. False: it is none.
+bool ParseLine(const std::string& line, std::map<std::string, std::string>* members);
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_ORACLE_H_

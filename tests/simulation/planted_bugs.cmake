@@ -1,0 +1,71 @@
+# Makes a copy of a source with bugs planted in it: cmake -DFROM=a.cc -DTO=b.cc -P planted_bugs.cmake
+# The sources themselves know nothing of it. Each bug is on while Planted() says so. A line that is not found any more
+# fails the build of simulation_planted: give the bug its new place.
+cmake_minimum_required(VERSION 3.25)
+
+# plant(FILE NAME OLD NEW): in a source whose path ends in FILE, OLD becomes NEW, in which @BUG@ asks for the bug.
+function(plant file name old new)
+  if(FROM MATCHES "${file}$")
+    string(FIND "${source}" "${old}" place)
+    if(place EQUAL -1)
+      message(FATAL_ERROR "planted bug ${name}: '${old}' is not in ${FROM}; see tests/simulation/planted_bugs.cmake")
+    endif()
+    string(REPLACE "@BUG@" "::ranklog::simulation::Planted(\"${name}\")" bug "${new}")
+    string(REPLACE "${old}" "${bug}" planted "${source}")
+    set(source "${planted}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+file(READ "${FROM}" source)
+
+plant(store_loop.cc ack_before_commit
+  "return store_->Commit();"
+  "for (size_t i = 0; @BUG@ && i < writes.size(); ++i) {
+    if (writes[i].done) std::exchange(writes[i].done, nullptr)(statuses[i]);
+  }
+  return store_->Commit();")
+plant(store_loop.cc commit_error_ignored
+  "absl::Status committed = TryCommit(unfinished_, statuses);"
+  "absl::Status committed = TryCommit(unfinished_, statuses);
+  if (@BUG@ && statuses.size() == unfinished_.size()) committed = absl::OkStatus();")
+plant(storage/store.cc ack_before_sync
+  "RETURN_IF_ERROR(database.Execute(kWriterPragmas));"
+  "RETURN_IF_ERROR(database.Execute(kWriterPragmas));
+  if (@BUG@) RETURN_IF_ERROR(database.Execute(\"PRAGMA synchronous = OFF\"));")
+plant(stream_protocol.cc ring_freed_at_send
+  "if (oldest.control ? !oldest.answered : oldest.seq > durable_seq_) break;"
+  "if (!@BUG@ && (oldest.control ? !oldest.answered : oldest.seq > durable_seq_)) break;")
+plant(store_streams.cc duplicate_not_dropped
+  "if (batch.first <= durable) {"
+  "if (batch.first <= durable && !@BUG@) {")
+plant(ingest/ring_reader.cc drain_skips_last_record
+  "while (position_ < head_ && "
+  "while (position_ + (@BUG@ ? 160 : 0) < head_ && ")
+plant(orphans.cc crash_unseen
+  "finished ? model::StreamState::kFinished : model::StreamState::kCrashed"
+  "finished || @BUG@ ? model::StreamState::kFinished : model::StreamState::kCrashed")
+plant(wandb_rows.cc cursor_saved_before_answer
+  "if (outcome != Outcome::kAccepted) {"
+  "if (outcome != Outcome::kAccepted && !@BUG@) {")
+plant(deliver_loop.cc offset_not_persisted
+  "if (result.changed || !result.dead_letters.empty()) {"
+  "if ((result.changed && !@BUG@) || !result.dead_letters.empty()) {")
+plant(deliver_loop.cc dead_letter_not_stored
+  "RETURN_IF_ERROR(store.AddDeadLetter(letter));"
+  "if (!@BUG@) RETURN_IF_ERROR(store.AddDeadLetter(letter));")
+plant(wandb_delivery.cc resend_renumbered
+  "  if (!place_.created()) {
+    place_.storage_id"
+  "  if (!place_.created() || @BUG@) {
+    place_.storage_id")
+plant(retry.cc retry_after_ignored
+  "if (retry_after.has_value()) return"
+  "if (retry_after.has_value() && !@BUG@) return")
+plant(live_run.cc aggregated_seq_not_stored
+  "RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));"
+  "if (!@BUG@ || close) RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));")
+plant(run_aggregator.cc late_rows_not_counted
+  "++stream.late_rows;"
+  "stream.late_rows += @BUG@ ? 0 : 1;")
+
+file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

@@ -1,0 +1,66 @@
+// simulation_planted: plants each known bug in turn, and says how many seeds it takes to find it.
+
+#include <spdlog/spdlog.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "tests/simulation/simulation.h"
+
+namespace ranklog::simulation {
+namespace {
+
+constexpr uint64_t kMostSeeds = 400;
+
+constexpr const char* kBugs[] = {
+    "ack_before_commit",      "commit_error_ignored",       "ack_before_sync",
+    "ring_freed_at_send",     "duplicate_not_dropped",      "drain_skips_last_record",
+    "crash_unseen",           "cursor_saved_before_answer", "offset_not_persisted",
+    "dead_letter_not_stored", "resend_renumbered",          "retry_after_ignored",
+    "late_rows_not_counted",  "aggregated_seq_not_stored"};
+
+const char* planted = "";
+
+}  // namespace
+
+bool Planted(const char* bug);
+bool Planted(const char* bug) { return std::strcmp(bug, planted) == 0; }
+
+namespace {
+
+bool Find(const char* bug, const std::string& scratch) {
+  planted = bug;
+  for (uint64_t seed = 1; seed <= kMostSeeds; ++seed) {
+    const Outcome outcome = Simulate(seed, scratch, /*keep_trace=*/false);
+    if (outcome.wrong.empty()) continue;
+    std::printf("%-28s seed %llu: %s\n", bug, static_cast<unsigned long long>(seed),
+                outcome.wrong[0].c_str());
+    std::fflush(stdout);
+    return true;
+  }
+  std::printf("%-28s not found by %llu seeds\n", bug, static_cast<unsigned long long>(kMostSeeds));
+  std::fflush(stdout);
+  return false;
+}
+
+}  // namespace
+}  // namespace ranklog::simulation
+
+int main() {
+  spdlog::set_level(spdlog::level::off);
+  std::string scratch =
+      (std::filesystem::exists("/dev/shm") ? std::string("/dev/shm")
+                                           : std::filesystem::temp_directory_path().string()) +
+      "/rl-planted-XXXXXX";
+  if (mkdtemp(scratch.data()) == nullptr) return 1;
+  bool all = true;
+  for (const char* bug : ranklog::simulation::kBugs) {
+    all &= ranklog::simulation::Find(bug, scratch);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(scratch, ignored);
+  return all ? 0 : 1;
+}

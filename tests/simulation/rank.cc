@@ -1,0 +1,273 @@
+#include "tests/simulation/rank.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/ring.h"
+#include "ranklog/v1/spool_layout.h"
+#include "tests/simulation/number.h"
+
+namespace ranklog::simulation {
+namespace {
+
+using internal::Outcome;
+
+constexpr size_t kMaxParts = 3;  // rows of one ring at one step
+
+internal::StreamProtocol::Time ClientTime(absl::Time time) {
+  return internal::StreamProtocol::Time(absl::ToChronoNanoseconds(time - absl::UnixEpoch()));
+}
+
+}  // namespace
+
+struct Rank::Sender {
+  explicit Sender(std::unique_ptr<internal::Spool> spool)
+      : ring(std::move(spool)), protocol(&ring) {}
+
+  internal::Ring ring;
+  internal::StreamProtocol protocol;
+  RingRecord* record = nullptr;
+  uint32_t word = 0;
+  std::shared_ptr<Link> link;
+  uint64_t connection = 0;  // counts them: answers of an older one are not heard
+  absl::Time next_attempt = absl::InfinitePast();
+  absl::Duration back_off = absl::Milliseconds(50);
+  bool writing = false;
+  bool updating = false;
+  bool finishing = false;
+  int64_t last_step = -1;
+  size_t parts = 0;  // rows at last_step
+};
+
+Rank::Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions options)
+    : world_(*world),
+      oracle_(*oracle),
+      daemon_(*daemon),
+      options_(std::move(options)),
+      steps_(internal::SharedSteps::Create()) {
+  for (uint32_t i = 0; i < options_.rings; ++i) AddRing(i);
+}
+
+Rank::~Rank() {
+  for (const auto& sender : senders_) {
+    if (sender->link) sender->link->LetGo();
+    ++sender->connection;
+  }
+}
+
+v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
+  v1::Hello hello;
+  hello.mutable_stream()->set_project("sim");
+  hello.mutable_stream()->set_job_id("job");
+  hello.mutable_stream()->set_rank(options_.rank);
+  hello.mutable_stream()->set_incarnation(incarnation);
+  hello.mutable_settings()->set_strategy(options_.strategy);
+  hello.mutable_settings()->set_name("job");
+  hello.mutable_settings()->set_start_time_us(1'900'000'000'000'000);
+  hello.mutable_settings()->add_destinations("wandb");
+  v1::Identity* const identity = hello.mutable_identity();
+  identity->set_local_rank(options_.rank);
+  identity->set_world_size(options_.ranks);
+  identity->set_local_world_size(options_.ranks);
+  identity->set_node("node");
+  identity->set_pid(1000 + options_.rank);
+  identity->set_thread(thread);
+  return hello;
+}
+
+void Rank::AddRing(uint32_t thread) {
+  const uint64_t incarnation = world_.Bits() | 1;
+  auto spool = internal::Spool::Create({options_.spool_dir, v1::kMinRingBytes},
+                                       MakeHello(thread, incarnation));
+  if (!spool.ok()) std::abort();
+  auto sender = std::make_shared<Sender>(*std::move(spool));
+  // No time passes by the processor's counter, which no seed determines.
+  v1::SpoolHeader* const header = sender->ring.spool->header();
+  for (v1::ClockCalibration& calibration : header->calibrations) {
+    calibration.base_unix_us.store(absl::ToUnixMicros(world_.now()));
+    calibration.us_per_tick.store(0);
+  }
+  sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
+  sender->word = steps_->AddRing();
+  senders_.push_back(std::move(sender));
+}
+
+LoggedRow Rank::MakeRow(Sender& sender, int64_t step) {
+  sender.parts = step == sender.last_step ? sender.parts + 1 : 0;
+  sender.last_step = step;
+  LoggedRow row;
+  row.step = step;
+  const std::string id = sender.record->Key(sender.parts);
+  const std::string prefix = id.substr(0, id.size() - 2);
+  row.numbers.emplace_back(id, static_cast<double>(sender.record->rows.size() + 1));
+  const uint64_t width = world_.Below(4);
+  for (uint64_t i = 0; i < width; ++i) {
+    row.numbers.emplace_back(absl::StrCat(prefix, "v", i), AnyNumber(world_));
+  }
+  if (sender.record->thread == 0 && sender.parts == 0) {
+    row.numbers.emplace_back("loss", static_cast<double>(world_.Below(1000)) / 8);
+  }
+  if (world_.Chance(0.2)) row.texts.emplace_back(prefix + "s", AnyText(world_));
+  if (options_.poison && world_.Chance(0.02)) row.texts.emplace_back(prefix + "t", "poison");
+  return row;
+}
+
+void Rank::Log() {
+  if (finished_) return;
+  Sender& sender = *senders_[world_.Below(senders_.size())];
+  int64_t step = 0;
+  uint16_t flags = 0;
+  if (!options_.explicit_steps || world_.Chance(0.05)) {
+    step = steps_->TakeOpen();
+    flags = v1::kRowCommits;
+  } else {
+    step = steps_->open();
+    const bool crowded = step == sender.last_step && sender.parts + 1 >= kMaxParts;
+    if (crowded || world_.Chance(0.7)) step += static_cast<int64_t>(world_.Between(1, 3));
+    steps_->Take(sender.word, step);
+  }
+  const LoggedRow row = MakeRow(sender, step);
+  std::vector<Metric> metrics;
+  for (const auto& [key, number] : row.numbers) metrics.emplace_back(key, number);
+  for (const auto& [key, text] : row.texts) metrics.emplace_back(key, text);
+  const Outcome outcome = sender.ring.writer.Write(metrics, step, flags);
+  if (outcome == Outcome::kTaken) {
+    sender.record->rows.push_back(row);
+  } else {
+    sender.ring.writer.CountLoss(outcome);
+    ++sender.record->refused;
+  }
+}
+
+void Rank::Configure() {
+  if (finished_) return;
+  Sender& sender = *senders_[world_.Below(senders_.size())];
+  const int64_t value = sender.record->last_config + 1;
+  v1::Update update;
+  v1::Field* const field = update.mutable_config()->add_fields();
+  field->set_key(absl::StrCat("c", sender.record->rank, ".", sender.record->thread));
+  field->mutable_value()->set_integer(value);
+  if (sender.ring.writer.WriteControl(update.SerializeAsString()) == Outcome::kTaken) {
+    sender.record->last_config = value;
+  }
+}
+
+void Rank::Finish(int exit_code) {
+  if (finished_) return;
+  finished_ = true;
+  for (const auto& sender : senders_) {
+    v1::SpoolHeader* const header = sender->ring.spool->header();
+    header->exit_code.store(exit_code);
+    header->finished.store(1);
+    sender->ring.closing.store(true);
+    sender->record->finished = true;
+    sender->record->exit_code = exit_code;
+  }
+}
+
+bool Rank::done() const {
+  return std::all_of(senders_.begin(), senders_.end(),
+                     [](const auto& sender) { return sender->protocol.done(); });
+}
+
+std::vector<std::string> Rank::Paths() const {
+  std::vector<std::string> paths;
+  for (const auto& sender : senders_) {
+    const std::string& path = sender->ring.spool->path();
+    if (!path.empty()) paths.push_back(path);
+  }
+  return paths;
+}
+
+bool Rank::Owns(uint64_t incarnation) const {
+  return std::any_of(senders_.begin(), senders_.end(), [&](const auto& sender) {
+    return sender->record->incarnation == incarnation && !sender->protocol.done();
+  });
+}
+
+void Rank::Tick() {
+  for (const auto& sender : senders_) {
+    if (sender->protocol.done()) continue;
+    if (sender->link == nullptr && world_.now() >= sender->next_attempt) Connect(*sender);
+    if (sender->link != nullptr) Pump(*sender);
+  }
+}
+
+void Rank::Connect(Sender& sender) {
+  const uint64_t connection = ++sender.connection;
+  // Its sender is alive as long as it hears: ~Rank() lets go.
+  Sender* const raw = &sender;
+  auto link = std::make_shared<Link>(
+      &world_, Link::Client{.on_message =
+                                [this, raw](const v1::ServerMessage& message) {
+                                  raw->protocol.OnMessage(message);
+                                  if (message.has_hello()) raw->back_off = absl::Milliseconds(50);
+                                  Pump(*raw);
+                                },
+                            .on_end =
+                                [this, raw, connection](const absl::Status& status) {
+                                  if (raw->connection == connection) Lost(*raw, status);
+                                }});
+  if (!daemon_.connect(link, sender.record)) {
+    sender.next_attempt = world_.now() + sender.back_off;
+    sender.back_off = std::min(2 * sender.back_off, absl::Seconds(5));
+    return;
+  }
+  world_.Note("rank ", options_.rank, " ring ", sender.record->thread, " connects");
+  sender.link = std::move(link);
+  sender.protocol.Begin();
+  v1::ClientMessage hello;
+  *hello.mutable_hello() = sender.protocol.Hello();
+  sender.link->Send(hello);
+}
+
+void Rank::Lost(Sender& sender, const absl::Status& status) {
+  world_.Note("rank ", options_.rank, " ring ", sender.record->thread,
+              " lost: ", absl::StatusCodeToString(status.code()));
+  sender.protocol.End();
+  sender.link.reset();
+  ++sender.connection;
+  sender.updating = sender.finishing = false;
+  const bool refused = !absl::IsUnavailable(status) && !absl::IsCancelled(status);
+  sender.next_attempt = world_.now() + (refused ? absl::Seconds(5) : sender.back_off);
+  sender.back_off = std::min(2 * sender.back_off, absl::Seconds(5));
+}
+
+void Rank::Pump(Sender& sender) {
+  if (!sender.protocol.attached()) return;
+  const auto now = ClientTime(world_.now());
+  v1::ClientMessage message;
+  while (sender.link && sender.link->writable() &&
+         sender.protocol.Next(now, world_.Chance(0.1), steps_->open(), &message)) {
+    sender.link->Send(message);
+    if (world_.Chance(0.3)) break;
+  }
+  const std::shared_ptr<Sender> kept = *std::find_if(
+      senders_.begin(), senders_.end(), [&](const auto& one) { return one.get() == &sender; });
+  // The answer of an older connection is not heard.
+  const auto heard = [kept, connection = sender.connection] {
+    return kept->connection == connection;
+  };
+  v1::UpdateRequest update;
+  if (!sender.updating && sender.protocol.NextUpdate(now, &update)) {
+    sender.updating = true;
+    daemon_.update(update, [this, kept, heard](absl::StatusCode answer) {
+      if (!heard()) return;
+      kept->updating = false;
+      kept->protocol.OnUpdate(ClientTime(world_.now()), answer);
+    });
+  }
+  v1::FinishRequest finish;
+  if (!sender.finishing && sender.protocol.NextFinish(now, &finish)) {
+    sender.finishing = true;
+    daemon_.finish(finish, sender.record, [this, kept, heard](absl::StatusCode answer) {
+      if (!heard()) return;
+      kept->finishing = false;
+      kept->protocol.OnFinish(ClientTime(world_.now()), answer);
+    });
+  }
+}
+
+}  // namespace ranklog::simulation

@@ -1,0 +1,75 @@
+// One rank: a process with a ring for each thread that logs, and the sender's side of the protocol.
+
+#ifndef TESTS_SIMULATION_RANK_H_
+#define TESTS_SIMULATION_RANK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/steps.h"
+#include "client/stream_protocol.h"
+#include "tests/simulation/link.h"
+#include "tests/simulation/oracle.h"
+#include "tests/simulation/world.h"
+
+namespace ranklog::simulation {
+
+// The daemon as ranks reach it.
+struct Daemon {
+  // False: nobody listens.
+  std::function<bool(std::shared_ptr<Link>, RingRecord*)> connect;
+  std::function<void(const v1::UpdateRequest&, std::function<void(absl::StatusCode)>)> update;
+  std::function<void(const v1::FinishRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
+      finish;
+};
+
+struct RankOptions {
+  uint32_t rank = 0;
+  uint32_t ranks = 1;
+  uint32_t rings = 1;
+  v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
+  bool explicit_steps = false;
+  bool poison = false;  // some texts that the backend refuses
+  std::string spool_dir;
+};
+
+class Rank {
+ public:
+  Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions options);
+  ~Rank();  // the process ends, however it does; its rings stay
+
+  void Log();
+  void Configure();
+  void Finish(int exit_code);
+  // Does for each ring what the sender does in a tick.
+  void Tick();
+
+  bool finished() const { return finished_; }
+  bool done() const;  // the daemon has it all
+  std::vector<std::string> Paths() const;
+  bool Owns(uint64_t incarnation) const;
+
+ private:
+  struct Sender;
+
+  v1::Hello MakeHello(uint32_t thread, uint64_t incarnation) const;
+  void AddRing(uint32_t thread);
+  LoggedRow MakeRow(Sender& sender, int64_t step);
+  void Connect(Sender& sender);
+  void Lost(Sender& sender, const absl::Status& status);
+  void Pump(Sender& sender);
+
+  World& world_;
+  Oracle& oracle_;
+  const Daemon& daemon_;
+  const RankOptions options_;
+  const std::unique_ptr<internal::SharedSteps> steps_;
+  std::vector<std::shared_ptr<Sender>> senders_;  // shared with the answers that are awaited
+  bool finished_ = false;
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_RANK_H_

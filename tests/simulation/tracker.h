@@ -1,0 +1,50 @@
+// The backend and the way to it: refuses, is busy, acts and is not heard, answers half, or never.
+
+#ifndef TESTS_SIMULATION_TRACKER_H_
+#define TESTS_SIMULATION_TRACKER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/deliver/transport.h"
+#include "tests/simulation/world.h"
+#include "tests/support/wandb_server.h"
+
+namespace ranklog::simulation {
+
+class Tracker {
+ public:
+  struct Options {
+    double fault = 0.2;  // of a request
+    size_t max_body = SIZE_MAX;
+    bool poison = false;  // lines with this word get 400
+  };
+  Tracker(World* world, Options options);
+
+  // A way there, for one worker of a daemon; nothing passes while `works` is false.
+  std::unique_ptr<deliver::Transport> Connect(std::function<bool()> works);
+  // A daemon that was restarted, or could not store what it knew, need not remember what it was
+  // asked to wait for.
+  void ForgetWaits() { not_before_.clear(); }
+
+  const testing::WandbServer& server() const { return server_; }
+  const std::vector<std::string>& wrong() const { return wrong_; }
+
+ private:
+  friend class TrackerTransport;
+  absl::StatusOr<deliver::HttpResponse> Post(const deliver::HttpRequest& request);
+  deliver::HttpResponse Act(const deliver::HttpRequest& request);
+
+  World& world_;
+  const Options options_;
+  testing::WandbServer server_;
+  std::map<std::string, absl::Time> not_before_;  // by URL: what a 429 asked for
+  std::vector<std::string> wrong_;
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_TRACKER_H_

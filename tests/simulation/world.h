@@ -1,0 +1,81 @@
+// The simulated world's clock, chance and events: all that happens comes from one seed.
+
+#ifndef TESTS_SIMULATION_WORLD_H_
+#define TESTS_SIMULATION_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace ranklog::simulation {
+
+// For one thread. Events of one moment happen in the order in which they were scheduled.
+class World {
+ public:
+  explicit World(uint64_t seed) : engine_(seed) {}
+
+  absl::Time now() const { return now_; }
+  absl::Duration age() const { return now_ - kStart; }
+
+  void After(absl::Duration delay, std::function<void()> event) {
+    events_.emplace(std::make_pair(now_ + delay, next_++), std::move(event));
+  }
+  // Lets the next event happen. False: there is none.
+  bool Next() {
+    if (events_.empty()) return false;
+    auto first = events_.begin();
+    now_ = first->first.first;
+    const std::function<void()> event = std::move(first->second);
+    events_.erase(first);
+    event();
+    return true;
+  }
+
+  uint64_t Below(uint64_t bound) { return engine_() % bound; }
+  uint64_t Between(uint64_t low, uint64_t high) { return low + Below(high - low + 1); }
+  bool Chance(double probability) {
+    return static_cast<double>(engine_() >> 11) * 0x1p-53 < probability;
+  }
+  absl::Duration Delay(int64_t low_ms, int64_t high_ms) {
+    const auto low = static_cast<uint64_t>(low_ms * 1000);
+    return absl::Microseconds(
+        static_cast<int64_t>(Between(low, static_cast<uint64_t>(high_ms * 1000))));
+  }
+  uint64_t Bits() { return engine_(); }
+
+  // Faults happen until this is false.
+  bool faults = true;
+
+  // Every step of a run is noted: two runs of one seed have the same hash, or something is left to
+  // chance. The lines are kept if `keep_trace`.
+  bool keep_trace = false;
+  template <typename... Parts>
+  void Note(const Parts&... parts) {
+    const std::string line = absl::StrCat(absl::FormatDuration(age()), " ", parts...);
+    for (char c : line) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    if (keep_trace) trace_.push_back(line);
+  }
+  uint64_t hash() const { return hash_; }
+  const std::vector<std::string>& trace() const { return trace_; }
+
+ private:
+  const absl::Time kStart = absl::FromUnixSeconds(1'900'000'000);
+
+  std::mt19937_64 engine_;
+  absl::Time now_ = kStart;
+  uint64_t next_ = 0;
+  std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> events_;
+  uint64_t hash_ = 0xcbf29ce484222325ULL;
+  std::vector<std::string> trace_;
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_WORLD_H_
