@@ -54,6 +54,8 @@ class FakeWandb {
   void RefuseBodiesAbove(size_t bytes);                                        // 413
   void RefuseConfigs(std::function<bool(const std::string& config)> refused);  // 400
   void AddExistingRun(const std::string& run_id, int64_t lines);
+  // Changes what the server keeps behind everybody's back.
+  void Tamper(const std::string& run_id, const std::function<void(Run&)>& change);
 
   std::map<std::string, Run> runs() const;   // by run id
   Run run(const std::string& run_id) const;  // an empty one if there is none

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/wandb_public_api.h"
 
 namespace ranklog::testing {
 namespace {
@@ -31,12 +32,14 @@ WandbServer::Run& WandbServer::RunOf(const std::string& run_id) {
 
 WandbServer::Answer WandbServer::Graphql(const std::string& text) {
   const json body = Parse(text);
-  const std::string operation = TextOf(body, "operationName");
+  std::string operation = TextOf(body, "operationName");
+  if (operation.empty()) operation = OperationOf(TextOf(body, "query"));
   const json variables =
       body.is_object() ? body.value("variables", json::object()) : json::object();
   if (operation == "UpsertBucket") return Upsert(variables);
   if (operation == "CreateRunFiles") return {200, CreateRunFiles(variables)};
-  if (operation == "Viewer") {
+  if (IsPublicApi(operation)) return {200, AnswerPublicApi(operation, variables, runs_)};
+  if (operation == "Viewer" || operation == "GetDefaultEntity") {
     return {200,
             {{"data",
               {{"viewer",

@@ -27,6 +27,7 @@ class WandbServer {
     nlohmann::json variables;          // of the last upsert
     std::string config;                // as JSON text
     int64_t existing_lines = 0;        // lines that were there before
+    size_t archived_lines = 0;         // the first of ours: counted, but not handed out
     std::vector<std::string> history;  // the lines after those
     std::vector<std::string> events;
     std::string summary;  // as JSON text
