@@ -17,16 +17,16 @@ constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
 constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
 
-int64_t StartOf(const model::Run& run) {
-  return run.settings.start_time_us > 0 ? run.settings.start_time_us : run.started_us;
-}
-
 bool Same(const model::Delivery& a, const model::Delivery& b) {
   return a.delivered_rows == b.delivered_rows && a.refused_rows == b.refused_rows &&
          a.complete == b.complete && a.last_error == b.last_error && a.place == b.place;
 }
 
 }  // namespace
+
+int64_t StartOf(const model::Run& run) {
+  return run.settings.start_time_us > 0 ? run.settings.start_time_us : run.started_us;
+}
 
 WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
                              const CredentialStore* credentials, Options options)
@@ -99,6 +99,11 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
   ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> fresh,
                    reader.Updates(run_.id, std::max<int64_t>(config_updates_, 0)));
+  uint64_t lost_rows = 0;
+  for (const model::Stream& stream : streams) {
+    lost_rows += stream.losses.total() + stream.late_rows;
+  }
+  if (std::exchange(lost_rows_, lost_rows) != lost_rows) summary_changed_ = true;
   // Keys matter only where globs have to be expanded here.
   size_t shapes = 0;
   if (!globs_) {
@@ -180,7 +185,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     place_.base_offset = upserted->history_lines;
   }
   if (!config_answer_.empty()) {
-    AddLetter(0, absl::StrCat("config: ", std::exchange(config_answer_, "")), refused_config_);
+    AddLetter(0, absl::StrCat(kConfigLetter, std::exchange(config_answer_, "")), refused_config_);
   }
   sent_config_ = config_;
   last_sign_ = now;

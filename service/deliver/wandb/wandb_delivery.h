@@ -26,6 +26,14 @@ namespace ranklog::deliver::wandb {
 
 inline constexpr char kKind[] = "wandb";  // Delivery.kind
 
+// Dead letters of a run's config or summary begin their `answer` by one of these; all others are of
+// rows.
+inline constexpr char kConfigLetter[] = "config: ";
+inline constexpr char kSummaryLetter[] = "summary: ";
+
+// Unix time in microseconds at which the run's clock stood at 0.
+int64_t StartOf(const model::Run& run);
+
 // Nothing is given up: whatever fails is tried again, and `last_error` says what it was. Rows that
 // the server refuses become dead letters; a bare row keeps their line, so that the lines have no
 // gap.
@@ -75,7 +83,7 @@ class WandbDelivery : public RunDelivery {
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
   bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
-  std::string SummaryText();
+  std::string SummaryText(uint64_t refused_rows);
   int32_t ExitCode() const;
 
   enum class Endpoint { kGraphql, kFileStream };
@@ -83,6 +91,7 @@ class WandbDelivery : public RunDelivery {
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
   void SettleRefusals(uint64_t end);
+  uint64_t RefusedBefore(uint64_t end) const;
   absl::Duration RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
                              const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Failed(Outcome outcome, absl::string_view what,
@@ -133,6 +142,7 @@ class WandbDelivery : public RunDelivery {
   double bytes_per_row_ = 0;                 // of the last cut
 
   // Summary.
+  uint64_t lost_rows_ = 0;  // of the run's ranks: lost, or late
   bool summary_changed_ = false;
   bool hold_summary_ = false;  // a post with it was refused: is it the summary or a row?
   std::string sent_summary_;

@@ -15,6 +15,7 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr size_t kReadBytes = 4 << 20;  // of the store at a time
+constexpr char kRowsLost[] = "ranklog/rows_lost";
 constexpr size_t kKeptLines = 1 << 20;  // lines longer than this are written again for the next try
 constexpr size_t kSmallestPost = 64
                                  << 10;  // a server that refuses this for its size refuses the row
@@ -107,7 +108,9 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   // The end comes with the summary, so it waits until it is clear whether the summary can be sent.
   const bool last = ended() && first + rows == run_.rows && (rows == 0 || !hold_summary_);
   std::string summary;
-  if ((summary_changed_ || last) && !hold_summary_) summary = SummaryText();
+  if ((summary_changed_ || last) && !hold_summary_) {
+    summary = SummaryText(RefusedBefore(first + rows));
+  }
   const bool with_summary = !summary.empty() && summary.size() <= options_.max_line_bytes &&
                             summary != sent_summary_ && summary != refused_summary_;
   if (with_summary) post.summary = summary;
@@ -146,6 +149,16 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   return last ? absl::InfiniteDuration() : absl::ZeroDuration();
 }
 
+// How many rows are refused if the server takes a post up to row `end`: see SettleRefusals().
+uint64_t WandbDelivery::RefusedBefore(uint64_t end) const {
+  const uint64_t first = delivery_.delivered_rows;
+  uint64_t refused = delivery_.refused_rows;
+  for (const HistoryLines::TooLong& line : lines_.too_long) {
+    if (line.row >= first && line.row < end) ++refused;
+  }
+  return refused + (trial_.has_value() && end > first ? 1 : 0);
+}
+
 // The server took a post up to row `end`: what it lacked is thereby shown to have been at fault.
 void WandbDelivery::SettleRefusals(uint64_t end) {
   const uint64_t first = delivery_.delivered_rows;
@@ -164,8 +177,8 @@ void WandbDelivery::SettleRefusals(uint64_t end) {
     narrowing_.Clear();
   }
   if (!summary_answer_.empty()) {
-    AddLetter(end == 0 ? 0 : end - 1, absl::StrCat("summary: ", std::exchange(summary_answer_, "")),
-              refused_summary_);
+    AddLetter(end == 0 ? 0 : end - 1,
+              absl::StrCat(kSummaryLetter, std::exchange(summary_answer_, "")), refused_summary_);
   }
 }
 
@@ -203,10 +216,12 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
   return absl::ZeroDuration();
 }
 
-std::string WandbDelivery::SummaryText() {
+// With `ranklog/rows_lost`, where it is not zero: the rows that the run's ranks logged and that are
+// not among the run's lines here, for whatever reason.
+std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
   model::Json summary = history_.summary().ToJson();
-  const int64_t start_us =
-      run_.settings.start_time_us > 0 ? run_.settings.start_time_us : run_.started_us;
+  if (const uint64_t lost = lost_rows_ + refused_rows; lost > 0) summary[kRowsLost] = lost;
+  const int64_t start_us = StartOf(run_);
   const auto time = summary.find("_timestamp");
   int64_t runtime_us = 0;
   if (ended() && run_.ended_us > start_us) {

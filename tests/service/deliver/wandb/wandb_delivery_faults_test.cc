@@ -227,6 +227,8 @@ TEST_F(WandbDeliveryFaultsTest, DoesNotEvenSendALineAboveTheLimit) {
   Deliver();
   ExpectAllRows(4, {0});
   EXPECT_THAT(letters_[0].answer, HasSubstr("the limit is 1000"));
+  EXPECT_EQ(ParseExtendedJson(server_.run("r").summary)["ranklog/rows_lost"], 1)
+      << "in the summary that came with the last row and the run's end";
 }
 
 TEST_F(WandbDeliveryFaultsTest, AServerThatRefusesEverythingCostsNoRow) {

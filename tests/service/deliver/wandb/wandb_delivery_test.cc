@@ -260,6 +260,27 @@ TEST_F(WandbDeliveryTest, ANewDaemonMakesTheSummaryOfAllRows) {
   EXPECT_EQ(OffsetOf(Posts().back()), 104);
 }
 
+TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
+  const auto lost = [this] {
+    return json::parse(
+               Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>())
+        .value("ranklog/rows_lost", -1);
+  };
+  stored_.Append(1);
+  StepUntilIdle(/*draining=*/true);
+  EXPECT_EQ(lost(), -1) << "none: said by silence";
+  const int64_t stream = stored_.reader().Streams(stored_.run().id)->front().id;
+  stored_.Write([&](storage::Store& store) {
+    EXPECT_OK(store.SetLosses(stream, {.ring_full = 4, .step_behind = 1}));
+  });
+  StepUntilIdle(/*draining=*/true);
+  EXPECT_EQ(lost(), 5) << "without a new row";
+  stored_.Write([&](storage::Store& store) { EXPECT_OK(store.SetAggregated(stream, 0, 2)); });
+  stored_.Close(model::RunState::kFinished, 0);
+  StepUntilIdle();
+  EXPECT_EQ(lost(), 7) << "the late ones, with the run's end";
+}
+
 TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   CredentialStore none(CredentialStore::Options{});
   WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, &none, {});
