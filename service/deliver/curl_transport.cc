@@ -18,8 +18,6 @@
 namespace ranklog::deliver {
 namespace {
 
-constexpr size_t kMaxAnswer = 4 << 20;  // no backend's answer that we read is a tenth of this
-
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
@@ -35,12 +33,14 @@ bool StartCurl() {
 // What the callbacks gather of one answer.
 struct Answer {
   HttpResponse response;
+  size_t max_body = 0;
   int retry_after_headers = 0;
 };
 
 size_t OnBody(char* data, size_t size, size_t count, void* user) {
-  std::string& body = static_cast<Answer*>(user)->response.body;
-  body.append(data, std::min(size * count, kMaxAnswer - body.size()));
+  auto& answer = *static_cast<Answer*>(user);
+  std::string& body = answer.response.body;
+  body.append(data, std::min(size * count, answer.max_body - body.size()));
   return size * count;
 }
 
@@ -48,7 +48,7 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
   auto& answer = *static_cast<Answer*>(user);
   const absl::string_view line(data, size * count);
   if (absl::StartsWith(line, "HTTP/")) {  // of a later answer than an informational one
-    answer = Answer();
+    answer = {.response = {}, .max_body = answer.max_body};
   } else if (absl::StartsWithIgnoreCase(line, "retry-after:")) {
     answer.response.retry_after =
         ParseRetryAfter(absl::StripAsciiWhitespace(line.substr(12)), absl::Now());
@@ -174,6 +174,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
 absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) {
   CURL* const easy = handle_->easy.get();
   Answer answer;
+  answer.max_body = request.max_answer;
   handle_->error[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer);

@@ -21,11 +21,12 @@ struct HttpRequest {
   std::string body;   // POSTed
   bool gzip = false;  // compress the body
   absl::Duration timeout = absl::Seconds(30);
+  size_t max_answer = 4 << 20;  // bytes of its body that are kept; a delivery reads no tenth of it
 };
 
 struct HttpResponse {
   int code = 0;
-  std::string body;                            // at most 4 MiB; the rest is dropped
+  std::string body;                            // at most max_answer; the rest is dropped
   absl::optional<absl::Duration> retry_after;  // if the answer says so
 };
 

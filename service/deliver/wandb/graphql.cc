@@ -1,6 +1,7 @@
 #include "service/deliver/wandb/graphql.h"
 
 #include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
 #include "service/deliver/json_writer.h"
 #include "service/model/run.h"
 
@@ -23,6 +24,13 @@ constexpr char kUpsert[] =
     "summaryMetrics: $summaryMetrics}) { "
     "bucket { id name displayName sweepName historyLineCount project { name entity { name } } } "
     "inserted } }";
+
+// As the official client asks, and for the number of lines and the state besides.
+constexpr char kHistory[] =
+    "query HistoryPage($entity: String!, $project: String!, $run: String!, $minStep: Int64!, "
+    "$maxStep: Int64!, $pageSize: Int!) { project(name: $project, entityName: $entity) { "
+    "run(name: $run) { historyLineCount state "
+    "history(minStep: $minStep, maxStep: $maxStep, samples: $pageSize) } } }";
 
 constexpr char kFeatures[] =
     "query ServerFeaturesQuery { serverInfo { features { name isEnabled } } }";
@@ -51,6 +59,13 @@ Json At(const Json& json, std::initializer_list<const char*> path) {
 std::string TextAt(const Json& json, std::initializer_list<const char*> path) {
   const Json found = At(json, path);
   return found.is_string() ? found.get<std::string>() : "";
+}
+
+absl::Status ErrorsOf(const Json& answer, std::string message) {
+  const Json errors = At(answer, {"errors"});
+  if (!errors.is_array() || errors.empty()) return absl::OkStatus();
+  for (const Json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
+  return absl::FailedPreconditionError(message);
 }
 
 }  // namespace
@@ -82,11 +97,7 @@ std::string UpsertBody(const Upsert& upsert) {
 
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
   const Json json = Parse(body);
-  if (const Json errors = At(json, {"errors"}); errors.is_array() && !errors.empty()) {
-    std::string message = "upsert refused";
-    for (const Json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
-    return absl::FailedPreconditionError(message);
-  }
+  RETURN_IF_ERROR(ErrorsOf(json, "upsert refused"));
   const Json bucket = At(json, {"data", "upsertBucket", "bucket"});
   Upserted upserted = {.storage_id = TextAt(bucket, {"id"}),
                        .run_id = TextAt(bucket, {"name"}),
@@ -113,6 +124,37 @@ std::set<std::string> ParseFeatures(absl::string_view body) {
     if (At(feature, {"isEnabled"}) == Json(true)) enabled.insert(TextAt(feature, {"name"}));
   }
   return enabled;
+}
+
+std::string HistoryBody(const HistoryQuery& query) {
+  return Body(kHistory, "HistoryPage",
+              {{"entity", query.entity},
+               {"project", query.project},
+               {"run", query.run_id},
+               {"minStep", query.min_step},
+               {"maxStep", query.max_step},
+               {"pageSize", query.max_lines}});
+}
+
+absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
+  const Json json = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(json, "read of the history refused"));
+  const Json project = At(json, {"data", "project"});
+  if (At(json, {"data"}).is_object() && At(project, {"run"}).is_null()) {
+    return absl::NotFoundError("the server shows no such run");
+  }
+  const Json lines = At(project, {"run", "history"});
+  const Json count = At(project, {"run", "historyLineCount"});
+  if (!lines.is_array() || !count.is_number_integer()) {
+    return absl::InternalError("the answer has no history; is this a W&B server?");
+  }
+  HistoryPage page = {
+      .lines = {}, .line_count = count.get<int64_t>(), .state = TextAt(project, {"run", "state"})};
+  for (const Json& line : lines) {
+    if (!line.is_string()) return absl::InternalError("a line of the history is no text");
+    page.lines.push_back(line.get<std::string>());
+  }
+  return page;
 }
 
 }  // namespace ranklog::deliver::wandb

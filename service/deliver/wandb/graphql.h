@@ -49,6 +49,29 @@ std::string FeaturesBody();
 // The names of those enabled; none if the answer is no such list.
 std::set<std::string> ParseFeatures(absl::string_view body);
 
+// Asks for the history lines with a step in [min_step, max_step).
+struct HistoryQuery {
+  std::string entity;
+  std::string project;
+  std::string run_id;
+  int64_t min_step = 0;
+  int64_t max_step = 0;
+  int64_t max_lines = 0;  // a server thins out what is more
+};
+
+struct HistoryPage {
+  std::vector<std::string> lines;  // as the server wrote them anew: by value, not by byte
+  int64_t line_count = 0;          // of the whole run
+  std::string state;               // as the server calls it: running, finished, crashed, ...
+};
+
+std::string HistoryBody(const HistoryQuery& query);
+// Of an answer with code 200.
+//   kNotFound            the server has no such run, or does not show it
+//   kFailedPrecondition  the server names errors; they are the message
+//   kInternal            not such an answer
+absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body);
+
 }  // namespace ranklog::deliver::wandb
 
 #endif  // SERVICE_DELIVER_WANDB_GRAPHQL_H_

@@ -82,5 +82,44 @@ TEST(FeaturesTest, NamesThoseEnabled) {
   EXPECT_EQ(json::parse(FeaturesBody())["operationName"], "ServerFeaturesQuery");
 }
 
+TEST(HistoryTest, AsksForARangeOfStepsAsTheOfficialClientDoes) {
+  const json body = json::parse(HistoryBody({.entity = "e",
+                                             .project = "p",
+                                             .run_id = "r",
+                                             .min_step = 3,
+                                             .max_step = int64_t{1} << 40,
+                                             .max_lines = 1000}));
+  EXPECT_EQ(body["operationName"], "HistoryPage");
+  EXPECT_EQ(body["variables"], json({{"entity", "e"},
+                                     {"project", "p"},
+                                     {"run", "r"},
+                                     {"minStep", 3},
+                                     {"maxStep", int64_t{1} << 40},
+                                     {"pageSize", 1000}}));
+}
+
+TEST(ParseHistoryTest, ReadsLinesCountAndState) {
+  ASSERT_OK_AND_ASSIGN(
+      const HistoryPage page,
+      ParseHistory(
+          R"({"data":{"project":{"run":{"historyLineCount":7,"state":"finished","history":["{\"a\":1}","{}"]}}}})"));
+  EXPECT_EQ(page.line_count, 7);
+  EXPECT_EQ(page.state, "finished");
+  EXPECT_THAT(page.lines, ElementsAre("{\"a\":1}", "{}"));
+}
+
+TEST(ParseHistoryTest, TellsAnAbsentRunFromAnErrorFromAnotherServer) {
+  EXPECT_THAT(ParseHistory(R"({"data":{"project":{"run":null}}})"),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ParseHistory(R"({"data":{"project":null}})"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ParseHistory(R"({"errors":[{"message":"no rights"}]})"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no rights")));
+  for (const char* body :
+       {"", "<html>", "[]", "{}", R"({"data":{"project":{"run":{"history":null}}}})",
+        R"({"data":{"project":{"run":{"historyLineCount":1,"history":[1]}}}})"}) {
+    EXPECT_THAT(ParseHistory(body), StatusIs(absl::StatusCode::kInternal)) << body;
+  }
+}
+
 }  // namespace
 }  // namespace ranklog::deliver::wandb

@@ -1,0 +1,213 @@
+#include "service/deliver/wandb/read_back.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "service/aggregate/metric_table.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+// A page's lines, each twice, escaped once more: far below this unless a line is at its limit.
+constexpr size_t kMaxAnswer = 64 << 20;
+constexpr size_t kReadBytes = 64 << 10;  // of the store at a time: about a page's rows
+constexpr absl::Duration kRequestTimeout = absl::Seconds(30);
+constexpr int64_t kSharedLines = 10000;  // of others, that a page may have besides ours
+
+std::string Unquoted(absl::string_view quoted) {
+  const auto json = nlohmann::json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
+                                          /*allow_exceptions=*/false);
+  return json.is_string() ? json.get<std::string>() : "";
+}
+
+// The lines of a run, page by page, from its rows in the store.
+class ExpectedLines {
+ public:
+  ExpectedLines(storage::StoreReader* reader, const model::Run& run, size_t max_line_bytes)
+      : reader_(*reader),
+        run_(run),
+        own_(&no_definitions_, StartOf(run), max_line_bytes),
+        with_added_(&definitions_, StartOf(run), max_line_bytes) {}
+
+  // Learns the definitions up to `cut_updates`, and which rows are bare at the server.
+  absl::Status Prepare(absl::string_view kind, int64_t cut_updates) {
+    ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
+    for (const model::StoredUpdate& stored : updates) {
+      const model::Update& update = stored.update;
+      if (stored.id > cut_updates || update.kind != model::Update::Kind::kMetric) continue;
+      definitions_.Define(update.metric);
+      adds_ = adds_ || (update.metric.step_sync && !update.metric.step_metric.empty());
+    }
+    ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader_.DeadLetters(run_.id));
+    for (const model::DeadLetter& letter : letters) {
+      const bool of_row = !absl::StartsWith(letter.answer, kConfigLetter) &&
+                          !absl::StartsWith(letter.answer, kSummaryLetter);
+      if (absl::string_view(letter.kind) == kind && of_row) bare_.insert(letter.row);
+    }
+    return absl::OkStatus();
+  }
+
+  uint64_t next() const { return own_.next(); }
+
+  // The lines from next() on, up to row `to` at most.
+  absl::StatusOr<std::vector<ExpectedLine>> Page(uint64_t to, size_t max_bytes) {
+    HistoryLines own;
+    HistoryLines added;
+    own.first = added.first = next();
+    std::vector<int64_t> steps;
+    while (next() < to && own.line_bytes < max_bytes) {
+      const uint64_t before = next();
+      ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                       reader_.RunBatches(run_.id, before, kReadBytes));
+      for (const storage::StoredBatch& stored : batches) {
+        RETURN_IF_ERROR(ReadShapes(stored.batch));
+        const uint64_t first = next();
+        own_.Write(stored.batch, shapes_, to, max_bytes, bare_, &own);
+        if (adds_) with_added_.Write(stored.batch, shapes_, next(), SIZE_MAX, bare_, &added);
+        AddSteps(stored.batch, first, next(), &steps);
+      }
+      if (next() == before) {
+        return absl::DataLossError(absl::StrCat("row ", before, " is not in the store"));
+      }
+    }
+    return Join(own, added, steps);
+  }
+
+ private:
+  absl::Status ReadShapes(const model::Batch& batch) {
+    const bool known =
+        std::all_of(batch.blocks.begin(), batch.blocks.end(),
+                    [this](const model::Block& block) { return block.shape < shapes_.size(); });
+    if (known) return absl::OkStatus();
+    ASSIGN_OR_RETURN(shapes_, reader_.RunShapes(run_.id));
+    return absl::OkStatus();
+  }
+
+  static void AddSteps(const model::Batch& batch, uint64_t first, uint64_t end,
+                       std::vector<int64_t>* steps) {
+    model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
+      if (position >= first && position < end) steps->push_back(block.steps[row]);
+    });
+  }
+
+  std::vector<ExpectedLine> Join(const HistoryLines& own, const HistoryLines& added,
+                                 const std::vector<int64_t>& steps) const {
+    std::vector<ExpectedLine> lines;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const uint64_t row = own.first + i;
+      lines.push_back({.row = row,
+                       .step = steps[i],
+                       .line = Unquoted(own.Of(row, 1)),
+                       .with_added = adds_ ? Unquoted(added.Of(row, 1)) : "",
+                       .bare = bare_.count(row) > 0});
+    }
+    return lines;
+  }
+
+  storage::StoreReader& reader_;
+  const model::Run& run_;
+  const aggregate::MetricTable no_definitions_;
+  aggregate::MetricTable definitions_;
+  bool adds_ = false;  // a definition may add to rows
+  std::set<uint64_t> bare_;
+  std::vector<std::vector<std::string>> shapes_;
+  History own_;
+  History with_added_;
+};
+
+// Asks until there is an answer, or the time is up.
+class Asker {
+ public:
+  Asker(Transport* transport, std::string url, std::string key, const ReadBackOptions& options)
+      : transport_(*transport), options_(options) {
+    request_.url = std::move(url);
+    request_.headers = {{"User-Agent", "ranklog/" RANKLOG_VERSION},
+                        {"Content-Type", "application/json"}};
+    request_.basic_user = "api";
+    request_.basic_password = std::move(key);
+    request_.max_answer = kMaxAnswer;
+  }
+
+  absl::StatusOr<HistoryPage> Ask(const HistoryQuery& query) {
+    const absl::Time deadline = options_.now() + options_.timeout;
+    Backoff backoff(options_.backoff);
+    request_.body = HistoryBody(query);
+    while (true) {
+      request_.timeout = std::clamp(deadline - options_.now(), absl::Seconds(1), kRequestTimeout);
+      const absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
+      const Outcome outcome = Judge(answer);
+      if (outcome == Outcome::kAccepted) return ParseHistory(answer->body);
+      if (outcome != Outcome::kLater) return absl::FailedPreconditionError(Explain(answer));
+      const absl::Duration wait =
+          backoff.Next(outcome, answer.ok() ? answer->retry_after : absl::nullopt);
+      if (options_.now() + wait > deadline) return absl::UnavailableError(Explain(answer));
+      options_.sleep(wait);
+    }
+  }
+
+ private:
+  Transport& transport_;
+  const ReadBackOptions& options_;
+  HttpRequest request_;
+};
+
+}  // namespace
+
+bool ReadBackReport::ok(bool ended) const {
+  const int64_t expected = base_lines + static_cast<int64_t>(sent);
+  return diff.missing == 0 && diff.differing == 0 && diff.duplicates == 0 && diff.unexpected == 0 &&
+         (ended ? lines == expected : lines >= expected);
+}
+
+absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
+                                        const model::Delivery& delivery, Transport& transport,
+                                        const std::string& key, const ReadBackOptions& options) {
+  const Place place = PlaceFrom(delivery.place);
+  ASSIGN_OR_RETURN(const std::string base_url, CheckBaseUrl(run.settings.base_url));
+  Asker asker(&transport, GraphqlUrl(base_url), key, options);
+  ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
+  RETURN_IF_ERROR(expected.Prepare(delivery.kind, place.cut_updates));
+
+  ReadBackReport report;
+  report.sent = delivery.delivered_rows;
+  report.base_lines = place.base_offset;
+  const bool shared = place.base_offset > 0;
+  HistoryQuery query = {.entity = place.entity, .project = place.project, .run_id = place.run_id};
+  do {
+    ASSIGN_OR_RETURN(const std::vector<ExpectedLine> lines,
+                     expected.Page(std::min(expected.next() + options.page_rows, report.sent),
+                                   options.page_bytes));
+    if (shared && query.max_step == 0 && !lines.empty()) query.max_step = lines.front().step;
+    query.min_step = query.max_step;
+    query.max_step = lines.empty() ? query.min_step + 1 : lines.back().step + 1;
+    // Duplicates shall show, so there is room for them.
+    query.max_lines =
+        2 * static_cast<int64_t>(lines.size()) + 100 + std::min(place.base_offset, kSharedLines);
+    ASSIGN_OR_RETURN(const HistoryPage page, asker.Ask(query));
+    // Without a row sent, what is there was sent a moment ago.
+    if (!lines.empty()) AddPage(lines, page.lines, shared, &report.diff);
+    report.lines = page.line_count;
+    report.state = page.state;
+    options.progress(expected.next(), report.sent);
+  } while (expected.next() < report.sent);
+
+  const int64_t kept_back =
+      report.lines - report.base_lines - static_cast<int64_t>(report.diff.lines());
+  report.not_checked = std::min<uint64_t>(report.diff.missing, std::max<int64_t>(kept_back, 0));
+  report.diff.missing -= report.not_checked;
+  if (report.diff.missing == 0) report.diff.gaps.clear();
+  return report;
+}
+
+}  // namespace ranklog::deliver::wandb

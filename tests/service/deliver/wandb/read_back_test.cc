@@ -1,0 +1,234 @@
+// Reading a delivered run back over real HTTP, from a server that keeps it, and from one that does
+// not.
+
+#include "service/deliver/wandb/read_back.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "service/deliver/curl_transport.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "tests/service/deliver/wandb/stored_run.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using ranklog::testing::FakeWandb;
+using ranklog::testing::StatusIs;
+using ranklog::testing::StoredRun;
+using ::testing::HasSubstr;
+
+using Fault = FakeWandb::Fault;
+
+class ReadBackTest : public ::testing::Test {
+ protected:
+  ReadBackTest() : credentials_(CredentialStore::Options{}) {
+    EXPECT_OK(credentials_.Set(server_.url(), key_));
+    server_.RequireKey(key_);
+    delivery_.run = stored_.run().id;
+    delivery_.kind = kKind;
+    transport_ = CurlTransport::Create({}).value();
+    options_.timeout = absl::Seconds(10);
+    options_.now = [this] { return now_; };
+    options_.sleep = [this](absl::Duration wait) { now_ += wait; };
+    options_.progress = [this](uint64_t done, uint64_t total) {
+      EXPECT_LE(done, total);
+      ++pages_;
+    };
+  }
+
+  // All that is stored, and the end of a run that has ended.
+  void Deliver() {
+    WandbDelivery delivery(stored_.run(), delivery_, transport_.get(), &credentials_, {});
+    absl::Time now = absl::UnixEpoch();
+    for (int i = 0; i < 1000; ++i) {
+      const StepResult result = delivery.Step(stored_.reader(), now, /*draining=*/true);
+      if (result.changed) delivery_ = result.delivery;
+      for (model::DeadLetter letter : result.dead_letters) {
+        stored_.Write([&](storage::Store& store) { EXPECT_OK(store.AddDeadLetter(letter)); });
+      }
+      if (result.wait > absl::ZeroDuration() && !result.changed) break;
+      if (result.wait < absl::InfiniteDuration()) now += result.wait;
+    }
+    EXPECT_EQ(delivery_.delivered_rows, stored_.run().rows) << delivery_.last_error;
+  }
+  void DeliverToTheEnd(uint64_t rows) {
+    stored_.Append(rows);
+    stored_.Close(model::RunState::kFinished, 0);
+    Deliver();
+  }
+
+  absl::StatusOr<ReadBackReport> TryRead() {
+    return ReadBack(stored_.reader(), stored_.run(), delivery_, *transport_, key_, options_);
+  }
+  ReadBackReport Read() {
+    const absl::StatusOr<ReadBackReport> report = TryRead();
+    EXPECT_OK(report);
+    return report.value_or(ReadBackReport());
+  }
+  void Tamper(const std::function<void(std::vector<std::string>&)>& change) {
+    server_.Tamper("r", [&](FakeWandb::Run& run) { change(run.history); });
+  }
+
+  const std::string key_ = std::string(40, 'k');
+  FakeWandb server_;
+  StoredRun stored_{server_.url()};
+  CredentialStore credentials_;
+  model::Delivery delivery_;
+  std::unique_ptr<CurlTransport> transport_;
+  absl::Time now_ = absl::UnixEpoch();
+  ReadBackOptions options_;
+  int pages_ = 0;
+};
+
+TEST_F(ReadBackTest, FindsAllOfWhatWasDelivered) {
+  stored_.Append(10, "a \"text\" \\ with NaN, Infinity and \xe2\x82\xac\n");
+  stored_.Append(5, "", /*shape=*/2);
+  DeliverToTheEnd(2500);
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(/*ended=*/true));
+  EXPECT_EQ(report.sent, 2515u);
+  EXPECT_EQ(report.diff.there, 2515u);
+  EXPECT_EQ(report.lines, 2515);
+  EXPECT_EQ(report.state, "finished");
+  EXPECT_EQ(pages_, 3);
+}
+
+TEST_F(ReadBackTest, NamesADroppedRow) {
+  DeliverToTheEnd(10);
+  Tamper([](std::vector<std::string>& lines) { lines.erase(lines.begin() + 4); });
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(true));
+  EXPECT_EQ(report.diff.missing, 1u);
+  ASSERT_EQ(report.diff.gaps.size(), 1u);
+  EXPECT_EQ(report.diff.gaps[0].first, 4u);
+  EXPECT_EQ(report.diff.there, 9u);
+  EXPECT_EQ(report.not_checked, 0u);
+}
+
+TEST_F(ReadBackTest, NamesAChangedRow) {
+  DeliverToTheEnd(10);
+  Tamper([](std::vector<std::string>& lines) {
+    lines[4] = absl::StrReplaceAll(lines[4], {{"4.5", "4.75"}});
+  });
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(true));
+  ASSERT_EQ(report.diff.differences.size(), 1u);
+  EXPECT_EQ(report.diff.differences[0].row, 4u);
+  EXPECT_EQ(report.diff.differences[0].text, "\"loss\" is 4.75, not 4.5");
+}
+
+TEST_F(ReadBackTest, CountsADuplicateEvenWhereTheNumberOfLinesIsRight) {
+  DeliverToTheEnd(10);
+  Tamper([](std::vector<std::string>& lines) { lines[7] = lines[6]; });
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(true));
+  EXPECT_EQ(report.lines, 10);
+  EXPECT_EQ(report.diff.duplicates, 1u);
+  EXPECT_EQ(report.diff.missing, 1u);
+}
+
+TEST_F(ReadBackTest, LinesThatNoRowHasMakeTheNumberWrong) {
+  DeliverToTheEnd(10);
+  Tamper([](std::vector<std::string>& lines) { lines.push_back("{\"_step\":5000}"); });
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(/*ended=*/true));
+  EXPECT_TRUE(report.ok(/*ended=*/false)) << "it may have been sent since";
+  EXPECT_EQ(report.lines, 11);
+}
+
+TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
+  server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "bad"); });
+  stored_.Append(5);
+  stored_.Append(3, "bad");
+  DeliverToTheEnd(2);
+  ASSERT_EQ(delivery_.refused_rows, 1u);
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(true));
+  EXPECT_EQ(report.diff.bare, 1u);
+  EXPECT_EQ(report.diff.there, 9u);
+}
+
+TEST_F(ReadBackTest, RowsThatTheServerOnlyCountsAreNotChecked) {
+  DeliverToTheEnd(1500);
+  server_.Tamper("r", [](FakeWandb::Run& run) { run.archived_lines = 1200; });
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(true));
+  EXPECT_EQ(report.not_checked, 1200u);
+  EXPECT_EQ(report.diff.there, 300u);
+  Tamper([](std::vector<std::string>& lines) { lines.erase(lines.begin() + 10); });
+  EXPECT_FALSE(Read().ok(true)) << "one of those is not even counted";
+}
+
+TEST_F(ReadBackTest, LinesThatWereThereBeforeAreNotOurs) {
+  server_.AddExistingRun("r", 250);
+  DeliverToTheEnd(5);
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(true));
+  EXPECT_EQ(report.base_lines, 250);
+  EXPECT_EQ(report.lines, 255);
+}
+
+TEST_F(ReadBackTest, RowsBeforeADefinitionLackWhatItAdds) {
+  stored_.Append(3, "", /*shape=*/2);
+  Deliver();
+  model::MetricDefinition loss;
+  loss.name = "loss";
+  loss.step_metric = "x";
+  stored_.Append(2);
+  Deliver();
+  stored_.Define(loss);
+  DeliverToTheEnd(2);
+  ASSERT_THAT(server_.run("r").history.back(), HasSubstr("\"x\":2")) << "the last of x, added";
+  EXPECT_TRUE(Read().ok(true));
+  Tamper([](std::vector<std::string>& lines) {
+    lines.back() = absl::StrReplaceAll(lines.back(), {{"\"x\":2", "\"x\":3"}});
+  });
+  EXPECT_EQ(Read().diff.differing, 1u);
+}
+
+TEST_F(ReadBackTest, ARunningRunIsReadAsFarAsItIsDelivered) {
+  stored_.Append(5);
+  Deliver();
+  stored_.Append(5);
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(/*ended=*/false));
+  EXPECT_EQ(report.sent, 5u);
+  EXPECT_EQ(report.state, "running");
+}
+
+TEST_F(ReadBackTest, AsksAgainWhileTheServerIsBusy) {
+  DeliverToTheEnd(5);
+  server_.Inject({.on = Fault::On::kGraphql, .times = 2, .code = 503});
+  server_.Inject({.on = Fault::On::kGraphql, .times = 1, .code = 0});
+  options_.timeout = absl::Minutes(2);
+  EXPECT_TRUE(Read().ok(true));
+}
+
+TEST_F(ReadBackTest, GivesUpInTheEndAndSaysWhy) {
+  DeliverToTheEnd(5);
+  server_.Inject({.on = Fault::On::kGraphql, .times = 100, .code = 503});
+  const absl::StatusOr<ReadBackReport> report = TryRead();
+  EXPECT_THAT(report, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(std::string(report.status().message()), HasSubstr("HTTP 503"));
+  EXPECT_LE(now_, absl::UnixEpoch() + options_.timeout);
+}
+
+TEST_F(ReadBackTest, AWrongKeyAndAnAbsentRunAreErrorsAtOnce) {
+  DeliverToTheEnd(5);
+  delivery_.place["run_id"] = "other";
+  EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kNotFound));
+  server_.RequireKey(std::string(40, 'z'));
+  EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(now_, absl::UnixEpoch());
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
