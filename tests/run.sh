@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tests/run.sh [--fast | --bench | --soak MINUTES] [--no-install] [--jobs N]
+Usage: tests/run.sh [--fast | --bench | --soak MINUTES | --fuzz SECONDS] [--no-install] [--jobs N]
 
 Installs what the tests need, builds, runs the static checks, the tests, and the sanitizer builds. The last line of a
 whole run is ctest's summary of the plain build.
@@ -13,10 +13,11 @@ whole run is ctest's summary of the plain build.
   --fast        the plain build and its tests only
   --bench       build and run the benchmarks, and print a table with ratios
   --soak M      run the simulation of tests/simulation for M minutes on each core, with seeds that were not run before
+  --fuzz S      run each fuzz target for S seconds (tests/fuzz/README.md); a whole run gives each 30 s
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time (default: the number of cores)
 
-Builds lie in build/: release, address, thread, clang. Figures and logs of the last run: build/*/Testing.
+Builds lie in build/: release, address, thread, clang, fuzz. Figures and logs of the last run: build/*/Testing.
 
 Examples:
   tests/run.sh --fast
@@ -32,6 +33,7 @@ while [ $# -gt 0 ]; do
     --fast) mode=fast ;;
     --bench) mode=bench ;;
     --soak) mode=soak; minutes=${2:?--soak wants minutes}; shift ;;
+    --fuzz) mode=fuzz; seconds=${2:?--fuzz wants a number of seconds}; shift ;;
     --no-install) install=no ;;
     --jobs) jobs=${2:?--jobs wants a number}; shift ;;
     -h | --help) usage; exit 0 ;;
@@ -81,6 +83,9 @@ case "$mode" in
     for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
     exit "$failed"
     ;;
+  fuzz)
+    JOBS=$jobs exec tests/fuzz/run.sh "$seconds"
+    ;;
   fast)
     build release -DCMAKE_BUILD_TYPE=Release
     run release
@@ -96,6 +101,8 @@ case "$mode" in
     # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
     run thread -LE 'integration|interop'
     tests/checks.sh --threads
+    say "fuzz targets"
+    JOBS=$jobs tests/fuzz/run.sh 30
     say "done"
     for name in address thread; do echo "build/$name: $(cat build/$name.summary)"; done
     cat build/release.summary

@@ -27,6 +27,10 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
       return absl::InvalidArgumentError("a URL with a blank or a control character in it");
     }
   }
+  // The text may hold a password, so it is not repeated.
+  if (absl::StrContains(text, "@")) {
+    return absl::InvalidArgumentError("a URL with a user or a password, or an @, in it");
+  }
   const size_t colon = text.find("://");
   if (colon == absl::string_view::npos) return error("has no http:// or https://");
   Url url;
@@ -39,9 +43,12 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   url.netloc = absl::AsciiStrToLower(rest.substr(0, slash));
   if (slash != absl::string_view::npos) url.path = std::string(rest.substr(slash));
   if (url.netloc.empty() || url.netloc[0] == ':') return error("has no host");
-  // The text may hold a password, so it is not repeated.
-  if (absl::StrContains(url.netloc, "@")) {
-    return absl::InvalidArgumentError("a URL with a user or a password in it");
+  if (url.netloc[0] == '[') {
+    const size_t end = url.netloc.find(']');
+    if (end == std::string::npos || end == 1 ||
+        (end + 1 < url.netloc.size() && url.netloc[end + 1] != ':')) {
+      return error("has an IPv6 address that does not end");
+    }
   }
   return url;
 }

@@ -19,7 +19,7 @@ struct Url {
   bool loopback() const;     // localhost, 127.0.0.0/8, ::1
 };
 
-// kInvalidArgument: not http(s), without a host, or with a user, a query, a fragment, blanks or
+// kInvalidArgument: not http(s), without a host, or with a user (or any @), a query, a fragment, blanks or
 // control characters in it.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 

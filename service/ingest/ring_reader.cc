@@ -238,6 +238,9 @@ absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
   if (row.seq == 0 || row.seq > rows_ || (last_seq_ != 0 && row.seq != last_seq_ + 1)) {
     return Damaged(absl::StrCat("row ", row.seq, " after row ", last_seq_, " of ", rows_));
   }
+  if (last_seq_ != 0 && row.step < last_step_) {
+    return Damaged(absl::StrCat("step ", row.step, " after step ", last_step_));
+  }
   const char* values = cursor.data();
   Cursor texts(absl::MakeConstSpan(values + row.value_count * sizeof(double), row.text_bytes));
   std::vector<model::Text> parsed(row.text_count);
@@ -254,6 +257,7 @@ absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
   if (batch.blocks.empty()) batch.first = row.seq;
   batch.last = row.seq;
   last_seq_ = row.seq;
+  last_step_ = row.step;
   const bool commits = (row.header.flags & v1::kRowCommits) != 0;
   model::Block& block = BlockFor(row.shape, commits, row.value_count, &batch);
   for (model::Text& text : parsed) {

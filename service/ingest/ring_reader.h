@@ -33,7 +33,7 @@ class RingReader {
     };
     std::vector<Shape> shapes;
     std::vector<std::string> controls;  // serialized ranklog.v1.Update
-    model::Batch batch;                 // without blocks if there are no rows
+    model::Batch batch;                 // one that Validate() takes; without blocks: no rows
 
     bool has_rows() const { return !batch.blocks.empty(); }
     bool empty() const { return shapes.empty() && controls.empty() && !has_rows(); }
@@ -78,6 +78,7 @@ class RingReader {
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
   uint64_t last_seq_ = 0;  // 0: no row read yet
+  int64_t last_step_ = 0;  // of that row
   model::Losses losses_;
   bool finished_ = false;
   int32_t exit_code_ = 0;

@@ -36,6 +36,58 @@ bool FlagOf(const Json& document, const char* key, bool otherwise) {
   return found != document.end() && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
+// Whether the bytes are one value in the part of CBOR that to_cbor() writes, whose counts do not
+// lie and that is not nested too deep. The library throws at a count that no memory could hold, and
+// recurses as deep as the bytes say.
+bool IsDocument(absl::string_view bytes) {
+  constexpr size_t kMaxDepth = 128;  // twice what ranks may send
+  enum Major : uint8_t { kPositive, kNegative, kBytes, kText, kArray, kMap, kTag, kSimple };
+  struct Container {
+    uint64_t left;  // values, keys among them
+    bool map;
+  };
+  std::vector<Container> open = {{1, false}};
+  while (!open.empty()) {
+    if (open.back().left == 0) {
+      open.pop_back();
+      continue;
+    }
+    if (bytes.empty()) return false;
+    const bool key = open.back().map && open.back().left % 2 == 0;
+    --open.back().left;
+    const auto first = static_cast<uint8_t>(bytes[0]);
+    const auto major = static_cast<Major>(first >> 5);
+    const uint8_t info = first & 31;
+    bytes.remove_prefix(1);
+    const size_t size = info < 24 ? 0 : info < 28 ? size_t{1} << (info - 24) : SIZE_MAX;
+    if (size > bytes.size() || (key && major != kText)) return false;
+    uint64_t value = info;
+    if (size > 0) value = 0;
+    for (size_t i = 0; i < size; ++i) value = value << 8 | static_cast<uint8_t>(bytes[i]);
+    bytes.remove_prefix(size);
+    switch (major) {
+      case kPositive:
+      case kNegative:
+        break;
+      case kText:
+        if (value > bytes.size()) return false;
+        bytes.remove_prefix(value);
+        break;
+      case kArray:
+      case kMap:
+        if (value > bytes.size() || open.size() > kMaxDepth) return false;
+        open.push_back({major == kMap ? 2 * value : value, major == kMap});
+        break;
+      case kSimple:  // false, true, null, or a float
+        if (info < 20 || info > 27 || info == 23 || info == 24) return false;
+        break;
+      default:
+        return false;
+    }
+  }
+  return bytes.empty();
+}
+
 Json MetricDocument(const model::MetricDefinition& metric) {
   return {{"name", metric.name},           {"step_metric", metric.step_metric},
           {"step_sync", metric.step_sync}, {"hidden", metric.hidden},
@@ -63,6 +115,7 @@ std::string EncodeDocument(const Json& document) {
 
 absl::StatusOr<Json> DecodeDocument(absl::string_view blob) {
   ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob));
+  if (!IsDocument(bytes)) return absl::DataLossError("a damaged document in the store");
   Json document = Json::from_cbor(bytes.begin(), bytes.end(), /*strict=*/true,
                                   /*allow_exceptions=*/false);
   if (document.is_discarded()) return absl::DataLossError("a damaged document in the store");
@@ -88,6 +141,10 @@ std::string EncodeSettings(const model::RunSettings& settings) {
 
 absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   ASSIGN_OR_RETURN(const Json document, DecodeDocument(blob));
+  const int64_t strategy = IntegerOf(document, "strategy");
+  if (strategy < 0 || strategy > static_cast<int64_t>(model::LogStrategy::kAll)) {
+    return absl::DataLossError("damaged settings in the store: a strategy that there is none of");
+  }
   model::RunSettings settings;
   settings.entity = TextOf(document, "entity");
   settings.name = TextOf(document, "name");
@@ -95,7 +152,7 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   settings.job_type = TextOf(document, "job_type");
   settings.notes = TextOf(document, "notes");
   settings.tags = TextsOf(document, "tags");
-  settings.strategy = static_cast<model::LogStrategy>(IntegerOf(document, "strategy"));
+  settings.strategy = static_cast<model::LogStrategy>(strategy);
   settings.destinations = TextsOf(document, "destinations");
   settings.rank_statistics = TextsOf(document, "rank_statistics");
   settings.base_url = TextOf(document, "base_url");
@@ -117,6 +174,10 @@ absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob)
   update.kind = static_cast<model::Update::Kind>(kind);
   if (update.kind == model::Update::Kind::kMetric) {
     update.metric = MetricOf(document);
+  } else if ((update.kind != model::Update::Kind::kConfig &&
+              update.kind != model::Update::Kind::kSummary) ||
+             !document.is_object()) {
+    return absl::DataLossError("a damaged update in the store");
   } else {
     update.object = std::move(document);
   }

@@ -33,14 +33,18 @@ TEST(UrlTest, KnowsLoopback) {
 
 TEST(UrlTest, RefusesWhatIsNoPlainHttpUrl) {
   for (const char* text : {"", "api.wandb.ai", "ftp://x", "https://", "https://:80", "https://a b",
-                           "https://a\n", "https://a?x", "https://a#x", "file:///etc/passwd"}) {
+                           "https://a\n", "https://a?x", "https://a#x", "file:///etc/passwd",
+                           "https://[::1", "https://[]", "https://[::1]x"}) {
     EXPECT_THAT(ParseUrl(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
 }
 
 TEST(UrlTest, RefusesAPasswordAndDoesNotRepeatIt) {
-  EXPECT_THAT(ParseUrl("https://user:secret@host"),
-              StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
+  for (const char* text : {"https://user:secret@host", "user:secret@host", "ftp://user:secret@host",
+                           "https://user:secret/@host?x"}) {
+    EXPECT_THAT(ParseUrl(text),
+                StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
+  }
 }
 
 TEST(UrlTest, EncodesAPathElement) {

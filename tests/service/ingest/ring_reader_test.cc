@@ -11,89 +11,19 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/ring_image.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::ingest {
 namespace {
 
+using ::ranklog::testing::Put;
 using ::ranklog::testing::StatusIs;
+using Image = ::ranklog::testing::RingImage;
 using ::testing::ElementsAre;
 
-constexpr size_t kRing = v1::kMinRingBytes;
 constexpr auto kDamaged = absl::StatusCode::kDataLoss;
-
-template <typename T>
-void Put(std::string* bytes, const T& value) {
-  bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-// Makes the bytes of a spool file, as a rank would leave it, or worse.
-class Image {
- public:
-  Image() : file_(v1::kSpoolDataOffset + kRing, '\0') {
-    header().magic = v1::kSpoolMagic;
-    header().version = v1::kSpoolVersion;
-    header().header_bytes = v1::kSpoolHeaderBytes;
-    header().data_offset = v1::kSpoolDataOffset;
-    header().data_bytes = kRing;
-    header().incarnation = 42;
-    header().hello_bytes = 5;
-    header().calibrations[0].base_unix_us = 1'000'000;
-    header().calibrations[0].base_ticks = 100;
-    header().calibrations[0].us_per_tick = 0.5;
-    memcpy(file_.data() + v1::kSpoolHeaderBytes, "hello", 5);
-  }
-
-  v1::SpoolHeader& header() { return *reinterpret_cast<v1::SpoolHeader*>(file_.data()); }
-
-  // Appends a record at head; `body` follows the record's header.
-  void Append(v1::RecordKind kind, uint16_t flags, std::string body) {
-    body.resize((body.size() + 7) / 8 * 8);
-    std::string record;
-    Put(&record, v1::RecordHeader{static_cast<uint32_t>(sizeof(v1::RecordHeader) + body.size()),
-                                  kind, flags});
-    record += body;
-    const uint64_t head = header().head.load();
-    memcpy(file_.data() + v1::kSpoolDataOffset + head % kRing, record.data(), record.size());
-    header().head = head + record.size();
-  }
-  void Shape(uint32_t id, const std::vector<std::string>& keys) {
-    std::string names;
-    for (const std::string& key : keys) {
-      Put(&names, static_cast<uint32_t>(key.size()));
-      names += key;
-    }
-    std::string body;
-    for (uint32_t field :
-         {id, static_cast<uint32_t>(keys.size()), static_cast<uint32_t>(names.size()), 0u}) {
-      Put(&body, field);
-    }
-    Append(v1::RecordKind::kShape, 0, body + names);
-  }
-  void Row(uint64_t seq, int64_t step, const std::vector<double>& values) {
-    v1::RowRecord row{};
-    row.shape = 1;
-    row.value_count = static_cast<uint32_t>(values.size());
-    row.seq = seq;
-    row.step = step;
-    row.ticks = 100 + 2 * seq;
-    std::string body;
-    Put(&body, row);
-    body.erase(0, sizeof(v1::RecordHeader));
-    for (double value : values) Put(&body, value);
-    header().rows = seq;
-    Append(v1::RecordKind::kRow, 0, body);
-  }
-  // Overwrites 4 bytes of the data, at `offset` from its start.
-  void Poke(size_t offset, uint32_t value) {
-    memcpy(file_.data() + v1::kSpoolDataOffset + offset, &value, sizeof(value));
-  }
-  std::string& bytes() { return file_; }
-
- private:
-  std::string file_;
-};
 
 class RingReaderTest : public ::testing::Test {
  protected:
@@ -157,8 +87,8 @@ TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
 }
 
 TEST_F(RingReaderTest, GoesOnInPartsAndAroundTheEnd) {
-  image_.header().tail = kRing - 64;
-  image_.header().head = kRing - 64;
+  image_.header().tail = Image::kRing - 64;
+  image_.header().head = Image::kRing - 64;
   image_.Row(5, 1, {1.0});  // 56 bytes
   image_.Append(v1::RecordKind::kPad, 0, "");
   for (uint64_t seq = 6; seq < 100; ++seq) image_.Row(seq, 1, {1.0});
@@ -198,7 +128,7 @@ TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
   };
   refused([](v1::SpoolHeader& h) { h.magic = 1; });
   refused([](v1::SpoolHeader& h) { h.data_bytes = 1ULL << 60; });
-  refused([](v1::SpoolHeader& h) { h.data_bytes = 2 * kRing; });
+  refused([](v1::SpoolHeader& h) { h.data_bytes = 2 * Image::kRing; });
   refused([](v1::SpoolHeader& h) { h.data_offset = 0; });
   refused([](v1::SpoolHeader& h) { h.hello_bytes = 1 << 30; });
   refused([](v1::SpoolHeader& h) { h.head = h.head + 4; });
@@ -227,6 +157,16 @@ TEST_F(RingReaderTest, RecordsThatLieAreRefusedAndWhatCameBeforeIsGiven) {
     EXPECT_EQ(part.batch.last, 1u);
     EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
   }
+}
+
+TEST_F(RingReaderTest, AStepThatGoesBackIsDamageAndWhatCameBeforeIsGiven) {
+  image_.Row(1, 5, {1.0});
+  image_.Row(2, 4, {2.0});
+  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+  EXPECT_EQ(part.batch.last, 1u);
+  EXPECT_OK(model::Validate(part.batch));
+  EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
 }
 
 TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {

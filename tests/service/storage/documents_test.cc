@@ -44,6 +44,28 @@ TEST(DocumentsTest, FindDamage) {
   EXPECT_THAT(DecodeDocument(""), StatusIs(kDataLoss));
 }
 
+TEST(DocumentsTest, RefuseBytesThatLieAboutTheirSize) {
+  for (const absl::string_view lie : {
+           absl::string_view("\x9b\x91\x61\x61\x61\x61\x61\x61\x61", 9),  // an array of 10^19
+           absl::string_view("\xbb\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // an object of 2^63 - 1
+           absl::string_view("\x7a\xff\xff\xff\xff\x61", 6),              // a text of 4 GiB
+           absl::string_view("\x9f\x01\xff", 3),                          // without a count
+           absl::string_view("\xa1\x01\x01", 3),                          // a key that is no text
+           absl::string_view("\x01\x01", 2),                              // two values
+           absl::string_view("\xfb\x01", 2),                              // a part of a float
+       }) {
+    EXPECT_THAT(DecodeDocument(Sealed(lie)), StatusIs(kDataLoss));
+  }
+  EXPECT_THAT(DecodeDocument(Sealed(std::string(100'000, '\x81') + '\x01')), StatusIs(kDataLoss))
+      << "lists in each other, deeper than the stack";
+}
+
+TEST(DocumentsTest, RefuseWhatIsNoUpdateAndNoSetting) {
+  EXPECT_THAT(DecodeUpdate(1, EncodeDocument({1, 2})), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeUpdate(7, EncodeDocument({{"a", 1}})), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeSettings(EncodeDocument({{"strategy", 99}})), StatusIs(kDataLoss));
+}
+
 TEST(DocumentsTest, HoldEverySetting) {
   model::RunSettings settings = SessionOf(1).settings;
   settings.entity = "team";

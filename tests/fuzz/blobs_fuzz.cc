@@ -1,0 +1,87 @@
+// What lies in the store. Input: a byte that says which kind of blob, and its bytes without the
+// checksum, which is put on here: only what passes it is ever decoded.
+
+#include <string>
+
+#include "service/storage/batch_codec.h"
+#include "service/storage/documents.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace ranklog::fuzz {
+namespace {
+
+void Batch(const std::string& blob) {
+  const absl::StatusOr<model::Batch> batch = storage::DecodeBatch(blob);
+  if (!batch.ok()) return;
+  MUST(model::Validate(*batch).ok());
+  std::string once, twice;
+  storage::EncodeBatch(*batch, once);
+  const absl::StatusOr<model::Batch> again = storage::DecodeBatch(once);
+  MUST(again.ok());
+  storage::EncodeBatch(*again, twice);
+  MUST(once == twice);
+}
+
+void Keys(const std::string& blob) {
+  const absl::StatusOr<std::vector<std::string>> keys = storage::DecodeKeys(blob);
+  if (!keys.ok()) return;
+  const auto again = storage::DecodeKeys(storage::EncodeKeys(*keys));
+  MUST(again.ok() && *again == *keys);
+}
+
+void Document(const std::string& blob) {
+  const absl::StatusOr<model::Json> document = storage::DecodeDocument(blob);
+  if (!document.ok()) return;
+  const std::string once = storage::EncodeDocument(*document);
+  const absl::StatusOr<model::Json> again = storage::DecodeDocument(once);
+  MUST(again.ok());
+  MUST(storage::EncodeDocument(*again) == once);
+}
+
+void Settings(const std::string& blob) {
+  const absl::StatusOr<model::RunSettings> settings = storage::DecodeSettings(blob);
+  if (!settings.ok()) return;
+  MUST(!model::Name(settings->strategy).empty());
+  const std::string once = storage::EncodeSettings(*settings);
+  const absl::StatusOr<model::RunSettings> again = storage::DecodeSettings(once);
+  MUST(again.ok());
+  MUST(storage::EncodeSettings(*again) == once);
+}
+
+void Update(const std::string& blob, int64_t kind) {
+  const absl::StatusOr<model::Update> update = storage::DecodeUpdate(kind, blob);
+  if (!update.ok()) return;
+  MUST(kind >= 1 && kind <= 3);
+  if (update->kind != model::Update::Kind::kMetric) MUST(update->object.is_object());
+  const std::string once = storage::EncodeUpdate(*update);
+  const absl::StatusOr<model::Update> again = storage::DecodeUpdate(kind, once);
+  MUST(again.ok());
+  MUST(storage::EncodeUpdate(*again) == once);
+}
+
+}  // namespace
+}  // namespace ranklog::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ranklog;
+  if (size == 0) return 0;
+  const std::string raw(fuzz::Text(data + 1, size - 1));
+  const std::string blob = storage::Sealed(raw);
+  switch (data[0] % 5) {
+    case 0:
+      fuzz::Batch(blob);
+      break;
+    case 1:
+      fuzz::Keys(blob);
+      break;
+    case 2:
+      fuzz::Document(blob);
+      break;
+    case 3:
+      fuzz::Settings(blob);
+      break;
+    default:
+      fuzz::Update(blob, data[0] / 5 % 6);
+  }
+  return 0;
+}

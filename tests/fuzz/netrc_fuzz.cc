@@ -1,0 +1,27 @@
+// A netrc file, and the keys in it.
+
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/netrc.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ranklog;
+  const absl::string_view text = fuzz::Text(data, size);
+  const auto found = deliver::NetrcPassword(text, "api.test");
+  if (found.has_value()) {
+    MUST(found->size() <= text.size());
+    // No more is said of a key that is none than its length.
+    const absl::Status status = deliver::CheckWandbKey(*found);
+    if (!status.ok() && found->size() > 12) {
+      MUST(!absl::StrContains(status.message(), *found));
+    }
+  }
+  // The first entry of a machine counts, whatever comes after it.
+  const std::string with = absl::StrCat("machine api.test login l password KEY\n", text);
+  MUST(deliver::NetrcPassword(with, "api.test") == std::string("KEY"));
+  return 0;
+}

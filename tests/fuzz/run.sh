@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs each for a while. See --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+usage() {
+  cat <<'TEXT'
+Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]
+
+Runs each fuzz target (or those named) for SECONDS (30), two at a time, and prints how often each was executed. What it
+learns stays in build/fuzz/corpus. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*; run it again by
+  build/fuzz/fuzz/TARGET_fuzz build/fuzz/artifacts/TARGET-...
+TEXT
+}
+
+case "${1:-}" in -h | --help) usage; exit 0 ;; esac
+seconds=${1:-30}
+[[ $seconds =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+shift || true
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(ring messages blobs config answers netrc environment)
+
+out=build/fuzz
+mkdir -p build
+cmake -S . -B $out -G Ninja -DRANKLOG_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DRANKLOG_WERROR=ON -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF \
+  -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >$out.configure.log 2>&1 || { cat $out.configure.log; exit 1; }
+ninja -j "${JOBS:-$(nproc)}" -C $out --quiet fuzz
+
+mkdir -p $out/artifacts $out/logs
+$out/fuzz/fuzz_seeds $out/seeds
+# UBSan's reports must stop a target, and a daemon does not die of a large request for memory that it refuses.
+export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1 HOME=/nonexistent
+unset RANKLOG_ADDRESS RANKLOG_STATE_DIR RANKLOG_SPOOL_DIR RANKLOG_WANDB_TRANSMIT_INTERVAL XDG_STATE_HOME XDG_RUNTIME_DIR
+
+fuzz() {
+  local target=$1 seconds=$2 out=$3 seeds=()
+  mkdir -p "$out/corpus/$target"
+  for dir in "tests/fuzz/corpus/$target" "$out/seeds/$target"; do [ ! -d "$dir" ] || seeds+=("$dir"); done
+  "$out/fuzz/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=10 -max_len=8192 -print_final_stats=1 \
+    -artifact_prefix="$out/artifacts/$target-" "$out/corpus/$target" "${seeds[@]}" >"$out/logs/$target" 2>&1
+}
+export -f fuzz
+failed=0
+printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
+
+printf '%-12s %12s %10s %8s  %s\n' target executions per_second corpus result
+for target in "${targets[@]}"; do
+  log=$out/logs/$target
+  figure() { sed -n "s/^stat::$1: *//p" "$log"; }
+  result=ok
+  grep -q '^Done ' "$log" || { result="FAILED, see $log"; failed=1; }
+  printf '%-12s %12s %10s %8s  %s\n' "$target" "$(figure number_of_executed_units)" \
+    "$(figure average_exec_per_sec)" "$(find "$out/corpus/$target" -type f | wc -l)" "$result"
+done
+exit $failed

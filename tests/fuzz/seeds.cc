@@ -1,0 +1,173 @@
+// Writes the seeds that are not text: fuzz_seeds DIR makes DIR/{ring,messages,blobs}/NAME.
+
+#include <stdio.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/storage/batch_codec.h"
+#include "service/storage/documents.h"
+#include "tests/support/ring_image.h"
+
+namespace ranklog::fuzz {
+namespace {
+
+using testing::RingImage;
+
+void Write(const std::string& dir, const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/" + name, std::ios::binary) << bytes;
+}
+
+v1::Hello Hello() {
+  v1::Hello hello;
+  hello.set_protocol(v1::kProtocolVersion);
+  hello.mutable_stream()->set_project("p");
+  hello.mutable_stream()->set_job_id("j");
+  hello.mutable_stream()->set_incarnation(42);
+  hello.mutable_identity()->set_world_size(2);
+  hello.mutable_settings()->add_destinations("local");
+  hello.mutable_settings()->add_rank_statistics("mean");
+  return hello;
+}
+
+v1::Update Config() {
+  v1::Update update;
+  v1::Field* lr = update.mutable_config()->add_fields();
+  lr->set_key("lr");
+  lr->mutable_value()->set_number(std::numeric_limits<double>::quiet_NaN());
+  v1::Field* list = update.mutable_config()->add_fields();
+  list->set_key("list");
+  list->mutable_value()->mutable_list()->add_values()->set_text("a");
+  list->mutable_value()->mutable_list()->add_values()->mutable_object();
+  return update;
+}
+
+v1::Update Metric() {
+  v1::Update update;
+  update.mutable_metric()->set_name("loss*");
+  update.mutable_metric()->add_summary("min");
+  return update;
+}
+
+// As ring_fuzz.cc takes it.
+std::string RingInput(RingImage& image) {
+  const std::string& bytes = image.bytes();
+  const size_t hello = image.header().hello_bytes;
+  return bytes.substr(0, sizeof(v1::SpoolHeader)) + static_cast<char>(hello) +
+         bytes.substr(v1::kSpoolHeaderBytes, hello) +
+         bytes.substr(v1::kSpoolDataOffset, image.header().head.load() % RingImage::kRing);
+}
+
+void Rings(const std::string& dir) {
+  RingImage empty;
+  empty.Hello(Hello().SerializeAsString());
+  Write(dir, "empty", RingInput(empty));
+
+  RingImage rows = empty;
+  rows.Shape(1, {"loss", "lr"});
+  rows.Row(1, 1, {0.5, 1e-3});
+  std::string control;
+  const std::string update = Config().SerializeAsString();
+  testing::Put(&control, static_cast<uint32_t>(update.size()));
+  testing::Put(&control, uint32_t{0});
+  rows.Append(v1::RecordKind::kControl, 0, control + update);
+  rows.Row(2, 2, {0.25, 1e-3});
+  rows.Append(v1::RecordKind::kPad, 0, "");
+  rows.Shape(2, {"x"});
+  rows.header().finished = 1;
+  Write(dir, "rows", RingInput(rows));
+
+  RingImage lies = rows;
+  lies.Poke(0, 0xfffffff8);
+  Write(dir, "long_record", RingInput(lies));
+  lies = rows;
+  lies.header().data_bytes = v1::kMaxRingBytes;
+  Write(dir, "long_ring", RingInput(lies));
+}
+
+void Messages(const std::string& dir) {
+  const auto write = [&](const std::string& name, const v1::ClientMessage& message) {
+    Write(dir, name, std::string(1, '\0') + message.SerializeAsString());
+  };
+  v1::ClientMessage hello;
+  *hello.mutable_hello() = Hello();
+  write("hello", hello);
+  v1::ClientMessage shape;
+  shape.mutable_shape()->set_id(1);
+  shape.mutable_shape()->add_keys("loss");
+  write("shape", shape);
+  v1::ClientMessage batch;
+  batch.mutable_batch()->set_first_seq(1);
+  batch.mutable_batch()->set_last_seq(3);
+  for (uint32_t b = 0; b < 2; ++b) {
+    v1::Block* block = batch.mutable_batch()->add_block();
+    block->set_shape(b);
+    for (uint32_t row = 0; row < 2 - b; ++row) {
+      block->add_seq_offset(b == 0 ? 2 * row : 1);
+      block->add_step_delta(1);
+      block->add_time_delta_us(1'000'000);
+      if (b == 1) block->add_value(0.5);
+    }
+    v1::Text* text = block->add_text();
+    text->set_key("k");
+    text->set_value("v");
+  }
+  write("batch", batch);
+  v1::ClientMessage losses;
+  losses.mutable_losses()->set_ring_full(7);
+  write("losses", losses);
+  for (const auto& [name, update] :
+       {std::pair("config", Config()), std::pair("metric", Metric())}) {
+    v1::UpdateRequest request;
+    *request.mutable_update() = update;
+    Write(dir, name, std::string(1, '\1') + request.SerializeAsString());
+  }
+}
+
+void Blobs(const std::string& dir) {
+  // The target puts the checksum on itself.
+  const auto write = [&](const std::string& name, int kind, const std::string& blob) {
+    Write(dir, name, static_cast<char>(kind) + blob.substr(0, blob.size() - 4));
+  };
+  model::Batch batch{.first = 5, .last = 6, .blocks = {}};
+  batch.blocks.push_back({.shape = 1,
+                          .commits = true,
+                          .offsets = {0, 1},
+                          .steps = {1, 2},
+                          .times_us = {10, 20},
+                          .values = {0.5, 1, 2, 3},
+                          .texts = {{.row = 1, .key = "k", .value = "v"}}});
+  std::string blob;
+  storage::EncodeBatch(batch, blob);
+  write("batch", 0, blob);
+  write("keys", 1, storage::EncodeKeys({"loss", "lr"}));
+  write("document", 2,
+        storage::EncodeDocument({{"a", 1}, {"b", {1.5, nullptr, "t"}}, {"c", {{"d", true}}}}));
+  write("settings", 3, storage::EncodeSettings({.name = "n", .tags = {"t"}}));
+  model::Update metric;
+  metric.kind = model::Update::Kind::kMetric;
+  metric.metric = {.name = "loss", .summary = {"min"}};
+  write("metric", 4 + 5 * 3, storage::EncodeUpdate(metric));
+  model::Update config;
+  config.object = {{"lr", 0.1}};
+  write("config", 4 + 5 * 1, storage::EncodeUpdate(config));
+}
+
+}  // namespace
+}  // namespace ranklog::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fputs("Usage: fuzz_seeds DIR\n", stderr);
+    return 2;
+  }
+  const std::string dir = argv[1];
+  ranklog::fuzz::Rings(dir + "/ring");
+  ranklog::fuzz::Messages(dir + "/messages");
+  ranklog::fuzz::Blobs(dir + "/blobs");
+  return 0;
+}
