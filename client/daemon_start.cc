@@ -28,9 +28,10 @@ constexpr size_t kStackBytes = 64 << 10;
 
 // `ranklog status` says it of the daemon.
 constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
-// What a service manager said to us is not for the daemon.
+// What a service manager said to us is not for the daemon. A key is, but comes with Hello: the
+// environment of a process lies open in /proc, and goes to its children.
 constexpr const char* kNotInherited[] = {
-    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS="};
+    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY="};
 
 // Prepared before the process is split: afterwards nothing may allocate.
 struct Launch {

@@ -113,6 +113,7 @@ TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
   EXPECT_EQ(DescriptorsTo(daemon, "/dev/null"), 1);  // its input
   EXPECT_THAT(ReadProc(daemon, "cmdline"), Not(HasSubstr(kSecret)));
   EXPECT_THAT(ReadProc(daemon, "environ"), HasSubstr("RANKLOG_STARTED_BY=rank"));
+  EXPECT_THAT(ReadProc(daemon, "environ"), Not(HasSubstr(kSecret)));
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   const auto streams = node_.Reader()->Streams(node_.GetRun("job").id);
