@@ -19,8 +19,8 @@ struct Url {
   bool loopback() const;     // localhost, 127.0.0.0/8, ::1
 };
 
-// kInvalidArgument: not http(s), without a host, or with a user (or any @), a query, a fragment, blanks or
-// control characters in it.
+// kInvalidArgument: not http(s), without a host, or with a user (or any @), a query, a fragment,
+// blanks or control characters in it.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 
 // As an element of a path: all but letters, digits and -._~ as %XX.
