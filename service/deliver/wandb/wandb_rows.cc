@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kReadBytes = 4 << 20;  // of the store at a time
 constexpr char kRowsLost[] = "ranklog/rows_lost";
+constexpr size_t kLongMember = 64 << 10;  // of a summary that is over the limit
 constexpr size_t kKeptLines = 1 << 20;  // lines longer than this are written again for the next try
 constexpr size_t kSmallestPost = 64
                                  << 10;  // a server that refuses this for its size refuses the row
@@ -235,6 +236,12 @@ std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
   if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
     summary["_wandb"] = model::Json::object();
   summary["_wandb"]["runtime"] = runtime_us / 1000000;
+  std::string text = ToJsonText(summary);
+  if (text.size() <= options_.max_line_bytes) return text;
+  // Better without its longest texts than not at all.
+  for (auto& [key, value] : summary.items()) {
+    if (ToJsonText(value).size() > kLongMember) value = nullptr;
+  }
   return ToJsonText(summary);
 }
 

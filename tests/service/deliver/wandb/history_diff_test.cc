@@ -124,7 +124,7 @@ TEST(HistoryDiffTest, KeepsTheFirstDifferencesAndCountsAll) {
   for (int i = 0; i < 100; ++i) lines.push_back(Line(2 * i, "\"loss\":7"));
   const HistoryDiff diff = Compare(rows, lines);
   EXPECT_EQ(diff.differing, 100u);
-  EXPECT_EQ(diff.differences.size(), HistoryDiff::kKept);
+  ASSERT_EQ(diff.differences.size(), HistoryDiff::kKept);
   EXPECT_EQ(diff.differences[0].row, 10u);
 }
 

@@ -219,6 +219,19 @@ TEST_F(WandbDeliveryFaultsTest, SetsARowApartThatIsTooLargeForTheServer) {
   EXPECT_LE(letters_[0].content.size(), 64u << 10);
 }
 
+// The last text of a metric is its summary, so one row can make all of it too large.
+TEST_F(WandbDeliveryFaultsTest, ASummaryAboveTheLimitGoesWithoutItsLongTexts) {
+  options_.max_line_bytes = 100000;
+  stored_.Append(2, std::string(200000, 'x'));
+  stored_.Close(model::RunState::kFinished, 0);
+  Deliver();
+  ExpectAllRows(2, {0});
+  const nlohmann::json summary = ParseExtendedJson(server_.run("r").summary);
+  EXPECT_EQ(summary["loss"], 1.5);
+  EXPECT_EQ(summary["ranklog/rows_lost"], 1);
+  EXPECT_TRUE(summary["note"].is_null());
+}
+
 TEST_F(WandbDeliveryFaultsTest, DoesNotEvenSendALineAboveTheLimit) {
   options_.max_line_bytes = 1000;
   stored_.Append(2, std::string(2000, 'x'));
