@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::cli {
@@ -11,15 +12,6 @@ namespace {
 using model::Json;
 
 constexpr char kLocal[] = "local";
-
-void AddLosses(const model::Losses& more, model::Losses* sum) {
-  sum->ring_full += more.ring_full;
-  sum->invalid += more.invalid;
-  sum->step_behind += more.step_behind;
-  sum->too_large += more.too_large;
-  sum->after_finish += more.after_finish;
-  sum->with_store += more.with_store;
-}
 
 DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
   DestinationReport report;
@@ -59,6 +51,35 @@ Json TextOf(absl::string_view text) { return std::string(text); }
 
 }  // namespace
 
+void AddLosses(const model::Losses& more, model::Losses* sum) {
+  sum->ring_full += more.ring_full;
+  sum->invalid += more.invalid;
+  sum->step_behind += more.step_behind;
+  sum->too_large += more.too_large;
+  sum->after_finish += more.after_finish;
+  sum->with_store += more.with_store;
+}
+
+std::vector<std::pair<std::string, uint64_t>> ByReason(const model::Losses& losses) {
+  return {{"ring_full", losses.ring_full},       {"invalid", losses.invalid},
+          {"step_behind", losses.step_behind},   {"too_large", losses.too_large},
+          {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
+}
+
+Json LossesJson(const model::Losses& losses) {
+  Json json = Json::object();
+  for (const auto& [reason, count] : ByReason(losses)) json[reason] = count;
+  return json;
+}
+
+std::string LossesText(const model::Losses& losses) {
+  std::string text;
+  for (const auto& [reason, count] : ByReason(losses)) {
+    if (count > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", reason, " ", count);
+  }
+  return text;
+}
+
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {
   RunReport report;
   report.run = run;
@@ -68,7 +89,8 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     RankReport& rank = ranks[stream.key.rank];
     rank.rank = stream.key.rank;
     rank.rows += stream.durable_seq - stream.losses.with_store;
-    rank.lost += stream.losses.total();
+    rank.late_rows += stream.late_rows;
+    AddLosses(stream.losses, &rank.losses);
     AddLosses(stream.losses, &report.losses);
   }
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
@@ -90,7 +112,11 @@ Json ToJson(const RunReport& report) {
   const model::Run& run = report.run;
   Json ranks = Json::array();
   for (const RankReport& rank : report.ranks) {
-    ranks.push_back({{"rank", rank.rank}, {"rows", rank.rows}, {"lost", rank.lost}});
+    ranks.push_back({{"rank", rank.rank},
+                     {"rows", rank.rows},
+                     {"lost", rank.losses.total()},
+                     {"losses", LossesJson(rank.losses)},
+                     {"late_rows", rank.late_rows}});
   }
   Json destinations = Json::array();
   for (const DestinationReport& destination : report.destinations) {

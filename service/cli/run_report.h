@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,10 +14,12 @@
 
 namespace ranklog::cli {
 
+// Over all the rank's streams.
 struct RankReport {
   uint32_t rank = 0;
-  uint64_t rows = 0;  // durable, over all the rank's streams
-  uint64_t lost = 0;  // refused by Log(), for whatever reason
+  uint64_t rows = 0;  // durable
+  model::Losses losses;
+  uint64_t late_rows = 0;  // came after their step was closed: here, but not in the run
 };
 
 struct DestinationReport {
@@ -38,6 +41,13 @@ struct RunReport {
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run);
 // Of all runs, newest first.
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader);
+
+// Losses by the name of their reason, an interface to scripts.
+std::vector<std::pair<std::string, uint64_t>> ByReason(const model::Losses& losses);
+model::Json LossesJson(const model::Losses& losses);
+// Those that are not zero: "ring_full 2, step_behind 1".
+std::string LossesText(const model::Losses& losses);
+void AddLosses(const model::Losses& more, model::Losses* sum);
 
 // As `ranklog runs --json` has it, an interface to scripts.
 model::Json ToJson(const RunReport& report);

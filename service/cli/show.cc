@@ -94,9 +94,11 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
   }
   for (const RankReport& rank : report.ranks) {
     absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged");
-    if (rank.lost > 0) {
-      absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(rank.lost, " lost")));
+    if (const uint64_t lost = rank.losses.total(); lost > 0) {
+      absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(lost, " lost")), " (",
+                      LossesText(rank.losses), ")");
     }
+    if (rank.late_rows > 0) absl::StrAppend(&text, ", ", rank.late_rows, " late");
     absl::StrAppend(&text, "\n");
   }
   for (const DestinationReport& destination : report.destinations) {

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
@@ -39,16 +38,12 @@ struct Overview {
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
-  std::vector<std::pair<std::string, uint64_t>> losses;  // by reason
+  model::Losses losses;
 
   uint64_t queued() const { return Sum(&DestinationReport::pending_rows); }
   uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
   uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
-  uint64_t lost() const {
-    uint64_t sum = 0;
-    for (const auto& [reason, count] : losses) sum += count;
-    return sum;
-  }
+  uint64_t lost() const { return losses.total(); }
 
  private:
   uint64_t Sum(uint64_t DestinationReport::*field) const {
@@ -59,15 +54,9 @@ struct Overview {
 };
 
 void AddUp(Overview* overview) {
-  model::Losses losses;
   for (const RunReport& report : overview->runs) {
     overview->late_rows += report.run.late_rows;
-    losses.ring_full += report.losses.ring_full;
-    losses.invalid += report.losses.invalid;
-    losses.step_behind += report.losses.step_behind;
-    losses.too_large += report.losses.too_large;
-    losses.after_finish += report.losses.after_finish;
-    losses.with_store += report.losses.with_store;
+    AddLosses(report.losses, &overview->losses);
     for (const DestinationReport& one : report.destinations) {
       DestinationReport& sum = overview->destinations[one.kind];
       sum.kind = one.kind;
@@ -77,9 +66,6 @@ void AddUp(Overview* overview) {
       if (sum.last_error.empty()) sum.last_error = one.last_error;  // the newest run's
     }
   }
-  overview->losses = {{"ring_full", losses.ring_full},       {"invalid", losses.invalid},
-                      {"step_behind", losses.step_behind},   {"too_large", losses.too_large},
-                      {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
 }
 
 absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
@@ -127,8 +113,6 @@ model::Json ToJson(const Overview& overview) {
                             {"refused_rows", destination.refused_rows},
                             {"last_error", destination.last_error}});
   }
-  model::Json losses = model::Json::object();
-  for (const auto& [reason, count] : overview.losses) losses[reason] = count;
   return {
       {"daemon", DaemonJson(overview)},
       {"state_dir", overview.state_dir},
@@ -142,7 +126,7 @@ model::Json ToJson(const Overview& overview) {
         {"refused", overview.refused()},
         {"late", overview.late_rows},
         {"lost", overview.lost()}}},
-      {"lost", losses},
+      {"lost", LossesJson(overview.losses)},
       {"destinations", destinations}};
 }
 
@@ -167,11 +151,7 @@ std::string RowsText(const Overview& overview, const Terminal& terminal) {
                    overview.refused(), " refused, ", overview.late_rows, " late, ");
   const std::string lost = absl::StrCat(overview.lost(), " lost");
   if (overview.lost() == 0) return text + lost;
-  std::vector<std::string> reasons;
-  for (const auto& [reason, count] : overview.losses) {
-    if (count > 0) reasons.push_back(absl::StrCat(reason, " ", count));
-  }
-  return absl::StrCat(text, terminal.Red(lost), " (", absl::StrJoin(reasons, ", "), ")");
+  return absl::StrCat(text, terminal.Red(lost), " (", LossesText(overview.losses), ")");
 }
 
 std::string ToText(const Overview& overview, const Terminal& terminal) {

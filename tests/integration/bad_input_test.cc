@@ -178,7 +178,9 @@ TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
   const json runs = command("runs");
   EXPECT_EQ(runs[0]["ranks"][0]["rows"], 5);
   EXPECT_EQ(runs[0]["ranks"][0]["lost"], 6);
+  EXPECT_EQ(runs[0]["ranks"][0]["losses"], status["lost"]);
   EXPECT_EQ(runs[0]["destinations"][0]["refused_rows"], 1) << "the 25 MB row, at W&B";
+  EXPECT_EQ(ParseExtendedJson(run.summary)["ranklog/rows_lost"], 7) << "those six and that one";
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ class CliTest : public ::testing::Test {
       const model::Stream stream = Attach("job1", rank, "tiny", "wandb", kStart);
       ASSERT_OK(store_->DefineShape(stream.id, 1, std::vector<std::string>{"train/loss", "lr"}));
       ASSERT_OK(store_->Append(stream.id, MakeBatch(1, rank == 0 ? 5 : 4)));
-      ASSERT_OK(store_->SetAggregated(stream.id, rank == 0 ? 5 : 4, 0));
+      ASSERT_OK(store_->SetAggregated(stream.id, rank == 0 ? 5 : 4, /*late_rows=*/rank));
       run_ = stream.run;
       if (rank == 1) {
         model::Losses losses;
@@ -175,7 +175,8 @@ class CliTest : public ::testing::Test {
 TEST_F(CliTest, HelpAndVersionAreOfEveryCommand) {
   EXPECT_THAT(Ranklog({"--version"}).output, StartsWith("ranklog 0."));
   EXPECT_THAT(Ranklog({"--help"}).output, HasSubstr("Examples:"));
-  for (const char* command : {"status", "runs", "show", "tail", "export", "sync", "dead"}) {
+  for (const char* command :
+       {"status", "runs", "show", "tail", "export", "sync", "dead"}) {
     const Finished help = Ranklog({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.output,
@@ -248,7 +249,10 @@ TEST_F(CliTest, RunsAsJsonHasTheFieldsThatScriptsReadInTheirOrder) {
   EXPECT_EQ(run["state"], "finished");
   EXPECT_EQ(run["rows"], 5);
   EXPECT_EQ(run["last_step"], 40);
-  EXPECT_EQ(run["ranks"], Parse(R"([{"rank":0,"rows":5,"lost":0},{"rank":1,"rows":4,"lost":3}])"));
+  ASSERT_THAT(run["ranks"], SizeIs(2));
+  EXPECT_EQ(run["ranks"][0]["lost"], 0);
+  EXPECT_EQ(run["ranks"][1], Parse(R"({"rank":1,"rows":4,"lost":3,"losses":{"ring_full":2,
+      "invalid":0,"step_behind":1,"too_large":0,"after_finish":0,"with_store":0},"late_rows":1})"));
   ASSERT_THAT(run["destinations"], SizeIs(1));
   EXPECT_EQ(run["destinations"][0]["kind"], "wandb");
   EXPECT_EQ(run["destinations"][0]["delivered_rows"], 2);
@@ -284,6 +288,7 @@ TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37
   EXPECT_EQ(status["live_runs"][0]["run_id"], "job2");
   EXPECT_EQ(status["rows"]["queued"], 2);
   EXPECT_EQ(status["rows"]["refused"], 1);
+  EXPECT_EQ(status["rows"]["late"], 1);
   EXPECT_EQ(status["rows"]["lost"], 3);
   EXPECT_EQ(status["lost"]["ring_full"], 2);
   EXPECT_EQ(status["lost"]["step_behind"], 1);
@@ -303,10 +308,10 @@ TEST_F(CliTest, StatusNamesTheHolderOfTheStore) {
 TEST_F(CliTest, ShowDrawsTheMainMetrics) {  // S37
   const Finished unicode = Ranklog({"show", "tiny"});
   EXPECT_EQ(unicode.code, 0) << unicode.output;
-  EXPECT_THAT(
-      unicode.output,
-      AllOf(HasSubstr("finished"), HasSubstr("learning_rate"), HasSubstr("train/loss"),
-            HasSubstr("rank 1: 4 rows logged, 3 lost"), HasSubstr("┤"), HasSubstr("\u2840")));
+  EXPECT_THAT(unicode.output,
+              AllOf(HasSubstr("finished"), HasSubstr("learning_rate"), HasSubstr("train/loss"),
+                    HasSubstr("rank 1: 4 rows logged, 3 lost (ring_full 2, step_behind 1), 1 late"),
+                    HasSubstr("┤"), HasSubstr("\u2840")));
   const Finished ascii = Ranklog({"show", "tiny", "--ascii", "--width", "60"});
   EXPECT_THAT(ascii.output, AllOf(HasSubstr("|"), Not(HasSubstr("┤"))));
   options_.environment["LC_ALL"] = "C";
