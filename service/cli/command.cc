@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/select_run.h"
@@ -41,6 +42,12 @@ void RunArgument::AddTo(CLI::App& command) {
 absl::StatusOr<model::Run> RunArgument::Find(storage::StoreReader& reader) const {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   return SelectRun(runs, text, project);
+}
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  const bool good = absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration();
+  return good ? "" : "a duration has the form 30s, 10m or 1h30m";
 }
 
 }  // namespace ranklog::cli

@@ -39,6 +39,9 @@ struct RunArgument {
   absl::StatusOr<model::Run> Find(storage::StoreReader& reader) const;
 };
 
+// What CLI11's check() wants: an empty text if `text` is a duration above zero, else what to write.
+std::string CheckDuration(const std::string& text);
+
 // What to do once the command line is understood.
 using Action = std::function<absl::Status()>;
 
@@ -50,6 +53,7 @@ void AddShow(CLI::App& app, const Globals& globals, Action& action);
 void AddTail(CLI::App& app, const Globals& globals, Action& action);
 void AddExport(CLI::App& app, const Globals& globals, Action& action);
 void AddSync(CLI::App& app, const Globals& globals, Action& action);
+void AddVerify(CLI::App& app, const Globals& globals, Action& action);
 void AddDead(CLI::App& app, const Globals& globals, Action& action);
 
 }  // namespace ranklog::cli

@@ -20,6 +20,7 @@ Examples:
   ranklog tail latest
   ranklog export latest --format csv --output run.csv
   ranklog sync
+  ranklog verify latest
 
 All of them work with and without a running daemon. `ranklog COMMAND --help` says more.
 Exit code: 0 done, 1 it did not work, 2 wrong usage.)";
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddTail(app, globals, action);
   ranklog::cli::AddExport(app, globals, action);
   ranklog::cli::AddSync(app, globals, action);
+  ranklog::cli::AddVerify(app, globals, action);
   ranklog::cli::AddDead(app, globals, action);
   for (CLI::App* command : app.get_subcommands({})) {
     command->footer(command->get_footer() + kGlobalFlags);

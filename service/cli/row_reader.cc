@@ -16,21 +16,24 @@ using Batches = std::vector<storage::StoredBatch>;
 struct Source {
   int64_t owner;
   absl::FunctionRef<absl::StatusOr<Batches>(uint64_t begin)> page;  // with rows from `begin` on
-  absl::FunctionRef<absl::StatusOr<Shapes>()> shapes;
+  ShapeSource shapes;
 };
 
-// A shape may be defined after the shapes were read, so an unknown one is looked up again.
-absl::Status LearnShapes(const Source& source, const model::Batch& batch, Shapes* shapes) {
+}  // namespace
+
+absl::Status LearnShapes(const model::Batch& batch, ShapeSource source, Shapes* shapes) {
   const auto known = [&](const model::Block& block) {
     if (block.shape == 0) return block.values.empty();
     return block.shape < shapes->size() && (*shapes)[block.shape].size() == block.width();
   };
   if (std::all_of(batch.blocks.begin(), batch.blocks.end(), known)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*shapes, source.shapes());
+  ASSIGN_OR_RETURN(*shapes, source());
   if (std::all_of(batch.blocks.begin(), batch.blocks.end(), known)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("the rows from ", batch.first, " to ", batch.last, " are of an unknown shape"));
 }
+
+namespace {
 
 absl::Status VisitRowsOf(const model::Batch& batch, const Shapes& shapes, int64_t owner,
                          uint64_t begin, uint64_t end, RowVisitor visitor) {
@@ -51,7 +54,7 @@ absl::Status VisitBatches(const Source& source, uint64_t begin, uint64_t end,
     ASSIGN_OR_RETURN(const Batches batches, source.page(begin));
     if (batches.empty()) return absl::OkStatus();
     for (const storage::StoredBatch& stored : batches) {
-      RETURN_IF_ERROR(LearnShapes(source, stored.batch, &shapes));
+      RETURN_IF_ERROR(LearnShapes(stored.batch, source.shapes, &shapes));
       RETURN_IF_ERROR(visitor(stored.batch, shapes));
       begin = std::max(begin, stored.batch.last + 1);
       if (begin >= end) break;

@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "service/model/batch.h"
 #include "service/storage/store.h"
@@ -32,6 +33,13 @@ struct Row {
 };
 
 using Shapes = std::vector<std::vector<std::string>>;  // keys by shape id
+
+using ShapeSource = absl::FunctionRef<absl::StatusOr<Shapes>()>;
+
+// Sees to it that `shapes` has those of the batch: a shape may be defined after the shapes were
+// read, so an unknown one is looked up again.
+//   kDataLoss  it is still unknown, or the rows have another number of values than it has keys
+absl::Status LearnShapes(const model::Batch& batch, ShapeSource source, Shapes* shapes);
 
 using BatchVisitor = absl::FunctionRef<absl::Status(const model::Batch&, const Shapes&)>;
 

@@ -316,12 +316,7 @@ void AddSync(CLI::App& app, const Globals& globals, Action& action) {
       ->add_option("--timeout", flags->timeout,
                    "give up when nothing has moved for so long; 2m if not given")
       ->type_name("DURATION")
-      ->check([](const std::string& text) {
-        absl::Duration duration;
-        return absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration()
-                   ? ""
-                   : "a duration has the form 30s, 10m or 1h30m";
-      });
+      ->check(CheckDuration);
   command->callback([&globals, &action, flags] {
     action = [&globals, flags] { return Sync(globals, *flags).Run(); };
   });

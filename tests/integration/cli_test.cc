@@ -176,7 +176,7 @@ TEST_F(CliTest, HelpAndVersionAreOfEveryCommand) {
   EXPECT_THAT(Ranklog({"--version"}).output, StartsWith("ranklog 0."));
   EXPECT_THAT(Ranklog({"--help"}).output, HasSubstr("Examples:"));
   for (const char* command :
-       {"status", "runs", "show", "tail", "export", "sync", "dead"}) {
+       {"status", "runs", "show", "tail", "export", "sync", "verify", "dead"}) {
     const Finished help = Ranklog({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.output,
@@ -197,7 +197,7 @@ TEST_F(CliTest, WrongUsageIsTwo) {
 }
 
 TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
-  for (const char* command : {"show", "tail", "export", "dead"}) {
+  for (const char* command : {"show", "tail", "export", "verify", "dead"}) {
     const Finished finished = Ranklog({command, "nothing"});
     EXPECT_EQ(finished.code, 1) << command;
     EXPECT_THAT(finished.output, AllOf(HasSubstr("'nothing'"), HasSubstr("gpt:job1"))) << command;

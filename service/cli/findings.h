@@ -1,0 +1,29 @@
+#ifndef SERVICE_CLI_FINDINGS_H_
+#define SERVICE_CLI_FINDINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ranklog::cli {
+
+// What a check found wrong, in sentences: the first few, and how many there are.
+class Findings {
+ public:
+  void Add(std::string text) {
+    if (++count_ <= kKept) texts_.push_back(std::move(text));
+  }
+  bool empty() const { return count_ == 0; }
+  uint64_t count() const { return count_; }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  static constexpr uint64_t kKept = 20;  // a page of them; whoever mends the first sees the next
+  uint64_t count_ = 0;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_FINDINGS_H_

@@ -1,0 +1,162 @@
+#include "service/cli/store_check.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "service/base/status_macros.h"
+#include "service/cli/row_reader.h"
+#include "service/cli/run_report.h"
+
+namespace ranklog::cli {
+namespace {
+
+using Batches = std::vector<storage::StoredBatch>;
+
+// The rows of a stream or of a run, in the order of their positions.
+struct Rows {
+  uint64_t begin;  // positions [begin, end) are to be there
+  uint64_t end;
+  bool steps_grow;  // from row to row; else a step may come again
+  absl::FunctionRef<absl::StatusOr<Batches>(uint64_t position)> batch;  // the one with it, or after
+  absl::FunctionRef<absl::StatusOr<uint64_t>(uint64_t position)> batch_end;  // its last position
+  ShapeSource shapes;
+};
+
+std::string RowsText(uint64_t first, uint64_t last) {
+  return first == last ? absl::StrCat("row ", first) : absl::StrCat("rows ", first, " to ", last);
+}
+
+// The position of the first row whose step is not above the one before it.
+absl::optional<uint64_t> FindStepBack(const model::Batch& batch, int64_t* last_step) {
+  absl::optional<uint64_t> found;
+  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
+    if (block.steps[row] <= *last_step && !found.has_value()) found = position;
+    *last_step = block.steps[row];
+  });
+  return found;
+}
+
+// Reads batch by batch, so that a damaged one costs its own rows only. Returns how many rows are
+// there.
+absl::StatusOr<uint64_t> Check(const Rows& rows, absl::FunctionRef<void(uint64_t rows)> read,
+                               Findings* findings) {
+  Shapes shapes;
+  uint64_t there = 0;
+  int64_t last_step = -1;
+  for (uint64_t next = rows.begin; next < rows.end;) {
+    const uint64_t before = next;
+    const absl::StatusOr<uint64_t> end = rows.batch_end(next);
+    if (absl::IsNotFound(end.status())) {
+      findings->Add(absl::StrCat(RowsText(next, rows.end - 1), ": missing"));
+      read(rows.end - next);
+      break;
+    }
+    RETURN_IF_ERROR(end.status());
+    if (*end < next) return absl::DataLossError("the index of the batches is damaged");
+    absl::StatusOr<Batches> batches = rows.batch(next);
+    next = *end + 1;
+    absl::Status status = batches.status();
+    if (status.ok() && batches->empty()) status = absl::DataLossError("the batch is not there");
+    if (status.ok()) status = LearnShapes(batches->front().batch, rows.shapes, &shapes);
+    if (status.ok()) {
+      const model::Batch& batch = batches->front().batch;
+      if (batch.first > before) {
+        findings->Add(absl::StrCat(RowsText(before, batch.first - 1), ": missing"));
+      } else if (batch.first < before) {
+        findings->Add(absl::StrCat(RowsText(batch.first, before - 1), ": there twice"));
+      }
+      there += std::min(batch.last, rows.end - 1) - std::max(batch.first, before) + 1;
+      if (const auto back = FindStepBack(batch, &last_step); rows.steps_grow && back) {
+        findings->Add(absl::StrCat("row ", *back, ": its step is not above the one before"));
+      }
+    } else if (absl::IsDataLoss(status)) {
+      findings->Add(absl::StrCat("the batch of rows up to ", *end,
+                                 " is damaged: ", absl::string_view(status.message())));
+    } else {
+      return status;
+    }
+    read(std::min(next, rows.end) - before);
+  }
+  return there;
+}
+
+absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audit,
+                         const model::Stream& stream, absl::FunctionRef<void(uint64_t rows)> read,
+                         RankCheck* rank) {
+  const uint64_t gone = stream.losses.with_store;
+  rank->rows += stream.durable_seq - std::min(gone, stream.durable_seq);
+  rank->late += stream.late_rows;
+  AddLosses(stream.losses, &rank->losses);
+  if (stream.aggregated_seq > stream.durable_seq) {
+    rank->findings.Add(absl::StrCat("stream ", stream.id, " says that ", stream.aggregated_seq,
+                                    " rows were used, but has ", stream.durable_seq));
+  } else {
+    rank->waiting += stream.durable_seq - stream.aggregated_seq;
+  }
+  const auto batch = [&](uint64_t seq) { return reader.StreamBatches(stream.id, seq - 1, 1); };
+  const auto end = [&](uint64_t seq) { return audit.StreamBatchEnd(stream.id, seq - 1); };
+  const auto shapes = [&] { return reader.Shapes(stream.id); };
+  ASSIGN_OR_RETURN(const uint64_t there, Check({gone + 1, stream.durable_seq + 1,
+                                                /*steps_grow=*/false, batch, end, shapes},
+                                               read, &rank->findings));
+  rank->there += there;
+  return absl::OkStatus();
+}
+
+absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
+                      const model::Run& run, absl::FunctionRef<void(uint64_t rows)> read,
+                      StoreCheck* check) {
+  const auto batch = [&](uint64_t index) { return reader.RunBatches(run.id, index, 1); };
+  const auto end = [&](uint64_t index) { return audit.RunBatchEnd(run.id, index); };
+  const auto shapes = [&] { return reader.RunShapes(run.id); };
+  check->rows = run.rows;
+  ASSIGN_OR_RETURN(check->there, Check({0, run.rows, /*steps_grow=*/true, batch, end, shapes}, read,
+                                       &check->findings));
+  return absl::OkStatus();
+}
+
+// An error of a check is a finding of it, so that the others are made nevertheless.
+void Note(const absl::Status& status, Findings* findings) {
+  if (!status.ok()) findings->Add(std::string(status.message()));
+}
+
+}  // namespace
+
+bool StoreCheck::ok() const {
+  return file.empty() && findings.empty() && there == rows &&
+         std::all_of(ranks.begin(), ranks.end(), [](const RankCheck& rank) {
+           return rank.findings.empty() && rank.there == rank.rows;
+         });
+}
+
+absl::StatusOr<StoreCheck> CheckStore(
+    storage::StoreReader& reader, storage::StoreAudit& audit, const model::Run& run,
+    const std::function<void(uint64_t done, uint64_t total)>& progress) {
+  StoreCheck check;
+  absl::StatusOr<std::vector<std::string>> file = audit.CheckFile();
+  if (file.ok()) {
+    for (std::string& line : *file) check.file.Add(std::move(line));
+  } else {
+    Note(file.status(), &check.file);
+  }
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  uint64_t total = run.rows;
+  for (const model::Stream& stream : streams) total += stream.durable_seq;
+  uint64_t done = 0;
+  const auto read = [&](uint64_t rows) { progress(done += rows, total); };
+  std::map<uint32_t, RankCheck> ranks;
+  for (const model::Stream& stream : streams) {
+    RankCheck& rank = ranks[stream.key.rank];
+    rank.rank = stream.key.rank;
+    Note(CheckStream(reader, audit, stream, read, &rank), &rank.findings);
+  }
+  for (auto& [number, rank] : ranks) check.ranks.push_back(std::move(rank));
+  Note(CheckRun(reader, audit, run, read, &check), &check.findings);
+  return check;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,144 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/json_text.h"
+#include "service/cli/progress.h"
+#include "service/cli/sync_pipeline.h"
+#include "service/cli/verify_report.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/curl_transport.h"
+#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/trackers.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kFooter[] = R"(
+Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the numbers of the rows.
+Then reads the run back from each destination and compares it with the store, value by value:
+
+  wandb  every row's values, by W&B's public API, and the number of lines. Rows that the server counts but
+         does not hand out (it may keep old ones in files of their own) are told as "not checked": they count
+         as there, by their number. Config and summary are not compared.
+  local  is the store.
+
+Per rank: rows that Log() took and the daemon has, those of them that are there undamaged, those that wait for
+their step to be closed, those that came too late for the run, and those that were lost before they came here.
+Rows that Log() itself refused are shown as lost, but the program was told; they do not make the exit code 1.
+
+Exit code 0: all is there. 1: something is missing, damaged, refused, or not delivered yet, or a destination
+does not answer.
+
+Examples:
+  ranklog verify latest
+  ranklog verify gpt:abc123 --timeout 5m
+  ranklog verify latest --json | jq '.destinations[0].missing')";
+
+struct Flags {
+  RunArgument run;
+  bool json = false;
+  std::string timeout = "30s";
+};
+
+class Verify {
+ public:
+  Verify(const Globals& globals, const Flags& flags) : globals_(globals), flags_(flags) {}
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
+    ASSIGN_OR_RETURN(const model::Run run, flags_.run.Find(*reader_));
+    ASSIGN_OR_RETURN(report_.run, ReportRun(*reader_, run));
+    ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
+    ASSIGN_OR_RETURN(const auto audit, storage::StoreAudit::Open(state_dir));
+    {
+      Progress progress("check the store", /*lines=*/false);
+      ASSIGN_OR_RETURN(report_.store,
+                       CheckStore(*reader_, *audit, run, [&](uint64_t done, uint64_t total) {
+                         progress.Update(done, total);
+                       }));
+    }
+    for (const DestinationReport& destination : report_.run.destinations) {
+      DestinationCheck& check = report_.destinations.emplace_back();
+      check.report = destination;
+      if (destination.kind != deliver::wandb::kKind) continue;
+      if (const absl::Status status = ReadBack(run, &check); !status.ok()) {
+        check.error = absl::StrCat("not read back: ", absl::string_view(status.message()));
+      }
+    }
+    if (flags_.json) {
+      std::cout << PrettyJson(ToJson(report_));
+    } else {
+      std::cout << ToText(report_, Terminal::Of(STDOUT_FILENO));
+    }
+    if (report_.ok()) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat("not all of ", Printable(run.project + ":" + run.run_id), " is there"));
+  }
+
+ private:
+  // A run that was not created there yet has nothing to be read.
+  absl::Status ReadBack(const model::Run& run, DestinationCheck* check) {
+    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
+    for (const model::Delivery& delivery : deliveries) {
+      if (delivery.kind != check->report.kind) continue;
+      if (!deliver::wandb::PlaceFrom(delivery.place).created()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(check->read_back, ReadBack(run, delivery));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<deliver::wandb::ReadBackReport> ReadBack(const model::Run& run,
+                                                          const model::Delivery& delivery) {
+    ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
+    const deliver::CredentialStore credentials(
+        deliver::CredentialStore::Options::FromEnvironment(state_dir));
+    ASSIGN_OR_RETURN(const std::string key, FindKey(credentials, state_dir, run, delivery.kind));
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<deliver::CurlTransport> transport,
+        deliver::CurlTransport::Create(
+            {.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http,
+             .ca_file = ""}));
+    Progress progress("read back", /*lines=*/false);
+    deliver::wandb::ReadBackOptions options;
+    absl::ParseDuration(flags_.timeout, &options.timeout);  // the flag's check has seen it
+    options.now = SteadyNow;
+    options.sleep = absl::SleepFor;
+    options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+    return deliver::wandb::ReadBack(*reader_, run, delivery, *transport, key, options);
+  }
+
+  const Globals& globals_;
+  const Flags& flags_;
+  std::unique_ptr<storage::StoreReader> reader_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+void AddVerify(CLI::App& app, const Globals& globals, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "verify", "read a run back from its destinations, and compare it with the store");
+  const auto flags = std::make_shared<Flags>();
+  command->footer(kFooter);
+  flags->run.AddTo(*command);
+  command->add_flag("--json", flags->json, "an object, for programs; see service/README.md");
+  command
+      ->add_option("--timeout", flags->timeout,
+                   "how long to ask again where a destination does not answer; 30s if not given")
+      ->type_name("DURATION")
+      ->check(CheckDuration);
+  command->callback([&globals, &action, flags] {
+    action = [&globals, flags] { return Verify(globals, *flags).Run(); };
+  });
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,249 @@
+#include "service/cli/verify_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/cli/table.h"
+
+namespace ranklog::cli {
+namespace {
+
+using deliver::wandb::HistoryDiff;
+using deliver::wandb::ReadBackReport;
+using model::Json;
+
+constexpr char kLocal[] = "local";
+
+// "1 row", "3 rows".
+std::string Count(uint64_t count, absl::string_view what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// What of a destination's rows is where; for `local`, in the store.
+struct Figures {
+  uint64_t sent = 0;
+  uint64_t there = 0;
+  HistoryDiff diff;
+  uint64_t not_checked = 0;
+  uint64_t missing = 0;
+};
+
+Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destination) {
+  Figures figures;
+  if (destination.report.kind == kLocal) {
+    figures.sent = report.store.rows;
+    figures.there = report.store.there;
+    figures.missing = figures.sent - std::min(figures.sent, figures.there);
+  } else if (destination.read_back.has_value()) {
+    figures.sent = destination.read_back->sent;
+    figures.diff = destination.read_back->diff;
+    figures.there = figures.diff.there;
+    figures.missing = figures.diff.missing;
+    figures.not_checked = destination.read_back->not_checked;
+  } else {
+    figures.sent = destination.report.delivered_rows + destination.report.refused_rows;
+    figures.not_checked = figures.sent;
+  }
+  return figures;
+}
+
+std::string RowsText(const HistoryDiff::Rows& rows) {
+  return rows.first == rows.last ? absl::StrCat("row ", rows.first)
+                                 : absl::StrCat("rows ", rows.first, " to ", rows.last);
+}
+
+void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* problems) {
+  const HistoryDiff& diff = read_back.diff;
+  if (diff.missing > 0) {
+    problems->Add(absl::StrCat(Count(diff.missing, "row"), " not there"));
+    for (const HistoryDiff::Rows& gap : diff.gaps) {
+      problems->Add(absl::StrCat(RowsText(gap), ": not there"));
+    }
+  }
+  for (const HistoryDiff::Difference& difference : diff.differences) {
+    problems->Add(absl::StrCat("row ", difference.row, ": ", difference.text));
+  }
+  if (diff.duplicates > 0) problems->Add(Count(diff.duplicates, "line") + " there once more");
+  if (diff.unexpected > 0) problems->Add(Count(diff.unexpected, "line") + " there that no row has");
+  const int64_t expected = read_back.base_lines + static_cast<int64_t>(read_back.sent);
+  if (complete ? read_back.lines != expected : read_back.lines < expected) {
+    problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ", expected));
+  }
+}
+
+Json Texts(const Findings& findings) {
+  Json array = Json::array();
+  for (const std::string& text : findings.texts()) array.push_back(text);
+  return array;
+}
+
+Json RankJson(const RankCheck& rank) {
+  return {{"rank", rank.rank},
+          {"rows", rank.rows},
+          {"there", rank.there},
+          {"waiting_rows", rank.waiting},
+          {"late_rows", rank.late},
+          {"lost", rank.losses.total()},
+          {"losses", LossesJson(rank.losses)},
+          {"problems", Texts(ProblemsOf(rank))}};
+}
+
+Json DestinationJson(const VerifyReport& report, const DestinationCheck& destination) {
+  const Figures figures = FiguresOf(report, destination);
+  const Findings problems = ProblemsOf(report, destination);
+  Json gaps = Json::array();
+  for (const HistoryDiff::Rows& gap : figures.diff.gaps) {
+    gaps.push_back({{"first", gap.first}, {"last", gap.last}});
+  }
+  Json json = {{"kind", destination.report.kind},
+               {"ok", problems.empty()},
+               {"rows", report.run.run.rows},
+               {"sent", figures.sent},
+               {"there", figures.there},
+               {"pending_rows", destination.report.pending_rows},
+               {"missing", figures.missing},
+               {"gaps", gaps},
+               {"duplicates", figures.diff.duplicates},
+               {"differing", figures.diff.differing},
+               {"unexpected", figures.diff.unexpected},
+               {"dead_letters", destination.report.refused_rows},
+               {"not_checked", figures.not_checked},
+               {"problems", Texts(problems)}};
+  if (destination.read_back.has_value()) {
+    json["lines"] = destination.read_back->lines;
+    json["base_lines"] = destination.read_back->base_lines;
+    json["state"] = destination.read_back->state;
+  }
+  return json;
+}
+
+std::string Tables(const VerifyReport& report, const Terminal& terminal) {
+  Table ranks({"RANK", "ROWS", "THERE", "WAITING", "LATE", "LOST"});
+  for (const RankCheck& rank : report.store.ranks) {
+    ranks.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.rows), absl::StrCat(rank.there),
+                  absl::StrCat(rank.waiting), absl::StrCat(rank.late),
+                  absl::StrCat(rank.losses.total())});
+  }
+  Table table({"DESTINATION", "ROWS", "SENT", "THERE", "PENDING", "MISSING", "DUPLICATE",
+               "DIFFERING", "DEAD", "NOT CHECKED"});
+  for (const DestinationCheck& destination : report.destinations) {
+    const Figures figures = FiguresOf(report, destination);
+    table.AddRow({destination.report.kind, absl::StrCat(report.run.run.rows),
+                  absl::StrCat(figures.sent), absl::StrCat(figures.there),
+                  absl::StrCat(destination.report.pending_rows), absl::StrCat(figures.missing),
+                  absl::StrCat(figures.diff.duplicates), absl::StrCat(figures.diff.differing),
+                  absl::StrCat(destination.report.refused_rows),
+                  absl::StrCat(figures.not_checked)});
+  }
+  return absl::StrCat(ranks.ToString(terminal), "\n", table.ToString(terminal));
+}
+
+// A line for each, with where it is before it.
+std::string Lines(const std::string& where, const Findings& findings, const Terminal& terminal) {
+  std::string text;
+  for (const std::string& line : findings.texts()) {
+    absl::StrAppend(&text, where, ": ", terminal.Red(Printable(line)), "\n");
+  }
+  if (const uint64_t more = findings.count() - findings.texts().size(); more > 0) {
+    absl::StrAppend(&text, where, ": ", more, " more like these\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+Findings ProblemsOf(const RankCheck& rank) {
+  Findings problems = rank.findings;
+  if (rank.there != rank.rows && rank.findings.empty()) {
+    problems.Add(absl::StrCat(rank.there, " of ", rank.rows, " rows are there"));
+  }
+  if (rank.waiting > 0) {
+    problems.Add(Count(rank.waiting, "row") + " not yet in the run: their steps are open");
+  }
+  if (rank.late > 0) {
+    problems.Add(Count(rank.late, "row") + " too late for the run: kept here only");
+  }
+  if (rank.losses.with_store > 0) {
+    problems.Add(Count(rank.losses.with_store, "row") + " lost with an earlier store");
+  }
+  return problems;
+}
+
+Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination) {
+  Findings problems;
+  const DestinationReport& stored = destination.report;
+  if (stored.kind == kLocal) return report.store.findings;
+  if (!destination.error.empty()) problems.Add(destination.error);
+  if (stored.pending_rows > 0) {
+    problems.Add(Count(stored.pending_rows, "row") + " not yet delivered");
+  } else if (!stored.complete && report.run.run.state != model::RunState::kRunning) {
+    problems.Add("the run's end is not yet delivered");
+  }
+  if (stored.refused_rows > 0) {
+    problems.Add(absl::StrCat(Count(stored.refused_rows, "row"), " refused: see `ranklog dead ",
+                              report.run.run.run_id, "`"));
+  }
+  if (destination.read_back.has_value()) {
+    AddReadBack(*destination.read_back, stored.complete, &problems);
+  }
+  return problems;
+}
+
+bool VerifyReport::ok() const {
+  return store.ok() &&
+         std::all_of(store.ranks.begin(), store.ranks.end(),
+                     [](const RankCheck& rank) { return ProblemsOf(rank).empty(); }) &&
+         std::all_of(destinations.begin(), destinations.end(), [this](const DestinationCheck& one) {
+           return ProblemsOf(*this, one).empty();
+         });
+}
+
+Json ToJson(const VerifyReport& report) {
+  Json ranks = Json::array();
+  for (const RankCheck& rank : report.store.ranks) ranks.push_back(RankJson(rank));
+  Json destinations = Json::array();
+  for (const DestinationCheck& destination : report.destinations) {
+    destinations.push_back(DestinationJson(report, destination));
+  }
+  Json problems = Texts(report.store.file);
+  for (const std::string& text : report.store.findings.texts()) problems.push_back(text);
+  return {{"run_id", report.run.run.run_id},
+          {"name", report.run.run.name},
+          {"project", report.run.run.project},
+          {"state", std::string(model::Name(report.run.run.state))},
+          {"ok", report.ok()},
+          {"store",
+           {{"ok", report.store.ok()},
+            {"rows", report.store.rows},
+            {"there", report.store.there},
+            {"problems", problems}}},
+          {"ranks", ranks},
+          {"destinations", destinations}};
+}
+
+std::string ToText(const VerifyReport& report, const Terminal& terminal) {
+  const model::Run& run = report.run.run;
+  std::string text =
+      absl::StrCat(terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
+                   Printable(absl::StrCat(run.project, ":", run.run_id)), "  ",
+                   std::string(model::Name(run.state)), "\n\n", Tables(report, terminal), "\n");
+  absl::StrAppend(&text, Lines("file", report.store.file, terminal),
+                  Lines("run", report.store.findings, terminal));
+  for (const RankCheck& rank : report.store.ranks) {
+    absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
+  }
+  for (const DestinationCheck& destination : report.destinations) {
+    if (destination.report.kind == kLocal) continue;  // it has what the store has: said above
+    absl::StrAppend(&text,
+                    Lines(destination.report.kind, ProblemsOf(report, destination), terminal));
+    const uint64_t not_checked = FiguresOf(report, destination).not_checked;
+    if (not_checked > 0 && destination.error.empty()) {
+      absl::StrAppend(&text, destination.report.kind, ": ", Count(not_checked, "row"),
+                      " counted by the server, but not handed out: not compared\n");
+    }
+  }
+  if (report.ok()) absl::StrAppend(&text, terminal.Green("all is there"), "\n");
+  return text;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,184 @@
+// `ranklog verify` with real programs: says so if all of a run is where it belongs, and names what
+// is not. S24.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int kRows = 1200;  // more than a page of the server's
+
+class VerifyTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  // A job of two ranks, to its end, delivered where it goes.
+  void RunJob(const std::string& destination = "wandb") {
+    const std::map<std::string, std::string> settings = {{"RANKLOG_DESTINATIONS", destination},
+                                                         {"WANDB_BASE_URL", wandb_->url()},
+                                                         {"WANDB_API_KEY", key_}};
+    std::vector<ChildProcess> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.push_back(node_.StartRank("job", rank, rank, 2, 2, {std::to_string(kRows)}, settings));
+    }
+    for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    ASSERT_TRUE(WaitFor([&] {
+      const auto deliveries = node_.Reader()->Deliveries(node_.GetRun("job").id);
+      return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
+    }));
+  }
+
+  Finished Verify(std::vector<std::string> args = {}) const {
+    args.insert(args.begin(), {RANKLOG_CLI, "verify", "job", "--timeout", timeout_, "--state-dir",
+                               node_.state_dir()});
+    return RunToEnd(args, options_);
+  }
+  // Expects exit code `code`; the destination's part goes into `destination`.
+  json VerifyJson(int code) const {
+    const Finished finished = Verify({"--json"});
+    EXPECT_EQ(finished.code, code) << finished.output;
+    // The message on stderr is behind the object.
+    const size_t end = finished.output.rfind("\n}");
+    json report = json::parse(finished.output.substr(0, end + 2), nullptr,
+                              /*allow_exceptions=*/false);
+    EXPECT_TRUE(report.is_object()) << finished.output;
+    EXPECT_EQ(report["ok"], code == 0);
+    return report;
+  }
+  void Tamper(const std::function<void(std::vector<std::string>&)>& change) {
+    wandb_->Tamper("job", [&](FakeWandb::Run& run) { change(run.history); });
+  }
+
+  const std::string key_ = std::string(40, 'k');
+  std::unique_ptr<FakeWandb> wandb_ = std::make_unique<FakeWandb>();
+  Node node_{{"--wandb-transmit-interval", "50ms"}};
+  std::string timeout_ = "60s";
+  ChildProcess::Options options_{
+      .environment = {{"WANDB_API_KEY", key_}}, .unset = {}, .output = ""};
+};
+
+TEST_F(VerifyTest, AllIsThereWithADaemonAndWithoutOne) {
+  RunJob();
+  for (const bool daemon : {true, false}) {
+    if (!daemon) ASSERT_EQ(node_.Terminate(), 0);
+    const Finished finished = Verify();
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    EXPECT_THAT(finished.output, AllOf(HasSubstr("all is there"), Not(HasSubstr("\x1b"))));
+    const json report = VerifyJson(0);
+    ASSERT_THAT(report["ranks"], SizeIs(2));
+    for (const json& rank : report["ranks"]) {
+      EXPECT_EQ(rank["rows"], kRows);
+      EXPECT_EQ(rank["there"], kRows);
+      EXPECT_EQ(rank["waiting_rows"], 0);
+    }
+    ASSERT_THAT(report["destinations"], SizeIs(1));
+    const json& wandb = report["destinations"][0];
+    EXPECT_EQ(wandb["kind"], "wandb");
+    EXPECT_EQ(wandb["sent"], kRows);
+    EXPECT_EQ(wandb["there"], kRows);
+    EXPECT_EQ(wandb["lines"], kRows);
+    EXPECT_EQ(wandb["not_checked"], 0);
+    EXPECT_EQ(wandb["state"], "finished");
+  }
+}
+
+TEST_F(VerifyTest, NamesWhatTheServerLacksChangedOrHasTwice) {
+  RunJob();
+  Tamper([](std::vector<std::string>& lines) {
+    lines[1100] = absl::StrReplaceAll(lines[1100], {{"\"loss\":1100,", "\"loss\":1099.5,"}});
+    lines.push_back(lines[20]);
+    lines.push_back(lines[20]);
+    lines.erase(lines.begin() + 17);
+  });
+  const json wandb = VerifyJson(1)["destinations"][0];
+  EXPECT_EQ(wandb["missing"], 1);
+  EXPECT_EQ(wandb["gaps"], json::parse(R"([{"first":17,"last":17}])"));
+  EXPECT_EQ(wandb["differing"], 1);
+  EXPECT_EQ(wandb["duplicates"], 2);
+  EXPECT_EQ(wandb["there"], kRows - 2);
+  EXPECT_THAT(Verify().output,
+              AllOf(HasSubstr("row 17: not there"), HasSubstr("row 1100: "), HasSubstr("1099.5"),
+                    HasSubstr("2 lines there once more"),
+                    HasSubstr("the server counts 1201 lines, not 1200"),
+                    HasSubstr("not all of test:job is there"), Not(HasSubstr("all is there"))));
+}
+
+TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
+  wandb_->RefuseLines(
+      [](const std::string& line) { return absl::StrContains(line, "\"loss\":7,"); });
+  RunJob();
+  const json wandb = VerifyJson(1)["destinations"][0];
+  EXPECT_EQ(wandb["dead_letters"], 1);
+  EXPECT_EQ(wandb["there"], kRows - 1);
+  EXPECT_EQ(wandb["missing"], 0);
+  EXPECT_EQ(wandb["differing"], 0);
+}
+
+TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
+  RunJob();
+  ASSERT_EQ(node_.Terminate(), 0);
+  wandb_.reset();  // from here on nobody answers
+  timeout_ = "1s";
+  json wandb = VerifyJson(1)["destinations"][0];
+  EXPECT_THAT(wandb["problems"].dump(), HasSubstr("not read back"));
+  EXPECT_EQ(wandb["not_checked"], kRows);
+}
+
+TEST_F(VerifyTest, WithoutAKeyItSaysWhereOneMayBePut) {
+  RunJob();
+  options_.environment = {{"HOME", node_.state_dir()}, {"NETRC", "/nonexistent"}};
+  options_.unset = {"WANDB_API_KEY"};
+  const Finished finished = Verify();
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("WANDB_API_KEY"));
+}
+
+TEST_F(VerifyTest, ALocalRunIsItsStore) {
+  RunJob("local");
+  const json report = VerifyJson(0);
+  EXPECT_EQ(report["destinations"][0]["kind"], "local");
+  EXPECT_EQ(report["destinations"][0]["there"], kRows);
+  EXPECT_EQ(report["store"]["ok"], true);
+}
+
+TEST_F(VerifyTest, ADamagedStoreIsNamed) {
+  RunJob("local");
+  ASSERT_EQ(node_.Terminate(), 0);
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open(absl::StrCat(node_.state_dir(), "/ranklog.db").c_str(), &database),
+            SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database,
+                         "UPDATE stream_batch SET data = zeroblob(length(data)) "
+                         "WHERE id = (SELECT min(id) FROM stream_batch)",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(database);
+  const json report = VerifyJson(1);
+  EXPECT_EQ(report["store"]["ok"], false);
+  EXPECT_THAT(report["ranks"].dump(), HasSubstr("is damaged"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
