@@ -1,4 +1,5 @@
-"""The official SDK and our delivery log one and the same run; what a server then has must be the same.
+"""The official SDK and our delivery log one and the same run; what a server then has must be the same,
+and the SDK must be able to read ours back.
 
     compare.py FAKE_WANDB DELIVER_RUN
 """
@@ -32,6 +33,19 @@ def by_name(metrics):
     }
 
 
+def texts(row):
+    """NaN as the fake's dump has it."""
+    return {k: str(v).replace("nan", "NaN") if v != v else v for k, v in row.items()}
+
+
+def read_history(run_id, environment, home):
+    args = [sys.executable, str(HERE / "sdk_read.py"), run_id]
+    done = subprocess.run(
+        args, env=environment, check=True, timeout=120, cwd=home, stdout=subprocess.PIPE, text=True
+    )
+    return [texts(row) for row in json.loads(done.stdout.splitlines()[-1])]
+
+
 def main():
     fake, deliver = sys.argv[1:]
     server = subprocess.Popen(
@@ -53,6 +67,7 @@ def main():
                 [deliver, url, "ours", str(ROWS)],
             ):
                 subprocess.run(args, env=environment, check=True, timeout=120, cwd=home)
+            read_back = read_history("ours", environment, home)
         dump = json.load(urllib.request.urlopen(url + "/dump"))
     finally:
         server.kill()
@@ -64,6 +79,7 @@ def main():
         "rows": (ROWS, len(theirs["history"])),
         "history": tuple([without(row, TIMES) for row in run["history"]] for run in (theirs, ours)),
         "keys of a row": tuple([sorted(row) for row in run["history"]] for run in (theirs, ours)),
+        "history as the SDK reads it back": (read_back, ours["history"]),
         "config": tuple(
             without(run["config"], OWN + ("rank", "local_rank", "world_size", "node", "ranklog"))
             for run in (theirs, ours)
