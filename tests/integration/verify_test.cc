@@ -82,7 +82,9 @@ class VerifyTest : public ::testing::Test {
 TEST_F(VerifyTest, AllIsThereWithADaemonAndWithoutOne) {
   RunJob();
   for (const bool daemon : {true, false}) {
-    if (!daemon) ASSERT_EQ(node_.Terminate(), 0);
+    if (!daemon) {
+      ASSERT_EQ(node_.Terminate(), 0);
+    }
     const Finished finished = Verify();
     EXPECT_EQ(finished.code, 0) << finished.output;
     EXPECT_THAT(finished.output, AllOf(HasSubstr("all is there"), Not(HasSubstr("\x1b"))));

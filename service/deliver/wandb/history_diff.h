@@ -16,10 +16,10 @@ namespace ranklog::deliver::wandb {
 struct ExpectedLine {
   uint64_t row = 0;
   int64_t step = 0;
-  std::string line;
+  std::string line = "";
   // The same with what StepSync adds by all definitions. A row that was sent before a definition
   // came lacks it, so each added member may be there or not; empty: as `line`.
-  std::string with_added;
+  std::string with_added = "";
   bool bare = false;  // stands for a row that was refused
 };
 
