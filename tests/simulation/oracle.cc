@@ -108,7 +108,9 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
     if (lines_[letter.row].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
     lines_[letter.row] = std::move(members);
   }
-  for (const model::Delivery& delivery : *reader.Deliveries(run.id)) {
+  const auto deliveries =
+      reader.Deliveries(run.id);  // a temporary would not outlive the loop's head
+  for (const model::Delivery& delivery : *deliveries) {
     if (delivery.refused_rows != refused) {
       Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");
     }

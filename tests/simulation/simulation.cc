@@ -327,8 +327,12 @@ Outcome Simulation::Run() {
 
 Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace) {
   std::string dir = scratch_dir + "/seed-XXXXXX";
-  if (mkdtemp(dir.data()) == nullptr) return {.seed = seed, .wrong = {"no directory"}};
   Outcome outcome;
+  if (mkdtemp(dir.data()) == nullptr) {
+    outcome.seed = seed;
+    outcome.wrong = {"no directory"};
+    return outcome;
+  }
   {
     Simulation simulation(seed, dir, keep_trace);
     outcome = simulation.Run();
