@@ -211,6 +211,10 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
 }
 
 void DeliverLoop::StepTask(const Job& job, Worker& worker) {
+  if (const absl::Time now = options_.steady_clock(); now < job.task->not_before) {
+    Finish(job, job.task->not_before - now, nullptr, /*delivered=*/false);
+    return;
+  }
   if (job.task->delivery == nullptr && !Make(job, worker)) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;
@@ -220,6 +224,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
+      job.task->not_before = options_.steady_clock() + result.wait;
       Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
       return;
     }

@@ -97,6 +97,9 @@ class DeliverLoop {
     bool delivered = false;  // nothing was left to send at the last step
     std::string last_error;
     std::unique_ptr<deliver::RunDelivery> delivery;  // of its worker's thread
+    // Of its worker's thread: what a delivery that had to be made anew was told to wait for. Its
+    // successor does not know.
+    absl::Time not_before = absl::InfinitePast();
   };
   struct Job {  // what a worker does next: a step of `task`, or a look for the deliveries of `run`
     bool stop = false;
