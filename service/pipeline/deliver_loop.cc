@@ -224,7 +224,10 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
-      job.task->not_before = options_.steady_clock() + result.wait;
+      // Where all went well the wait is one for more rows, without end.
+      if (!result.delivery.last_error.empty()) {
+        job.task->not_before = options_.steady_clock() + result.wait;
+      }
       Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
       return;
     }
