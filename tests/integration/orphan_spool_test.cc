@@ -69,6 +69,16 @@ TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
   KillAndExpectAll(counting);
 }
 
+bool HoldsAnonymousMemory(pid_t pid) {
+  std::error_code error;
+  for (const auto& fd :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", error)) {
+    if (std::filesystem::read_symlink(fd.path(), error).string().rfind("/memfd:", 0) == 0)
+      return true;
+  }
+  return false;
+}
+
 TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
@@ -76,6 +86,9 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   environment["RANKLOG_SPOOL_DIR"] = "/proc/none";
   CountingJob counting(node_, "job", kRows, environment,
                        WithOwnMounts("mount -t tmpfs -o ro none /dev/shm"));
+  // The descriptor comes behind the answer to Hello; a rank that dies before has no ring to be
+  // read.
+  ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   KillAndExpectAll(counting);
 }
 
