@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
@@ -241,6 +243,8 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
   if (!base_url.ok()) return blocked(base_url.status());
   absl::StatusOr<std::string> key = credentials_->Find(*base_url);
+  // One may come with the next rank that attaches: looked for again soon.
+  if (absl::IsNotFound(key.status())) return key.status();
   if (!key.ok()) return blocked(key.status());
   HttpRequest request;
   request.url = stream ? FileStreamUrl(*base_url, place_.entity, place_.project, place_.run_id)
@@ -254,11 +258,17 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     request.headers.push_back({"X-WANDB-USER-EMAIL", options_.user_email});
   }
   request.basic_user = "api";
-  request.basic_password = *std::move(key);
+  request.basic_password = *key;
   request.body = std::move(body);
   request.gzip = stream && gzip_;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
-  return transport_->Post(request);
+  absl::StatusOr<HttpResponse> answer = transport_->Post(request);
+  // What a server says is stored and shown, and some say back what they were sent.
+  if (answer.ok()) {
+    absl::StrReplaceAll({{*key, "[key]"}, {absl::Base64Escape("api:" + *key), "[key]"}},
+                        &answer->body);
+  }
+  return answer;
 }
 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
