@@ -2,11 +2,9 @@
 // table, printed and kept beside the test's output. What is asserted are the promises: Finish()
 // keeps its deadline, and nothing that Log() returned for is lost.
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/integration/node.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/fake_wandb.h"
 
 namespace ranklog::testing {
@@ -24,33 +23,11 @@ namespace {
 constexpr long kRows = 20'000;
 constexpr double kDeadlineMs = 2000;
 
-// A listening socket that nobody accepts from, or a port where nobody listens.
-class DeadPort {
- public:
-  explicit DeadPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    if (listening) {
-      EXPECT_EQ(listen(fd_, 16), 0);
-    }
-    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  }
-  ~DeadPort() { close(fd_); }
-  const std::string& url() const { return url_; }
-
- private:
-  const int fd_;
-  std::string url_;
-};
-
 struct Backend {
   explicit Backend(const std::string& kind) {
     if (kind == "down" || kind == "blackhole") {
-      port = std::make_unique<DeadPort>(kind == "blackhole");
+      port =
+          std::make_unique<DeadPort>(kind == "blackhole" ? DeadPort::kListens : DeadPort::kRefuses);
       return;
     }
     wandb = std::make_unique<FakeWandb>();

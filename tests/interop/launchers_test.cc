@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,12 +12,13 @@
 #include "tests/integration/node.h"
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog {
 namespace {
 
-using ::ranklog::testing::ChildProcess;
+using ::ranklog::testing::DeadPort;
 using ::ranklog::testing::Finished;
 using ::ranklog::testing::InPath;
 using ::ranklog::testing::Node;
@@ -65,18 +64,6 @@ std::set<uint32_t> Ranks(const Node& node) {
   return ranks;
 }
 
-std::string FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
-}
-
 TEST(LaunchersTest, Torchrun) {  // S5
   SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
   Node node;
@@ -113,10 +100,11 @@ TEST_F(SlurmTest, FourRanksOnTwoNodes) {  // S5
   node.Start();
   started_ = true;
   ASSERT_EQ(Slurm({"start"}).code, 0);
+  const int port = DeadPort(DeadPort::kRefuses).number();  // free, and given back at once
   // Both of Slurm's nodes are this machine: one daemon serves all ranks.
   std::vector<std::string> command =
-      Train(node, {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + FreePort(), "srun", "-N2", "-n4",
-                   "--ntasks-per-node=2"});
+      Train(node, {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port), "srun", "-N2",
+                   "-n4", "--ntasks-per-node=2"});
   command.insert(command.begin(), "exec");
   const Finished run = Slurm(command);
   ASSERT_EQ(run.code, 0) << run.output;

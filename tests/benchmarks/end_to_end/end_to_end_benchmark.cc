@@ -5,15 +5,12 @@
 // loop. The counters `goal_max` and `goal_min` say what the figure named by `figure_*` is held
 // against.
 
-#include <arpa/inet.h>
 #include <benchmark/benchmark.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +25,7 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
+#include "tests/support/dead_port.h"
 
 extern char** environ;
 
@@ -323,26 +321,7 @@ void BM_InitWithDaemon(benchmark::State& state) {
 BENCHMARK(BM_InitWithDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 // A backend that accepts connections and never answers.
-class Blackhole {
- public:
-  Blackhole() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        listen(fd_, 128) != 0)
-      Die("listen");
-    socklen_t size = sizeof address;
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
-    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  }
-  ~Blackhole() { close(fd_); }
-  const std::string& url() const { return url_; }
-
- private:
-  int fd_;
-  std::string url_;
-};
+using Blackhole = ranklog::testing::DeadPort;
 
 ranklog::Settings BlackholedSettings(const Daemon& daemon, const Blackhole& blackhole,
                                      const std::string& job) {
@@ -356,7 +335,7 @@ ranklog::Settings BlackholedSettings(const Daemon& daemon, const Blackhole& blac
 void BM_InitWithBlackholedBackend(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
-    Blackhole blackhole;
+    Blackhole blackhole(Blackhole::kListens);
     Daemon daemon(directory);
     ReportInit(state, SlowestInit(BlackholedSettings(daemon, blackhole, "init")));
   }
@@ -370,7 +349,7 @@ BENCHMARK(BM_InitWithBlackholedBackend)
 void BM_FinishWithBackendDown(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
-    Blackhole blackhole;
+    Blackhole blackhole(Blackhole::kListens);
     Daemon daemon(directory);
     int fds[2];
     if (pipe(fds) != 0) Die("pipe");

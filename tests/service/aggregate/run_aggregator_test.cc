@@ -54,6 +54,17 @@ class RunAggregatorTest : public ::testing::Test {
   void Log(int64_t stream, int64_t step, double loss) {
     Log(stream, {{.step = step, .values = {loss}}});
   }
+  // Rank 1 of the node has not attached.
+  void LogTwoStepsOfRankZeroOfTwo() {
+    Start({.step_wait = absl::Seconds(30)});
+    model::Stream primary = StreamOf(kPrimary, 0, true);
+    primary.identity.local_world_size = 2;
+    aggregator_->AddStream(primary);
+    aggregator_->DefineShape(kPrimary, 1, {"loss"});
+    Log(kPrimary, 1, 1);
+    Log(kPrimary, 2, 1);
+    EXPECT_THAT(Advance(), IsEmpty());
+  }
   // Advances, and returns the rows made.
   std::vector<RunRow> Advance() {
     const size_t before = stored_.rows.size();
@@ -129,14 +140,7 @@ TEST_F(RunAggregatorTest, AStreamThatEndedHoldsNothingBack) {
 
 // Rank 0 may be done with its first steps before rank 1 has started.
 TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
-  Start({.step_wait = absl::Seconds(30)});
-  model::Stream primary = StreamOf(kPrimary, 0, true);
-  primary.identity.local_world_size = 2;
-  aggregator_->AddStream(primary);
-  aggregator_->DefineShape(kPrimary, 1, {"loss"});
-  Log(kPrimary, 1, 1);
-  Log(kPrimary, 2, 1);
-  EXPECT_THAT(Advance(), IsEmpty());
+  LogTwoStepsOfRankZeroOfTwo();
   Join(kOther, 1, false);
   Log(kOther, 1, 3);
   Log(kOther, 2, 3);
@@ -144,14 +148,7 @@ TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
 }
 
 TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
-  Start({.step_wait = absl::Seconds(30)});
-  model::Stream primary = StreamOf(kPrimary, 0, true);
-  primary.identity.local_world_size = 2;
-  aggregator_->AddStream(primary);
-  aggregator_->DefineShape(kPrimary, 1, {"loss"});
-  Log(kPrimary, 1, 1);
-  Log(kPrimary, 2, 1);
-  EXPECT_THAT(Advance(), IsEmpty());
+  LogTwoStepsOfRankZeroOfTwo();
   now_ += absl::Seconds(30);
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 }

@@ -1,0 +1,47 @@
+// A loopback port behind which nobody does anything.
+
+#ifndef TESTS_SUPPORT_DEAD_PORT_H_
+#define TESTS_SUPPORT_DEAD_PORT_H_
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace ranklog::testing {
+
+// A free port, taken as long as this lives. Connections are refused; or, where it listens, accepted
+// by the kernel and never answered.
+class DeadPort {
+ public:
+  enum Kind { kRefuses, kListens };
+
+  explicit DeadPort(Kind kind) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+        (kind == kListens && listen(fd_, 128) != 0)) {
+      abort();  // no loopback: nothing can be tested
+    }
+    number_ = ntohs(address.sin_port);
+  }
+  ~DeadPort() { close(fd_); }
+  DeadPort(const DeadPort&) = delete;
+  DeadPort& operator=(const DeadPort&) = delete;
+
+  int number() const { return number_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(number_); }
+
+ private:
+  const int fd_;
+  int number_ = 0;
+};
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_SUPPORT_DEAD_PORT_H_
