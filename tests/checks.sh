@@ -5,24 +5,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tests/checks.sh [--format] [--threads] [--clang] [--fix]
+Usage: tests/checks.sh [--format] [--clang] [--fix]
 
   --format  clang-format agrees with every source file
-  --threads clang's thread-safety analysis of every source that names a mutex; a minute, so tests/run.sh runs it
   --clang   clang-tidy (.clang-tidy) and clang's thread-safety analysis, on all but trainer/: clang 14 cannot read
             LibTorch 1.13's headers in C++20
   --fix     let clang-format rewrite the files
 
-Without an argument: --format and --threads.
+Without an argument: --format and --clang.
 TEXT
 }
 
-format=no threads=no clang=no fix=no
-[ $# -gt 0 ] || { format=yes; threads=yes; }
+format=no clang=no fix=no
+[ $# -gt 0 ] || { format=yes; clang=yes; }
 for argument in "$@"; do
   case "$argument" in
     --format) format=yes ;;
-    --threads) threads=yes ;;
     --clang) clang=yes ;;
     --fix) fix=yes ;;
     -h | --help) usage; exit 0 ;;
@@ -38,22 +36,10 @@ if [ "$format" = yes ]; then
   echo "clang-format: $(sources | wc -l) files agree"
 fi
 
-# Writes build/clang, and the list of our sources in it but the tests'.
-configure_clang() {
+if [ "$clang" = yes ]; then
   cmake -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF >/dev/null
   ninja -C build/clang --quiet ranklog_proto
   sources | grep -E '^(client|service)/.*\.cc$' | grep -v '^client/example.cc$' >build/clang/files
-}
-
-if [ "$threads" = yes ]; then
-  configure_clang
-  xargs grep -lE 'Mutex|_loop\.h|sender\.h|run_state\.h' <build/clang/files >build/clang/threads
-  xargs -P "$(nproc)" -n 2 clang-tidy -p build/clang --quiet --checks='-*,clang-diagnostic-*,misc-unused-using-decls' <build/clang/threads 2>/dev/null
-  echo "thread-safety analysis: $(wc -l <build/clang/threads) files pass"
-fi
-
-if [ "$clang" = yes ]; then
-  configure_clang
   xargs -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet <build/clang/files 2>/dev/null
   echo "clang-tidy: $(wc -l <build/clang/files) files pass"
 fi

@@ -60,7 +60,7 @@ build() {
 run() {
   local name=$1; shift
   say "build/$name: testing"
-  ctest --test-dir "build/$name" --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log"
+  ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log"
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary"
 }
 
@@ -100,7 +100,8 @@ case "$mode" in
     build thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DRANKLOG_SANITIZE=thread -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF -- unit_tests guarded_counter
     # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
     run thread -LE 'integration|interop'
-    tests/checks.sh --threads
+    say "clang-tidy"
+    tests/checks.sh --clang
     say "fuzz targets"
     JOBS=$jobs tests/fuzz/run.sh 30
     say "done"

@@ -59,6 +59,7 @@ function(ranklog_test target)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;PRIVATE;LABELS;ENVIRONMENT" ${ARGN})
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
+  target_compile_options(${target} PRIVATE -O0)  # the assertions need no speed, and compile twice as fast
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)
@@ -67,12 +68,16 @@ function(ranklog_test target)
   if(RANKLOG_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
-  if(NOT ARG_LABELS MATCHES "integration|interop")
+  set(alone FALSE)
+  if(ARG_LABELS MATCHES "integration|interop")
+    set(alone TRUE)  # they start several busy processes, and wait for them
+  else()
     set_property(GLOBAL APPEND PROPERTY ranklog_unit_tests ${target})  # built by the target unit_tests
   endif()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
   add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  set_tests_properties(${target} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}"
+    RUN_SERIAL ${alone})
 endfunction()
 
 # A Google Benchmark program, left out of ctest: run.sh --bench runs them.

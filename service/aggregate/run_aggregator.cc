@@ -106,7 +106,7 @@ struct RunAggregator::Impl {
   }
 
   void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
-  int64_t PassedBy(bool primaries) const;
+  int64_t PassedBy(bool by_primaries) const;
   int64_t OthersPassed() const;
   int64_t NextPrimaryStep();
   int64_t StopWaitingFor(int64_t step);
@@ -255,7 +255,7 @@ int64_t RunAggregator::Impl::NextPrimaryStep() {
 int64_t RunAggregator::Impl::OthersPassed() const {
   const bool absent = planner.joins() && ranks.size() < expected_ranks;
   if (absent && !absent_waited_out && !closing) return kNoStep;
-  return PassedBy(/*primaries=*/false);
+  return PassedBy(/*by_primaries=*/false);
 }
 
 // Gives up on the others that have not passed `step`; returns what the rest have passed.
@@ -273,7 +273,7 @@ void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
 
 Aggregated RunAggregator::Advance(absl::Time now) {
   Impl& impl = *impl_;
-  const int64_t passed = impl.PassedBy(/*primaries=*/true);
+  const int64_t passed = impl.PassedBy(/*by_primaries=*/true);
   int64_t others_passed = impl.OthersPassed();
   impl.passed_times.Passed(passed, now);
   impl.deadline = absl::InfiniteFuture();
@@ -410,7 +410,7 @@ bool RunAggregator::holds_back(int64_t stream) const {
   const StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return false;
   const int64_t furthest_behind =
-      std::min(impl_->PassedBy(/*primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
+      std::min(impl_->PassedBy(/*by_primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
   return rows->passed() <= furthest_behind;
 }
 
