@@ -100,9 +100,10 @@ class RANKLOG_EXPORT Run {
   // after a thread's first row; allocates only at the first row of a shape.
   //
   // Without a step: merges into the open step, and closes it. With one: closes any smaller open
-  // step, and opens this one; the same step again merges; a smaller one is refused. NaN and
-  // infinities are values: they are kept and delivered as such, and left out of statistics over
-  // ranks.
+  // step, and opens this one; the same step again merges; a smaller one is refused. Every process
+  // counts from step 0, so a job that is started again under its run id gives its steps: what lies
+  // at or below the run's last one is kept in the store and counted as late. NaN and infinities are
+  // values: they are kept and delivered as such, and left out of statistics over ranks.
   bool Log(std::initializer_list<Metric> row) noexcept;
   bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
   bool Log(std::span<const Metric> row) noexcept;
