@@ -55,6 +55,8 @@ void AddExport(CLI::App& app, const Globals& globals, Action& action);
 void AddSync(CLI::App& app, const Globals& globals, Action& action);
 void AddVerify(CLI::App& app, const Globals& globals, Action& action);
 void AddDead(CLI::App& app, const Globals& globals, Action& action);
+void AddDoctor(CLI::App& app, const Globals& globals, Action& action);
+void AddRecover(CLI::App& app, Action& action);
 
 }  // namespace ranklog::cli
 

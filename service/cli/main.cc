@@ -65,6 +65,8 @@ int main(int argc, char** argv) {
   ranklog::cli::AddSync(app, globals, action);
   ranklog::cli::AddVerify(app, globals, action);
   ranklog::cli::AddDead(app, globals, action);
+  ranklog::cli::AddDoctor(app, globals, action);
+  ranklog::cli::AddRecover(app, action);
   for (CLI::App* command : app.get_subcommands({})) {
     command->footer(command->get_footer() + kGlobalFlags);
   }

@@ -15,6 +15,7 @@
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
+#include "service/storage/damage.h"
 
 namespace ranklog::cli {
 namespace {
@@ -35,6 +36,7 @@ struct Overview {
   int64_t daemon_pid = 0;               // 0: no daemon
   absl::optional<DaemonStatus> daemon;  // what it said, if it could be asked
   std::vector<RunReport> runs;          // newest first
+  std::vector<std::string> set_aside;   // stores that were damaged
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
@@ -76,6 +78,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
+  overview.set_aside = storage::SetAsideStores(overview.state_dir);
   AddUp(&overview);
   return overview;
 }
@@ -118,6 +121,7 @@ model::Json ToJson(const Overview& overview) {
       {"state_dir", overview.state_dir},
       {"store",
        {{"path", overview.state_dir + "/" + storage::kStoreFile}, {"bytes", overview.store_bytes}}},
+      {"set_aside", overview.set_aside},
       {"runs", overview.runs.size()},
       {"live_runs", live},
       {"rows",
@@ -163,6 +167,9 @@ std::string ToText(const Overview& overview, const Terminal& terminal) {
                    "\n",                                                                       //
                    "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",  //
                    "rows    ", RowsText(overview, terminal), "\n");
+  for (const std::string& path : overview.set_aside) {
+    absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
+  }
   if (!overview.destinations.empty()) {
     Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "LAST ERROR"});
     for (const auto& [kind, destination] : overview.destinations) {

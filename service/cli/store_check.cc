@@ -137,6 +137,7 @@ absl::StatusOr<StoreCheck> CheckStore(
     storage::StoreReader& reader, storage::StoreAudit& audit, const model::Run& run,
     const std::function<void(uint64_t done, uint64_t total)>& progress) {
   StoreCheck check;
+  reader.PassOverMissing();
   absl::StatusOr<std::vector<std::string>> file = audit.CheckFile();
   if (file.ok()) {
     for (std::string& line : *file) check.file.Add(std::move(line));

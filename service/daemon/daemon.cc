@@ -17,6 +17,7 @@
 #include "service/daemon/ingest_credentials.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/trackers.h"
+#include "service/storage/damage.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -27,13 +28,17 @@ constexpr std::chrono::milliseconds kShutdown(200);
 
 constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 
-// An error says what to do about a file that is damaged: nobody but its owner may give it up.
+// A store that is damaged is set aside, and a new one taken: what ranks log from now on is not to
+// wait for somebody who looks at the old one.
 absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir) {
   auto store = storage::Store::Open(state_dir, {});
   if (!absl::IsDataLoss(store.status())) return store;
-  return absl::DataLossError(absl::StrCat(
-      store.status().message(), ". Nothing was changed. Move ranklog.db and ranklog.db-wal out of ",
-      state_dir, " and start again: what ranks logged since is in their spools, and comes then"));
+  ASSIGN_OR_RETURN(const std::string aside, storage::SetAside(state_dir, absl::Now()));
+  spdlog::error(
+      "{}; it is set aside as {}, and a new one is begun. See `ranklog doctor`, and save "
+      "what is left by `ranklog recover {}`",
+      std::string(store.status().message()), aside, aside);
+  return storage::Store::Open(state_dir, {});
 }
 
 // Which kind of start this is: one made by a rank ends with its job step where Slurm tracks by

@@ -188,13 +188,17 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
 }
 
 void AggregateLoop::Failed(int64_t run, Entry& entry, const absl::Status& status) {
-  spdlog::error("aggregate: run {}: {}", run, std::string(status.message()));
+  const std::string error(status.message());
+  // Tried again each second; said once.
+  if (std::exchange(entry.last_error, error) != error) {
+    spdlog::error("aggregate: run {}: {}", run, error);
+  }
   entry.live = nullptr;
   entry.due = !absl::IsNotFound(status);
   entry.retry_at = steady_clock_() + options_.retry_interval;
   absl::MutexLock lock(&mutex_);
   ++counters_.errors;
-  counters_.last_error = std::string(status.message());
+  counters_.last_error = error;
 }
 
 size_t AggregateLoop::OpenValues() const {

@@ -92,6 +92,7 @@ class AggregateLoop {
     bool writing = false;
     bool due = false;  // something came
     absl::Time retry_at = absl::InfinitePast();
+    std::string last_error;  // said already
   };
 
   void Run();

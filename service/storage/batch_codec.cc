@@ -180,14 +180,14 @@ model::Block ReadBlock(Reader& in) {
   return block;
 }
 
-void Seal(std::string& blob) {
-  const uint32_t checksum = Crc32c(blob);
+void Seal(std::string& blob, absl::string_view owner) {
+  const uint32_t checksum = Crc32c(blob) ^ Crc32c(owner);
   blob.append(reinterpret_cast<const char*>(&checksum), kChecksumBytes);
 }
 
 }  // namespace
 
-void EncodeBatch(const model::Batch& batch, std::string& blob) {
+void EncodeBatch(const model::Batch& batch, std::string& blob, absl::string_view owner) {
   size_t bytes = 1 + 3 * kMaxVarintBytes + kChecksumBytes;
   for (const model::Block& block : batch.blocks) bytes += MaxBytes(block);
   if (blob.size() < bytes) blob.resize(bytes);
@@ -198,11 +198,11 @@ void EncodeBatch(const model::Batch& batch, std::string& blob) {
   out.Varint(batch.blocks.size());
   for (const model::Block& block : batch.blocks) WriteBlock(block, out);
   blob.resize(static_cast<size_t>(out.position() - blob.data()));
-  Seal(blob);
+  Seal(blob, owner);
 }
 
-absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob) {
-  ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob));
+absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner) {
+  ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob, owner));
   Reader in(bytes);
   if (in.Byte() != kFormat) return Damaged("batch");
   model::Batch batch;
@@ -214,7 +214,7 @@ absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob) {
   return batch;
 }
 
-std::string EncodeKeys(absl::Span<const std::string> keys) {
+std::string EncodeKeys(absl::Span<const std::string> keys, absl::string_view owner) {
   size_t bytes = kMaxVarintBytes;
   for (const std::string& key : keys) bytes += kMaxVarintBytes + key.size();
   std::string blob(bytes, '\0');
@@ -222,12 +222,13 @@ std::string EncodeKeys(absl::Span<const std::string> keys) {
   out.Varint(keys.size());
   for (const std::string& key : keys) out.Text(key);
   blob.resize(static_cast<size_t>(out.position() - blob.data()));
-  Seal(blob);
+  Seal(blob, owner);
   return blob;
 }
 
-absl::StatusOr<std::vector<std::string>> DecodeKeys(absl::string_view blob) {
-  ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob));
+absl::StatusOr<std::vector<std::string>> DecodeKeys(absl::string_view blob,
+                                                    absl::string_view owner) {
+  ASSIGN_OR_RETURN(const absl::string_view bytes, Unsealed(blob, owner));
   Reader in(bytes);
   std::vector<std::string> keys(in.Count(1));
   for (std::string& key : keys) key = in.Text();
@@ -237,16 +238,17 @@ absl::StatusOr<std::vector<std::string>> DecodeKeys(absl::string_view blob) {
 
 std::string Sealed(absl::string_view bytes) {
   std::string blob(bytes);
-  Seal(blob);
+  Seal(blob, "");
   return blob;
 }
 
-absl::StatusOr<absl::string_view> Unsealed(absl::string_view blob) {
+absl::StatusOr<absl::string_view> Unsealed(absl::string_view blob, absl::string_view owner) {
   if (blob.size() < kChecksumBytes) return Damaged("blob");
   const absl::string_view bytes = blob.substr(0, blob.size() - kChecksumBytes);
   uint32_t checksum;
   std::memcpy(&checksum, blob.data() + bytes.size(), kChecksumBytes);
-  if (Crc32c(bytes) != checksum) return Damaged("blob");
+  const uint32_t found = Crc32c(bytes);
+  if (found != checksum && (found ^ Crc32c(owner)) != checksum) return Damaged("blob");
   return bytes;
 }
 

@@ -137,7 +137,11 @@ CREATE INDEX dead_letter_of_run ON dead_letter(run);
 constexpr char kVersion2[] =
     "ALTER TABLE stream ADD COLUMN lost_with_store INTEGER NOT NULL DEFAULT 0";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2};
+// The tables are those of version 2; but blobs are sealed with their owner, which only readers of
+// this version know.
+constexpr char kVersion3[] = "";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
 
 // The file's version; 0 for an empty file.
 absl::StatusOr<int64_t> VersionOf(Database& database) {
@@ -147,6 +151,13 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
                    database.SelectInteger("SELECT count(*) FROM sqlite_schema"));
   if (application == kApplicationId) return version;
   if (application == 0 && version == 0 && tables == 0) return 0;
+  ASSIGN_OR_RETURN(const int64_t ours, database.SelectInteger("SELECT count(*) FROM sqlite_schema "
+                                                              "WHERE name IN ('stream_batch', "
+                                                              "'run_batch')"));
+  if (ours == 2) {
+    return absl::DataLossError(
+        absl::StrCat(database.path(), " is damaged: its header is not ours"));
+  }
   return absl::FailedPreconditionError(
       absl::StrCat(database.path(), " is a database of another program; choose another directory"));
 }

@@ -26,6 +26,17 @@ const char kSelectDelivery[] =
     "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
     "refused_rows, complete, last_error, place FROM delivery JOIN run ON run.id = delivery.run ";
 
+// All that a row means by being in this stream and not in another.
+const char kSelectStreamOwner[] =
+    "SELECT 'stream ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id) || "
+    "' ' || stream.rank || ' ' || stream.incarnation || ' ' || stream.is_primary, "
+    "stream.durable_seq, stream.lost_with_store FROM stream JOIN job ON job.id = stream.job "
+    "JOIN run ON run.id = stream.run WHERE stream.id = ?1";
+
+const char kSelectRunOwner[] =
+    "SELECT 'run ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id), "
+    "run.rows, 0 FROM run JOIN job ON job.id = run.job WHERE run.id = ?1";
+
 namespace {
 
 // Hands out the columns from left to right.

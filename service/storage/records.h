@@ -13,6 +13,10 @@ namespace ranklog::storage {
 extern const char kSelectRun[];
 extern const char kSelectStream[];
 extern const char kSelectDelivery[];
+// The owner that seals the blobs of stream or run ?1, how far it goes, and whether rows before were
+// lost with another store.
+extern const char kSelectStreamOwner[];
+extern const char kSelectRunOwner[];
 
 // The row that the query stopped at. kDataLoss if a document in it is damaged.
 absl::StatusOr<model::Run> RunOf(const Query& query);

@@ -5,15 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/storage/damage.h"
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
 #include "service/storage/migrations.h"
 
 namespace ranklog::storage {
 namespace {
-
-// Checking all of a file reads all of it: affordable at 1 GB/s up to here.
-constexpr int64_t kMaxCheckedBytes = 32 << 20;
 
 // A log longer than this is shortened though a commit must wait for it, for a log under constant
 // writing is never copied to its end, and would grow for ever.
@@ -43,25 +41,18 @@ absl::Status UseWriteAheadLog(Database& database) {
       absl::StrCat(database.path(), ": this file system has no shared memory for SQLite's log"));
 }
 
-absl::Status CheckForDamage(Database& database) {
-  ASSIGN_OR_RETURN(const int64_t pages, database.SelectInteger("PRAGMA page_count"));
-  ASSIGN_OR_RETURN(const int64_t page_size, database.SelectInteger("PRAGMA page_size"));
-  if (pages * page_size > kMaxCheckedBytes) return absl::OkStatus();
-  Query check = database.Select("PRAGMA quick_check(1)");
-  if (check.Next() && check.Text(0) != "ok") {
-    return absl::DataLossError(absl::StrCat(database.path(), " is damaged: ", check.Text(0)));
-  }
-  return check.status();
-}
-
 absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
+  RETURN_IF_ERROR(CheckForStump(path));
   ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadWrite, vfs));
+  // A log that may be another file's is not moved into this one by closing it.
+  sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   RETURN_IF_ERROR(database.Execute("PRAGMA page_size = 4096"));  // counts only for an empty file
   // First of all a look at the version, which writes nothing: a newer file is left as it is.
   RETURN_IF_ERROR(Migrate(database, Migrations()));
   RETURN_IF_ERROR(UseWriteAheadLog(database));
   RETURN_IF_ERROR(database.Execute(kWriterPragmas));
   RETURN_IF_ERROR(CheckForDamage(database));
+  sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return database;
 }
 

@@ -45,12 +45,13 @@ class Store {
   };
 
   // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Looks for
-  // damage: in all of a file up to 32 MiB (some 30 ms), in the header and the schema of a larger
-  // one.
+  // damage (see damage.h).
   //   kPermissionDenied    the directory cannot be made or written
   //   kFailedPrecondition  a newer version or another program wrote it, or it lies on a network
-  //   file system kDataLoss            it is damaged, or is no SQLite database kResourceExhausted
-  //   the disk is full
+  //   file
+  //                        system
+  //   kDataLoss            it is damaged, or is no SQLite database; nothing was changed
+  //   kResourceExhausted   the disk is full
   // Whoever calls holds StateLock on the directory.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& state_dir,
                                                      const Options& options);
@@ -85,6 +86,11 @@ class Store {
   //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its
   //   shape's
   absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch);
+  // Says that the rows after the stream's last one, up to `seq`, are lost: they count as its
+  // losses.with_store. For what is saved from a damaged store.
+  absl::Status SkipTo(int64_t stream, uint64_t seq);
+  // Of rows after the last one, which no row follows.
+  absl::Status CountLost(int64_t stream, uint64_t rows);
   // Keeps an update, unless it is the stream's last one again.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
@@ -125,6 +131,7 @@ class Store {
   // What Append needs to know of a stream or a run. Dropped whenever a transaction is undone.
   struct Known {
     uint64_t next = 0;             // the position that the next row must have
+    std::string owner;             // seals its blobs
     std::vector<uint32_t> widths;  // by shape id; 0: not defined
     uint32_t WidthOf(uint32_t shape) const { return shape < widths.size() ? widths[shape] : 0; }
     void SetWidth(uint64_t shape, uint64_t width);
@@ -184,6 +191,9 @@ class StoreReader {
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
                                                            const char* vfs = nullptr);
 
+  // From now on batches behind missing ones are read too, for who looks for gaps by itself.
+  void PassOverMissing() { pass_over_missing_ = true; }
+
   absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first
   absl::StatusOr<model::Run> GetRun(int64_t run);                   // kNotFound
   absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
@@ -196,7 +206,7 @@ class StoreReader {
   absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
 
   // Batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them (at
-  // least one). The first may begin with rows up to `seq`.
+  // least one). The first may begin with rows up to `seq`. kDataLoss too where one is missing.
   absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq,
                                                          size_t max_bytes);
   // Batches of a run with rows from `index` on, in order; the same bound, and the same for the
@@ -211,16 +221,29 @@ class StoreReader {
   absl::StatusOr<std::vector<model::Delivery>>
   PendingDeliveries();  // not complete, oldest run first
   absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
+  // Looks for damage as Store::Open does.
+  absl::Status Check();
   absl::StatusOr<int64_t> FileBytes();  // of the database and its log of writes
 
  private:
   explicit StoreReader(Database database) : database_(std::move(database)) {}
   absl::StatusOr<std::vector<model::Stream>> StreamsOf(Query query);
-  absl::StatusOr<std::vector<std::vector<std::string>>> ShapesOf(Query query);
-  absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, size_t max_bytes);
+  // Whose blobs are to be read, as the store says before they are.
+  struct Owner {
+    std::string seal;
+    uint64_t next = 0;  // the position after its last row
+    bool gaps = false;  // positions may be missing
+  };
+  absl::StatusOr<Owner> OwnerOf(const char* sql, int64_t id);
+  absl::StatusOr<std::vector<std::vector<std::string>>> ShapesOf(Query query,
+                                                                 absl::string_view owner);
+  // `position` is that of the first row that is wanted.
+  absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, const Owner& owner,
+                                                     uint64_t position, size_t max_bytes);
   absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
 
   Database database_;
+  bool pass_over_missing_ = false;
 };
 
 // Holds `state_dir`/lock: one daemon (or one `ranklog sync`) per state directory. The file holds

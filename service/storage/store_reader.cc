@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/batch_codec.h"
+#include "service/storage/damage.h"
 #include "service/storage/documents.h"
 #include "service/storage/migrations.h"
 #include "service/storage/records.h"
@@ -70,16 +71,21 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::StreamsOf(Query query) {
 }
 
 absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::Shapes(int64_t stream) {
+  ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectStreamOwner, stream));
   return ShapesOf(
-      database_.Select("SELECT shape, keys FROM shape WHERE stream = ?1 ORDER BY shape", {stream}));
+      database_.Select("SELECT shape, keys FROM shape WHERE stream = ?1 ORDER BY shape", {stream}),
+      owner.seal);
 }
 
 absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::RunShapes(int64_t run) {
+  ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectRunOwner, run));
   return ShapesOf(
-      database_.Select("SELECT shape, keys FROM run_shape WHERE run = ?1 ORDER BY shape", {run}));
+      database_.Select("SELECT shape, keys FROM run_shape WHERE run = ?1 ORDER BY shape", {run}),
+      owner.seal);
 }
 
-absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::ShapesOf(Query query) {
+absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::ShapesOf(
+    Query query, absl::string_view owner) {
   std::vector<std::vector<std::string>> shapes(1);
   while (query.Next()) {
     const uint64_t shape = query.Unsigned(0);
@@ -87,7 +93,7 @@ absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::ShapesOf(Quer
       return absl::DataLossError(absl::StrCat("a shape ", shape, " in ", database_.path()));
     }
     shapes.resize(shape + 1);
-    ASSIGN_OR_RETURN(shapes.back(), DecodeKeys(query.Bytes(1)));
+    ASSIGN_OR_RETURN(shapes.back(), DecodeKeys(query.Bytes(1), owner));
   }
   RETURN_IF_ERROR(query.status());
   return shapes;
@@ -96,21 +102,38 @@ absl::StatusOr<std::vector<std::vector<std::string>>> StoreReader::ShapesOf(Quer
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::StreamBatches(int64_t stream,
                                                                     uint64_t after_seq,
                                                                     size_t max_bytes) {
+  ASSIGN_OR_RETURN(Owner owner, OwnerOf(kSelectStreamOwner, stream));
+  ++owner.next;  // rows of streams count from 1
   return BatchesOf(database_.Select("SELECT id, stream, last_seq, data FROM stream_batch "
                                     "WHERE stream = ?1 AND last_seq > ?2 ORDER BY last_seq",
                                     {stream, after_seq}),
-                   max_bytes);
+                   owner, after_seq + 1, max_bytes);
 }
 
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, uint64_t from_index,
                                                                  size_t max_bytes) {
+  ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectRunOwner, run));
   return BatchesOf(database_.Select("SELECT id, run, last_index, data FROM run_batch "
                                     "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
                                     {run, from_index}),
-                   max_bytes);
+                   owner, from_index, max_bytes);
 }
 
-absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, size_t max_bytes) {
+absl::StatusOr<StoreReader::Owner> StoreReader::OwnerOf(const char* sql, int64_t id) {
+  Owner owner;
+  Query query = database_.Select(sql, {id});
+  if (query.Next()) owner = {query.Text(0), query.Unsigned(1), query.Unsigned(2) != 0 || pass_over_missing_};
+  RETURN_IF_ERROR(query.status());
+  return owner;  // of one that is not there: it has nothing
+}
+
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, const Owner& owner,
+                                                                uint64_t position,
+                                                                size_t max_bytes) {
+  const auto missing = [&] {
+    return absl::DataLossError(
+        absl::StrCat("the rows from ", position, " on are missing in ", database_.path()));
+  };
   std::vector<StoredBatch> batches;
   size_t bytes = 0;
   while (query.Next()) {
@@ -120,13 +143,16 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, siz
     StoredBatch& stored = batches.emplace_back();
     stored.id = query.Integer(0);
     stored.owner = query.Integer(1);
-    ASSIGN_OR_RETURN(stored.batch, DecodeBatch(blob));
+    ASSIGN_OR_RETURN(stored.batch, DecodeBatch(blob, owner.seal));
     if (stored.batch.last != query.Unsigned(2)) {
       return absl::DataLossError(
           absl::StrCat("batch ", stored.id, " in ", database_.path(), " is not where it belongs"));
     }
+    if (stored.batch.first > position && !owner.gaps) return missing();
+    position = stored.batch.last + 1;
   }
   RETURN_IF_ERROR(query.status());
+  if (position < owner.next && !owner.gaps) return missing();
   return batches;
 }
 
@@ -179,6 +205,8 @@ absl::StatusOr<std::vector<model::DeadLetter>> StoreReader::DeadLetters(int64_t 
   RETURN_IF_ERROR(query.status());
   return letters;
 }
+
+absl::Status StoreReader::Check() { return CheckForDamage(database_); }
 
 absl::StatusOr<int64_t> StoreReader::FileBytes() {
   int64_t bytes = 0;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/batch_codec.h"
+#include "service/storage/records.h"
 #include "service/storage/store.h"
 
 namespace ranklog::storage {
@@ -19,7 +20,7 @@ absl::Status Store::AppendRunRows(int64_t run, const model::Batch& batch) {
         absl::StrCat("run ", run, " has ", known->next, " rows; these begin at ", batch.first));
   }
   RETURN_IF_ERROR(CheckFits(batch, *known));
-  EncodeBatch(batch, blob_);
+  EncodeBatch(batch, blob_, known->owner);
   RETURN_IF_ERROR(Write("INSERT INTO run_batch(run, last_index, data) VALUES(?1, ?2, ?3)",
                         {run, batch.last, Parameter::Blob(blob_)}));
   RETURN_IF_ERROR(Write("UPDATE run SET rows = ?2 WHERE id = ?1", {run, batch.last + 1}));
@@ -56,13 +57,16 @@ absl::StatusOr<Store::Known*> Store::Find(Owner owner, int64_t id) {
   auto& all = of_stream ? streams_ : runs_;
   const auto found = all.find(id);
   if (found != all.end()) return &found->second;
-  ASSIGN_OR_RETURN(
-      const int64_t next,
-      writer_.SelectInteger(of_stream ? "SELECT durable_seq + 1 FROM stream WHERE id = ?1"
-                                      : "SELECT rows FROM run WHERE id = ?1",
-                            {id}));
   Known known;
-  known.next = static_cast<uint64_t>(next);
+  {
+    Query owner_row = writer_.Select(of_stream ? kSelectStreamOwner : kSelectRunOwner, {id});
+    if (!owner_row.Next()) {
+      RETURN_IF_ERROR(owner_row.status());
+      return absl::NotFoundError(absl::StrCat("nothing in the store has the id ", id));
+    }
+    known.owner = owner_row.Text(0);
+    known.next = owner_row.Unsigned(1) + (of_stream ? 1 : 0);
+  }
   Query shapes =
       writer_.Select(of_stream ? "SELECT shape, width FROM shape WHERE stream = ?1 ORDER BY shape"
                                : "SELECT shape, width FROM run_shape WHERE run = ?1 ORDER BY shape",
@@ -80,7 +84,7 @@ absl::Status Store::Define(Owner owner, int64_t id, uint32_t shape,
   }
   ASSIGN_OR_RETURN(Known* const known, Find(owner, id));
   const bool of_stream = owner == Owner::kStream;
-  const std::string blob = EncodeKeys(keys);
+  const std::string blob = EncodeKeys(keys, known->owner);
   if (known->WidthOf(shape) == 0) {
     RETURN_IF_ERROR(
         Write(of_stream ? "INSERT INTO shape(stream, shape, width, keys) VALUES(?1, ?2, ?3, ?4)"
@@ -94,7 +98,8 @@ absl::Status Store::Define(Owner owner, int64_t id, uint32_t shape,
                                : "SELECT keys FROM run_shape WHERE run = ?1 AND shape = ?2",
                      {id, shape});
   if (!query.Next()) return query.status();
-  if (query.Bytes(0) == blob) return absl::OkStatus();
+  // One of an earlier version has no owner.
+  if (query.Bytes(0) == blob || query.Bytes(0) == EncodeKeys(keys)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("shape ", shape, " is defined already, with other keys"));
 }

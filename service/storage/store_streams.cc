@@ -132,15 +132,29 @@ absl::StatusOr<uint64_t> Store::Append(int64_t stream, const model::Batch& batch
   if (batch.last <= durable) return durable;
   RETURN_IF_ERROR(CheckFits(batch, *known));
   if (batch.first <= durable) {
-    EncodeBatch(model::DropThrough(batch, durable), blob_);
+    EncodeBatch(model::DropThrough(batch, durable), blob_, known->owner);
   } else {
-    EncodeBatch(batch, blob_);
+    EncodeBatch(batch, blob_, known->owner);
   }
   RETURN_IF_ERROR(Write("INSERT INTO stream_batch(stream, last_seq, data) VALUES(?1, ?2, ?3)",
                         {stream, batch.last, Parameter::Blob(blob_)}));
   RETURN_IF_ERROR(Write("UPDATE stream SET durable_seq = ?2 WHERE id = ?1", {stream, batch.last}));
   known->next = batch.last + 1;
   return batch.last;
+}
+
+absl::Status Store::SkipTo(int64_t stream, uint64_t seq) {
+  ASSIGN_OR_RETURN(Known* const known, Find(Owner::kStream, stream));
+  if (seq < known->next) return absl::OkStatus();
+  RETURN_IF_ERROR(CountLost(stream, seq + 1 - known->next));
+  RETURN_IF_ERROR(Write("UPDATE stream SET durable_seq = ?2 WHERE id = ?1", {stream, seq}));
+  known->next = seq + 1;
+  return absl::OkStatus();
+}
+
+absl::Status Store::CountLost(int64_t stream, uint64_t rows) {
+  return WriteOne("UPDATE stream SET lost_with_store = lost_with_store + ?2 WHERE id = ?1", stream,
+                  {stream, rows});
 }
 
 absl::Status Store::Apply(int64_t stream, const model::Update& update, int64_t now_us) {

@@ -124,17 +124,6 @@ TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }
 
-TEST_F(BadStoreTest, OfGarbageIsRefused) {  // S22
-  std::ofstream(database(), std::ios::trunc) << std::string(100'000, 'g');
-  EXPECT_EQ(Ranklog({"runs", "--state-dir", node_.state_dir()}).code, 1);
-  ExpectRefusedUntouchedAndNothingLost("Move ranklog.db");
-}
-
-TEST_F(BadStoreTest, CutInTheMiddleIsRefused) {
-  std::filesystem::resize_file(database(), std::filesystem::file_size(database()) / 2);
-  ExpectRefusedUntouchedAndNothingLost("Move ranklog.db");
-}
-
 TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
   FakeWandb wandb;
   Node node({"--wandb-transmit-interval", "50ms"});

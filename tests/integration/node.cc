@@ -33,23 +33,29 @@ Node::Node(std::vector<std::string> daemon_flags,
 Node::~Node() {
   daemon_.reset();
   if (::testing::Test::HasFailure()) {
-    std::ifstream log(dir_.File("log"));
-    fprintf(stderr, "---- log of ranklogd on %s\n%s----\n", state_dir().c_str(),
-            std::string((std::istreambuf_iterator<char>(log)), {}).c_str());
+    fprintf(stderr, "---- log of ranklogd on %s\n%s----\n", state_dir().c_str(), Log().c_str());
   }
 }
 
-void Node::Start() {
+std::string Node::Log() const {
+  std::ifstream log(dir_.File("log"));
+  return std::string((std::istreambuf_iterator<char>(log)), {});
+}
+
+void Node::StartWith(const std::map<std::string, std::string>& environment) {
   std::vector<std::string> args = {RANKLOGD,  "--state-dir", state_dir(), "--listen",
                                    address(), "--spool-dir", spool_dir()};
   args.insert(args.end(), daemon_flags_.begin(), daemon_flags_.end());
   ChildProcess::Options options;
   options.environment = daemon_environment_;
-  options.unset = {"WANDB_API_KEY"};
+  if (environment.count("WANDB_API_KEY") == 0) options.unset = {"WANDB_API_KEY"};
+  for (const auto& [name, value] : environment) options.environment[name] = value;
   options.output = dir_.File("log");
   daemon_ = std::make_unique<ChildProcess>(args, options);
-  ASSERT_TRUE(WaitFor([this] { return Accepts(socket()); }))
-      << "ranklogd does not accept connections";
+  // One that is told to die may do so before we look.
+  ASSERT_TRUE(WaitFor([this] {
+    return Accepts(socket()) || daemon_->Wait(absl::ZeroDuration()) == -SIGKILL;
+  })) << "ranklogd does not accept connections";
 }
 
 int Node::Terminate() {

@@ -22,11 +22,15 @@ class Node {
   ~Node();
 
   // Starts ranklogd and waits until it accepts connections.
-  void Start();
+  void Start() { StartWith({}); }
+  // With more in its environment.
+  void StartWith(const std::map<std::string, std::string>& environment);
   void Kill() { daemon_.reset(); }  // SIGKILL
   // SIGTERM; its exit code.
   int Terminate();
   ChildProcess& daemon() { return *daemon_; }
+  // What all of its daemons have said so far.
+  std::string Log() const;
 
   std::string state_dir() const { return dir_.File("state"); }
   std::string spool_dir() const { return dir_.File("spool"); }

@@ -136,5 +136,18 @@ TEST(KeysCodecTest, FindsDamage) {
   EXPECT_THAT(DecodeKeys(Sealed("\x05")), StatusIs(kDataLoss));
 }
 
+TEST(BatchCodecTest, ABatchFitsItsOwnerOnly) {
+  std::string blob;
+  EncodeBatch(Odd(), blob, "stream 1");
+  EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd()));
+  EXPECT_THAT(DecodeBatch(blob, "stream 2"), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeBatch(blob), StatusIs(kDataLoss));
+  EncodeBatch(Odd(), blob);
+  EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd())) << "sealed before version 3";
+  const std::string keys = EncodeKeys({"a", "b"}, "stream 1");
+  EXPECT_OK(DecodeKeys(keys, "stream 1"));
+  EXPECT_THAT(DecodeKeys(keys, "stream 2"), StatusIs(kDataLoss));
+}
+
 }  // namespace
 }  // namespace ranklog::storage

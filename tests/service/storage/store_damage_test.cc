@@ -101,8 +101,50 @@ TEST_F(DamagedStoreTest, HasABatchAtAnothersPlace) {
                          Database::Open(path_, Database::Mode::kReadWrite, nullptr));
     ASSERT_OK(database.Run("UPDATE stream_batch SET last_seq = 12"));
   }
-  Reopen();
+  ASSERT_OK_AND_ASSIGN(reader_, StoreReader::Open(dir_.path()));
   EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss));
+}
+
+// What an index that has lost an entry looks like to a reader: a row is never passed over.
+TEST_F(DamagedStoreTest, HasLostABatchInTheMiddleOrAtTheEnd) {
+  const int64_t stream = NewStream();
+  Do([&] {
+    for (uint64_t first = 1; first <= 21; first += 10) {
+      EXPECT_OK(store_->Append(stream, Dense(first, 10, 1, 2)));
+    }
+  });
+  for (const char* lost : {"20", "30"}) {
+    Close();
+    std::filesystem::copy_file(path_, path_ + lost);
+    {
+      ASSERT_OK_AND_ASSIGN(Database database,
+                           Database::Open(path_, Database::Mode::kReadWrite, nullptr));
+      ASSERT_OK(database.Run("DELETE FROM stream_batch WHERE last_seq = ?1", {atoi(lost)}));
+    }
+    ASSERT_OK_AND_ASSIGN(reader_, StoreReader::Open(dir_.path()));
+    EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss)) << lost;
+    reader_.reset();
+    std::filesystem::rename(path_ + lost, path_);
+  }
+}
+
+TEST_F(DamagedStoreTest, SaysThatItsCountsContradictItsRows) {
+  const int64_t stream = NewStream();
+  Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2))); });
+  for (const char* damage :
+       {"UPDATE stream SET durable_seq = 12", "UPDATE stream SET aggregated_seq = 11",
+        "UPDATE run SET rows = 3", "UPDATE stream_batch SET stream = 99",
+        "ALTER TABLE stream RENAME COLUMN passed_step TO qassed_step"}) {
+    Close();
+    std::filesystem::copy_file(path_, path_ + ".kept");
+    {
+      ASSERT_OK_AND_ASSIGN(Database database,
+                           Database::Open(path_, Database::Mode::kReadWrite, nullptr));
+      ASSERT_OK(database.Execute(damage));
+    }
+    EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss)) << damage;
+    std::filesystem::rename(path_ + ".kept", path_);
+  }
 }
 
 TEST_F(DamagedStoreTest, HasADirectoryThatCannotBeMade) {

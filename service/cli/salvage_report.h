@@ -1,0 +1,22 @@
+// What `ranklog doctor` and `ranklog recover` share.
+
+#ifndef SERVICE_CLI_SALVAGE_REPORT_H_
+#define SERVICE_CLI_SALVAGE_REPORT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "service/model/run.h"
+#include "service/storage/salvage.h"
+
+namespace ranklog::cli {
+
+// storage::Salvage() with a scratch directory in `near`, which is removed again.
+absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,
+                                                   const std::string& to);
+
+model::Json ToJson(const storage::Salvaged& salvaged);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_SALVAGE_REPORT_H_

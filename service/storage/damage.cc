@@ -1,0 +1,151 @@
+#include "service/storage/damage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "service/base/status_macros.h"
+#include "service/storage/migrations.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+namespace {
+
+// Checking all of a file reads all of it: affordable at 1 GB/s up to here.
+constexpr int64_t kMaxCheckedBytes = 32 << 20;
+
+// A shorter one is empty to SQLite, which would write over it and drop its log.
+constexpr int64_t kMinFileBytes = 512;
+
+constexpr char kDamaged[] = ".damaged-";
+
+// Not the schema's text, which another version of SQLite may write another way.
+constexpr char kColumns[] =
+    "SELECT group_concat(what, ' ') FROM (SELECT m.name || '.' || p.name || ' ' || p.type AS what "
+    "FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' "
+    "AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, p.cid)";
+
+// Each counts rows that contradict others.
+constexpr const char* kContradictions[] = {
+    "SELECT count(*) FROM (SELECT durable_seq, aggregated_seq, lost_with_store, "
+    "coalesce((SELECT max(last_seq) FROM stream_batch WHERE stream = stream.id), 0) AS stored "
+    "FROM stream) WHERE aggregated_seq > durable_seq OR durable_seq < stored "
+    "OR (lost_with_store = 0 AND durable_seq <> stored)",
+    "SELECT count(*) FROM run WHERE rows <> "
+    "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0)",
+    "SELECT count(*) FROM delivery JOIN run ON run.id = delivery.run "
+    "WHERE kind <> 'local' AND delivered_rows > rows",
+};
+
+absl::Status Damaged(const Database& database, absl::string_view how) {
+  return absl::DataLossError(absl::StrCat(database.path(), " is damaged: ", how));
+}
+
+absl::StatusOr<std::string> ColumnsOf(Database& database) {
+  Query query = database.Select(kColumns);
+  if (query.Next()) return query.Text(0);
+  RETURN_IF_ERROR(query.status());
+  return std::string();
+}
+
+absl::Status CheckColumns(Database& database) {
+  ASSIGN_OR_RETURN(Database model, Database::Open(":memory:", Database::Mode::kReadWrite, nullptr));
+  RETURN_IF_ERROR(Migrate(model, Migrations()));
+  ASSIGN_OR_RETURN(const std::string expected, ColumnsOf(model));
+  ASSIGN_OR_RETURN(const std::string found, ColumnsOf(database));
+  return found == expected ? absl::OkStatus() : Damaged(database, "its tables are not ours");
+}
+
+absl::Status CheckAllPages(Database& database) {
+  {
+    Query check = database.Select("PRAGMA integrity_check(1)");
+    if (check.Next() && check.Text(0) != "ok") {
+      return Damaged(database, absl::StrReplaceAll(check.Text(0), {{"\n", " "}}));
+    }
+    RETURN_IF_ERROR(check.status());
+  }
+  Query lost = database.Select("PRAGMA foreign_key_check");
+  if (lost.Next())
+    return Damaged(database, absl::StrCat("a row of ", lost.Text(0), " has no owner"));
+  return lost.status();
+}
+
+int64_t SizeOf(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
+}
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", directory));
+  const bool synced = fsync(fd) == 0;
+  const int error = errno;
+  close(fd);
+  return synced ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("sync ", directory));
+}
+
+}  // namespace
+
+absl::Status CheckForDamage(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t pages, database.SelectInteger("PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int64_t page_size, database.SelectInteger("PRAGMA page_size"));
+  if (pages * page_size <= kMaxCheckedBytes) RETURN_IF_ERROR(CheckAllPages(database));
+  RETURN_IF_ERROR(CheckColumns(database));
+  for (const char* contradiction : kContradictions) {
+    ASSIGN_OR_RETURN(const int64_t count, database.SelectInteger(contradiction));
+    if (count != 0) return Damaged(database, "its counts contradict its rows");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckForStump(const std::string& path) {
+  const int64_t size = SizeOf(path);
+  if (size >= kMinFileBytes || (size == 0 && SizeOf(path + "-wal") == 0)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, " is damaged: it has ", size, " bytes"));
+}
+
+absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time now) {
+  const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
+  const std::string base =
+      absl::StrCat(path, kDamaged, absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()));
+  std::string aside = base;
+  for (int n = 2; access(aside.c_str(), F_OK) == 0; ++n) aside = absl::StrCat(base, "-", n);
+  for (const char* suffix : {"", "-wal"}) {
+    if (link((path + suffix).c_str(), (aside + suffix).c_str()) != 0 && errno != ENOENT) {
+      return absl::InternalError(absl::StrCat("give ", path, suffix, " the name ", aside, suffix,
+                                              ": ", absl::ErrnoToStatus(errno, "").message()));
+    }
+  }
+  RETURN_IF_ERROR(SyncDirectory(state_dir));
+  // The database first: a log without one is seen at the next start, one without its log is not.
+  for (const char* suffix : {"", "-wal", "-shm"}) unlink((path + suffix).c_str());
+  RETURN_IF_ERROR(SyncDirectory(state_dir));
+  return aside;
+}
+
+std::vector<std::string> SetAsideStores(const std::string& state_dir) {
+  std::vector<std::string> paths;
+  const std::string prefix = absl::StrCat(kStoreFile, kDamaged);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(state_dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code gone;
+    if (entry->is_regular_file(gone) && absl::StartsWith(name, prefix) &&
+        !absl::EndsWith(name, "-wal") && !absl::EndsWith(name, "-shm")) {
+      paths.push_back(entry->path().string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,151 @@
+// `ranklog doctor` says what is left of a damaged store, and `ranklog recover` saves it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "service/storage/damage.h"
+#include "tests/integration/counting_job.h"
+
+namespace ranklog::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr uint64_t kRows = 20'000;
+
+class RecoverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    node_.Start();
+    for (const char* job : {"one", "two"}) {
+      CountingJob counting(node_, job, kRows);
+      ASSERT_TRUE(counting.WaitForReturned(kRows));
+      ASSERT_EQ(counting.Finish(), 0);
+      ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
+    }
+    ASSERT_EQ(node_.Terminate(), 0);
+  }
+
+  Finished Ranklog(std::vector<std::string> args, const std::string& dir = "") {
+    args.insert(args.begin(), RANKLOG_CLI);
+    if (!dir.empty()) args.insert(args.end(), {"--state-dir", dir});
+    ChildProcess::Options options;
+    options.environment = {{"RANKLOG_SPOOL_DIR", node_.spool_dir()}};
+    return RunToEnd(args, options);
+  }
+
+  void Overwrite(uint64_t at, const std::string& bytes) {
+    std::fstream file(database(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file << bytes;
+  }
+
+  // Starts the daemon, which sets the store aside, and gives its path.
+  std::string SetAside() {
+    node_.Start();
+    const auto aside = storage::SetAsideStores(node_.state_dir());
+    EXPECT_THAT(aside, SizeIs(1));
+    return aside.empty() ? "" : aside[0];
+  }
+
+  // What recover says; the rows that it saved are those that were logged.
+  json ExpectRecovered(const std::string& aside) {
+    std::ifstream file(aside);
+    const std::string before((std::istreambuf_iterator<char>(file)), {});
+    const Finished recovered = Ranklog({"recover", aside, "--json"});
+    EXPECT_EQ(recovered.code, 0) << recovered.output;
+    std::ifstream again(aside);
+    EXPECT_EQ(std::string((std::istreambuf_iterator<char>(again)), {}), before) << "was changed";
+    const json said = json::parse(recovered.output, nullptr, /*allow_exceptions=*/false);
+    if (said.is_discarded()) return json::object();
+
+    uint64_t rows = 0;
+    uint64_t wrong = 0;
+    for (const json& stream : said["streams"]) {
+      const Finished exported = Ranklog({"export", stream["run"], "--raw"}, aside + ".recovered");
+      EXPECT_EQ(exported.code, 0) << exported.output;
+      std::istringstream lines(exported.output);
+      int64_t step_before = -1;
+      for (std::string line; std::getline(lines, line); ++rows) {
+        const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+        if (row.is_discarded() || row["values"]["n"] != row["step"] || row["step"] <= step_before)
+          ++wrong;
+        step_before = row.value("step", int64_t{0});
+      }
+      const Finished made = Ranklog({"export", stream["run"]}, aside + ".recovered");
+      EXPECT_EQ(static_cast<uint64_t>(std::count(made.output.begin(), made.output.end(), '\n')),
+                stream["saved_rows"]);
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(rows, said["saved_rows"]);
+    return said;
+  }
+
+  std::string database() const { return node_.state_dir() + "/ranklog.db"; }
+
+  Node node_;
+};
+
+TEST_F(RecoverTest, DoctorFindsNothingInAStoreThatIsWell) {
+  const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
+  EXPECT_EQ(doctor.code, 0) << doctor.output;
+  EXPECT_THAT(doctor.output, HasSubstr("2 runs, no damage found"));
+}
+
+// The end of the file is gone, with the page that tells where the batches are: the runs are saved,
+// and every row is counted.
+TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
+  fs::resize_file(database(), fs::file_size(database()) * 2 / 3);
+  EXPECT_EQ(Ranklog({"doctor"}, node_.state_dir()).code, 1);
+  const std::string aside = SetAside();
+  const Finished doctor = Ranklog({"doctor", "--json"}, node_.state_dir());
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_THAT(doctor.output, HasSubstr("save them: ranklog recover " + aside));
+  EXPECT_THAT(Ranklog({"status"}, node_.state_dir()).output, HasSubstr(aside));
+  const json said = ExpectRecovered(aside);
+  EXPECT_GT(said["lost_rows"], 0);
+  EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(), 2 * kRows);
+  const Finished after = Ranklog({"doctor"}, node_.state_dir());
+  EXPECT_EQ(after.code, 0) << after.output;
+}
+
+// One page at a time.
+TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
+  const std::string kept = node_.state_dir() + ".kept";
+  fs::copy_file(database(), kept);
+  const uint64_t pages = fs::file_size(kept) / 4096;
+  std::mt19937_64 random(1);
+  uint64_t best = 0;
+  for (int round = 0; round < 8; ++round) {
+    const uint64_t page = 1 + random() % (pages - 1);
+    SCOPED_TRACE(absl::StrCat("page ", page, " of ", pages));
+    fs::remove_all(node_.state_dir());
+    fs::create_directory(node_.state_dir());
+    fs::permissions(node_.state_dir(), fs::perms::owner_all);
+    fs::copy_file(kept, database());
+    Overwrite(page * 4096, std::string(4096, '\x5a'));
+    const json said = ExpectRecovered(SetAside());
+    node_.Kill();
+    // A batch lies on many pages, and one that is damaged takes it along: some 20,000 rows.
+    EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(), 2 * kRows);
+    best = std::max(best, said["saved_rows"].get<uint64_t>());
+    printf("page %llu of %llu: %s rows saved, %s lost\n", static_cast<unsigned long long>(page),
+           static_cast<unsigned long long>(pages), said["saved_rows"].dump().c_str(),
+           said["lost_rows"].dump().c_str());
+  }
+  EXPECT_EQ(best, 2 * kRows) << "a page that held no rows of ranks cost some";
+}
+
+}  // namespace
+}  // namespace ranklog::testing
