@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 
@@ -156,6 +157,7 @@ absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
 
 absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
   ASSIGN_OR_RETURN(model::Batch batch, ToBatch(message));
+  FAULT_POINT("receive");
   const uint64_t rows = batch.rows();
   auto durable = std::make_shared<uint64_t>(0);  // as above
   Submit(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
@@ -219,8 +220,10 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;
   }
+  FAULT_POINT("send");
   deliver::StepResult result =
       job.task->delivery->Step(*worker.reader, options_.steady_clock(), job.draining);
+  FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
       job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
@@ -231,6 +234,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
       Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
       return;
     }
+    FAULT_POINT("mark");
   }
   if (result.delivery.complete && Reopened(result.delivery, worker)) {
     result.delivery.complete = false;

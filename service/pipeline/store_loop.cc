@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
@@ -134,6 +135,7 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
     absl::Status applied = store_->Mark();
     if (applied.ok()) {
       applied = write.apply(*store_);
+      FAULT_POINT("append");
       if (!applied.ok() && !WantsRetry(applied)) store_->RollbackToMark();
     }
     if (WantsRetry(applied)) {
@@ -142,6 +144,7 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
     }
     statuses.push_back(std::move(applied));
   }
+  FAULT_POINT("commit");
   return store_->Commit();
 }
 
@@ -152,6 +155,7 @@ bool StoreLoop::CommitAndAnswer() {
   std::deque<Write> writes = std::exchange(unfinished_, {});
   if (WantsRetry(committed)) committed = absl::UnavailableError(committed.message());
 
+  FAULT_POINT("ack");
   size_t bytes = 0;
   uint64_t refused = 0;
   for (size_t i = 0; i < writes.size(); ++i) {

@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/integration/counting_job.h"
@@ -13,26 +18,41 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Eight ranks at a time, each killed at a moment of its own.
 TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   Node node;
   node.Start();
-  std::mt19937 random(std::random_device{}());
-  for (int kill = 0; kill < 20; ++kill) {
-    const std::string job = "job-" + std::to_string(kill);
-    SCOPED_TRACE(job);
-    CountingJob counting(node, job, /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}});
-    ASSERT_TRUE(counting.WaitForReturned(1));
-    // The moment is the point of the test: anywhere between the first row and some hundred flushes.
-    absl::SleepFor(absl::Milliseconds(random() % 200));
-    counting.rank().Kill();
-
-    ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded(job); }));
-    const model::Run run = node.GetRun(job);
-    EXPECT_EQ(run.state, model::RunState::kCrashed);
-    EXPECT_THAT(run.reason, HasSubstr("ended without Finish()"));
-    counting.ExpectEveryReturnedRowOnce();
-    if (HasFailure()) break;
+  const int kills = getenv("RANKLOG_SOAK") != nullptr ? 1000 : 200;
+  constexpr int kAtOnce = 8;
+  const uint32_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  uint64_t rows = 0;
+  for (int kill = 0; kill < kills && !::testing::Test::HasFailure(); kill += kAtOnce) {
+    std::vector<std::unique_ptr<CountingJob>> jobs;
+    const auto name = [kill](int n) { return "job-" + std::to_string(kill + n); };
+    for (int n = 0; n < kAtOnce; ++n) {
+      jobs.push_back(std::make_unique<CountingJob>(
+          node, name(n), /*rows=*/0,
+          std::map<std::string, std::string>{{"RANKLOG_SPOOL_BYTES", "262144"}}));
+    }
+    for (const auto& job : jobs) ASSERT_TRUE(job->WaitForReturned(1));
+    for (const auto& job : jobs) {
+      // The moment is the point of the test: anywhere between the first row and some flushes.
+      absl::SleepFor(absl::Microseconds(random() % 20'000));
+      job->rank().Kill();
+    }
+    for (int n = 0; n < kAtOnce; ++n) {
+      SCOPED_TRACE(name(n));
+      ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded(name(n)); }));
+      const model::Run run = node.GetRun(name(n));
+      EXPECT_EQ(run.state, model::RunState::kCrashed);
+      EXPECT_THAT(run.reason, HasSubstr("ended without Finish()"));
+      jobs[n]->ExpectEveryReturnedRowOnce();
+      rows += jobs[n]->returned();
+    }
   }
+  printf("%d ranks killed, %llu rows counted\n", kills, static_cast<unsigned long long>(rows));
 }
 
 TEST(KillRankTest, AnotherRankOfTheNodeGoesOn) {  // S19

@@ -1,0 +1,97 @@
+// The daemon dies (SIGKILL) between any two steps of a row's way: whatever it has done and not yet
+// said, nothing is lost and nothing is at the tracker twice.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/counting_job.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+// What a rank brings is in the daemon's memory, and goes with it.
+const std::map<std::string, std::string> kKey = {{"WANDB_API_KEY", std::string(40, 'k')}};
+
+struct Death {
+  const char* point;
+  int passage;
+};
+
+void PrintTo(const Death& death, std::ostream* out) { *out << death.point << ":" << death.passage; }
+
+class FaultPointTest : public ::testing::TestWithParam<Death> {
+ protected:
+  // All rows that Log() returned true for are lines of the run, in order; at most one more.
+  void ExpectEachLineOnce(const FakeWandb& wandb, const CountingJob& counting) {
+    const FakeWandb::Run run = wandb.run("job");
+    EXPECT_GE(run.history.size(), counting.returned());
+    EXPECT_LE(run.history.size(), counting.returned() + 1);
+    uint64_t wrong = 0;
+    for (size_t line = 0; line < run.history.size(); ++line) {
+      const nlohmann::json row = ParseExtendedJson(run.history[line]);
+      if (row["n"] != line || row["_step"] != line) ++wrong;
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_THAT(wandb.errors(), IsEmpty()) << "a gap, or a line written over with something else";
+  }
+
+  // Many messages, few rows.
+  std::map<std::string, std::string> SmallRing() const {
+    std::map<std::string, std::string> environment = WandbAt(wandb_.url());
+    environment["RANKLOG_SPOOL_BYTES"] = "65536";
+    environment["RANKLOG_FLUSH_INTERVAL_MS"] = "10";
+    return environment;
+  }
+
+  FakeWandb wandb_;
+};
+
+TEST_P(FaultPointTest, NothingIsLostAndNothingIsThereTwice) {  // S20
+  Node node({"--wandb-transmit-interval", "20ms"});
+  CountingJob counting(node, "job", /*rows=*/0, SmallRing());
+  node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
+  ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
+  node.StartWith(kKey);
+  ASSERT_TRUE(counting.WaitForReturned(counting.returned() + 10'000));
+  EXPECT_EQ(counting.Finish(), 0);
+  ASSERT_TRUE(wandb_.WaitFor(
+      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  counting.ExpectEveryReturnedRowOnce();
+  ExpectEachLineOnce(wandb_, counting);
+}
+
+TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
+  Node node({"--wandb-transmit-interval", "20ms"});
+  CountingJob counting(node, "job", /*rows=*/0, SmallRing());
+  node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
+  ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
+  counting.rank().Kill();
+  node.StartWith(kKey);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  EXPECT_EQ(node.GetRun("job").state, model::RunState::kCrashed);
+  counting.ExpectEveryReturnedRowOnce();
+  ASSERT_TRUE(wandb_.WaitFor(
+      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  ExpectEachLineOnce(wandb_, counting);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FaultPointTest,
+                         ::testing::Values(Death{"receive", 1}, Death{"receive", 4},
+                                           Death{"append", 2}, Death{"append", 9},
+                                           Death{"commit", 1}, Death{"commit", 5}, Death{"ack", 1},
+                                           Death{"ack", 6}, Death{"send", 1}, Death{"send", 3},
+                                           Death{"answer", 1}, Death{"answer", 3}, Death{"mark", 1},
+                                           Death{"mark", 3}),
+                         [](const ::testing::TestParamInfo<Death>& info) {
+                           return absl::StrCat(info.param.point, "_", info.param.passage);
+                         });
+
+}  // namespace
+}  // namespace ranklog::testing
