@@ -113,14 +113,14 @@ absl::Status Store::Checkpoint() {
   int moved_pages = 0;
   sqlite3* const handle = checkpointer_.handle();
   const std::string doing = absl::StrCat("checkpoint of ", checkpointer_.path());
-  RETURN_IF_ERROR(SqliteStatus(handle,
-                               sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_PASSIVE,
-                                                         &log_pages, &moved_pages),
-                               doing));
+  int result = sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_PASSIVE, &log_pages,
+                                         &moved_pages);
+  // SQLite met the header of the log while a commit was writing it: next time.
+  if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();
+  RETURN_IF_ERROR(SqliteStatus(handle, result, doing));
   ASSIGN_OR_RETURN(const int64_t page_size, checkpointer_.SelectInteger("PRAGMA page_size"));
   if (log_pages * page_size <= kMaxLogBytes) return absl::OkStatus();
-  const int result =
-      sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  result = sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();  // a reader is in the way: next time
   return SqliteStatus(handle, result, doing);
 }

@@ -123,8 +123,8 @@ class Store {
   // Moves what the log of writes holds into the database file, and shortens a log that has become
   // long. On a second connection of its own, so it may be called from another thread than the
   // writer's, and needs no transaction. Readers and writers go on meanwhile; shortening makes the
-  // next commit wait for it.
-  //   kUnavailable         another process does the same now
+  // next commit wait for it. Where a commit, a reader or another process is in the way, it is left to
+  // the next call: OK.
   absl::Status Checkpoint();
 
  private:
