@@ -14,9 +14,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-// What a rank brings is in the daemon's memory, and goes with it.
-const std::map<std::string, std::string> kKey = {{"WANDB_API_KEY", std::string(40, 'k')}};
-
 struct Death {
   const char* point;
   int passage;
@@ -56,7 +53,7 @@ TEST_P(FaultPointTest, NothingIsLostAndNothingIsThereTwice) {  // S20
   CountingJob counting(node, "job", /*rows=*/0, SmallRing());
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
   ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
-  node.StartWith(kKey);
+  node.Start();
   ASSERT_TRUE(counting.WaitForReturned(counting.returned() + 10'000));
   EXPECT_EQ(counting.Finish(), 0);
   ASSERT_TRUE(wandb_.WaitFor(
@@ -72,7 +69,8 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
   ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
   counting.rank().Kill();
-  node.StartWith(kKey);
+  // The key that the rank brought is gone with both.
+  node.StartWith({{"WANDB_API_KEY", std::string(40, 'k')}});
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
   EXPECT_EQ(node.GetRun("job").state, model::RunState::kCrashed);
   counting.ExpectEveryReturnedRowOnce();

@@ -48,7 +48,7 @@ void Node::StartWith(const std::map<std::string, std::string>& environment) {
   args.insert(args.end(), daemon_flags_.begin(), daemon_flags_.end());
   ChildProcess::Options options;
   options.environment = daemon_environment_;
-  if (environment.count("WANDB_API_KEY") == 0) options.unset = {"WANDB_API_KEY"};
+  options.unset = {"WANDB_API_KEY"};
   for (const auto& [name, value] : environment) options.environment[name] = value;
   options.output = dir_.File("log");
   daemon_ = std::make_unique<ChildProcess>(args, options);
