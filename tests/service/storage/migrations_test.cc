@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "service/storage/store.h"
+#include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -16,7 +18,9 @@ namespace {
 using ::ranklog::testing::IsOkAndHolds;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
@@ -90,8 +94,36 @@ TEST_F(MigrationsTest, AreNotForAReader) {
   }
 }
 
+// Its blobs have no owner, and lie beside those that have one.
+TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
+  std::ifstream dump(STORE_VERSION2);
+  const std::string script((std::istreambuf_iterator<char>(dump)), {});
+  ASSERT_OK(OpenFile().Execute(script.c_str()));
+  EXPECT_THAT(StoreReader::Open(dir_.path()),
+              StatusIs(kFailedPrecondition, HasSubstr("start ranklogd once")));
+
+  ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
+  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(3));
+  const std::vector<std::string> keys = {"loss", "shared"};
+  ASSERT_OK(store->Begin());
+  EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";
+  EXPECT_OK(store->Append(1, ranklog::testing::Dense(7, 4, 1, 2)));
+  ASSERT_OK(store->Commit());
+
+  ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
+  EXPECT_OK(reader->Check());
+  EXPECT_THAT(reader->Shapes(1), IsOkAndHolds(ElementsAre(IsEmpty(), keys)));
+  ASSERT_OK_AND_ASSIGN(const auto batches, reader->StreamBatches(1, 0, 1 << 20));
+  ASSERT_EQ(batches.size(), 2u);
+  EXPECT_THAT(batches[0].batch.blocks.at(0).values,
+              ElementsAre(1000, 1, 1001, 1, 1002, 1, 1003, 1, 1004, 1, 1005, 1));
+  EXPECT_EQ(batches[1].batch.last, 10u);
+  ASSERT_OK_AND_ASSIGN(const auto made, reader->RunBatches(1, 0, 1 << 20));
+  EXPECT_EQ(made.at(0).batch.last, 5u);
+}
+
 // The page that describes the format says which tables there are; this says that they are there.
-TEST_F(MigrationsTest, MakeTheTablesOfVersion1) {
+TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, Migrations()));
   std::string tables;
