@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace ranklog::cli {
@@ -10,6 +11,10 @@ std::string ShortNumber(double value, int digits) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return absl::StrFormat("%.*g", digits, value);
+}
+
+std::string Counted(uint64_t count, const std::string& what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
 std::string BytesText(int64_t bytes) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/progress.h"
 #include "service/cli/salvage_report.h"
 #include "service/cli/sync_pipeline.h"
 #include "service/cli/table.h"
@@ -18,15 +21,24 @@
 namespace ranklog::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr char kFooter[] = R"(
-The damaged file is only read. The runs are saved into a store of their own, as FILE.recovered or where --to
-says, to be looked at by every command with --state-dir. Rows whose checksums do not hold are left out and
-counted as lost; the rows of runs are made anew from those that the ranks sent.
+FILE is a damaged store: one that ranklogd set aside (`ranklog doctor` names it), or a state directory's
+ranklog.db that no daemon uses. It is only read. The runs are saved into a store of their own, in the directory
+FILE.recovered or where --to says, which every command reads with --state-dir. Rows whose checksums do not hold are
+left out and counted as lost; the rows of runs are made anew from those that the ranks sent.
+
+What is saved stays on this node. A run that its tracker has nothing of can be sent by
+`ranklog sync RUN --to wandb --state-dir DIR`.
+
+Exit code 0: all that can be read is saved, whether or not rows were lost; 1: nothing is saved, or not all of it.
 
 Examples:
   ranklog doctor
   ranklog recover ~/.local/state/ranklog/ranklog.db.damaged-20260704T120000Z
-  ranklog runs --state-dir ~/.local/state/ranklog/ranklog.db.damaged-20260704T120000Z.recovered)";
+  ranklog runs --state-dir ~/.local/state/ranklog/ranklog.db.damaged-20260704T120000Z.recovered
+  ranklog recover ranklog.db.damaged-20260704T120000Z --to /data/saved --json | jq .lost_rows)";
 
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 constexpr absl::Duration kPatience = absl::Minutes(1);  // without a row that is made
@@ -42,47 +54,84 @@ absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
   ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir, std::move(lock)));
   RETURN_IF_ERROR(pipeline->Start({}));
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(dir));
+  Progress progress("make the rows of runs", /*lines=*/false);
   uint64_t made = 0;
+  uint64_t total = 0;  // as at the first look: streams that are done are no longer live
   absl::Time changed = absl::Now();
   while (absl::Now() - changed < kPatience) {
     ASSIGN_OR_RETURN(const auto live, reader->LiveStreams());
     if (live.empty()) return absl::OkStatus();
-    uint64_t sum = live.size();
-    for (const model::Stream& stream : live) sum += stream.aggregated_seq;
-    if (std::exchange(made, sum) != sum) changed = absl::Now();
+    uint64_t left = live.size();
+    for (const model::Stream& stream : live) left += stream.durable_seq - stream.aggregated_seq;
+    total = std::max(total, left);
+    progress.Update(total - left, total);
+    if (std::exchange(made, total - left) != total - left) changed = absl::Now();
     absl::SleepFor(kLook);
   }
   return absl::UnavailableError(
-      absl::StrCat("the ranks' rows are saved in ", dir, ", but not all rows of runs are made"));
+      "the rows of the ranks are saved; of the runs' own rows not all can be made from them");
 }
 
-absl::Status Recover(const Flags& flags) {
-  const std::string to = flags.to.empty() ? flags.file + ".recovered" : flags.to;
-  if (!std::filesystem::is_regular_file(flags.file)) {
-    return absl::NotFoundError(absl::StrCat("there is no file ", flags.file));
+// An empty directory, or one that an interrupted run of this command left, and its lock.
+absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
+  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(dir));
+  std::error_code error;
+  for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->path().filename() != "lock") fs::remove_all(entry->path(), ignored);
   }
-  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(to));
-  ASSIGN_OR_RETURN(const storage::Salvaged salvaged, SalvageInScratch(flags.file, to, to));
-  RETURN_IF_ERROR(MakeRunRows(to, std::move(lock)));
-  if (flags.json) {
-    model::Json json = ToJson(salvaged);
-    json["file"] = flags.file;
-    json["saved_to"] = to;
-    std::cout << PrettyJson(json);
-    return absl::OkStatus();
-  }
+  return lock;
+}
+
+void Print(const storage::Salvaged& salvaged, const std::string& to) {
   Table table({"RUN", "PROJECT", "RANK", "SAVED", "LOST"});
   for (const storage::Salvaged::Stream& stream : salvaged.streams) {
     table.AddRow({stream.run_id, stream.key.project, absl::StrCat(stream.key.rank),
                   absl::StrCat(stream.saved_rows), absl::StrCat(stream.lost_rows)});
   }
-  std::cout << table.ToString(Terminal::Of(STDOUT_FILENO)) << salvaged.saved_rows()
-            << " rows saved in " << to << ", " << salvaged.lost_rows() << " lost";
-  if (salvaged.lost_batches > 0) {
-    std::cout << "; " << salvaged.lost_batches << " damaged records left out";
+  std::cout << table.ToString(Terminal::Of(STDOUT_FILENO)) << Counted(salvaged.saved_rows(), "row")
+            << " saved in " << to << ", " << salvaged.lost_rows() << " lost";
+  if (salvaged.damaged_records > 0) {
+    std::cout << "; " << Counted(salvaged.damaged_records, "damaged record") << " left out";
   }
   std::cout << "\nLook at them: ranklog runs --state-dir " << to << "\n";
-  return absl::OkStatus();
+}
+
+absl::Status Recover(const Flags& flags) {
+  std::error_code error;
+  if (!fs::is_regular_file(flags.file, error)) {
+    return absl::NotFoundError(absl::StrCat("there is no file ", flags.file));
+  }
+  std::string to = flags.to.empty() ? flags.file + ".recovered" : flags.to;
+  while (to.size() > 1 && to.back() == '/') to.pop_back();
+  if (fs::exists(to, error) && !fs::is_empty(to, error)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(to, " is there already: remove it, or name another directory by --to"));
+  }
+  // Under another name until it is whole, so that nobody takes a part for all.
+  const std::string partial = to + ".partial";
+  ASSIGN_OR_RETURN(storage::StateLock lock, TakeEmpty(partial));
+  const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(flags.file, partial, partial);
+  if (!salvaged.ok()) {
+    fs::remove_all(partial, error);
+    return salvaged.status();
+  }
+  const absl::Status made = MakeRunRows(partial, std::move(lock));
+  fs::rename(partial, to, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat(
+        "all is saved in ", partial, ", but cannot be called ", to, ": ", error.message()));
+  }
+  if (flags.json) {
+    model::Json json = ToJson(*salvaged);
+    json["file"] = flags.file;
+    json["saved_to"] = to;
+    std::cout << PrettyJson(json);
+  } else {
+    Print(*salvaged, to);
+  }
+  return made;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "service/cli/progress.h"
 
 namespace ranklog::cli {
 
@@ -16,7 +17,17 @@ absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, cons
   if (mkdtemp(scratch.data()) == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("make a directory in ", near));
   }
-  absl::StatusOr<storage::Salvaged> salvaged = storage::Salvage(file, scratch, to);
+  Progress reading("read", /*lines=*/false);
+  Progress saving("save", /*lines=*/false);
+  absl::StatusOr<storage::Salvaged> salvaged = storage::Salvage(
+      file, {.scratch = scratch,
+             .to = to,
+             .reading = [&](uint64_t done, uint64_t total) { reading.Update(done, total); },
+             .saving =
+                 [&](uint64_t done, uint64_t total) {
+                   reading.Clear();
+                   saving.Update(done, total);
+                 }});
   std::error_code ignored;
   std::filesystem::remove_all(scratch, ignored);
   return salvaged;
@@ -33,7 +44,7 @@ model::Json ToJson(const storage::Salvaged& salvaged) {
   }
   return {{"saved_rows", salvaged.saved_rows()},
           {"lost_rows", salvaged.lost_rows()},
-          {"damaged_records", salvaged.lost_batches},
+          {"damaged_records", salvaged.damaged_records},
           {"streams", streams}};
 }
 

@@ -11,7 +11,8 @@
 
 namespace ranklog::cli {
 
-// storage::Salvage() with a scratch directory in `near`, which is removed again.
+// storage::Salvage() with bars on a terminal, and a scratch directory in `near`, which is removed
+// again.
 absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,
                                                    const std::string& to);
 

@@ -21,6 +21,7 @@ struct Rows {
   uint64_t begin;  // positions [begin, end) are to be there
   uint64_t end;
   bool steps_grow;  // from row to row; else a step may come again
+  uint64_t lost;    // so many of them are known to be missing, wherever
   absl::FunctionRef<absl::StatusOr<Batches>(uint64_t position)> batch;  // the one with it, or after
   absl::FunctionRef<absl::StatusOr<uint64_t>(uint64_t position)> batch_end;  // its last position
   ShapeSource shapes;
@@ -41,9 +42,15 @@ absl::optional<uint64_t> FindStepBack(const model::Batch& batch, int64_t* last_s
 }
 
 // Reads batch by batch, so that a damaged one costs its own rows only. Returns how many rows are
-// there.
-absl::StatusOr<uint64_t> Check(const Rows& rows, absl::FunctionRef<void(uint64_t rows)> read,
+// there, and takes those that are missing off `rows->lost`.
+absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t rows)> read,
                                Findings* findings) {
+  Rows& rows = *checked;
+  const auto missing = [&](uint64_t first, uint64_t last) {
+    const uint64_t count = last - first + 1;
+    if (count > rows.lost) return findings->Add(absl::StrCat(RowsText(first, last), ": missing"));
+    rows.lost -= count;
+  };
   Shapes shapes;
   uint64_t there = 0;
   int64_t last_step = -1;
@@ -51,7 +58,7 @@ absl::StatusOr<uint64_t> Check(const Rows& rows, absl::FunctionRef<void(uint64_t
     const uint64_t before = next;
     const absl::StatusOr<uint64_t> end = rows.batch_end(next);
     if (absl::IsNotFound(end.status())) {
-      findings->Add(absl::StrCat(RowsText(next, rows.end - 1), ": missing"));
+      missing(next, rows.end - 1);
       read(rows.end - next);
       break;
     }
@@ -65,7 +72,7 @@ absl::StatusOr<uint64_t> Check(const Rows& rows, absl::FunctionRef<void(uint64_t
     if (status.ok()) {
       const model::Batch& batch = batches->front().batch;
       if (batch.first > before) {
-        findings->Add(absl::StrCat(RowsText(before, batch.first - 1), ": missing"));
+        missing(before, batch.first - 1);
       } else if (batch.first < before) {
         findings->Add(absl::StrCat(RowsText(batch.first, before - 1), ": there twice"));
       }
@@ -87,8 +94,6 @@ absl::StatusOr<uint64_t> Check(const Rows& rows, absl::FunctionRef<void(uint64_t
 absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audit,
                          const model::Stream& stream, absl::FunctionRef<void(uint64_t rows)> read,
                          RankCheck* rank) {
-  const uint64_t gone = stream.losses.with_store;
-  rank->rows += stream.durable_seq - std::min(gone, stream.durable_seq);
   rank->late += stream.late_rows;
   AddLosses(stream.losses, &rank->losses);
   if (stream.aggregated_seq > stream.durable_seq) {
@@ -100,10 +105,14 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
   const auto batch = [&](uint64_t seq) { return reader.StreamBatches(stream.id, seq - 1, 1); };
   const auto end = [&](uint64_t seq) { return audit.StreamBatchEnd(stream.id, seq - 1); };
   const auto shapes = [&] { return reader.Shapes(stream.id); };
-  ASSIGN_OR_RETURN(const uint64_t there, Check({gone + 1, stream.durable_seq + 1,
-                                                /*steps_grow=*/false, batch, end, shapes},
-                                               read, &rank->findings));
+  // What was lost with an earlier store went before the first row of this one; a store that was
+  // recovered lacks rows anywhere, and counts those after the last one, too.
+  Rows rows{
+      1,     stream.durable_seq + 1, /*steps_grow=*/false, stream.losses.with_store, batch, end,
+      shapes};
+  ASSIGN_OR_RETURN(const uint64_t there, Check(&rows, read, &rank->findings));
   rank->there += there;
+  rank->rows += stream.durable_seq - (stream.losses.with_store - rows.lost);
   return absl::OkStatus();
 }
 
@@ -114,8 +123,8 @@ absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
   const auto end = [&](uint64_t index) { return audit.RunBatchEnd(run.id, index); };
   const auto shapes = [&] { return reader.RunShapes(run.id); };
   check->rows = run.rows;
-  ASSIGN_OR_RETURN(check->there, Check({0, run.rows, /*steps_grow=*/true, batch, end, shapes}, read,
-                                       &check->findings));
+  Rows rows{0, run.rows, /*steps_grow=*/true, /*lost=*/0, batch, end, shapes};
+  ASSIGN_OR_RETURN(check->there, Check(&rows, read, &check->findings));
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "service/cli/number_text.h"
 #include "service/cli/table.h"
 
 namespace ranklog::cli {
@@ -13,11 +14,6 @@ using deliver::wandb::ReadBackReport;
 using model::Json;
 
 constexpr char kLocal[] = "local";
-
-// "1 row", "3 rows".
-std::string Count(uint64_t count, absl::string_view what) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
-}
 
 // What of a destination's rows is where; for `local`, in the store.
 struct Figures {
@@ -55,7 +51,7 @@ std::string RowsText(const HistoryDiff::Rows& rows) {
 void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* problems) {
   const HistoryDiff& diff = read_back.diff;
   if (diff.missing > 0) {
-    problems->Add(absl::StrCat(Count(diff.missing, "row"), " not there"));
+    problems->Add(absl::StrCat(Counted(diff.missing, "row"), " not there"));
     for (const HistoryDiff::Rows& gap : diff.gaps) {
       problems->Add(absl::StrCat(RowsText(gap), ": not there"));
     }
@@ -63,8 +59,9 @@ void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* probl
   for (const HistoryDiff::Difference& difference : diff.differences) {
     problems->Add(absl::StrCat("row ", difference.row, ": ", difference.text));
   }
-  if (diff.duplicates > 0) problems->Add(Count(diff.duplicates, "line") + " there once more");
-  if (diff.unexpected > 0) problems->Add(Count(diff.unexpected, "line") + " there that no row has");
+  if (diff.duplicates > 0) problems->Add(Counted(diff.duplicates, "line") + " there once more");
+  if (diff.unexpected > 0)
+    problems->Add(Counted(diff.unexpected, "line") + " there that no row has");
   const int64_t expected = read_back.base_lines + static_cast<int64_t>(read_back.sent);
   if (complete ? read_back.lines != expected : read_back.lines < expected) {
     problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ", expected));
@@ -158,13 +155,13 @@ Findings ProblemsOf(const RankCheck& rank) {
     problems.Add(absl::StrCat(rank.there, " of ", rank.rows, " rows are there"));
   }
   if (rank.waiting > 0) {
-    problems.Add(Count(rank.waiting, "row") + " not yet in the run: their steps are open");
+    problems.Add(Counted(rank.waiting, "row") + " not yet in the run: their steps are open");
   }
   if (rank.late > 0) {
-    problems.Add(Count(rank.late, "row") + " too late for the run: kept here only");
+    problems.Add(Counted(rank.late, "row") + " too late for the run: kept here only");
   }
   if (rank.losses.with_store > 0) {
-    problems.Add(Count(rank.losses.with_store, "row") + " lost with an earlier store");
+    problems.Add(Counted(rank.losses.with_store, "row") + " lost with an earlier store");
   }
   return problems;
 }
@@ -175,12 +172,12 @@ Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destinat
   if (stored.kind == kLocal) return report.store.findings;
   if (!destination.error.empty()) problems.Add(destination.error);
   if (stored.pending_rows > 0) {
-    problems.Add(Count(stored.pending_rows, "row") + " not yet delivered");
+    problems.Add(Counted(stored.pending_rows, "row") + " not yet delivered");
   } else if (!stored.complete && report.run.run.state != model::RunState::kRunning) {
     problems.Add("the run's end is not yet delivered");
   }
   if (stored.refused_rows > 0) {
-    problems.Add(absl::StrCat(Count(stored.refused_rows, "row"), " refused: see `ranklog dead ",
+    problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused: see `ranklog dead ",
                               report.run.run.run_id, "`"));
   }
   if (destination.read_back.has_value()) {
@@ -238,7 +235,7 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
                     Lines(destination.report.kind, ProblemsOf(report, destination), terminal));
     const uint64_t not_checked = FiguresOf(report, destination).not_checked;
     if (not_checked > 0 && destination.error.empty()) {
-      absl::StrAppend(&text, destination.report.kind, ": ", Count(not_checked, "row"),
+      absl::StrAppend(&text, destination.report.kind, ": ", Counted(not_checked, "row"),
                       " counted by the server, but not handed out: not compared\n");
     }
   }

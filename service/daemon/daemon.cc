@@ -35,8 +35,8 @@ absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& sta
   if (!absl::IsDataLoss(store.status())) return store;
   ASSIGN_OR_RETURN(const std::string aside, storage::SetAside(state_dir, absl::Now()));
   spdlog::error(
-      "{}; it is set aside as {}, and a new one is begun. See `ranklog doctor`, and save "
-      "what is left by `ranklog recover {}`",
+      "the store is damaged: {}. It is kept as {}, and a new one is begun; what it had not "
+      "delivered is not sent. `ranklog recover {}` saves what is left, `ranklog doctor` says more",
       std::string(store.status().message()), aside, aside);
   return storage::Store::Open(state_dir, {});
 }

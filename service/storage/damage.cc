@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
+#include "service/storage/documents.h"
 #include "service/storage/migrations.h"
 #include "service/storage/store.h"
 
@@ -46,7 +47,7 @@ constexpr const char* kContradictions[] = {
 };
 
 absl::Status Damaged(const Database& database, absl::string_view how) {
-  return absl::DataLossError(absl::StrCat(database.path(), " is damaged: ", how));
+  return absl::DataLossError(absl::StrCat(database.path(), ": ", how));
 }
 
 absl::StatusOr<std::string> ColumnsOf(Database& database) {
@@ -68,7 +69,9 @@ absl::Status CheckAllPages(Database& database) {
   {
     Query check = database.Select("PRAGMA integrity_check(1)");
     if (check.Next() && check.Text(0) != "ok") {
-      return Damaged(database, absl::StrReplaceAll(check.Text(0), {{"\n", " "}}));
+      return Damaged(
+          database,
+          absl::StrReplaceAll(check.Text(0), {{"*** in database main ***\n", ""}, {"\n", " "}}));
     }
     RETURN_IF_ERROR(check.status());
   }
@@ -76,6 +79,24 @@ absl::Status CheckAllPages(Database& database) {
   if (lost.Next())
     return Damaged(database, absl::StrCat("a row of ", lost.Text(0), " has no owner"));
   return lost.status();
+}
+
+// Without these not even the list of runs can be made.
+absl::Status CheckDocuments(Database& database) {
+  Query settings = database.Select("SELECT settings FROM job");
+  while (settings.Next()) {
+    if (!DecodeSettings(settings.Bytes(0)).ok()) {
+      return Damaged(database, "the settings of a job cannot be read");
+    }
+  }
+  RETURN_IF_ERROR(settings.status());
+  Query places = database.Select("SELECT place FROM delivery");
+  while (places.Next()) {
+    if (!DecodeDocument(places.Bytes(0)).ok()) {
+      return Damaged(database, "how far a run is delivered cannot be read");
+    }
+  }
+  return places.status();
 }
 
 int64_t SizeOf(const std::string& path) {
@@ -103,13 +124,13 @@ absl::Status CheckForDamage(Database& database) {
     ASSIGN_OR_RETURN(const int64_t count, database.SelectInteger(contradiction));
     if (count != 0) return Damaged(database, "its counts contradict its rows");
   }
-  return absl::OkStatus();
+  return CheckDocuments(database);
 }
 
 absl::Status CheckForStump(const std::string& path) {
   const int64_t size = SizeOf(path);
   if (size >= kMinFileBytes || (size == 0 && SizeOf(path + "-wal") == 0)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, " is damaged: it has ", size, " bytes"));
+  return absl::DataLossError(absl::StrCat(path, ": it has ", size, " bytes"));
 }
 
 absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time now) {
@@ -119,6 +140,7 @@ absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time no
   std::string aside = base;
   for (int n = 2; access(aside.c_str(), F_OK) == 0; ++n) aside = absl::StrCat(base, "-", n);
   for (const char* suffix : {"", "-wal"}) {
+    if (*suffix != 0 && SizeOf(path + suffix) == 0) continue;
     if (link((path + suffix).c_str(), (aside + suffix).c_str()) != 0 && errno != ENOENT) {
       return absl::InternalError(absl::StrCat("give ", path, suffix, " the name ", aside, suffix,
                                               ": ", absl::ErrnoToStatus(errno, "").message()));

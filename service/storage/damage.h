@@ -14,8 +14,9 @@
 
 namespace ranklog::storage {
 
-// kDataLoss if the tables are not those of our schema, a count contradicts the rows it counts, or,
-// in a file up to 32 MiB (some 50 ms), anything that SQLite can tell is wrong.
+// kDataLoss if the tables are not those of our schema, a count contradicts the rows it counts, the
+// settings of a job or the place of a delivery cannot be read, or, in a file up to 32 MiB (some
+// 50 ms), anything that SQLite can tell is wrong.
 absl::Status CheckForDamage(Database& database);
 
 // kDataLoss if so little of the file is left that SQLite would take it for an empty one: some

@@ -155,8 +155,7 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
                                                               "WHERE name IN ('stream_batch', "
                                                               "'run_batch')"));
   if (ours == 2) {
-    return absl::DataLossError(
-        absl::StrCat(database.path(), " is damaged: its header is not ours"));
+    return absl::DataLossError(absl::StrCat(database.path(), ": its header is not ours"));
   }
   return absl::FailedPreconditionError(
       absl::StrCat(database.path(), " is a database of another program; choose another directory"));

@@ -39,6 +39,8 @@ const char kSelectRunOwner[] =
 
 namespace {
 
+constexpr int kSettingsColumn = 15;  // of kSelectRun
+
 // Hands out the columns from left to right.
 class Columns {
  public:
@@ -64,12 +66,17 @@ class Columns {
 }  // namespace
 
 absl::StatusOr<model::Run> RunOf(const Query& query) {
+  model::Run run = RunWithoutSettings(query);
+  ASSIGN_OR_RETURN(run.settings, DecodeSettings(query.Bytes(kSettingsColumn)));
+  return run;
+}
+
+model::Run RunWithoutSettings(const Query& query) {
   model::Run run;
   Columns columns(query);
   columns.ReadAll(run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only,
                   run.state, run.exit_code, run.reason, run.rows, run.last_step, run.started_us,
                   run.ended_us, run.late_rows, run.project);
-  ASSIGN_OR_RETURN(run.settings, DecodeSettings(columns.Bytes()));
   return run;
 }
 

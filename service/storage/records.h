@@ -20,6 +20,7 @@ extern const char kSelectRunOwner[];
 
 // The row that the query stopped at. kDataLoss if a document in it is damaged.
 absl::StatusOr<model::Run> RunOf(const Query& query);
+model::Run RunWithoutSettings(const Query& query);  // whose settings are damaged
 model::Stream StreamOf(const Query& query);
 absl::StatusOr<model::Delivery> DeliveryOf(const Query& query);
 

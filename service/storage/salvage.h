@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/model/session.h"
+#include "service/storage/remains.h"
 
 namespace ranklog::storage {
 
@@ -21,23 +22,28 @@ struct Salvaged {
     uint64_t lost_rows = 0;  // that the damaged store says it had
   };
   std::vector<Stream> streams;
-  // Batches whose checksum holds for no stream that can be read, or that cannot be read.
-  uint64_t lost_batches = 0;
+  uint64_t damaged_records = 0;  // Remains::damaged_records()
 
   uint64_t saved_rows() const;
   uint64_t lost_rows() const;
 };
 
+struct SalvageOptions {
+  std::string scratch;        // an empty directory, for working copies
+  std::string to;             // the state directory of the new store; empty: only look
+  Remains::Progress reading;  // in records
+  Remains::Progress saving;   // in rows
+};
+
 // Looks at each record of the store at `path` by itself, with its log of writes and without, and
-// reads all whose checksums hold. Works on copies in `scratch`, an empty directory; `path` is only
-// read. Where `to` is not empty, writes a new store there: the runs, the streams with their rows in
-// order and what is missing counted as losses.with_store, config and summary; run rows are made
-// anew from those. All go to `local` only.
-//   kNotFound       nothing at `path`
-//   kAlreadyExists  a store at `to`
-//   kDataLoss       not even the tables can be read
-absl::StatusOr<Salvaged> Salvage(const std::string& path, const std::string& scratch,
-                                 const std::string& to);
+// takes all whose checksums hold; `path` is only read. Writes a new store: the runs, the streams
+// with their rows in order and what is missing counted as losses.with_store, config and summary.
+// All go to `local` only, and the rows of runs are not made: that is the aggregation's work.
+//   kNotFound           nothing at `path`
+//   kAlreadyExists      a store at `to`
+//   kResourceExhausted  no room for the copies
+//   kDataLoss           not even the tables can be read, or no run in them
+absl::StatusOr<Salvaged> Salvage(const std::string& path, const SalvageOptions& options);
 
 }  // namespace ranklog::storage
 

@@ -86,11 +86,9 @@ class Store {
   //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its
   //   shape's
   absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch);
-  // Says that the rows after the stream's last one, up to `seq`, are lost: they count as its
-  // losses.with_store. For what is saved from a damaged store.
+  // Says that the rows after the stream's last one, up to `seq`, are lost, and more follow: they
+  // count as its losses.with_store. For what is saved from a damaged store.
   absl::Status SkipTo(int64_t stream, uint64_t seq);
-  // Of rows after the last one, which no row follows.
-  absl::Status CountLost(int64_t stream, uint64_t rows);
   // Keeps an update, unless it is the stream's last one again.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
@@ -123,8 +121,8 @@ class Store {
   // Moves what the log of writes holds into the database file, and shortens a log that has become
   // long. On a second connection of its own, so it may be called from another thread than the
   // writer's, and needs no transaction. Readers and writers go on meanwhile; shortening makes the
-  // next commit wait for it. Where a commit, a reader or another process is in the way, it is left to
-  // the next call: OK.
+  // next commit wait for it. Where a commit, a reader or another process is in the way, it is left
+  // to the next call: OK.
   absl::Status Checkpoint();
 
  private:

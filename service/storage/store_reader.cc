@@ -122,7 +122,8 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, ui
 absl::StatusOr<StoreReader::Owner> StoreReader::OwnerOf(const char* sql, int64_t id) {
   Owner owner;
   Query query = database_.Select(sql, {id});
-  if (query.Next()) owner = {query.Text(0), query.Unsigned(1), query.Unsigned(2) != 0 || pass_over_missing_};
+  if (query.Next())
+    owner = {query.Text(0), query.Unsigned(1), query.Unsigned(2) != 0 || pass_over_missing_};
   RETURN_IF_ERROR(query.status());
   return owner;  // of one that is not there: it has nothing
 }

@@ -146,15 +146,12 @@ absl::StatusOr<uint64_t> Store::Append(int64_t stream, const model::Batch& batch
 absl::Status Store::SkipTo(int64_t stream, uint64_t seq) {
   ASSIGN_OR_RETURN(Known* const known, Find(Owner::kStream, stream));
   if (seq < known->next) return absl::OkStatus();
-  RETURN_IF_ERROR(CountLost(stream, seq + 1 - known->next));
-  RETURN_IF_ERROR(Write("UPDATE stream SET durable_seq = ?2 WHERE id = ?1", {stream, seq}));
+  RETURN_IF_ERROR(
+      Write("UPDATE stream SET durable_seq = ?2, lost_with_store = lost_with_store + ?3 "
+            "WHERE id = ?1",
+            {stream, seq, seq + 1 - known->next}));
   known->next = seq + 1;
   return absl::OkStatus();
-}
-
-absl::Status Store::CountLost(int64_t stream, uint64_t rows) {
-  return WriteOne("UPDATE stream SET lost_with_store = lost_with_store + ?2 WHERE id = ?1", stream,
-                  {stream, rows});
 }
 
 absl::Status Store::Apply(int64_t stream, const model::Update& update, int64_t now_us) {

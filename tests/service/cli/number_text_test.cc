@@ -28,6 +28,12 @@ TEST(NumberTextTest, BytesGrowIntoUnits) {
   EXPECT_EQ(BytesText(5LL << 30), "5.0 GiB");
 }
 
+TEST(NumberTextTest, OneThingIsNoThings) {
+  EXPECT_EQ(Counted(0, "row"), "0 rows");
+  EXPECT_EQ(Counted(1, "row"), "1 row");
+  EXPECT_EQ(Counted(12, "row"), "12 rows");
+}
+
 TEST(NumberTextTest, DurationsKeepTwoUnits) {
   EXPECT_EQ(DurationText(absl::Milliseconds(1500)), "1.5 s");
   EXPECT_EQ(DurationText(absl::Seconds(59)), "59 s");
