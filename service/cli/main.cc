@@ -21,6 +21,7 @@ Examples:
   ranklog export latest --format csv --output run.csv
   ranklog sync
   ranklog verify latest
+  ranklog doctor
 
 All of them work with and without a running daemon. `ranklog COMMAND --help` says more.
 Exit code: 0 done, 1 it did not work, 2 wrong usage.)";
@@ -80,6 +81,7 @@ int main(int argc, char** argv) {
   if (status.ok() && !std::cout.flush()) status = absl::UnavailableError("cannot write the output");
   if (status.ok()) return 0;
   std::cout.flush();
-  std::cerr << "ranklog: " << status.message() << "\n";
+  std::cerr << "ranklog: " << status.message()
+            << (absl::IsDataLoss(status) ? "; `ranklog doctor` says what to do" : "") << "\n";
   return kDidNotWork;
 }

@@ -80,7 +80,7 @@ class Verify {
       std::cout << ToText(report_, Terminal::Of(STDOUT_FILENO));
     }
     if (report_.ok()) return absl::OkStatus();
-    return absl::DataLossError(
+    return absl::FailedPreconditionError(
         absl::StrCat("not all of ", Printable(run.project + ":" + run.run_id), " is there"));
   }
 

@@ -19,7 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr uint64_t kRows = 20'000;
@@ -89,7 +91,30 @@ class RecoverTest : public ::testing::Test {
     }
     EXPECT_EQ(wrong, 0u);
     EXPECT_EQ(rows, said["saved_rows"]);
+    ExpectTold(said, aside + ".recovered");
     return said;
+  }
+
+  // What was saved and what was lost is what the new store says of itself.
+  void ExpectTold(const json& said, const std::string& dir) {
+    const Finished listed = Ranklog({"runs", "--json"}, dir);
+    const json runs = json::parse(listed.output, nullptr, /*allow_exceptions=*/false);
+    uint64_t rows = 0;
+    uint64_t lost = 0;
+    for (const json& run : runs) {
+      EXPECT_EQ(run["state"], "finished");
+      for (const json& rank : run["ranks"]) {
+        rows += rank["rows"].get<uint64_t>();
+        lost += rank["lost"].get<uint64_t>();
+      }
+    }
+    EXPECT_EQ(rows, said["saved_rows"]) << listed.output;
+    EXPECT_EQ(lost, said["lost_rows"]) << listed.output;
+    for (const json& stream : said["streams"]) {
+      const Finished verified = Ranklog({"verify", stream["run"]}, dir);
+      EXPECT_EQ(verified.code, stream["lost_rows"] == 0 ? 0 : 1) << verified.output;
+      EXPECT_THAT(verified.output, Not(AnyOf(HasSubstr(": missing"), HasSubstr("twice"))));
+    }
   }
 
   std::string database() const { return node_.state_dir() + "/ranklog.db"; }
@@ -111,13 +136,43 @@ TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
   const std::string aside = SetAside();
   const Finished doctor = Ranklog({"doctor", "--json"}, node_.state_dir());
   EXPECT_EQ(doctor.code, 1);
-  EXPECT_THAT(doctor.output, HasSubstr("save them: ranklog recover " + aside));
+  EXPECT_THAT(doctor.output, HasSubstr("save what is left: ranklog recover " + aside));
   EXPECT_THAT(Ranklog({"status"}, node_.state_dir()).output, HasSubstr(aside));
   const json said = ExpectRecovered(aside);
   EXPECT_GT(said["lost_rows"], 0);
   EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(), 2 * kRows);
   const Finished after = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_EQ(after.code, 0) << after.output;
+}
+
+// What a run is called and how it is to be shown is gone; its rows are not.
+TEST_F(RecoverTest, SavesTheRowsOfRunsWhoseSettingsAreDamaged) {
+  std::ifstream file(database());
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const size_t key = bytes.find("start_time_us");
+  ASSERT_NE(key, std::string::npos);
+  Overwrite(key, "START");
+  const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
+  EXPECT_EQ(doctor.code, 1) << doctor.output;
+  const json said = ExpectRecovered(database());
+  EXPECT_EQ(said["saved_rows"], 2 * kRows);
+  EXPECT_GE(said["damaged_records"], 1);
+}
+
+TEST_F(RecoverTest, WritesOverNothing) {
+  const std::string to = node_.state_dir() + "/../there";
+  fs::create_directory(to);
+  std::ofstream(to + "/file") << "x";
+  const Finished refused = Ranklog({"recover", database(), "--to", to});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("is there already"));
+  fs::remove(to + "/file");
+  // What an interrupted run of it left.
+  fs::create_directory(to + ".partial");
+  std::ofstream(to + ".partial/ranklog.db") << "a part";
+  EXPECT_EQ(Ranklog({"recover", database(), "--to", to + "/"}).code, 0);
+  EXPECT_THAT(Ranklog({"runs"}, to).output, HasSubstr("two"));
+  EXPECT_FALSE(fs::exists(to + ".partial"));
 }
 
 // One page at a time.

@@ -1,0 +1,243 @@
+#include "service/cli/examination.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+#include "service/base/status_macros.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/number_text.h"
+#include "service/cli/progress.h"
+#include "service/cli/salvage_report.h"
+#include "service/storage/damage.h"
+#include "service/storage/file_system.h"
+
+namespace ranklog::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kReadBytes = 4 << 20;
+constexpr size_t kMaxNamesBytes = 200;  // of damaged runs, for people
+// Larger ones are not looked into: a copy of them would fill the directory for temporary files.
+constexpr uint64_t kMaxLookedInto = 256 << 20;
+
+Finding LookAtDirectory(const std::string& dir) {
+  struct stat info {};
+  if (stat(dir.c_str(), &info) != 0) {
+    return {"directory", {{"path", dir}, {"present", false}}, dir + " is not there yet", ""};
+  }
+  Finding finding{
+      "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};
+  const absl::Status local = storage::CheckLocal(dir);
+  if (!local.ok()) {
+    finding.advice = std::string(local.message());
+  } else if (info.st_uid != geteuid()) {
+    finding.advice = "it belongs to another user: name your own with --state-dir";
+  } else if ((info.st_mode & 077) != 0) {
+    finding.advice = absl::StrCat("others may look into it: chmod 700 ", dir);
+  }
+  return finding;
+}
+
+Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
+  const int64_t pid = storage::StateLock::Holder(dir);
+  if (pid == 0) return {"daemon", {{"running", false}}, "not running", ""};
+  Finding finding{"daemon",
+                  {{"running", true}, {"pid", pid}},
+                  absl::StrCat("pid ", pid, " holds the directory"),
+                  ""};
+  const auto daemon = FindDaemon(dir, globals.address);
+  if (daemon) {
+    finding.data["version"] = daemon->version;
+    finding.data["started_by"] = daemon->started_by;
+    finding.data["address"] = daemon->address;
+    absl::StrAppend(&finding.text, ", version ", daemon->version, ", started by ",
+                    daemon->started_by, ", answers at ", daemon->address);
+    if (daemon->version != RANKLOG_VERSION) {
+      finding.advice = "this program has version " RANKLOG_VERSION
+                       ": restart the daemon, or use the program that came with it";
+    }
+  } else if (globals.address.empty()) {
+    absl::StrAppend(&finding.text,
+                    "; it listens at none of the usual addresses (--address asks it elsewhere)");
+  } else {
+    finding.advice =
+        absl::StrCat("no answer at ", globals.address, ": is that its address, and is it stopped?");
+  }
+  return finding;
+}
+
+// Whether all batches can be read; `batches` gives those from a position on.
+bool AllReadable(
+    uint64_t next,
+    absl::FunctionRef<absl::StatusOr<std::vector<storage::StoredBatch>>(uint64_t)> batches) {
+  while (true) {
+    const auto read = batches(next);
+    if (!read.ok()) return false;
+    if (read->empty()) return true;
+    next = read->back().batch.last + 1;
+  }
+}
+
+absl::StatusOr<bool> IsWhole(storage::StoreReader& reader, int64_t run) {
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run));
+  return reader.RunShapes(run).ok() && reader.Updates(run, 0).ok() &&
+         AllReadable(0, [&](uint64_t at) { return reader.RunBatches(run, at, kReadBytes); }) &&
+         std::all_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
+           return reader.Shapes(stream.id).ok() && AllReadable(1, [&](uint64_t at) {
+                    return reader.StreamBatches(stream.id, at - 1, kReadBytes);
+                  });
+         });
+}
+
+// Those that have something which cannot be read. Reads all rows.
+absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::string>* damaged) {
+  ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
+  Progress progress("read the store", /*lines=*/false);
+  uint64_t done = 0;
+  for (const model::Run& run : runs) {
+    ASSIGN_OR_RETURN(const bool whole, IsWhole(reader, run.id));
+    if (!whole) damaged->push_back(run.run_id);
+    progress.Update(++done, runs.size());
+  }
+  return absl::OkStatus();
+}
+
+std::string RecoverAdvice(const std::string& dir, const std::string& path) {
+  return absl::StrCat(storage::StateLock::Holder(dir) == 0 ? "save" : "stop ranklogd, then save",
+                      " what is left: ranklog recover ", path);
+}
+
+Finding LookAtStore(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/", storage::kStoreFile);
+  Finding finding{"store", {{"path", path}}, path, ""};
+  auto reader = storage::StoreReader::Open(dir);
+  absl::Status status = reader.status();
+  finding.data["present"] = !absl::IsNotFound(status);
+  if (absl::IsNotFound(status)) {
+    finding.text = "none yet";
+    return finding;
+  }
+  std::vector<std::string> damaged_runs;
+  if (status.ok()) status = (*reader)->Check();
+  if (status.ok()) status = FindDamagedRuns(**reader, &damaged_runs);
+  finding.data["intact"] = status.ok() && damaged_runs.empty();
+  if (absl::IsDataLoss(status)) {
+    finding.text = absl::StrCat("damaged: ", absl::string_view(status.message()));
+    finding.advice = absl::StrCat("ranklogd sets it aside when it starts, and begins a new one; ",
+                                  RecoverAdvice(dir, path));
+    return finding;
+  }
+  if (!status.ok()) {
+    finding.advice = std::string(status.message());
+    return finding;
+  }
+  const auto runs = (*reader)->Runs();
+  finding.data["damaged_runs"] = damaged_runs;
+  absl::StrAppend(&finding.text, ", ", BytesText((*reader)->FileBytes().value_or(0)), ", ",
+                  Counted(runs.ok() ? runs->size() : 0, "run"));
+  if (damaged_runs.empty()) {
+    absl::StrAppend(&finding.text, ", no damage found");
+  } else {
+    absl::StrAppend(&finding.text, ", ", damaged_runs.size(), " of them with damaged rows: ",
+                    Printable(absl::StrJoin(damaged_runs, " ").substr(0, kMaxNamesBytes)));
+    finding.advice =
+        absl::StrCat("`ranklog verify RUN` says which rows; ", RecoverAdvice(dir, path));
+  }
+  return finding;
+}
+
+Finding LookAtSetAside(const std::string& path) {
+  Finding finding{"set aside", {{"path", path}}, path, ""};
+  std::error_code error;
+  if (fs::exists(absl::StrCat(path, ".recovered"), error)) {
+    finding.data["recovered"] = true;
+    absl::StrAppend(&finding.text, ", saved in ", path, ".recovered");
+    return finding;
+  }
+  finding.data["recovered"] = false;
+  finding.advice = absl::StrCat("save what is left: ranklog recover ", path);
+  const uint64_t bytes = fs::file_size(path, error);
+  absl::StrAppend(&finding.text, ", ", BytesText(static_cast<int64_t>(bytes)));
+  if (error || bytes > kMaxLookedInto) return finding;
+  const auto salvaged = SalvageInScratch(path, fs::temp_directory_path(error), "");
+  if (salvaged.ok()) {
+    std::set<std::string> runs;
+    for (const auto& stream : salvaged->streams) runs.insert(stream.run_id);
+    finding.data.update(ToJson(*salvaged));
+    absl::StrAppend(&finding.text, ", ", Counted(salvaged->saved_rows(), "row"), " of ",
+                    Counted(runs.size(), "run"), " can be read, ", salvaged->lost_rows(),
+                    " cannot");
+  } else if (absl::IsDataLoss(salvaged.status())) {
+    absl::StrAppend(&finding.text, ", nothing of it can be read");
+    finding.advice = "nothing of it can be saved: restore it from a backup, or remove it";
+  } else {
+    absl::StrAppend(&finding.text,
+                    ", not looked into: ", absl::string_view(salvaged.status().message()));
+  }
+  return finding;
+}
+
+absl::optional<Finding> LookAtSpool(const std::string& dir) {
+  size_t rings = 0;
+  size_t damaged = 0;
+  int64_t bytes = 0;
+  std::error_code error;
+  for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!absl::StartsWith(name, "ring-")) continue;
+    ++(absl::EndsWith(name, ".damaged") ? damaged : rings);
+    struct stat info {};
+    if (stat(entry->path().c_str(), &info) == 0) bytes += info.st_blocks * 512;
+  }
+  if (rings + damaged == 0) return absl::nullopt;
+  return Finding{"spool",
+                 {{"path", dir}, {"rings", rings}, {"damaged", damaged}, {"bytes", bytes}},
+                 absl::StrCat(dir, ", ", Counted(rings, "ring"), ", ", damaged, " damaged, ",
+                              BytesText(bytes)),
+                 damaged == 0
+                     ? ""
+                     : "rings that contradict themselves were kept as *.damaged: remove them once "
+                       "they are of no use"};
+}
+
+std::vector<std::string> SpoolDirs() {
+  if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
+    return {dir};
+  }
+  std::vector<std::string> dirs = {absl::StrCat("/run/ranklog/", getuid())};
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir == '/') {
+    dirs.push_back(absl::StrCat(dir, "/ranklog"));
+  }
+  dirs.push_back(absl::StrCat("/dev/shm/ranklog-", getuid()));
+  return dirs;
+}
+
+}  // namespace
+
+std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir) {
+  std::vector<Finding> findings = {LookAtDirectory(state_dir), LookAtDaemon(globals, state_dir),
+                                   LookAtStore(state_dir)};
+  for (const std::string& path : storage::SetAsideStores(state_dir)) {
+    findings.push_back(LookAtSetAside(path));
+  }
+  for (const std::string& dir : SpoolDirs()) {
+    if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
+  }
+  return findings;
+}
+
+}  // namespace ranklog::cli
