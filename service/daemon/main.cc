@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -42,6 +43,14 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Who wants the end, for who wonders later.
+std::string Sender(const siginfo_t& told) {
+  if (told.si_code > 0 || told.si_pid == 0) return "the kernel";  // a terminal's Ctrl-C
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(told.si_pid) + "/comm"), name);
+  return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,9 +76,10 @@ int main(int argc, char** argv) {
                parsed.config.state_dir, (*daemon)->address());
   ranklog::daemon::NotifySystemd(systemd, "READY=1");
 
-  int number = 0;
-  while (sigwait(&ending, &number) != 0) continue;
-  spdlog::info("{}: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
+  siginfo_t told{};
+  while (sigwaitinfo(&ending, &told) < 0) continue;
+  spdlog::info("{} from {}: stopping", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+               Sender(told));
   ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
   (*daemon)->Stop(parsed.config.drain);
   spdlog::info("stopped");
