@@ -48,9 +48,9 @@ class Store {
   // damage (see damage.h).
   //   kPermissionDenied    the directory cannot be made or written
   //   kFailedPrecondition  a newer version or another program wrote it, or it lies on a network
-  //   file
-  //                        system
-  //   kDataLoss            it is damaged, or is no SQLite database; nothing was changed
+  //                        file system
+  //   kDataLoss            it is damaged, or is no SQLite database; nothing was changed, but a
+  //                        migration may lie in its log
   //   kResourceExhausted   the disk is full
   // Whoever calls holds StateLock on the directory.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& state_dir,
