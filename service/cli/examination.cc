@@ -79,27 +79,28 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   return finding;
 }
 
-// Whether all batches can be read; `batches` gives those from a position on.
-bool AllReadable(
+// Reads all batches; `batches` gives those from a position on.
+absl::Status ReadAll(
     uint64_t next,
     absl::FunctionRef<absl::StatusOr<std::vector<storage::StoredBatch>>(uint64_t)> batches) {
   while (true) {
-    const auto read = batches(next);
-    if (!read.ok()) return false;
-    if (read->empty()) return true;
-    next = read->back().batch.last + 1;
+    ASSIGN_OR_RETURN(const auto read, batches(next));
+    if (read.empty()) return absl::OkStatus();
+    next = read.back().batch.last + 1;
   }
 }
 
-absl::StatusOr<bool> IsWhole(storage::StoreReader& reader, int64_t run) {
+absl::Status ReadRun(storage::StoreReader& reader, int64_t run) {
+  RETURN_IF_ERROR(reader.Updates(run, 0).status());
+  RETURN_IF_ERROR(reader.RunShapes(run).status());
+  RETURN_IF_ERROR(ReadAll(0, [&](uint64_t at) { return reader.RunBatches(run, at, kReadBytes); }));
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run));
-  return reader.RunShapes(run).ok() && reader.Updates(run, 0).ok() &&
-         AllReadable(0, [&](uint64_t at) { return reader.RunBatches(run, at, kReadBytes); }) &&
-         std::all_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
-           return reader.Shapes(stream.id).ok() && AllReadable(1, [&](uint64_t at) {
-                    return reader.StreamBatches(stream.id, at - 1, kReadBytes);
-                  });
-         });
+  for (const model::Stream& stream : streams) {
+    RETURN_IF_ERROR(reader.Shapes(stream.id).status());
+    RETURN_IF_ERROR(ReadAll(
+        1, [&](uint64_t at) { return reader.StreamBatches(stream.id, at - 1, kReadBytes); }));
+  }
+  return absl::OkStatus();
 }
 
 // Those that have something which cannot be read. Reads all rows.
@@ -108,8 +109,9 @@ absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::stri
   Progress progress("read the store", /*lines=*/false);
   uint64_t done = 0;
   for (const model::Run& run : runs) {
-    ASSIGN_OR_RETURN(const bool whole, IsWhole(reader, run.id));
-    if (!whole) damaged->push_back(run.run_id);
+    const absl::Status status = ReadRun(reader, run.id);
+    if (!absl::IsDataLoss(status)) RETURN_IF_ERROR(status);
+    if (!status.ok()) damaged->push_back(run.run_id);
     progress.Update(++done, runs.size());
   }
   return absl::OkStatus();
@@ -168,7 +170,8 @@ Finding LookAtSetAside(const std::string& path) {
     return finding;
   }
   finding.data["recovered"] = false;
-  finding.advice = absl::StrCat("save what is left: ranklog recover ", path);
+  finding.advice = absl::StrCat("save what is left: ranklog recover ", path,
+                                " (or remove it if it is of no use)");
   const uint64_t bytes = fs::file_size(path, error);
   absl::StrAppend(&finding.text, ", ", BytesText(static_cast<int64_t>(bytes)));
   if (error || bytes > kMaxLookedInto) return finding;
