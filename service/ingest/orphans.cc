@@ -14,8 +14,9 @@
 namespace ranklog::ingest {
 
 bool Orphans::EndGone(const LiveStream& live) {
-  const std::string who =
-      absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ended without Finish()");
+  const std::string how = live.peer != nullptr ? live.peer->how_it_ended() : "";
+  const std::string who = absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ",
+                                       how.empty() ? "ended" : how, " without Finish()");
   if (live.ring == nullptr) {
     return End(live, nullptr, absl::StrCat(who, "; its spool could not be read"));
   }

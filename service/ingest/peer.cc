@@ -1,8 +1,10 @@
 #include "service/ingest/peer.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <utility>
 
@@ -17,6 +19,16 @@ bool Peer::exited() const {
   return poll(&event, 1, 0) == 1 && (event.revents & POLLIN) != 0;
 }
 
+std::string Peer::how_it_ended() const {
+  const absl::optional<int> status = exited() ? WaitStatusOf(pidfd.get(), pid) : absl::nullopt;
+  if (!status) return "";
+  std::string how = DescribeWaitStatus(*status);
+  if (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL && oom_kills.count() > 0) {
+    how += " for lack of memory";
+  }
+  return how;
+}
+
 Peer PeerOf(int socket) {
   Peer peer;
   ucred credentials{};
@@ -26,6 +38,7 @@ Peer PeerOf(int socket) {
   peer.uid = credentials.uid;
   if (peer.pid > 0) {
     peer.pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+    peer.oom_kills = OomKills(peer.pid);
   }
   return peer;
 }

@@ -7,10 +7,12 @@
 
 #include <map>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "service/ingest/process_end.h"
 #include "service/ingest/unique_fd.h"
 
 namespace ranklog::ingest {
@@ -20,8 +22,12 @@ struct Peer {
   uid_t uid = 0;
   UniqueFd pidfd;  // readable once the process has ended; invalid where pid is 0
 
+  OomKills oom_kills;
+
   // Whether the process is known to have ended.
   bool exited() const;
+  // How, as a predicate: "was killed by signal 9 (Killed)". Empty if it runs, or nobody knows.
+  std::string how_it_ended() const;
 };
 
 // SO_PEERCRED of a connected socket, with a pidfd. A pid of 0 if the kernel does not say.

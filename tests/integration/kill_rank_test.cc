@@ -47,7 +47,7 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
       ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded(name(n)); }));
       const model::Run run = node.GetRun(name(n));
       EXPECT_EQ(run.state, model::RunState::kCrashed);
-      EXPECT_THAT(run.reason, HasSubstr("ended without Finish()"));
+      EXPECT_THAT(run.reason, HasSubstr(" without Finish()"));
       jobs[n]->ExpectEveryReturnedRowOnce();
       rows += jobs[n]->returned();
     }

@@ -99,7 +99,7 @@ TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
   node_.Start();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
-  EXPECT_THAT(node_.GetRun("job").reason, HasSubstr("ended without Finish()"));
+  EXPECT_THAT(node_.GetRun("job").reason, HasSubstr(" without Finish()"));
   counting.ExpectEveryReturnedRowOnce();
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
 }

@@ -1,0 +1,112 @@
+// However a rank ends, its run says how, and has every row.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/node.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class EndsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  // A run whose only rank ended so. `wrap`: a command to start the rank by.
+  model::Run RunOfARankThatEndsBy(const std::string& how, std::vector<std::string> wrap = {}) {
+    std::vector<std::string> args = std::move(wrap);
+    args.insert(args.end(), {ENDING_RANK, how});
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment(how, 0, 0, 1, 1);
+    options.environment["ASAN_OPTIONS"] = "handle_segv=0";  // die by the signal, as without it
+    ChildProcess rank(args, options);
+    rank.Wait();
+    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(how); })) << how;
+    const model::Run run = node_.GetRun(how);
+    for (const model::Stream& stream : node_.Reader()->Streams(run.id).value()) {
+      EXPECT_EQ(stream.durable_seq, 200u) << how;
+    }
+    return run;
+  }
+
+  // Linux before 6.15 tells how only until the parent reaps the rank, which it may do first.
+  static auto Says(const std::string& how) {
+    return AnyOf(HasSubstr(absl::StrCat(") ", how, " without Finish()")),
+                 HasSubstr(") ended without Finish()"));
+  }
+
+  Node node_;
+};
+
+TEST_F(EndsTest, ARunSaysBySignalOrCodeHowItsRankEnded) {
+  std::map<std::string, std::string> ends = {
+      {"segfault", "was killed by signal 11 (Segmentation fault)"},
+      {"abort", "was killed by signal 6 (Aborted)"},
+      {"exception", "was killed by signal 6 (Aborted)"},
+      {"no-memory", "was killed by signal 6 (Aborted)"},
+      {"exit", "exited with code 3"}};
+#ifdef __SANITIZE_ADDRESS__
+  ends.erase("no-memory");  // the sanitizer's own address space is larger than any limit
+#endif
+  for (const auto& [how, said] : ends) {
+    const model::Run run = RunOfARankThatEndsBy(how);
+    EXPECT_EQ(run.state, model::RunState::kCrashed) << how;
+    EXPECT_THAT(run.reason, Says(said)) << how;
+  }
+}
+
+TEST_F(EndsTest, ARunThatIsDestroyedHasFinished) {
+  const model::Run run = RunOfARankThatEndsBy("return");
+  EXPECT_EQ(run.state, model::RunState::kFinished);
+  EXPECT_THAT(run.reason, IsEmpty());
+}
+
+// A memory cgroup of our own, of 256 MiB; v1 or v2.
+class MemoryCgroup {
+ public:
+  MemoryCgroup() {
+    const bool v1 = std::filesystem::exists("/sys/fs/cgroup/memory/cgroup.procs");
+    path_ = absl::StrCat(v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup", "/ranklog-", getpid());
+    made_ = mkdir(path_.c_str(), 0755) == 0;
+    std::ofstream limit(path_ + (v1 ? "/memory.limit_in_bytes" : "/memory.max"));
+    usable_ = made_ && static_cast<bool>(limit << (256 << 20) << std::flush);
+  }
+  ~MemoryCgroup() {
+    if (made_) rmdir(path_.c_str());
+  }
+  bool usable() const { return usable_; }
+  // A shell that enters it and becomes the command that follows.
+  std::vector<std::string> Enter() const {
+    return {"/bin/sh", "-c", absl::StrCat("echo $$ > ", path_, "/cgroup.procs && exec \"$@\""),
+            "sh"};
+  }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+  bool usable_ = false;
+};
+
+TEST_F(EndsTest, ARankKilledForLackOfMemorySaysSo) {
+  const MemoryCgroup cgroup;
+  if (!cgroup.usable()) {
+    // ARunSaysBySignalOrCodeHowItsRankEnded has a rank without memory by RLIMIT_AS.
+    GTEST_SKIP() << "no memory cgroup can be made here";
+  }
+  const model::Run run = RunOfARankThatEndsBy("memory", cgroup.Enter());
+  EXPECT_EQ(run.state, model::RunState::kCrashed);
+  EXPECT_THAT(run.reason, Says("was killed by signal 9 (Killed) for lack of memory"));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,113 @@
+#include "service/ingest/process_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace ranklog::ingest {
+namespace {
+
+// A child that does `body`, and is not reaped before the test asks for it.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) : pid_(fork()) {
+    if (pid_ == 0) {
+      const rlimit no_core = {0, 0};
+      setrlimit(RLIMIT_CORE, &no_core);
+      body();
+      _exit(0);
+    }
+    pidfd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  }
+  ~Child() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    Reap();
+  }
+
+  void WaitUntilEnded() const {
+    pollfd event{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
+    while (poll(&event, 1, -1) < 0) {
+    }
+  }
+  int Reap() {
+    if (pid_ > 0) waitpid(pid_, &status_, 0);
+    pid_ = 0;
+    return status_;
+  }
+  pid_t pid() const { return pid_; }
+  int pidfd() const { return pidfd_.get(); }
+
+ private:
+  pid_t pid_;
+  int status_ = 0;
+  UniqueFd pidfd_;
+};
+
+TEST(WaitStatusTest, OfAProcessThatNobodyReapedIsWhatItsParentWillSee) {
+  const std::function<void()> ends[] = {[] { _exit(0); }, [] { _exit(3); }, [] { raise(SIGKILL); },
+                                        [] { raise(SIGSEGV); }, [] { abort(); }};
+  for (const auto& end : ends) {
+    Child child(end);
+    child.WaitUntilEnded();
+    const absl::optional<int> status = WaitStatusOf(child.pidfd(), child.pid());
+    ASSERT_TRUE(status.has_value());
+    EXPECT_EQ(*status, child.Reap());
+  }
+}
+
+TEST(WaitStatusTest, OfAReapedProcessIsThatOrUnknown) {
+  Child child([] { raise(SIGTERM); });
+  child.WaitUntilEnded();
+  const pid_t pid = child.pid();
+  const int truth = child.Reap();
+  const absl::optional<int> status = WaitStatusOf(child.pidfd(), pid);
+  EXPECT_EQ(status.value_or(truth), truth);  // a kernel before 6.15 does not say
+}
+
+TEST(WaitStatusTest, OfARunningProcessIsUnknown) {
+  Child child([] { pause(); });
+  EXPECT_FALSE(WaitStatusOf(child.pidfd(), child.pid()).has_value());
+}
+
+TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
+  Child ended([] { _exit(3); });
+  ended.WaitUntilEnded();
+  Child reaped([] { _exit(4); });
+  reaped.WaitUntilEnded();
+  reaped.Reap();
+  const absl::optional<int> status = WaitStatusOf(reaped.pidfd(), ended.pid());
+  EXPECT_EQ(status.value_or(4 << 8), 4 << 8);
+}
+
+TEST(WaitStatusTest, IsDescribed) {
+  EXPECT_EQ(DescribeWaitStatus(3 << 8), "exited with code 3");
+  EXPECT_EQ(DescribeWaitStatus(SIGKILL), "was killed by signal 9 (Killed)");
+  EXPECT_EQ(DescribeWaitStatus(SIGSEGV | 0x80), "was killed by signal 11 (Segmentation fault)");
+}
+
+TEST(OomKillsTest, ReadsBothKindsOfCgroup) {
+  EXPECT_EQ(OomKills::Parse("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"), 2);
+  EXPECT_EQ(OomKills::Parse("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), 7);
+  EXPECT_EQ(OomKills::Parse(""), 0);
+  EXPECT_EQ(OomKills::FileOf("0::/user.slice/job 7\n"),
+            "/sys/fs/cgroup/user.slice/job 7/memory.events");
+  EXPECT_EQ(OomKills::FileOf("5:cpu,memory:/slurm/a:b\n0::/\n"),
+            "/sys/fs/cgroup/memory/slurm/a:b/memory.oom_control");
+  EXPECT_EQ(OomKills::FileOf("1:name=systemd:/\n"), "");
+}
+
+TEST(OomKillsTest, CountsNothingForAProcessThatIsGone) {
+  EXPECT_EQ(OomKills().count(), 0);
+  EXPECT_EQ(OomKills(0).count(), 0);
+}
+
+}  // namespace
+}  // namespace ranklog::ingest
