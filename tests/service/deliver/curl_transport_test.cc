@@ -40,10 +40,6 @@ class CurlTransportTest : public ::testing::Test {
       response.status = 503;
       response.set_header("Retry-After", "1.5");
     });
-    server_.Post("/away", [note](const httplib::Request& request, httplib::Response& response) {
-      note(request);
-      response.set_redirect("/echo", 307);
-    });
     server_.Post("/slow", [this](const httplib::Request&, httplib::Response&) {
       slow_was_asked_ = true;
       while (!stop_.load()) std::this_thread::yield();
@@ -131,12 +127,6 @@ TEST_F(CurlTransportTest, ReadsRetryAfter) {
   ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/busy")));
   EXPECT_EQ(response.code, 503);
   EXPECT_EQ(response.retry_after, absl::Milliseconds(1500));
-}
-
-TEST_F(CurlTransportTest, DoesNotFollowARedirect) {
-  ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/away")));
-  EXPECT_EQ(response.code, 307);
-  EXPECT_EQ(request_.path, "/away");
 }
 
 TEST_F(CurlTransportTest, SaysWhyThereIsNoAnswer) {
