@@ -7,13 +7,11 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/integration/node.h"
+#include "tests/integration/processes.h"
 
 namespace ranklog::testing {
 namespace {
@@ -25,27 +23,6 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 4;
 constexpr char kSecret[] = "0123456789secret";
-
-std::string ReadProc(pid_t pid, const std::string& file) {
-  std::ifstream stream("/proc/" + std::to_string(pid) + "/" + file);
-  return std::string(std::istreambuf_iterator<char>(stream), {});
-}
-
-// Of a line of /proc/PID/stat, counted from the state, which is 0.
-std::string StatField(pid_t pid, int index) {
-  const std::string stat = ReadProc(pid, "stat");
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream fields(stat.substr(name_end + 1));
-  std::string field;
-  for (int i = 0; i <= index; ++i) fields >> field;
-  return field;
-}
-
-bool Runs(pid_t pid) {
-  const std::string state = StatField(pid, 0);
-  return !state.empty() && state != "Z" && state != "X";
-}
 
 // The descriptors of a process that lead to `target`.
 int DescriptorsTo(pid_t pid, const std::string& target) {
@@ -64,18 +41,7 @@ class StartDaemonTest : public ::testing::Test {
     for (const pid_t pid : Daemons()) kill(pid, SIGKILL);
   }
 
-  // All running processes that were started at the node's state directory.
-  std::vector<pid_t> Daemons() const {
-    std::vector<pid_t> pids;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-      const pid_t pid = atoi(entry.path().filename().c_str());
-      if (pid <= 0 || !Runs(pid)) continue;
-      const std::string arguments = ReadProc(pid, "cmdline");
-      if (arguments.find(node_.state_dir() + '\0') != std::string::npos) pids.push_back(pid);
-    }
-    return pids;
-  }
+  std::vector<pid_t> Daemons() const { return ProcessesWith(node_.state_dir()); }
 
   std::vector<ChildProcess> StartRanks(const std::string& job) const {
     std::vector<ChildProcess> ranks;
