@@ -1,0 +1,33 @@
+#include "service/ingest/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ranklog::ingest {
+namespace {
+
+TEST(Utf8Test, TakesEveryLengthAtItsBounds) {
+  for (const char* text : {"", "loss", "\x7F", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80",
+                           "\xED\x9F\xBF", "\xEE\x80\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80",
+                           "\xF4\x8F\xBF\xBF", "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x9A\x80z"}) {
+    EXPECT_TRUE(IsUtf8(text)) << text;
+  }
+  EXPECT_TRUE(IsUtf8(std::string("\0", 1)));
+}
+
+TEST(Utf8Test, RefusesWhatIsNoText) {
+  for (const char* bytes : {"\x80",                              // begins in the middle
+                            "\xC0\xAF", "\xE0\x9F\xBF",          // longer than need be
+                            "\xF0\x8F\xBF\xBF",                  //
+                            "\xED\xA0\x80",                      // a surrogate
+                            "\xF4\x90\x80\x80", "\xF5",          // above U+10FFFF
+                            "\xC3", "\xE2\x82", "\xF0\x9F\x9A",  // ends too early
+                            "\xC3z", "\xE2\x82z", "\xFF"}) {
+    EXPECT_FALSE(IsUtf8(bytes)) << bytes;
+    EXPECT_FALSE(IsUtf8(std::string("a") + bytes)) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace ranklog::ingest
