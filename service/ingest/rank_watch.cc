@@ -92,8 +92,7 @@ void RankWatch::Run() {
   while (true) {
     const absl::Time now = SteadyNow();
     if (now >= next_scan) {
-      Scan(now);  // before the first sweep: it finds the rings of streams that the store says are
-                  // live
+      Scan();  // before the first sweep: it finds the rings of streams that the store says are live
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
@@ -139,15 +138,14 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
-void RankWatch::Scan(absl::Time now) {
+void RankWatch::Scan() {
   const std::set<FileId> suspected = std::exchange(suspects_, {});
   for (const std::string& dir : options_.spool_dirs) {
-    for (const std::string& path : RingsIn(dir)) Examine(path, suspected, now);
+    for (const std::string& path : RingsIn(dir)) Examine(path, suspected);
   }
 }
 
-void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected,
-                        absl::Time now) {
+void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
@@ -155,7 +153,8 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
   absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
   if (absl::IsUnavailable(ring.status())) {
     const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());
-    if (!(*file)->locked() && now - modified > kAbandoned) (*file)->Unlink();
+    // Wall time against wall time: the file system knows no steady clock.
+    if (!(*file)->locked() && context_.wall_clock() - modified > kAbandoned) (*file)->Unlink();
     return;
   }
   absl::Status status = ring.status();

@@ -72,8 +72,8 @@ class RankWatch {
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
 
-  void Scan(absl::Time now);
-  void Examine(const std::string& path, const std::set<FileId>& suspected, absl::Time now);
+  void Scan();
+  void Examine(const std::string& path, const std::set<FileId>& suspected);
 
   const IngestContext& context_;
   const std::unique_ptr<storage::StoreReader> reader_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "tests/support/bare_ingest.h"
 
 namespace ranklog::simulation {
 namespace {
@@ -87,16 +88,11 @@ absl::Status DaemonLife::Open() {
   peer->pid = getpid();
   peer->uid = geteuid();
   peer_ = std::move(peer);
-  context_ = {.store = store_.get(),
-              .attacher = attacher_.get(),
-              .registry = &registry_,
-              .peers = nullptr,
-              .counters = &counters_,
-              .credentials = {.remember = [](const auto&, const auto&) {},
-                              .has_wandb = [](const auto&) { return true; }},
-              .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
-              .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
-              .wall_clock = clock};
+  context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
+  context_.credentials.has_wandb = [](const auto&) { return true; };
+  context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
+  context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };
+  context_.wall_clock = clock;
   orphans_ = std::make_unique<ingest::Orphans>(&context_, reader_.get());
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
   for (const model::Stream& stream : streams) {

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/ingest/unary_calls.h"
+#include "tests/support/bare_ingest.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -64,15 +65,7 @@ class AttachSessionTest : public ::testing::Test {
         *std::move(store),
         pipeline::StoreLoop::Options{.max_queued_bytes = 4096, .threads = false});
     attacher_ = std::make_unique<Attacher>(Reader());
-    context_ = {.store = store_.get(),
-                .attacher = attacher_.get(),
-                .registry = &registry_,
-                .peers = nullptr,
-                .counters = &counters_,
-                .credentials = {.remember = [](const auto&, const auto&) {},
-                                .has_wandb = [](const auto&) { return false; }},
-                .run_attached = [](int64_t) {},
-                .run_changed = [](int64_t) {}};
+    context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
   }
   ~AttachSessionTest() override { store_->Stop(); }
 

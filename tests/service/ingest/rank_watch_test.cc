@@ -1,0 +1,273 @@
+#include "service/ingest/rank_watch.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/convert.h"
+#include "tests/support/bare_ingest.h"
+#include "tests/support/child_process.h"
+#include "tests/support/ring_image.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::ranklog::testing::ChildProcess;
+using ::ranklog::testing::RingImage;
+using ::ranklog::testing::TempDir;
+using ::ranklog::testing::WaitFor;
+using ::testing::HasSubstr;
+
+// The watch over a spool directory and a store, both real. A test waits for what the watch does.
+// That it leaves something alone is seen by a ring that comes later and is taken: two looks then
+// went by.
+class RankWatchTest : public ::testing::Test {
+ protected:
+  RankWatchTest() {
+    auto store = storage::Store::Open(state_.path(), {});
+    EXPECT_OK(store);
+    store_ = std::make_unique<pipeline::StoreLoop>(
+        *std::move(store), pipeline::StoreLoop::Options{.commit_interval = absl::Milliseconds(1)});
+    attacher_ = std::make_unique<Attacher>(Reader());
+    context_ = testing::BareIngest(store_.get(), attacher_.get(), &registry_, &counters_);
+  }
+  ~RankWatchTest() override {
+    if (watch_ != nullptr) watch_->Stop();
+    store_->Stop();
+  }
+
+  std::unique_ptr<storage::StoreReader> Reader() {
+    auto reader = storage::StoreReader::Open(state_.path());
+    EXPECT_OK(reader);
+    return *std::move(reader);
+  }
+  void Watch(absl::Duration attach_grace = absl::Hours(1)) {
+    watch_ = std::make_unique<RankWatch>(
+        &context_, Reader(), &wake_,
+        RankWatch::Options{.spool_dirs = {spool_.path(), spool_.File("not/there")},
+                           .scan_interval = absl::Milliseconds(5),
+                           .confirm = absl::Milliseconds(5),
+                           .attach_grace = attach_grace});
+    ASSERT_OK(watch_->Start());
+  }
+
+  static std::string Job(uint64_t incarnation) { return "job" + std::to_string(incarnation); }
+  std::string RingPath(uint64_t incarnation) const {
+    return spool_.File("ring-1-" + std::to_string(incarnation) + ".spool");
+  }
+  static v1::Hello HelloOf(uint64_t incarnation) {
+    v1::Hello hello;
+    hello.set_protocol(v1::kProtocolVersion);
+    hello.mutable_stream()->set_project("p");
+    hello.mutable_stream()->set_job_id(Job(incarnation));
+    hello.mutable_stream()->set_incarnation(incarnation);
+    hello.mutable_identity()->set_world_size(1);
+    return hello;
+  }
+  // A ring with two rows, as of a rank that has died: nobody holds its lock.
+  RingImage Ring(uint64_t incarnation) const {
+    RingImage ring;
+    ring.header().incarnation = incarnation;
+    ring.Hello(HelloOf(incarnation).SerializeAsString());
+    ring.Shape(1, {"loss"});
+    ring.Row(1, 0, {0.5});
+    ring.Row(2, 1, {0.25});
+    return ring;
+  }
+  // All of it at once: the watch may look at any time.
+  void Leave(uint64_t incarnation, RingImage ring) const {
+    std::ofstream(spool_.File("unfinished"), std::ios::binary) << ring.bytes();
+    std::filesystem::rename(spool_.File("unfinished"), RingPath(incarnation));
+  }
+  bool IsThere(uint64_t incarnation) const {
+    return std::filesystem::exists(RingPath(incarnation));
+  }
+  // A rank attached, and its connection broke.
+  model::Stream AttachAndLose(uint64_t incarnation, std::shared_ptr<const Peer> peer) {
+    const auto session = ToSession(HelloOf(incarnation));
+    EXPECT_OK(session);
+    model::Stream stream;
+    EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+      auto attached = attacher_->Attach(*session, store);
+      if (attached.ok()) stream = *attached;
+      return attached.status();
+    }));
+    if (peer == nullptr) return stream;
+    std::shared_ptr<const RingFile> ring;
+    if (IsThere(incarnation)) ring = *RingFile::OpenLeft(RingPath(incarnation));
+    registry_.Detach(stream.key, registry_.Attach(stream, ring, std::move(peer)));
+    return stream;
+  }
+
+  // The stream of a job; one with id 0 if there is none.
+  model::Stream StreamOf(uint64_t incarnation) {
+    const auto reader = Reader();
+    const auto runs = reader->Runs();
+    EXPECT_OK(runs);
+    for (const model::Run& run : *runs) {
+      if (run.run_id != Job(incarnation)) continue;
+      const auto streams = reader->Streams(run.id);
+      return streams->front();
+    }
+    return {};
+  }
+  bool HasEnded(uint64_t incarnation) {
+    const model::Stream stream = StreamOf(incarnation);
+    return stream.id != 0 && stream.state != model::StreamState::kLive;
+  }
+  // The watch has looked at everything twice since.
+  void ExpectItLooksOn(uint64_t incarnation) {
+    Leave(incarnation, Ring(incarnation));
+    EXPECT_TRUE(WaitFor([&] { return HasEnded(incarnation) && !IsThere(incarnation); }));
+  }
+
+  const TempDir state_;
+  const TempDir spool_;
+  WakeEvent wake_;
+  StreamRegistry registry_{[this] { wake_.Notify(); }};
+  IngestCounters counters_;
+  std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<Attacher> attacher_;
+  IngestContext context_;
+  std::unique_ptr<RankWatch> watch_;
+};
+
+TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
+  Leave(1, Ring(1));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  const model::Stream stream = StreamOf(1);
+  EXPECT_EQ(stream.state, model::StreamState::kCrashed);
+  EXPECT_EQ(stream.durable_seq, 2u);
+  EXPECT_EQ(counters_.orphans, 1u);
+  EXPECT_EQ(counters_.orphan_rows, 2u);
+}
+
+TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {
+  RingImage ring = Ring(1);
+  ring.header().finished = 1;
+  ring.header().exit_code = 3;
+  Leave(1, std::move(ring));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kFinished);
+  EXPECT_EQ(StreamOf(1).exit_code, 3);
+}
+
+TEST_F(RankWatchTest, LeavesARingWhoseLockIsHeldUntilItIsLetGo) {
+  Leave(1, Ring(1));
+  {
+    const UniqueFd rank(open(RingPath(1).c_str(), O_RDWR | O_CLOEXEC));
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    ASSERT_EQ(fcntl(rank.get(), F_OFD_SETLK, &lock), 0);
+    Watch();
+    ExpectItLooksOn(2);
+    EXPECT_TRUE(IsThere(1));
+    EXPECT_EQ(StreamOf(1).id, 0);
+  }
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+}
+
+TEST_F(RankWatchTest, TakesUpTheStreamsThatTheStoreSaysAreLive) {
+  AttachAndLose(1, nullptr);
+  Leave(1, Ring(1));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+}
+
+TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
+  AttachAndLose(1, nullptr);
+  Watch(/*attach_grace=*/absl::Hours(1));
+  ExpectItLooksOn(2);
+  EXPECT_FALSE(HasEnded(1));
+  watch_->Stop();
+  watch_->Stop();
+  registry_.Remove(StreamOf(1).key);
+
+  Watch(/*attach_grace=*/absl::ZeroDuration());
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
+  EXPECT_THAT(StreamOf(1).reason, HasSubstr("could not be read"));
+}
+
+TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
+  ChildProcess rank({"tail", "-f", "/dev/null"});
+  auto peer = std::make_shared<Peer>();
+  peer->pid = rank.pid();
+  peer->uid = geteuid();
+  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, rank.pid(), 0)));
+  ASSERT_TRUE(peer->pidfd.valid());
+  Leave(1, Ring(1));
+  AttachAndLose(1, peer);
+  Watch();
+  ExpectItLooksOn(2);
+  EXPECT_FALSE(HasEnded(1));
+  EXPECT_TRUE(IsThere(1));
+
+  rank.Kill();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
+}
+
+TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
+  auto peer = std::make_shared<Peer>();
+  peer->pid = getpid();
+  peer->uid = geteuid();
+  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  RingImage ring = Ring(1);
+  ring.header().finished = 1;
+  Leave(1, std::move(ring));
+  AttachAndLose(1, peer);
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kFinished);
+}
+
+TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
+  RingImage empty;
+  empty.header().hello_bytes = 0;
+  Leave(1, empty);
+  Leave(2, empty);
+  const timespec hour_ago = {time(nullptr) - 3600, 0};
+  const timespec times[] = {hour_ago, hour_ago};
+  ASSERT_EQ(utimensat(AT_FDCWD, RingPath(1).c_str(), times, 0), 0);
+  Watch();
+  EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  ExpectItLooksOn(3);
+  EXPECT_TRUE(IsThere(2));
+}
+
+TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
+  RingImage foreign = Ring(1);
+  foreign.Hello("no Hello at all");
+  Leave(1, foreign);
+  RingImage newer = Ring(2);
+  newer.header().version = v1::kSpoolVersion + 1;
+  Leave(2, newer);
+  std::ofstream(spool_.File("ring-short.spool")) << "short";
+  Watch();
+  ExpectItLooksOn(3);
+  EXPECT_TRUE(IsThere(1));
+  EXPECT_TRUE(IsThere(2));
+  EXPECT_TRUE(std::filesystem::exists(spool_.File("ring-short.spool")));
+}
+
+}  // namespace
+}  // namespace ranklog::ingest

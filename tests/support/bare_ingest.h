@@ -1,0 +1,26 @@
+// What ingest works with, where nobody brings a key and nobody is told.
+
+#ifndef TESTS_SUPPORT_BARE_INGEST_H_
+#define TESTS_SUPPORT_BARE_INGEST_H_
+
+#include "service/ingest/ingest_context.h"
+
+namespace ranklog::testing {
+
+inline ingest::IngestContext BareIngest(pipeline::StoreLoop* store, ingest::Attacher* attacher,
+                                        ingest::StreamRegistry* registry,
+                                        ingest::IngestCounters* counters) {
+  return {.store = store,
+          .attacher = attacher,
+          .registry = registry,
+          .peers = nullptr,
+          .counters = counters,
+          .credentials = {.remember = [](const auto&, const auto&) {},
+                          .has_wandb = [](const auto&) { return false; }},
+          .run_attached = [](int64_t) {},
+          .run_changed = [](int64_t) {}};
+}
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_SUPPORT_BARE_INGEST_H_
