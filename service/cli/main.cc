@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "service/cli/command.h"
 
@@ -46,6 +47,31 @@ void AddGlobalFlags(CLI::App& app, ranklog::cli::Globals& globals) {
       });
 }
 
+std::string AllCommands(CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
+// Of a command line without a command, or with one that there is not, CLI11 says only that a
+// "subcommand" is required.
+int Refuse(CLI::App& app, const CLI::ParseError& error) {
+  const bool no_command =
+      dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.get_subcommands().empty();
+  if (!no_command) return app.exit(error) == 0 ? 0 : kWrongUsage;
+  const std::vector<std::string> words = app.remaining();
+  std::string what = "no command was given";
+  if (!words.empty()) {
+    what = (words[0].rfind("-", 0) == 0 ? "there is no option '" : "there is no command '") +
+           words[0] + "'";
+  }
+  std::cerr << "ranklog: " << what << ". The commands are " << AllCommands(app)
+            << "; `ranklog --help` says what they do.\n";
+  return kWrongUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -74,7 +100,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUsage;
+    return Refuse(app, error);
   }
 
   absl::Status status = action();

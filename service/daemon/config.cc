@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -57,6 +58,21 @@ CLI::Validator UnixAddress() {
         return absl::StrCat("'", text, "' is no address; it has the form unix:PATH");
       },
       "unix:PATH");
+}
+
+// What is wrong with the file itself. CLI11 takes every file for INI, and a section that nobody
+// asked for for a key with "++" at its end.
+std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
+  const std::string file = app.get_config_ptr()->as<std::string>();
+  const std::string what = error.what();
+  absl::string_view key = absl::string_view(what.data(), what.size());
+  if (!absl::ConsumePrefix(&key, "INI was not able to parse ")) {
+    return absl::StrCat(file, ": ", what, "\n");
+  }
+  absl::ConsumeSuffix(&key, ".++");
+  return absl::StrCat(file, ": there is no option '", key,
+                      "'. Those of `ranklogd --help` are its keys, without the dashes; take it out "
+                      "or mend its name.\n");
 }
 
 absl::Duration ToDuration(const std::string& text) {
@@ -154,6 +170,10 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     if (!absl::StartsWith(address, kUnix)) {
       throw CLI::ValidationError("RANKLOG_ADDRESS", "must have the form unix:PATH");
     }
+  } catch (const CLI::ConfigError& error) {
+    parsed.exit_code = 2;
+    parsed.text = AboutFile(app, error);
+    return parsed;
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     parsed.exit_code = app.exit(error, out, out) == 0 ? 0 : 2;

@@ -196,6 +196,23 @@ TEST_F(CliTest, WrongUsageIsTwo) {
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
 }
 
+TEST_F(CliTest, WhatItDoesNotKnowIsNamed) {
+  const auto refused = [this](const std::vector<std::string>& args) {
+    const Finished finished = Ranklog(args);
+    EXPECT_EQ(finished.code, 2) << args[0];
+    return finished.output;
+  };
+  EXPECT_THAT(refused({"nonsense"}), AllOf(HasSubstr("'nonsense'"), HasSubstr("status, runs, show"),
+                                           HasSubstr("ranklog --help")));
+  EXPECT_THAT(refused({"--nonsense"}),
+              AllOf(HasSubstr("no option '--nonsense'"), HasSubstr("--help")));
+  for (const char* command : {"runs", "status", "sync"}) {
+    EXPECT_THAT(refused({command, "--nonsense"}),
+                AllOf(HasSubstr("--nonsense"), HasSubstr("--help")));
+  }
+  EXPECT_THAT(Ranklog({}).output, HasSubstr("no command was given"));
+}
+
 TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
   for (const char* command : {"show", "tail", "export", "verify", "dead"}) {
     const Finished finished = Ranklog({command, "nothing"});

@@ -12,6 +12,7 @@
 namespace ranklog::daemon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Parsed Parse(std::vector<const char*> args) {
@@ -40,11 +41,26 @@ TEST(ConfigTest, AFlagGoesBeforeTheFile) {
   EXPECT_EQ(parsed.config.log_level, "debug");
 }
 
-TEST(ConfigTest, AFileWithAnUnknownOptionIsRefused) {
+TEST(ConfigTest, AFileWithAnUnknownOptionIsRefusedByName) {
   testing::TempDir dir;
-  std::ofstream(dir.File("c.toml")) << "drian = \"5s\"\n";
   const std::string file = dir.File("c.toml");
-  EXPECT_EQ(Parse({"--config", file.c_str()}).exit_code, 2);
+  for (const char* text : {"drian = \"5s\"\n", "drain = \"5s\"\n[drian]\nwait = 1\n"}) {
+    std::ofstream(file) << text;
+    const Parsed parsed = Parse({"--config", file.c_str()});
+    EXPECT_FALSE(parsed.run);
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_THAT(parsed.text,
+                AllOf(HasSubstr(file), HasSubstr("'drian'"), HasSubstr("ranklogd --help")));
+  }
+}
+
+TEST(ConfigTest, AnUnknownFlagIsRefusedByName) {
+  for (const char* unknown : {"--nonsense", "nonsense"}) {
+    const Parsed parsed = Parse({unknown});
+    EXPECT_FALSE(parsed.run);
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_THAT(parsed.text, AllOf(HasSubstr(unknown), HasSubstr("--help")));
+  }
 }
 
 TEST(ConfigTest, TheEnvironmentFillsWhatIsNotSaid) {
