@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -25,6 +26,14 @@ std::string TextOf(const json& object, const char* key) {
   return object[key].get<std::string>();
 }
 
+// What a proxy that shows all of a request in its error page would say.
+std::string EchoOf(const httplib::Request& request) {
+  const std::string authorization = request.get_header_value("Authorization");
+  std::string pair;
+  absl::Base64Unescape(authorization.substr(authorization.find(' ') + 1), &pair);
+  return absl::StrCat("you sent Authorization: ", authorization, ", that is ", pair);
+}
+
 }  // namespace
 
 struct FakeWandb::State {
@@ -39,6 +48,7 @@ struct FakeWandb::State {
   std::vector<Fault> faults ABSL_GUARDED_BY(mutex);
   std::string key ABSL_GUARDED_BY(mutex);
   size_t max_body ABSL_GUARDED_BY(mutex) = SIZE_MAX;
+  bool echo_keys ABSL_GUARDED_BY(mutex) = false;
 
   using Handler = std::function<WandbServer::Answer(WandbServer&)>;
 
@@ -105,6 +115,10 @@ void FakeWandb::Enable(const std::string& feature) {
 void FakeWandb::RequireKey(const std::string& key) {
   const absl::MutexLock lock(&state_->mutex);
   state_->key = key;
+}
+void FakeWandb::EchoKeys() {
+  const absl::MutexLock lock(&state_->mutex);
+  state_->echo_keys = true;
 }
 void FakeWandb::RefuseLines(std::function<bool(const std::string&)> refused) {
   const absl::MutexLock lock(&state_->mutex);
@@ -193,6 +207,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
                              Fault::On kind, const Handler& handler) {
   Fault fault;
   bool faulty = false;
+  bool echo = false;
   WandbServer::Answer answer{.code = 200, .body = nullptr};
   {
     const absl::MutexLock lock(&mutex);
@@ -204,6 +219,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
                         .gzip = request.get_header_value("Content-Encoding") == "gzip",
                         .port = request.remote_port});
     faulty = TakeFault(kind, &fault);
+    echo = echo_keys;
     if (!Authorized(request)) {
       response.status = 401;
       response.set_content(R"({"errors":[{"message":"user is not logged in"}]})",
@@ -227,13 +243,19 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     if (fault.code == 0) {
       response.set_content_provider(1000, "application/json",
                                     [](size_t, size_t, httplib::DataSink&) { return false; });
+    } else if (echo && fault.code >= 400) {
+      response.set_content(EchoOf(request), "text/plain");
     } else {
       response.set_content(answer.body.is_null() ? "out of order" : answer.body.dump(),
                            "application/json");
     }
     return;
   }
-  response.set_content(answer.body.dump(), "application/json");
+  if (echo && answer.code >= 400) {
+    response.set_content(EchoOf(request), "text/plain");
+  } else {
+    response.set_content(answer.body.dump(), "application/json");
+  }
 }
 
 bool FakeWandb::State::TakeFault(Fault::On kind, Fault* fault) {

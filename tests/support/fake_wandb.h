@@ -49,6 +49,8 @@ class FakeWandb {
   void Inject(const Fault& fault);
   void Enable(const std::string& feature);
   void RequireKey(const std::string& key);  // others get 401
+  // From now on errors repeat the key that came with the request, in the clear and as it was sent.
+  void EchoKeys();
   // Posts with a line for which `refused` says true get 400. Also summaries.
   void RefuseLines(std::function<bool(const std::string& line)> refused);
   void RefuseBodiesAbove(size_t bytes);                                        // 413

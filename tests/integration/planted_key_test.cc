@@ -1,0 +1,167 @@
+// A key that nobody else has, planted in a rank's environment: the tracker's server gets it, and it
+// lies nowhere else afterwards, though that server repeats it in its errors.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/counting_job.h"
+#include "tests/integration/processes.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+constexpr uint64_t kRows = 50;
+constexpr char kJob[] = "planted-job";
+
+std::string RandomKey() {
+  std::random_device random;
+  std::string key;
+  while (key.size() < 40) absl::StrAppend(&key, absl::Hex(random(), absl::kZeroPad8));
+  return key;
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+class PlantedKeyTest : public ::testing::Test {
+ protected:
+  PlantedKeyTest() {
+    wandb_.RequireKey(key_);
+    wandb_.EchoKeys();
+    wandb_.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 500});
+    wandb_.Inject({.on = FakeWandb::Fault::On::kFileStream, .code = 500});
+    // A row that is set apart with the answer.
+    wandb_.RefuseLines(
+        [](const std::string& line) { return ParseExtendedJson(line).value("n", 0) == 7; });
+  }
+
+  std::map<std::string, std::string> RankEnvironment() const {
+    return {{"WANDB_BASE_URL", wandb_.url()},
+            {"WANDB_API_KEY", key_},
+            {"RANKLOG_DESTINATIONS", "wandb"},
+            {"RANKLOG_WANDB_TRANSMIT_INTERVAL", "20ms"}};
+  }
+  std::string Ranklog(const Node& node, std::vector<std::string> args) const {
+    args.insert(args.begin(), RANKLOG_CLI);
+    args.insert(args.end(), {"--state-dir", node.state_dir()});
+    const Finished finished =
+        RunToEnd(args, {.environment = {}, .unset = {"WANDB_API_KEY"}, .output = ""});
+    EXPECT_EQ(finished.code, 0) << args[1] << ": " << finished.output;
+    return finished.output;
+  }
+
+  // All that there is to read about the node, by the name of the place.
+  std::map<std::string, std::string> AllThatIsThere(const Node& node, pid_t daemon) const {
+    std::map<std::string, std::string> places;
+    const auto root = std::filesystem::path(node.state_dir()).parent_path();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.is_regular_file()) places[entry.path()] = Content(entry.path());
+    }
+    for (const char* file : {"cmdline", "environ"}) places[file] = ReadProc(daemon, file);
+    for (const std::vector<std::string>& args : {std::vector<std::string>{"status", "--json"},
+                                                 {"status"},
+                                                 {"runs", "--json"},
+                                                 {"show", kJob},
+                                                 {"show", kJob, "--json"},
+                                                 {"dead", kJob, "--json"},
+                                                 {"export", kJob}}) {
+      places[absl::StrCat("ranklog ", args[0], args.size())] = Ranklog(node, args);
+    }
+    return places;
+  }
+  // The places where `text` is.
+  static std::vector<std::string> PlacesWith(const std::map<std::string, std::string>& places,
+                                             const std::string& text) {
+    std::vector<std::string> found;
+    for (const auto& [place, content] : places) {
+      if (content.find(text) != std::string::npos) found.push_back(place);
+    }
+    return found;
+  }
+  void ExpectTheKeyIsNowhere(const Node& node, pid_t daemon) const {
+    const auto places = AllThatIsThere(node, daemon);
+    EXPECT_THAT(PlacesWith(places, key_), IsEmpty());
+    EXPECT_THAT(PlacesWith(places, basic_), IsEmpty());
+    // What must be found is: so these are the files, and the answers are in them.
+    EXPECT_THAT(PlacesWith(places, kJob), Contains(StartsWith(node.state_dir() + "/ranklog.db")));
+    EXPECT_THAT(PlacesWith(places, "you sent Authorization"),
+                Contains(StartsWith(node.state_dir() + "/ranklog.db")));
+  }
+
+  // The life of a run whose rank logs, fails to deliver, delivers, and ends.
+  void RunAJob(const Node& node, CountingJob& job, const std::function<pid_t()>& daemon) {
+    ASSERT_TRUE(job.WaitForReturned(kRows));
+    ASSERT_TRUE(WaitFor([&] { return node.GetRun(kJob).id != 0; }));
+    ASSERT_TRUE(WaitFor([&] {
+      const auto letters = node.Reader()->DeadLetters(node.GetRun(kJob).id);
+      return letters.ok() && !letters->empty();
+    })) << "the server's answer was kept nowhere";
+    EXPECT_THAT(ReadProc(job.rank().pid(), "environ"), HasSubstr(key_));
+    ExpectTheKeyIsNowhere(node, daemon());  // while its ring is there
+
+    EXPECT_EQ(job.Finish(), 0);
+    ASSERT_TRUE(wandb_.WaitFor(
+        [](const std::map<std::string, FakeWandb::Run>& runs) {
+          return runs.count(kJob) != 0 && runs.at(kJob).complete;
+        },
+        absl::Seconds(60)));
+    ExpectTheKeyIsNowhere(node, daemon());
+    for (const FakeWandb::Request& request : wandb_.requests()) {
+      EXPECT_EQ(request.authorization, "Basic " + basic_);
+      EXPECT_EQ(request.path.find(key_), std::string::npos);
+      EXPECT_EQ(request.body.find(key_), std::string::npos);
+    }
+  }
+
+  const std::string key_ = RandomKey();
+  const std::string basic_ = absl::Base64Escape("api:" + key_);
+  FakeWandb wandb_;
+};
+
+TEST_F(PlantedKeyTest, ADaemonThatARankStartedLeavesItNowhere) {
+  const Node node;
+  const auto daemons = [&] { return ProcessesWith(node.state_dir()); };
+  std::map<std::string, std::string> environment = RankEnvironment();
+  environment.insert({{"RANKLOG_START_DAEMON", "true"},
+                      {"RANKLOG_DAEMON", RANKLOGD},
+                      {"RANKLOG_STATE_DIR", node.state_dir()}});
+  {
+    CountingJob job(node, kJob, kRows, environment);
+    RunAJob(node, job, [&] {
+      EXPECT_THAT(daemons(), SizeIs(1));
+      return daemons().empty() ? 0 : daemons()[0];
+    });
+  }
+  for (const pid_t pid : daemons()) kill(pid, SIGKILL);
+}
+
+TEST_F(PlantedKeyTest, ADaemonThatLogsEverythingLeavesItNowhere) {
+  Node node({"--log-level", "debug", "--wandb-transmit-interval", "20ms"});
+  node.Start();
+  CountingJob job(node, kJob, kRows, RankEnvironment());
+  RunAJob(node, job, [&] { return node.daemon().pid(); });
+}
+
+}  // namespace
+}  // namespace ranklog::testing
