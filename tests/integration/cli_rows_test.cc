@@ -1,0 +1,151 @@
+// What `ranklog show`, `export` and `tail` tell of a run.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "tests/integration/cli_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+TEST_F(CliTest, ShowDrawsTheMainMetrics) {  // S37
+  const Finished unicode = Ranklog({"show", "tiny"});
+  EXPECT_EQ(unicode.code, 0) << unicode.output;
+  EXPECT_THAT(unicode.output,
+              AllOf(HasSubstr("finished"), HasSubstr("learning_rate"), HasSubstr("train/loss"),
+                    HasSubstr("rank 1: 4 rows logged, 3 lost (ring_full 2, step_behind 1), 1 late"),
+                    HasSubstr("┤"), HasSubstr("\u2840")));
+  const Finished ascii = Ranklog({"show", "tiny", "--ascii", "--width", "60"});
+  EXPECT_THAT(ascii.output, AllOf(HasSubstr("|"), Not(HasSubstr("┤"))));
+  options_.environment["LC_ALL"] = "C";
+  EXPECT_THAT(Ranklog({"show", "tiny"}).output, Not(HasSubstr("┤")));
+}
+
+TEST_F(CliTest, ShowSaysHowToUploadALocalRun) {
+  EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("`ranklog sync job2 --to wandb`"));
+  EXPECT_THAT(Ranklog({"show", "tiny"}).output,
+              AllOf(Not(HasSubstr("--to wandb")), HasSubstr("layers 4")));
+}
+
+TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {
+  EXPECT_THAT(Ranklog({"show", "tiny", "--metric", "lr"}).output,
+              AllOf(HasSubstr("lr  last 4"), Not(HasSubstr("train/loss  last"))));
+  const Finished unknown = Ranklog({"show", "tiny", "--metric", "nope"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.output, AllOf(HasSubstr("'nope'"), HasSubstr("train/loss, lr")));
+}
+
+TEST_F(CliTest, ShowAsJsonHasConfigSummaryAndLastValues) {
+  const Json run = RanklogJson({"show", "job1"});
+  EXPECT_EQ(run["state"], "finished");
+  EXPECT_EQ(run["config"]["learning_rate"], 0.001);
+  EXPECT_EQ(run["config"]["model"]["layers"], 4);
+  EXPECT_EQ(run["summary"]["lr"], 4);
+  EXPECT_EQ(run["metrics"]["train/loss"]["last"], 0.2);
+  EXPECT_EQ(run["metrics"]["train/loss"]["max"], 1);
+  EXPECT_EQ(run["metrics"]["train/loss"]["step"], 40);
+}
+
+TEST_F(CliTest, ExportWritesARowPerLine) {  // S37
+  const Finished finished = Ranklog({"export", "tiny"});
+  EXPECT_EQ(finished.code, 0);
+  const std::vector<std::string> lines = Lines(finished.output);
+  ASSERT_THAT(lines, SizeIs(5));
+  EXPECT_EQ(lines[0], R"({"_step":0,"_timestamp":1700000000,"train/loss":1,"lr":0})");
+  EXPECT_EQ(lines[1], R"({"_step":10,"_timestamp":1700000000.5,"train/loss":0.5,"lr":1})");
+  EXPECT_EQ(Parse(lines[2])["train/loss"], 1.0 / 3) << "reads back as the same double";
+}
+
+TEST_F(CliTest, ExportSpellsNaNAndKeepsTexts) {
+  const std::vector<std::string> lines = Lines(Ranklog({"export", "latest"}).output);
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_THAT(lines[0], HasSubstr("\"loss\":NaN"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("text":"say \"hi\"")"));
+}
+
+TEST_F(CliTest, ExportAsCsvHasTheUnionOfColumns) {
+  EXPECT_EQ(Ranklog({"export", "latest", "--format", "csv"}).output,
+            "_step,_timestamp,loss,\"note,x\",text\r\n"
+            "0,1700000000,NaN,0,\r\n"
+            "10,1700000000.5,0.5,1,\"say \"\"hi\"\"\"\r\n");
+}
+
+TEST_F(CliTest, ExportRawIsInTheOrderOfRankAndSeq) {
+  const std::vector<std::string> lines = Lines(Ranklog({"export", "tiny", "--raw"}).output);
+  ASSERT_THAT(lines, SizeIs(9));
+  std::vector<std::pair<int, int>> order;
+  for (const std::string& line : lines) {
+    const Json row = Parse(line);
+    order.emplace_back(row["rank"], row["seq"]);
+    EXPECT_TRUE(row["values"].contains("train/loss")) << line;
+  }
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  const Json first = Parse(lines[0]);
+  EXPECT_EQ(first["seq"], 1);
+  EXPECT_EQ(first["step"], 0);
+  EXPECT_EQ(first["timestamp"], 1700000000);
+  EXPECT_EQ(first["stream"], "00000000000000a0");
+}
+
+TEST_F(CliTest, ExportWritesIntoAFile) {
+  const std::string path = dir_.File("out.jsonl");
+  EXPECT_EQ(Ranklog({"export", "tiny", "--output", path}).code, 0);
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(Lines(text), SizeIs(5));
+  EXPECT_EQ(Ranklog({"export", "tiny", "--output", dir_.File("no/such/dir")}).code, 1);
+  EXPECT_EQ(Ranklog({"export", "tiny", "--output", "/dev/full"}).code, 1);
+}
+
+TEST_F(CliTest, TailShowsTheLastRowsOfARunThatHasEnded) {
+  const Finished finished = Ranklog({"tail", "tiny", "-n", "2"});
+  EXPECT_EQ(finished.code, 0);
+  const std::vector<std::string> lines = Lines(finished.output);
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[1], "22:13:22  40  train/loss 0.2  lr 4");
+  EXPECT_EQ(Lines(Ranklog({"tail", "tiny", "--json"}).output).size(), 5);
+}
+
+TEST_F(CliTest, TailFollowsUntilTheRunHasEnded) {  // S37
+  const std::string output = dir_.File("tail");
+  ChildProcess::Options options = options_;
+  options.output = output;
+  ChildProcess tail({RANKLOG_CLI, "tail", "other", "--json", "--state-dir", state_dir()}, options);
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(tail.Output(), "\"_step\":10"); }));
+
+  ASSERT_OK(store_->Begin());
+  model::Batch batch = MakeBatch(2, 1);
+  batch.blocks[0].steps[0] = 77;
+  ASSERT_OK(store_->AppendRunRows(live_.run, batch));
+  ASSERT_OK(store_->Commit());
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(tail.Output(), "\"_step\":77"); }));
+
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->EndStream(live_.id, model::StreamState::kFinished, 1, "", kStart));
+  ASSERT_OK(store_->CloseRun(live_.run, model::RunState::kFailed, 1, "", kStart));
+  ASSERT_OK(store_->Commit());
+  EXPECT_EQ(tail.Wait(), 0);
+}
+
+TEST_F(CliTest, TailWithoutFollowingEndsThoughTheRunGoesOn) {
+  const Finished finished = Ranklog({"tail", "other", "--no-follow"});
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(Lines(finished.output), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

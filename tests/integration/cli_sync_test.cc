@@ -1,0 +1,63 @@
+// What `ranklog sync` says and answers with.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "tests/integration/cli_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(CliTest, SyncWithoutAKeySaysWhereToPutOne) {
+  store_.reset();
+  options_.environment["HOME"] = dir_.path();
+  options_.unset.push_back("NETRC");
+  const Finished finished = Ranklog({"sync"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc")));
+}
+
+TEST_F(CliTest, SyncSaysWhatIsLeftAndWhy) {
+  store_.reset();
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
+  const Finished finished = Ranklog({"sync", "--timeout", "500ms"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("gpt:job1  wandb  2 of 5 rows delivered, 1 refused"),
+                    HasSubstr("2 left"), HasSubstr("127.0.0.1"), HasSubstr("1 of 2 runs stay on")));
+}
+
+TEST_F(CliTest, SyncOfALocalRunAsksForADestination) {
+  store_.reset();
+  const Finished finished = Ranklog({"sync", "other"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("--to wandb"));
+}
+
+TEST_F(CliTest, SyncFollowsTheDaemonThatHoldsTheStore) {
+  ASSERT_OK_AND_ASSIGN(const storage::StateLock lock, storage::StateLock::Acquire(state_dir()));
+  ChildProcess sync({RANKLOG_CLI, "sync", "--state-dir", state_dir()}, options_);
+  model::Delivery delivery;
+  delivery.run = run_;
+  delivery.kind = "wandb";
+  delivery.delivered_rows = 5;
+  delivery.complete = true;
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(sync.Output(), "HTTP 503"); }));
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->PutDelivery(delivery));
+  ASSERT_OK(store_->Commit());
+  EXPECT_EQ(sync.Wait(), 0) << sync.Output();
+  EXPECT_THAT(sync.Output(), HasSubstr("5 of 5 rows delivered"));
+  EXPECT_EQ(Ranklog({"sync", "other", "--to", "wandb"}).code, 1) << "only the holder may write";
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,213 @@
+// When a step closes: who has passed it, who is waited for, and for how long.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/service/aggregate/run_aggregator_fixture.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST_F(RunAggregatorTest, AStepClosesWhenEveryRankHasPassedIt) {
+  StartTwo();
+  Log(kPrimary, 1, 1.0);
+  Log(kOther, 1, 3.0);
+  EXPECT_THAT(Advance(), IsEmpty());
+  Log(kPrimary, 2, 1.0);
+  EXPECT_THAT(Advance(), IsEmpty());
+  Log(kOther, 2, 1.0);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1));
+  EXPECT_THAT(Keys(rows[0]), ElementsAre("loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss",
+                                         "rank_std/loss", "rank_argmax/loss"));
+  EXPECT_EQ(rows[0]["loss"], 1.0);
+  EXPECT_EQ(rows[0]["rank_mean/loss"], 2.0);
+  EXPECT_EQ(rows[0]["rank_min/loss"], 1.0);
+  EXPECT_EQ(rows[0]["rank_max/loss"], 3.0);
+  EXPECT_EQ(rows[0]["rank_std/loss"], 1.0);
+  EXPECT_EQ(rows[0]["rank_argmax/loss"], 1.0);
+}
+
+TEST_F(RunAggregatorTest, ARowThatCommitsPassesItsStepAtOnce) {
+  StartTwo();
+  Log(kPrimary, {{.step = 0, .values = {1}, .commits = true}});
+  EXPECT_THAT(Advance(), IsEmpty());
+  Log(kOther, {{.step = 0, .values = {2}, .commits = true}});
+  EXPECT_THAT(Steps(Advance()), ElementsAre(0));
+}
+
+TEST_F(RunAggregatorTest, ProgressPassesASilentRanksSteps) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  aggregator_->SetProgress(kOther, 1);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1));
+  EXPECT_THAT(Keys(rows[0]), ElementsAre("loss"));
+  aggregator_->SetProgress(kOther, 9);
+  EXPECT_THAT(Advance(), IsEmpty());
+  aggregator_->SetProgress(kPrimary, 2);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(2));
+}
+
+TEST_F(RunAggregatorTest, AStreamThatEndedHoldsNothingBack) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  Log(kOther, 1, 2);
+  aggregator_->EndStream(kOther);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_FALSE(aggregator_->all_streams_ended());
+  aggregator_->EndStream(kPrimary);
+  EXPECT_FALSE(aggregator_->all_streams_ended());
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1));
+  EXPECT_EQ(rows[0]["rank_max/loss"], 2);
+  EXPECT_TRUE(aggregator_->all_streams_ended());
+}
+
+// Rank 0 may be done with its first steps before rank 1 has started.
+TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
+  LogTwoStepsOfRankZeroOfTwo();
+  Join(kOther, 1, false);
+  Log(kOther, 1, 3);
+  Log(kOther, 2, 3);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 3);
+}
+
+TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
+  LogTwoStepsOfRankZeroOfTwo();
+  now_ += absl::Seconds(30);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+}
+
+TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
+  StartTwo({.step_wait = absl::Seconds(30)});
+  Log(kOther, 1, 2);
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
+  now_ += absl::Seconds(29);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Seconds(1);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1));
+  EXPECT_EQ(rows[0]["rank_max/loss"], 2);  // what had come by then is in
+  EXPECT_EQ(aggregator_->NextDeadline(), absl::InfiniteFuture());
+
+  // It is not waited for again while it is silent; what it brings too late is counted.
+  Log(kPrimary, 3, 1);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(2));
+  Log(kOther, 2, 5);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(late(kOther), 1u);
+
+  // Once it has caught up it is.
+  Log(kOther, 3, 5);
+  Log(kPrimary, 4, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  Log(kOther, 4, 5);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 5);
+}
+
+TEST_F(RunAggregatorTest, WaitsForThePrimaryHoweverLong) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  for (int step = 1; step < 100; ++step) Log(kOther, step, 2);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Hours(10);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), absl::InfiniteFuture());
+  Log(kPrimary, 2, 1);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 2);
+}
+
+TEST_F(RunAggregatorTest, NothingClosesBeforeAPrimaryJoins) {
+  Start();
+  Join(kOther, 1, false);
+  for (int step = 0; step < 5; ++step) Log(kOther, step, step);
+  aggregator_->EndStream(kOther);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Hours(1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_TRUE(aggregator_->all_streams_ended());
+  EXPECT_TRUE(stored_.consumed.empty());
+
+  Join(kPrimary, 0, true);
+  EXPECT_FALSE(aggregator_->all_streams_ended());
+  for (int step = 0; step < 5; ++step) Log(kPrimary, step, 10);
+  aggregator_->EndStream(kPrimary);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(0, 1, 2, 3, 4));
+  for (int step = 0; step < 5; ++step) EXPECT_EQ(rows[step]["rank_min/loss"], step);
+  EXPECT_EQ(late(kOther) + late(kPrimary), 0u);
+}
+
+TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
+  Start();
+  Join(kOther, 1, false);
+  Log(kOther, 7, 1);
+  Log(kOther, 8, 1);
+  aggregator_->EndStream(kOther);
+  aggregator_->CloseAll();
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(stored_.consumed[kOther].seq, 2u);
+  EXPECT_EQ(late(kOther), 0u);
+  EXPECT_EQ(aggregator_->open_values(), 0u);
+  // A primary that comes all the same loses nothing.
+  Join(kPrimary, 0, true);
+  Log(kPrimary, 3, 1);
+  aggregator_->EndStream(kPrimary);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(3));
+}
+
+TEST_F(RunAggregatorTest, OthersAreWaitedForAgainAfterThePrimaryBeganAnew) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  aggregator_->EndStream(kPrimary);
+  Log(kOther, 1, 1);
+  now_ += absl::Seconds(100);
+  Advance();
+  now_ += absl::Seconds(100);
+  Join(3, 0, true);
+  Log(3, {{.step = 2, .values = {1}, .commits = true}});
+  Log(3, {{.step = 3, .values = {1}, .commits = true}});
+  Log(kOther, 2, 1);
+  Advance();
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
+}
+
+TEST_F(RunAggregatorTest, WhatAStreamIsToldToHaveCountsOnceItsRowsAreHere) {
+  StartTwo();
+  model::Stream ended = streams_[kPrimary];
+  ended.durable_seq = 2;
+  ended.passed_step = 50;
+  ended.state = model::StreamState::kFinished;
+  aggregator_->AddStream(ended);
+  aggregator_->EndStream(kOther);
+  Log(kPrimary, 1, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_FALSE(aggregator_->all_streams_ended());
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1, 2));
+  EXPECT_TRUE(aggregator_->all_streams_ended());
+}
+
+TEST_F(RunAggregatorTest, TellsWhoHoldsBackTheOthers) {
+  StartTwo();
+  EXPECT_TRUE(aggregator_->holds_back(kPrimary));
+  EXPECT_TRUE(aggregator_->holds_back(kOther));
+  for (int step = 0; step < 5; ++step) Log(kOther, step, 1);
+  EXPECT_TRUE(aggregator_->holds_back(kPrimary));
+  EXPECT_FALSE(aggregator_->holds_back(kOther));
+  EXPECT_GE(aggregator_->open_values(), 5u);
+}
+
+}  // namespace
+}  // namespace ranklog::aggregate

@@ -1,0 +1,187 @@
+// When a run ends, as what, and when it goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "tests/service/pipeline/aggregate_loop_fixture.h"
+
+namespace ranklog::pipeline {
+namespace {
+
+using model::RunState;
+using model::StreamState;
+using ::testing::ElementsAre;
+
+TEST_F(AggregateLoopTest, ClosesTheRunWhenAllLocalRanksHaveEnded) {
+  const int64_t first = Attach(0);
+  Log(first, 0, 3, 1);
+  End(first);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kRunning);  // rank 1 may still come
+  const int64_t second = Attach(1);
+  Log(second, 0, 3, 1);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kRunning);
+  End(second);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  EXPECT_EQ(StoredRun().ended_us, clock_us_ - 1);
+  EXPECT_EQ(loop_->counters().live_runs, 0u);
+  EXPECT_EQ(loop_->counters().closed_runs, 1u);
+}
+
+TEST_F(AggregateLoopTest, WaitsForRanksThatNeverComeOnlySoLong) {
+  const int64_t first = Attach(0);
+  Log(first, 0, 3, 1);
+  End(first);
+  Settle();
+  EXPECT_EQ(loop_->Step(), absl::Seconds(5));
+  now_ += absl::Seconds(5);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(AggregateLoopTest, UnderAllARunEndsWithItsRank) {
+  strategy_ = model::LogStrategy::kAll;
+  const int64_t first = Attach(0);
+  Log(first, 0, 3, 1);
+  End(first);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
+TEST_F(AggregateLoopTest, ACrashIsTheRunsAndThePrimarysExitCodeToo) {
+  const int64_t first = Attach(0);
+  const int64_t second = Attach(1);
+  End(second, StreamState::kCrashed, 0, "killed by signal 9");
+  End(first, StreamState::kFinished, 3);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kCrashed);
+  EXPECT_EQ(StoredRun().reason, "killed by signal 9");
+  EXPECT_EQ(StoredRun().exit_code, 1);
+}
+
+TEST_F(AggregateLoopTest, AnExitCodeOfAnyRankFailsTheRun) {
+  const int64_t first = Attach(0);
+  const int64_t second = Attach(1);
+  End(first);
+  End(second, StreamState::kFinished, 7);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFailed);
+  EXPECT_EQ(StoredRun().exit_code, 7);
+}
+
+TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
+  local_world_size_ = 1;
+  const int64_t first = Attach(0);
+  Log(first, 0, 5, 0);
+  End(first, StreamState::kCrashed, 0, "gone");
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kCrashed);
+  const int64_t again = Attach(0, /*incarnation=*/2);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kRunning);
+  Log(again, 4, 8, 100);
+  End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(Reader()->GetStream(again)->late_rows, 2u);
+  EXPECT_EQ(StoredRun().late_rows, 2u);
+}
+
+// The simulation found it: two rings of one dead process that were found one after the other, each
+// seeming to have begun when the other had ended.
+TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
+  local_world_size_ = 1;
+  const auto attach = [this](uint32_t thread) {
+    model::Session session;
+    session.stream = {"project", "job", 0, 1 + thread};
+    session.identity.local_world_size = 1;
+    session.identity.pid = 7;
+    session.identity.thread = thread;
+    model::RunAssignment assignment;
+    assignment.run_id = "job";
+    assignment.primary = true;
+    int64_t id = 0;
+    Write([&](storage::Store& store) -> absl::Status {
+      const auto stream = store.Attach(session, assignment, clock_us_);
+      if (stream.ok()) id = stream->id;
+      return stream.status();
+    });
+    return id;
+  };
+  const int64_t first = attach(0);
+  End(first, StreamState::kFinished, 3);
+  const int64_t second = attach(1);
+  End(second, StreamState::kFinished, 0);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFailed);
+  EXPECT_EQ(StoredRun().exit_code, 3);
+}
+
+TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) {
+  local_world_size_ = 1;
+  const int64_t first = Attach(0);
+  Log(first, 0, 1, 0);
+  End(first);
+  // The attach is committed after the loop has looked, and before its write is applied.
+  absl::Notification may_go_on;
+  Submit([&](storage::Store&) {
+    may_go_on.WaitForNotification();
+    return absl::OkStatus();
+  });
+  model::Session session;
+  session.stream = {"project", "job", 0, 2};
+  session.identity.local_world_size = 1;
+  model::RunAssignment assignment;
+  assignment.run_id = "job";
+  assignment.primary = true;
+  int64_t again = 0;
+  Submit([&](storage::Store& store) -> absl::Status {
+    const auto stream = store.Attach(session, assignment, clock_us_++);
+    again = stream->id;
+    return stream.status();
+  });
+  loop_->Step();
+  may_go_on.Notify();
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kRunning);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1));
+  End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
+TEST_F(AggregateLoopTest, AClosedRunIsLeftAloneWhenNotified) {
+  local_world_size_ = 1;
+  const int64_t first = Attach(0);
+  End(first);
+  Settle();
+  const int before = told();
+  loop_->Notify(kRun);
+  Settle();
+  EXPECT_EQ(told(), before);
+  EXPECT_EQ(loop_->counters().live_runs, 0u);
+}
+
+TEST_F(AggregateLoopTest, ARunWhosePrimaryNeverCameClosesAll) {
+  options_.max_open_values = 1000;
+  options_.run.chunk_bytes = 4096;
+  loop_ = MakeLoop();
+  const int64_t second = Attach(1);
+  Log(second, 0, 9999, 1);
+  End(second, StreamState::kCrashed, 0, "gone");
+  Settle();
+  now_ += absl::Seconds(5);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kCrashed);
+  EXPECT_EQ(Reader()->GetStream(second)->aggregated_seq, 10000u);
+}
+
+}  // namespace
+}  // namespace ranklog::pipeline
