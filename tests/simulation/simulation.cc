@@ -1,6 +1,5 @@
 #include "tests/simulation/simulation.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -9,54 +8,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/simulation/daemon.h"
-#include "tests/simulation/rank.h"
-#include "tests/simulation/tracker.h"
+#include "tests/simulation/simulated_node.h"
 
 namespace ranklog::simulation {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(30);  // of the simulated world, without faults
 
-class Simulation {
- public:
-  Simulation(uint64_t seed, const std::string& dir, bool keep_trace);
-  Outcome Run();
+}  // namespace
 
- private:
-  void MakeRanks();
-  void StartDaemon();
-  void KillDaemon(const std::string& why);
-  void KillRank(size_t index);
-  void CutPower();
-  void TickRank(size_t index);
-  void LogRank(size_t index);
-  void StepDaemon(uint64_t life);
-  void DisturbDisk();
-  void EndFaults();
-  bool AllDelivered();
-  void Judge();
-  Daemon Reach();
-
-  World world_;
-  const std::string dir_;
-  Outcome outcome_;
-  testing::FaultyVfs vfs_;
-  Oracle oracle_;
-  std::unique_ptr<Tracker> tracker_;
-  Daemon reach_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
-  std::vector<std::string> left_rings_;  // of ranks that are gone
-  std::unique_ptr<DaemonLife> daemon_;
-  uint64_t lives_ = 0;
-  bool logging_ = true;
-  absl::Duration log_pause_;
-  double disk_faults_;
-  double daemon_deaths_;
-  bool fault_in_disk_ = false;
-};
-
-Simulation::Simulation(uint64_t seed, const std::string& dir, bool keep_trace)
+SimulatedNode::SimulatedNode(uint64_t seed, const std::string& dir, bool keep_trace)
     : world_(seed), dir_(dir) {
   world_.keep_trace = keep_trace;
   outcome_.seed = seed;
@@ -85,7 +46,7 @@ Simulation::Simulation(uint64_t seed, const std::string& dir, bool keep_trace)
   }
 }
 
-Daemon Simulation::Reach() {
+Daemon SimulatedNode::Reach() {
   Daemon reach;
   reach.connect = [this](std::shared_ptr<Link> link, RingRecord* ring) {
     if (daemon_ == nullptr) return false;
@@ -126,144 +87,7 @@ Daemon Simulation::Reach() {
   return reach;
 }
 
-void Simulation::StartDaemon() {
-  if (daemon_ != nullptr) return;
-  vfs_.Thaw();
-  DaemonLife::Surroundings surroundings{
-      .state_dir = dir_ + "/state",
-      .vfs = &vfs_,
-      .tracker = tracker_.get(),
-      .lives =
-          [this](uint64_t incarnation) {
-            return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
-              return rank != nullptr && rank->Owns(incarnation);
-            });
-          },
-      .ring_files = [this] { return left_rings_; },
-      .on_sent =
-          [this](uint64_t incarnation, const v1::ServerMessage& message) {
-            for (const auto& ring : oracle_.rings()) {
-              if (ring->incarnation != incarnation) continue;
-              const uint64_t durable =
-                  message.has_hello() ? message.hello().durable_seq() : message.ack().durable_seq();
-              ring->acknowledged = std::max(ring->acknowledged, durable);
-            }
-          }};
-  auto started = DaemonLife::Start(&world_, surroundings);
-  world_.Note("daemon starts: ", std::string(absl::StatusCodeToString(started.status().code())));
-  tracker_->ForgetWaits();
-  if (!started.ok()) {
-    if (!world_.faults) outcome_.wrong.push_back(started.status().ToString());
-    vfs_.Thaw();
-    world_.After(world_.Delay(500, 3000), [this] { StartDaemon(); });
-    return;
-  }
-  daemon_ = *std::move(started);
-  const uint64_t life = ++lives_;
-  world_.After(absl::ZeroDuration(), [this, life] { StepDaemon(life); });
-}
-
-void Simulation::KillDaemon(const std::string& why) {
-  if (daemon_ == nullptr) return;
-  world_.Note("daemon dies: ", why);
-  ++outcome_.daemon_deaths;
-  daemon_.reset();
-  vfs_.Thaw();
-  world_.After(world_.Delay(100, 5000), [this] { StartDaemon(); });
-}
-
-void Simulation::StepDaemon(uint64_t life) {
-  if (daemon_ == nullptr || life != lives_) return;
-  const absl::Duration wait = daemon_->Step();
-  if (!daemon_->works()) return KillDaemon("in the middle of a write");
-  if (world_.faults && world_.Chance(daemon_deaths_)) {
-    if (world_.Chance(0.4)) return KillDaemon("at rest");
-    vfs_.TearWrites(world_.Chance(0.5));
-    vfs_.FreezeAt(static_cast<int64_t>(world_.Between(1, 20)));
-  }
-  const absl::Duration pause = logging_ ? world_.Delay(2, 60) : world_.Delay(20, 200);
-  world_.After(std::min(std::max(wait, absl::Milliseconds(2)), pause),
-               [this, life] { StepDaemon(life); });
-}
-
-void Simulation::KillRank(size_t index) {
-  if (ranks_[index] == nullptr) return;
-  world_.Note("rank ", index, " dies");
-  if (!ranks_[index]->finished()) ++outcome_.rank_deaths;
-  for (std::string& path : ranks_[index]->Paths()) left_rings_.push_back(std::move(path));
-  ranks_[index].reset();
-}
-
-// The node goes down: its memory, and what the disk has not been told to keep.
-void Simulation::CutPower() {
-  world_.Note("the power is cut");
-  ++outcome_.power_cuts;
-  vfs_.CutPower();
-  if (daemon_ != nullptr) ++outcome_.daemon_deaths;
-  daemon_.reset();
-  const bool in_order = world_.Chance(0.5);
-  vfs_.LoseUnsynced([&] { return !in_order && world_.Chance(0.5); });
-  vfs_.Thaw();
-  for (size_t i = 0; i < ranks_.size(); ++i) KillRank(i);
-  for (const std::string& path : left_rings_) std::filesystem::remove(path);
-  left_rings_.clear();
-  for (const auto& ring : oracle_.rings()) ring->lost_with_node = true;
-  world_.After(world_.Delay(1000, 5000), [this] { StartDaemon(); });
-}
-
-void Simulation::TickRank(size_t index) {
-  if (ranks_[index] == nullptr) return;
-  ranks_[index]->Tick();
-  if (ranks_[index]->finished() && ranks_[index]->done()) return KillRank(index);
-  world_.After(world_.Delay(20, 120), [this, index] { TickRank(index); });
-}
-
-void Simulation::LogRank(size_t index) {
-  if (ranks_[index] == nullptr || !logging_) return;
-  for (uint64_t i = world_.Between(1, world_.Chance(0.05) ? 200 : 8); i > 0; --i) {
-    ranks_[index]->Log();
-  }
-  if (world_.Chance(0.1)) ranks_[index]->Configure();
-  if (world_.Chance(0.003)) return KillRank(index);
-  world_.After(log_pause_ + world_.Delay(0, 50), [this, index] { LogRank(index); });
-}
-
-void Simulation::DisturbDisk() {
-  if (!world_.faults) return;
-  vfs_.Heal();
-  if (world_.Chance(disk_faults_)) {
-    fault_in_disk_ = true;
-    vfs_.TearWrites(world_.Chance(0.5));
-    const auto n = static_cast<int64_t>(world_.Between(1, 30));
-    const int error = world_.Chance(0.5) ? ENOSPC : EIO;
-    const uint64_t kind = world_.Below(3);
-    if (kind == 0) vfs_.FailWrites(n, error);
-    if (kind == 1) vfs_.FailSyncs(n, error);
-    if (kind == 2) vfs_.FailReads(n, EIO);
-    world_.Note("the disk fails: ", kind);
-    tracker_->ForgetWaits();
-  }
-  world_.After(world_.Delay(100, 3000), [this] { DisturbDisk(); });
-}
-
-void Simulation::EndFaults() {
-  world_.Note("the faults end");
-  world_.faults = false;
-  logging_ = false;
-  vfs_.Heal();
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i] == nullptr) continue;
-    if (world_.Chance(0.25)) {
-      KillRank(i);
-      continue;
-    }
-    ranks_[i]->Finish(world_.Chance(0.2) ? 3 : 0);
-    if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
-  }
-  if (daemon_ == nullptr) StartDaemon();
-}
-
-bool Simulation::AllDelivered() {
+bool SimulatedNode::AllDelivered() {
   if (world_.faults || daemon_ == nullptr) return false;
   if (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank != nullptr; })) {
     return false;
@@ -278,7 +102,7 @@ bool Simulation::AllDelivered() {
   return streams.ok() && streams->empty() && pending.ok() && pending->empty();
 }
 
-void Simulation::Judge() {
+void SimulatedNode::Judge() {
   for (const std::string& wrong : tracker_->wrong()) outcome_.wrong.push_back(wrong);
   auto reader = storage::StoreReader::Open(dir_ + "/state");
   if (!reader.ok()) {
@@ -291,7 +115,7 @@ void Simulation::Judge() {
   for (const auto& ring : oracle_.rings()) outcome_.rows += ring->rows.size();
 }
 
-Outcome Simulation::Run() {
+Outcome SimulatedNode::Run() {
   const absl::Duration trouble = world_.Delay(3000, 30000);
   if (!world_.Chance(0.2)) StartDaemon();  // else the ranks start first
   world_.After(world_.Delay(0, 3000), [this] { StartDaemon(); });
@@ -323,8 +147,6 @@ Outcome Simulation::Run() {
   return outcome_;
 }
 
-}  // namespace
-
 Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace) {
   std::string dir = scratch_dir + "/seed-XXXXXX";
   Outcome outcome;
@@ -334,8 +156,8 @@ Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace)
     return outcome;
   }
   {
-    Simulation simulation(seed, dir, keep_trace);
-    outcome = simulation.Run();
+    SimulatedNode node(seed, dir, keep_trace);
+    outcome = node.Run();
   }
   std::error_code ignored;
   std::filesystem::remove_all(dir, ignored);
