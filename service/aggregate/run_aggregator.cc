@@ -1,22 +1,18 @@
 #include "service/aggregate/run_aggregator.h"
 
 #include <algorithm>
-#include <deque>
-#include <limits>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
 #include "service/aggregate/batch_builder.h"
+#include "service/aggregate/closing_step.h"
 #include "service/aggregate/join_plan.h"
-#include "service/aggregate/open_rows.h"
+#include "service/aggregate/passed_times.h"
+#include "service/aggregate/stream_rows.h"
 
 namespace ranklog::aggregate {
 namespace {
-
-constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
-constexpr int64_t kEveryStep = std::numeric_limits<int64_t>::max();
 
 std::vector<std::string> Figures(const RunAggregator::Options& options) {
   const std::vector<std::string>& wanted = options.rank_statistics;
@@ -27,39 +23,6 @@ std::vector<std::string> Figures(const RunAggregator::Options& options) {
   return wanted;
 }
 
-struct StreamRows {
-  int64_t id = 0;
-  uint32_t index = 0;  // in Impl::streams
-  uint32_t rank = 0;
-  bool primary = false;
-  std::vector<std::vector<std::string>> shapes;
-  OpenRows rows;
-  uint64_t added_seq = 0;
-  int64_t added_step = kNoStep;
-  uint64_t consumed_seq = 0;
-  uint64_t late_rows = 0;
-  uint64_t reported_seq = 0;
-  uint64_t reported_late = 0;
-  int64_t passed_step = kNoStep;
-
-  // What AddStream told: true once the rows up to expected_seq are here.
-  uint64_t expected_seq = 0;
-  int64_t told_passed_step = kNoStep;
-  bool told_ended = false;
-
-  bool waited_out = false;  // it was waited for in vain, and has been silent since
-
-  bool ended() const { return told_ended && added_seq >= expected_seq; }
-  int64_t passed() const {
-    if (ended()) return kEveryStep;
-    return added_seq >= expected_seq ? std::max(passed_step, told_passed_step) : passed_step;
-  }
-  void Pop() {
-    consumed_seq = rows.front().seq;
-    rows.Pop();
-  }
-};
-
 // The texts of one row of a block; `texts` are by row, ascending.
 std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, size_t row) {
   const auto [begin, end] = std::equal_range(
@@ -68,28 +31,6 @@ std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, siz
   if (begin == end) return nullptr;
   return std::make_unique<std::vector<model::Text>>(begin, end);
 }
-
-// Since when the primaries have passed which step: for `step_wait`.
-class PassedTimes {
- public:
-  void Passed(int64_t step, absl::Time now) {
-    // A primary that joins later, or starts anew, sets them back.
-    while (!marks_.empty() && marks_.back().step > step) marks_.pop_back();
-    if (marks_.empty() || step > marks_.back().step) marks_.push_back({step, now});
-  }
-  // For a step that they have passed. Forgets smaller ones.
-  absl::Time Since(int64_t step) {
-    while (marks_.size() > 1 && marks_.front().step < step) marks_.pop_front();
-    return marks_.front().time;
-  }
-
- private:
-  struct Mark {
-    int64_t step;
-    absl::Time time;
-  };
-  std::deque<Mark> marks_;  // both ascending
-};
 
 }  // namespace
 
@@ -111,9 +52,7 @@ struct RunAggregator::Impl {
   int64_t NextPrimaryStep();
   int64_t StopWaitingFor(int64_t step);
   void UseUpOthersBelow(int64_t step, bool every);
-  void GatherRows(int64_t step);
   void Close(int64_t step);
-  std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
 
   const absl::Duration step_wait;
   JoinPlanner planner;
@@ -127,13 +66,9 @@ struct RunAggregator::Impl {
   uint32_t expected_ranks = 0;         // of the node; 0: unknown
   bool absent_waited_out = false;      // those that have not attached are not waited for any more
   PassedTimes passed_times;
+  ClosingStep closing_step;
   absl::Time deadline = absl::InfiniteFuture();
   bool closing = false;  // CloseAll()
-
-  // Of the step being closed: its rows, and as OpenRows has them.
-  std::vector<StepRow> step_rows;
-  std::vector<const OpenRow*> open_rows;
-  size_t primary_rows = 0;  // of step_rows; they come first
 };
 
 RunAggregator::RunAggregator(const model::Run& run,
@@ -312,71 +247,8 @@ Aggregated RunAggregator::Advance(absl::Time now) {
   return result;
 }
 
-void RunAggregator::Impl::GatherRows(int64_t step) {
-  step_rows.clear();
-  open_rows.clear();
-  static const std::vector<std::string> no_keys;
-  const auto gather = [&](StreamRows* stream) {
-    for (size_t i = 0; i < stream->rows.size() && stream->rows[i].step == step; ++i) {
-      const OpenRow& row = stream->rows[i];
-      if (row.dropped) continue;
-      step_rows.push_back({stream->index, row.shape, stream->rank, stream->primary,
-                           row.width == 0 ? &no_keys : &stream->shapes[row.shape],
-                           stream->rows.values(row)});
-      open_rows.push_back(&row);
-    }
-  };
-  for (StreamRows* stream : primaries) gather(stream);
-  primary_rows = step_rows.size();
-  for (StreamRows* stream : others) gather(stream);
-}
-
-// The texts of the step's primary rows, the later of a key over the earlier, whether text or
-// number. Adds to `masked` the keys whose numbers gave way.
-std::vector<model::Text> RunAggregator::Impl::MergeTexts(std::set<std::string>* masked) const {
-  std::vector<const model::Text*>
-      latest;  // by first appearance; null: a number has taken its place
-  absl::flat_hash_map<absl::string_view, size_t> places;  // in `latest`
-  for (size_t i = 0; i < primary_rows; ++i) {
-    for (const std::string& key : *step_rows[i].keys) {
-      if (places.empty()) break;
-      const auto text = places.find(key);
-      if (text == places.end()) continue;
-      latest[text->second] = nullptr;
-      places.erase(text);
-    }
-    if (open_rows[i]->texts == nullptr) continue;
-    for (const model::Text& text : *open_rows[i]->texts) {
-      const auto [place, is_new] = places.try_emplace(text.key, latest.size());
-      if (is_new) latest.push_back(nullptr);
-      latest[place->second] = &text;
-    }
-  }
-  for (size_t i = 0; i < primary_rows; ++i) {
-    for (const std::string& key : *step_rows[i].keys) {
-      if (places.contains(key)) masked->insert(key);
-    }
-  }
-  std::vector<model::Text> texts;
-  for (const model::Text* text : latest) {
-    if (text != nullptr) texts.push_back(*text);
-  }
-  return texts;
-}
-
 void RunAggregator::Impl::Close(int64_t step) {
-  GatherRows(step);
-  bool any_text = false;
-  for (size_t i = 0; i < primary_rows; ++i) any_text |= open_rows[i]->texts != nullptr;
-  std::set<std::string> masked;
-  std::vector<model::Text> texts;
-  if (any_text) texts = MergeTexts(&masked);
-
-  const JoinPlan& plan = planner.PlanFor(step_rows, masked);
-  const int64_t time_us = open_rows[primary_rows - 1]->time_us;
-  plan.Fill(step_rows, builder.AddRow(plan.shape, plan.width, step, time_us));
-  for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
-
+  closing_step.Close(step, primaries, others, planner, builder);
   last_step = step;
   const auto use_up = [step](StreamRows* stream) {
     while (!stream->rows.empty() && stream->rows.front().step <= step) stream->Pop();

@@ -1,0 +1,76 @@
+#include "service/aggregate/closing_step.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace ranklog::aggregate {
+
+void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
+  static const std::vector<std::string> no_keys;
+  for (size_t i = 0; i < stream.rows.size() && stream.rows[i].step == step; ++i) {
+    const OpenRow& row = stream.rows[i];
+    if (row.dropped) continue;
+    step_rows_.push_back({stream.index, row.shape, stream.rank, stream.primary,
+                          row.width == 0 ? &no_keys : &stream.shapes[row.shape],
+                          stream.rows.values(row)});
+    open_rows_.push_back(&row);
+  }
+}
+
+// The texts of the step's primary rows, the later of a key over the earlier, whether text or
+// number. Adds to `masked` the keys whose numbers gave way.
+std::vector<model::Text> ClosingStep::MergeTexts(std::set<std::string>* masked) const {
+  std::vector<const model::Text*>
+      latest;  // by first appearance; null: a number has taken its place
+  absl::flat_hash_map<absl::string_view, size_t> places;  // in `latest`
+  for (size_t i = 0; i < primary_rows_; ++i) {
+    for (const std::string& key : *step_rows_[i].keys) {
+      if (places.empty()) break;
+      const auto text = places.find(key);
+      if (text == places.end()) continue;
+      latest[text->second] = nullptr;
+      places.erase(text);
+    }
+    if (open_rows_[i]->texts == nullptr) continue;
+    for (const model::Text& text : *open_rows_[i]->texts) {
+      const auto [place, is_new] = places.try_emplace(text.key, latest.size());
+      if (is_new) latest.push_back(nullptr);
+      latest[place->second] = &text;
+    }
+  }
+  for (size_t i = 0; i < primary_rows_; ++i) {
+    for (const std::string& key : *step_rows_[i].keys) {
+      if (places.contains(key)) masked->insert(key);
+    }
+  }
+  std::vector<model::Text> texts;
+  for (const model::Text* text : latest) {
+    if (text != nullptr) texts.push_back(*text);
+  }
+  return texts;
+}
+
+void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
+                        const std::vector<StreamRows*>& others, JoinPlanner& planner,
+                        BatchBuilder& builder) {
+  step_rows_.clear();
+  open_rows_.clear();
+  for (const StreamRows* stream : primaries) Gather(step, *stream);
+  primary_rows_ = step_rows_.size();
+  for (const StreamRows* stream : others) Gather(step, *stream);
+
+  bool any_text = false;
+  for (size_t i = 0; i < primary_rows_; ++i) any_text |= open_rows_[i]->texts != nullptr;
+  std::set<std::string> masked;
+  std::vector<model::Text> texts;
+  if (any_text) texts = MergeTexts(&masked);
+
+  const JoinPlan& plan = planner.PlanFor(step_rows_, masked);
+  const int64_t time_us = open_rows_[primary_rows_ - 1]->time_us;
+  plan.Fill(step_rows_, builder.AddRow(plan.shape, plan.width, step, time_us));
+  for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
+}
+
+}  // namespace ranklog::aggregate

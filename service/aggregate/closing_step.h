@@ -1,0 +1,40 @@
+// Makes the row of a run out of what its streams hold for one step.
+
+#ifndef SERVICE_AGGREGATE_CLOSING_STEP_H_
+#define SERVICE_AGGREGATE_CLOSING_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "service/aggregate/batch_builder.h"
+#include "service/aggregate/join_plan.h"
+#include "service/aggregate/open_rows.h"
+#include "service/aggregate/stream_rows.h"
+#include "service/model/batch.h"
+
+namespace ranklog::aggregate {
+
+// Kept from step to step for its memory. Not thread-safe.
+class ClosingStep {
+ public:
+  // Adds the row of `step`, which a primary has one at, to `builder`. The streams keep their rows.
+  // `primaries` are by id, `others` by rank and id.
+  void Close(int64_t step, const std::vector<StreamRows*>& primaries,
+             const std::vector<StreamRows*>& others, JoinPlanner& planner, BatchBuilder& builder);
+
+ private:
+  void Gather(int64_t step, const StreamRows& stream);
+  std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
+
+  // Of the step being closed: its rows, and as OpenRows has them.
+  std::vector<StepRow> step_rows_;
+  std::vector<const OpenRow*> open_rows_;
+  size_t primary_rows_ = 0;  // of step_rows_; they come first
+};
+
+}  // namespace ranklog::aggregate
+
+#endif  // SERVICE_AGGREGATE_CLOSING_STEP_H_
