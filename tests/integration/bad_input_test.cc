@@ -3,11 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +14,7 @@
 
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -32,11 +31,6 @@ Finished Ranklog(std::vector<std::string> args) {
 Finished Ranklogd(std::vector<std::string> args) {
   args.insert(args.begin(), RANKLOGD);
   return RunToEnd(args);
-}
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
 TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
@@ -57,8 +51,8 @@ TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
   }
   const std::vector<std::pair<std::vector<std::string>, std::string>> command = {
       {{"runs", "--no-such-flag"}, "--no-such-flag"},
-      {{"no-such-command"}, "subcommand"},
-      {{}, "subcommand"},
+      {{"no-such-command"}, "no-such-command"},
+      {{}, "no command was given"},
       {{"sync", "--timeout", "soon"}, "30s"},
       {{"sync", "--to", "nowhere"}, "nowhere"},
       {{"status", "--address", "tcp:1"}, "unix:PATH"},
@@ -91,12 +85,12 @@ class BadStoreTest : public ::testing::Test {
   // The daemon refuses the store with such a message, and leaves it as it is; what a rank logs
   // meanwhile arrives once the store was moved away.
   void ExpectRefusedUntouchedAndNothingLost(const std::string& message) {
-    const std::string before = Content(database());
+    const std::string before = FileContent(database());
     const Finished refused = Ranklogd({"--state-dir", node_.state_dir(), "--listen",
                                        node_.address(), "--spool-dir", node_.spool_dir()});
     EXPECT_EQ(refused.code, 1);
     EXPECT_THAT(refused.output, AllOf(HasSubstr(database()), HasSubstr(message)));
-    EXPECT_EQ(Content(database()), before) << "the file was changed";
+    EXPECT_EQ(FileContent(database()), before) << "the file was changed";
 
     ChildProcess rank = StartRank("meanwhile");
     EXPECT_EQ(rank.Wait(), 3) << rank.Output();
@@ -115,11 +109,7 @@ class BadStoreTest : public ::testing::Test {
 };
 
 TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database().c_str(), &handle), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(handle, "PRAGMA user_version = 9999", nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(handle);
+  node_.EditStore("PRAGMA user_version = 9999");
   ExpectRefusedUntouchedAndNothingLost("newer Ranklog");
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }

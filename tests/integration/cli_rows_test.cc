@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "tests/integration/cli_fixture.h"
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
@@ -104,9 +103,7 @@ TEST_F(CliTest, ExportRawIsInTheOrderOfRankAndSeq) {
 TEST_F(CliTest, ExportWritesIntoAFile) {
   const std::string path = dir_.File("out.jsonl");
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", path}).code, 0);
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_THAT(Lines(text), SizeIs(5));
+  EXPECT_THAT(Lines(FileContent(path)), SizeIs(5));
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", dir_.File("no/such/dir")}).code, 1);
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", "/dev/full"}).code, 1);
 }

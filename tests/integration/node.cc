@@ -2,14 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -37,10 +38,7 @@ Node::~Node() {
   }
 }
 
-std::string Node::Log() const {
-  std::ifstream log(dir_.File("log"));
-  return std::string((std::istreambuf_iterator<char>(log)), {});
-}
+std::string Node::Log() const { return FileContent(dir_.File("log")); }
 
 void Node::StartWith(const std::map<std::string, std::string>& environment) {
   std::vector<std::string> args = {RANKLOGD,  "--state-dir", state_dir(), "--listen",
@@ -63,6 +61,14 @@ int Node::Terminate() {
   const absl::optional<int> code = daemon_->Wait();
   daemon_.reset();
   return code.value_or(-SIGKILL);
+}
+
+void Node::EditStore(const std::string& sql) const {
+  sqlite3* database = nullptr;
+  EXPECT_EQ(sqlite3_open((state_dir() + "/ranklog.db").c_str(), &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database);
+  sqlite3_close(database);
 }
 
 std::unique_ptr<storage::StoreReader> Node::Reader() const {

@@ -37,6 +37,8 @@ class Node {
   std::string socket() const { return dir_.File("d.sock"); }
   std::string address() const { return "unix:" + socket(); }
 
+  // Changes the store behind everybody's back, while no daemon runs.
+  void EditStore(const std::string& sql) const;
   // Reads the store; fails the test if there is none.
   std::unique_ptr<storage::StoreReader> Reader() const;
   // The run of this id, or one with id 0.

@@ -9,13 +9,13 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "tests/integration/counting_job.h"
 #include "tests/integration/processes.h"
 #include "tests/support/absent.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -57,8 +57,7 @@ class OtherUserTest : public ::testing::Test {
   std::string Directory() const { return std::filesystem::path(node_.state_dir()).parent_path(); }
   std::string Credentials() const { return node_.state_dir() + "/credentials"; }
   bool Logged(const std::string& text) const {
-    std::ifstream log(Directory() + "/ranklogd.log");
-    return std::string((std::istreambuf_iterator<char>(log)), {}).find(text) != std::string::npos;
+    return FileContent(Directory() + "/ranklogd.log").find(text) != std::string::npos;
   }
 
   // All there is of the node: directories, files and the socket.

@@ -6,9 +6,7 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -19,6 +17,7 @@
 #include "tests/integration/counting_job.h"
 #include "tests/integration/processes.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -37,11 +36,6 @@ std::string RandomKey() {
   std::string key;
   while (key.size() < 40) absl::StrAppend(&key, absl::Hex(random(), absl::kZeroPad8));
   return key;
-}
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 class PlantedKeyTest : public ::testing::Test {
@@ -76,7 +70,7 @@ class PlantedKeyTest : public ::testing::Test {
     std::map<std::string, std::string> places;
     const auto root = std::filesystem::path(node.state_dir()).parent_path();
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-      if (entry.is_regular_file()) places[entry.path()] = Content(entry.path());
+      if (entry.is_regular_file()) places[entry.path()] = FileContent(entry.path());
     }
     for (const char* file : {"cmdline", "environ"}) places[file] = ReadProc(daemon, file);
     for (const std::vector<std::string>& args : {std::vector<std::string>{"status", "--json"},

@@ -1,15 +1,14 @@
 #include "tests/integration/processes.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 
 std::string ReadProc(pid_t pid, const std::string& file) {
-  std::ifstream stream("/proc/" + std::to_string(pid) + "/" + file);
-  return std::string(std::istreambuf_iterator<char>(stream), {});
+  return FileContent("/proc/" + std::to_string(pid) + "/" + file);
 }
 
 std::string StatField(pid_t pid, int index) {

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <functional>
 #include <memory>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
@@ -168,15 +166,9 @@ TEST_F(VerifyTest, ALocalRunIsItsStore) {
 TEST_F(VerifyTest, ADamagedStoreIsNamed) {
   RunJob("local");
   ASSERT_EQ(node_.Terminate(), 0);
-  sqlite3* database = nullptr;
-  ASSERT_EQ(sqlite3_open(absl::StrCat(node_.state_dir(), "/ranklog.db").c_str(), &database),
-            SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(database,
-                         "UPDATE stream_batch SET data = zeroblob(length(data)) "
-                         "WHERE id = (SELECT min(id) FROM stream_batch)",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(database);
+  node_.EditStore(
+      "UPDATE stream_batch SET data = zeroblob(length(data)) "
+      "WHERE id = (SELECT min(id) FROM stream_batch)");
   const json report = VerifyJson(1);
   EXPECT_EQ(report["store"]["ok"], false);
   EXPECT_THAT(report["ranks"].dump(), HasSubstr("is damaged"));

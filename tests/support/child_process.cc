@@ -11,11 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "tests/support/file_content.h"
 
 extern char** environ;
 
@@ -131,10 +130,7 @@ void ChildProcess::Kill() {
   Wait();
 }
 
-std::string ChildProcess::Output() const {
-  std::ifstream file(output_);
-  return std::string((std::istreambuf_iterator<char>(file)), {});
-}
+std::string ChildProcess::Output() const { return FileContent(output_); }
 
 Finished RunToEnd(const std::vector<std::string>& args, ChildProcess::Options options,
                   absl::Duration timeout) {

@@ -7,13 +7,13 @@
 
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "service/storage/batch_codec.h"
 #include "service/storage/sqlite.h"
 #include "tests/service/storage/store_fixture.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::cli {
 namespace {
@@ -27,11 +27,6 @@ using ::testing::SizeIs;
 
 using storage::Database;
 using storage::Parameter;
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(file)), {});
-}
 
 // A run of two ranks: 40 and 20 rows in batches of 10, and 40 rows of the run.
 class StoreCheckTest : public StoreTest {
@@ -193,7 +188,7 @@ TEST_F(StoreCheckTest, ADamagedPageIsFoundWhereverItLies) {
   reader_.reset();
   store_.reset();
   const std::string path = dir_.File(storage::kStoreFile);
-  const std::string sound = Content(path);
+  const std::string sound = testing::FileContent(path);
   ASSERT_GT(sound.size(), 20u * 4096);
   for (size_t page = 1; page * 4096 < sound.size(); ++page) {
     std::string damaged = sound;

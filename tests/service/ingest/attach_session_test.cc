@@ -86,11 +86,15 @@ class AttachSessionTest : public ::testing::Test {
     call.writing = false;
     session.OnWritten(true);
   }
-  // A session that has greeted and defined its shape.
-  std::shared_ptr<AttachSession> Attached(FakeCall* call) {
+  std::shared_ptr<AttachSession> Greeted(FakeCall* call) {
     auto session = Start(call);
     Send(*session, *call, Hello());
     store_->Step();
+    return session;
+  }
+  // A session that has greeted and defined its shape.
+  std::shared_ptr<AttachSession> Attached(FakeCall* call) {
+    auto session = Greeted(call);
     Written(*session, *call);
     Send(*session, *call, Shape());
     store_->Step();
@@ -231,9 +235,7 @@ TEST_F(AttachSessionTest, DropsRowsThatComeAgain) {
   Send(*before, first, Rows(1, 3));
   store_->Step();
   FakeCall second;
-  auto after = Start(&second);
-  Send(*after, second, Hello());
-  store_->Step();
+  auto after = Greeted(&second);
   EXPECT_EQ(second.written[0].hello().durable_seq(), 3u);
   Written(*after, second);
   Send(*after, second, Rows(2, 5));
@@ -319,9 +321,7 @@ TEST_F(AttachSessionTest, ALostCallLeavesTheNewerAttachmentAlone) {
   FakeCall first;
   auto before = Attached(&first);
   FakeCall second;
-  auto after = Start(&second);
-  Send(*after, second, Hello());
-  store_->Step();
+  auto after = Greeted(&second);
   before->OnNoMoreMessages();
   before->OnDone();
   EXPECT_EQ(registry_.attached(), 1u);

@@ -12,29 +12,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
-#include "service/deliver/curl_transport.h"
-#include "service/deliver/wandb/wandb_delivery.h"
-#include "tests/service/deliver/wandb/stored_run.h"
-#include "tests/support/fake_wandb.h"
+#include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 using ranklog::testing::FakeWandb;
 using ranklog::testing::StatusIs;
-using ranklog::testing::StoredRun;
 using ::testing::HasSubstr;
 
 using Fault = FakeWandb::Fault;
 
-class ReadBackTest : public ::testing::Test {
+class ReadBackTest : public HttpDeliveryTest {
  protected:
-  ReadBackTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(server_.url(), key_));
-    server_.RequireKey(key_);
-    delivery_.run = stored_.run().id;
-    delivery_.kind = kKind;
-    transport_ = CurlTransport::Create({}).value();
+  ReadBackTest() {
     options_.timeout = absl::Seconds(10);
     options_.now = [this] { return now_; };
     options_.sleep = [this](absl::Duration wait) { now_ += wait; };
@@ -46,18 +37,18 @@ class ReadBackTest : public ::testing::Test {
 
   // All that is stored, and the end of a run that has ended.
   void Deliver() {
-    WandbDelivery delivery(stored_.run(), delivery_, transport_.get(), &credentials_, {});
+    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &credentials_, {});
     absl::Time now = absl::UnixEpoch();
     for (int i = 0; i < 1000; ++i) {
       const StepResult result = delivery.Step(stored_.reader(), now, /*draining=*/true);
-      if (result.changed) delivery_ = result.delivery;
+      if (result.changed) stored_delivery_ = result.delivery;
       for (model::DeadLetter letter : result.dead_letters) {
         stored_.Write([&](storage::Store& store) { EXPECT_OK(store.AddDeadLetter(letter)); });
       }
       if (result.wait > absl::ZeroDuration() && !result.changed) break;
       if (result.wait < absl::InfiniteDuration()) now += result.wait;
     }
-    EXPECT_EQ(delivery_.delivered_rows, stored_.run().rows) << delivery_.last_error;
+    EXPECT_EQ(stored_delivery_.delivered_rows, stored_.run().rows) << stored_delivery_.last_error;
   }
   void DeliverToTheEnd(uint64_t rows) {
     stored_.Append(rows);
@@ -66,7 +57,7 @@ class ReadBackTest : public ::testing::Test {
   }
 
   absl::StatusOr<ReadBackReport> TryRead() {
-    return ReadBack(stored_.reader(), stored_.run(), delivery_, *transport_, key_, options_);
+    return ReadBack(stored_.reader(), stored_.run(), stored_delivery_, *transport_, key_, options_);
   }
   ReadBackReport Read() {
     const absl::StatusOr<ReadBackReport> report = TryRead();
@@ -77,12 +68,6 @@ class ReadBackTest : public ::testing::Test {
     server_.Tamper("r", [&](FakeWandb::Run& run) { change(run.history); });
   }
 
-  const std::string key_ = std::string(40, 'k');
-  FakeWandb server_;
-  StoredRun stored_{server_.url()};
-  CredentialStore credentials_;
-  model::Delivery delivery_;
-  std::unique_ptr<CurlTransport> transport_;
   absl::Time now_ = absl::UnixEpoch();
   ReadBackOptions options_;
   int pages_ = 0;
@@ -149,7 +134,7 @@ TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
   stored_.Append(5);
   stored_.Append(3, "bad");
   DeliverToTheEnd(2);
-  ASSERT_EQ(delivery_.refused_rows, 1u);
+  ASSERT_EQ(stored_delivery_.refused_rows, 1u);
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.diff.bare, 1u);
@@ -223,7 +208,7 @@ TEST_F(ReadBackTest, GivesUpInTheEndAndSaysWhy) {
 
 TEST_F(ReadBackTest, AWrongKeyAndAnAbsentRunAreErrorsAtOnce) {
   DeliverToTheEnd(5);
-  delivery_.place["run_id"] = "other";
+  stored_delivery_.place["run_id"] = "other";
   EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kNotFound));
   server_.RequireKey(std::string(40, 'z'));
   EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kFailedPrecondition));

@@ -10,33 +10,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/deliver/curl_transport.h"
-#include "service/deliver/wandb/wandb_delivery.h"
-#include "tests/service/deliver/wandb/stored_run.h"
-#include "tests/support/fake_wandb.h"
+#include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 using ranklog::testing::FakeWandb;
 using ranklog::testing::ParseExtendedJson;
-using ranklog::testing::StoredRun;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Fault = FakeWandb::Fault;
 
-class WandbDeliveryFaultsTest : public ::testing::Test {
+class WandbDeliveryFaultsTest : public HttpDeliveryTest {
  protected:
-  WandbDeliveryFaultsTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(server_.url(), std::string(40, 'k')));
-    server_.RequireKey(std::string(40, 'k'));
-    stored_delivery_.run = stored_.run().id;
-    stored_delivery_.kind = kKind;
-    transport_ = CurlTransport::Create({}).value();
-  }
-
   // Delivers to the end on a clock that jumps over the waits. `restart_every`: a new daemon takes
   // over after so many steps, knowing only what was stored; 0: never.
   void Deliver(int restart_every = 0) {
@@ -73,12 +61,7 @@ class WandbDeliveryFaultsTest : public ::testing::Test {
     EXPECT_EQ(ParseExtendedJson(run.summary)["_step"], rows - 1);
   }
 
-  FakeWandb server_;
-  StoredRun stored_{server_.url()};
-  CredentialStore credentials_;
-  std::unique_ptr<CurlTransport> transport_;
   WandbDelivery::Options options_;
-  model::Delivery stored_delivery_;
   std::vector<model::DeadLetter> letters_;
   std::vector<std::string> errors_seen_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
