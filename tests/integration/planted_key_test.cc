@@ -107,10 +107,11 @@ class PlantedKeyTest : public ::testing::Test {
   void RunAJob(const Node& node, CountingJob& job, const std::function<pid_t()>& daemon) {
     ASSERT_TRUE(job.WaitForReturned(kRows));
     ASSERT_TRUE(WaitFor([&] { return node.GetRun(kJob).id != 0; }));
-    ASSERT_TRUE(WaitFor([&] {
+    const auto has_letter = [&] {
       const auto letters = node.Reader()->DeadLetters(node.GetRun(kJob).id);
       return letters.ok() && !letters->empty();
-    })) << "the server's answer was kept nowhere";
+    };
+    ASSERT_TRUE(WaitFor(has_letter, absl::Seconds(90))) << "the server's answer was kept nowhere";
     EXPECT_THAT(ReadProc(job.rank().pid(), "environ"), HasSubstr(key_));
     ExpectTheKeyIsNowhere(node, daemon());  // while its ring is there
 
