@@ -6,14 +6,18 @@
 #include "absl/strings/string_view.h"
 
 namespace ranklog::aggregate {
+namespace {
+
+const std::vector<std::string> kNoKeys;
+
+}  // namespace
 
 void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
-  static const std::vector<std::string> no_keys;
   for (size_t i = 0; i < stream.rows.size() && stream.rows[i].step == step; ++i) {
     const OpenRow& row = stream.rows[i];
     if (row.dropped) continue;
     step_rows_.push_back({stream.index, row.shape, stream.rank, stream.primary,
-                          row.width == 0 ? &no_keys : &stream.shapes[row.shape],
+                          row.width == 0 ? &kNoKeys : &stream.shapes[row.shape],
                           stream.rows.values(row)});
     open_rows_.push_back(&row);
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "service/aggregate/batch_builder.h"
 #include "service/aggregate/closing_step.h"
@@ -113,16 +114,10 @@ void RunAggregator::DefineShape(int64_t stream, uint32_t shape,
   rows->shapes[shape] = keys;
 }
 
-void RunAggregator::AddRows(int64_t stream, const model::Batch& batch) {
-  StreamRows* const rows = impl_->Find(stream);
-  if (rows == nullptr || batch.last <= rows->added_seq) return;
-  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t seq) {
-    if (seq > rows->added_seq) impl_->AddRow(*rows, block, row, seq);
-  });
-}
-
-void RunAggregator::Impl::AddRow(StreamRows& stream, const model::Block& block, size_t row,
-                                 uint64_t seq) {
+// Inline, since it runs for every row of every rank.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows& stream,
+                                                                     const model::Block& block,
+                                                                     size_t row, uint64_t seq) {
   const size_t width = block.width();
   const size_t known = block.shape < stream.shapes.size() ? stream.shapes[block.shape].size() : 0;
   const int64_t step = std::min(block.steps[row], kEveryStep - 1);
@@ -150,6 +145,14 @@ void RunAggregator::Impl::AddRow(StreamRows& stream, const model::Block& block, 
   }
   open.width = open.dropped ? 0 : static_cast<uint32_t>(width);
   stream.rows.Push(std::move(open), block.values.data() + row * width);
+}
+
+void RunAggregator::AddRows(int64_t stream, const model::Batch& batch) {
+  StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr || batch.last <= rows->added_seq) return;
+  model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t seq) {
+    if (seq > rows->added_seq) impl_->AddRow(*rows, block, row, seq);
+  });
 }
 
 void RunAggregator::SetProgress(int64_t stream, int64_t passed_step) {
