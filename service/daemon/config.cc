@@ -150,6 +150,10 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->check(DurationText(absl::Milliseconds(1)))
       ->capture_default_str()
       ->group(advanced);
+  app.add_flag("--core-dumps", config.core_dumps,
+               "let a crash leave a core file, and a debugger attach; either shows the keys of the "
+               "trackers")
+      ->group(advanced);
   app.add_option("--step-wait", step_wait, "how long a step waits for slow ranks' statistics")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str()

@@ -18,6 +18,7 @@ struct Config {
       spool_dirs;  // where rings of ranks may lie, the one named by a flag first
   absl::Duration drain = absl::ZeroDuration();
   std::string log_level = "info";
+  bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);
   absl::Duration step_wait = absl::Seconds(30);
   absl::Duration wandb_transmit_interval = absl::Seconds(15);
