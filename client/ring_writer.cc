@@ -30,15 +30,21 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   return at + sizeof value;
 }
 
-// Why a ring with `shapes` shapes cannot have one more of `keys` keys; empty if it can.
-std::string ShapeError(size_t keys, size_t shapes) {
+// Why a ring with these shapes cannot have one more of `keys` keys, which take `key_bytes`; empty
+// if it can.
+std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
+  const char* const advice = ": leave out of the keys what changes, such as a step or a name";
   if (keys > v1::kMaxShapeKeys) {
     return "a row has " + std::to_string(keys) + " numbers; at most " +
            std::to_string(v1::kMaxShapeKeys) + " can be logged";
   }
-  if (shapes >= v1::kMaxShapes) {
+  if (shapes.size() >= v1::kMaxShapes) {
     return "the rows of a thread have more than " + std::to_string(v1::kMaxShapes) +
-           " different lists of keys: leave out of the keys what changes, such as a step or a name";
+           " different lists of keys" + advice;
+  }
+  if (shapes.key_bytes() + key_bytes > v1::kMaxStreamKeyBytes) {
+    return "the different lists of keys of a thread's rows take more than " +
+           std::to_string(v1::kMaxStreamKeyBytes >> 20) + " MiB" + advice;
   }
   return "";
 }
@@ -179,14 +185,14 @@ Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, Shape**
 
 Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
   duplicates_ = false;
-  reason_ = ShapeError(keys.size(), shapes_.size());
-  if (!reason_.empty()) return Outcome::kInvalid;
   size_t key_bytes = 0;
   for (std::string_view key : keys) {
     reason_ = KeyError(key);
     if (!reason_.empty()) return Outcome::kInvalid;
     key_bytes += 4 + key.size();
   }
+  reason_ = ShapeError(keys.size(), key_bytes, shapes_);
+  if (!reason_.empty()) return Outcome::kInvalid;
   duplicates_ = HasDuplicates(keys);
   if (duplicates_) return Outcome::kInvalid;
 

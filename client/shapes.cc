@@ -57,6 +57,7 @@ Shape* ShapeTable::Add(std::span<const std::string_view> keys) {
   for (std::string_view key : keys) {
     shape->key_sizes.push_back(static_cast<uint16_t>(key.size()));
     shape->key_bytes.append(key);
+    key_bytes_ += 4 + key.size();
   }
   Shape*& head = by_hash_[HashKeys(keys)];
   shape->same_hash = head;

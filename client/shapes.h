@@ -74,11 +74,13 @@ class ShapeTable {
   }
   Shape* empty() { return &empty_; }
   size_t size() const { return shapes_.size(); }
+  size_t key_bytes() const { return key_bytes_; }  // of all shapes, each key and 4 bytes
 
  private:
   Shape empty_;
   Shape* last_;
   std::vector<std::unique_ptr<Shape>> shapes_;
+  size_t key_bytes_ = 0;
   absl::flat_hash_map<uint64_t, Shape*> by_hash_;
 };
 

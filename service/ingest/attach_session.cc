@@ -142,10 +142,13 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
 }
 
 absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
-  if (shape.id() > v1::kMaxShapes || static_cast<size_t>(shape.keys_size()) > v1::kMaxShapeKeys) {
+  for (const std::string& key : shape.keys()) key_bytes_ += 4 + key.size();
+  if (shape.id() > v1::kMaxShapes || static_cast<size_t>(shape.keys_size()) > v1::kMaxShapeKeys ||
+      key_bytes_ > v1::kMaxStreamKeyBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "shape ", shape.id(), " of ", shape.keys_size(), " keys: a stream has at most ",
-        v1::kMaxShapes, " shapes of ", v1::kMaxShapeKeys, " keys"));
+        v1::kMaxShapes, " shapes of ", v1::kMaxShapeKeys, " keys and ",
+        v1::kMaxStreamKeyBytes >> 20, " MiB of keys"));
   }
   if (shape.id() == 0) return absl::InvalidArgumentError("shape 0 has no keys to define");
   std::vector<std::string> keys(shape.keys().begin(), shape.keys().end());

@@ -68,7 +68,9 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   const IngestContext& context_;
   const std::shared_ptr<const Peer> peer_;  // shared with the registry
   Call* const call_;                        // not after Finish()
-  bool greeted_ = false;                    // Hello came; of the reading side only
+  // Of the reading side only.
+  bool greeted_ = false;  // Hello came
+  size_t key_bytes_ = 0;  // of the shapes that came, each key and 4 bytes
   // Written once, on the store loop's thread, before the first message after Hello is read.
   int64_t stream_ = 0;
   int64_t run_ = 0;

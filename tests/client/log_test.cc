@@ -236,6 +236,24 @@ TEST_F(LogTest, RefusesMoreShapesThanAStreamMayHave) {
   EXPECT_TRUE(run.Log({{"text", "without a number"}}));
 }
 
+TEST_F(LogTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 20;
+  auto run = Init(settings);
+  int made = 0;
+  const auto log_keys = [&](size_t count) {  // of a kilobyte each, and none twice
+    std::vector<std::string> keys(count, std::string(1000, 'k'));
+    for (std::string& key : keys) key += std::to_string(++made);
+    const std::vector<std::string_view> list(keys.begin(), keys.end());
+    return run.Log(run.Row(list), std::vector<double>(count), 0);
+  };
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(log_keys(1000)) << run.stats().last_error;
+  EXPECT_FALSE(log_keys(7000));
+  EXPECT_EQ(run.stats().lost_invalid, 1u);
+  EXPECT_THAT(run.stats().last_error, HasSubstr("take more than 64 MiB"));
+  EXPECT_TRUE(run.Log({{"a list that is small", 1}}));
+}
+
 TEST_F(LogTest, RefusesMoreNumbersThanAShapeMayHave) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 20;

@@ -32,6 +32,7 @@ inline constexpr size_t kRecordAlign = 8;
 // message. The rank refuses the row that would need one more, as the daemon would end the stream.
 inline constexpr uint32_t kMaxShapes = 10'000;
 inline constexpr size_t kMaxShapeKeys = 1'000'000;
+inline constexpr size_t kMaxStreamKeyBytes = 64 << 20;  // the keys of all shapes, each and 4 bytes
 
 // What the daemon's first bytes from a descriptor-passing connection are: this, then the
 // incarnation (8 bytes, little-endian), with the descriptor as SCM_RIGHTS. gRPC's own first bytes

@@ -202,6 +202,36 @@ TEST_F(AttachSessionTest, ReadsNothingAfterHelloUntilItIsAnswered) {
   EXPECT_EQ(call.written[0].hello().durable_seq(), 0u);
 }
 
+TEST_F(AttachSessionTest, RefusesMoreShapesAndKeysThanAStreamMayHave) {
+  v1::ClientMessage high = Shape();
+  high.mutable_shape()->set_id(v1::kMaxShapes + 1);
+  v1::ClientMessage wide = Shape();
+  for (size_t i = 0; i < v1::kMaxShapeKeys; ++i) wide.mutable_shape()->add_keys("k");
+  for (const v1::ClientMessage& shape : {high, wide}) {
+    FakeCall call;
+    auto session = Attached(&call);
+    Send(*session, call, shape);
+    ASSERT_TRUE(call.finished);
+    EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+}
+
+TEST_F(AttachSessionTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
+  FakeCall call;
+  auto session = Attached(&call);
+  v1::ClientMessage shape = Shape();
+  shape.mutable_shape()->set_keys(0, std::string(1 << 20, 'k'));
+  uint32_t shapes = 1;
+  while (!call.finished && shapes < 100) {
+    shape.mutable_shape()->set_id(++shapes);
+    Send(*session, call, shape);
+    store_->Step();
+  }
+  ASSERT_TRUE(call.finished);
+  EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("64 MiB")));
+  EXPECT_EQ(shapes, 65u);  // the first is of "loss", the last is too much
+}
+
 TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
   FakeCall call;
   auto session = Attached(&call);
