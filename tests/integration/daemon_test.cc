@@ -123,12 +123,6 @@ TEST(DaemonTest, SaysClearlyWhyItCannotStart) {
   EXPECT_EQ(unwritable.code, 1);
   EXPECT_THAT(unwritable.output, HasSubstr(dir.File("file")));
 
-  ASSERT_EQ(mkdir(dir.File("c").c_str(), 0700), 0);
-  std::ofstream(dir.File("c/ranklog.db")) << std::string(8192, 'x');
-  const Finished damaged = Ranklogd({"--state-dir", dir.File("c"), "--listen", listen});
-  EXPECT_EQ(damaged.code, 1);
-  EXPECT_THAT(damaged.output, HasSubstr("ranklog.db"));
-
   const Finished shared = Ranklogd({"--state-dir", dir.File("d"), "--listen", "unix:/tmp/s"});
   EXPECT_EQ(shared.code, 1);
   EXPECT_THAT(shared.output, HasSubstr("0700"));
