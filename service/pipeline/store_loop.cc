@@ -17,6 +17,20 @@ bool WantsRetry(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
 }
 
+void SayOutcome(const absl::Status& committed) {
+  if (committed.ok()) {
+    spdlog::info("store: commits succeed again");
+    return;
+  }
+  const char* advice = "";
+  if (absl::IsUnavailable(committed)) advice = ". It goes on by itself once that is over";
+  if (absl::IsResourceExhausted(committed)) {
+    advice = ". Make room on that disk; it goes on by itself then";
+  }
+  spdlog::error("store: cannot commit, the ranks' spools hold what comes: {}{}",
+                committed.ToString(), advice);
+}
+
 }  // namespace
 
 StoreLoop::StoreLoop(std::unique_ptr<storage::Store> store, Options options)
@@ -179,9 +193,9 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
   bool retry = false;
   {
     absl::MutexLock lock(&mutex_);
-    const std::string error(committed.message());
-    changed = error != counters_.last_error;
-    counters_.last_error = error;
+    // Not by the message: it names the statement that failed, and that differs from try to try.
+    changed = std::exchange(outcome_, committed.code()) != committed.code();
+    counters_.last_error = std::string(committed.message());
     if (committed.ok()) {
       ++counters_.commits;
       unchecked_ = true;
@@ -190,11 +204,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
       retry = WantsRetry(committed) && retrying_;
     }
   }
-  if (changed && committed.ok()) spdlog::info("store: commits succeed again");
-  if (changed && !committed.ok()) {
-    spdlog::error("store: cannot commit, the ranks' spools hold what comes: {}",
-                  committed.ToString());
-  }
+  if (changed) SayOutcome(committed);
   return retry;
 }
 

@@ -23,9 +23,9 @@ namespace ranklog::pipeline {
 
 // Submit() from any thread. A write is applied in the order of submission, in a transaction with
 // its neighbours; `done` is called on the loop's thread after the commit, or with the error of
-// `apply`, which undoes that write alone. A commit that fails for want of space is tried again
-// until it succeeds: meanwhile nothing is answered, and `full()` tells the readers of streams to
-// stop. A commit that fails otherwise answers its writes with the error: the ranks still have their
+// `apply`, which undoes that write alone. A commit that fails for want of space, or on a file system
+// that is read-only, is tried again until it succeeds: meanwhile nothing is answered, and `full()`
+// tells the readers of streams to stop. A commit that fails otherwise answers its writes with the error: the ranks still have their
 // rows, and send them again.
 //
 // A second thread moves the log of writes into the database file while there are writes, so that no
@@ -43,7 +43,8 @@ class StoreLoop {
     absl::Duration commit_interval = absl::Milliseconds(50);  // ack < 100 ms; 20 commits/s at most
     size_t commit_bytes = 4 << 20;
     size_t max_queued_bytes = 64 << 20;  // a producer that sees full() waits for its write's `done`
-    absl::Duration retry_interval = absl::Seconds(1);  // after a commit that found the disk full
+    absl::Duration retry_interval =
+        absl::Seconds(1);  // after a commit that found the disk full or read-only
     absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the log of writes short
     bool threads = true;  // false: nothing happens but in Step() and Checkpoint(), on one thread
   };
@@ -89,7 +90,7 @@ class StoreLoop {
   absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
   // Commits unfinished_, and answers it unless the commit should be tried again: false.
   bool CommitAndAnswer() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Counts the outcome of a commit and logs a change; true if the commit should be tried again.
+  // Counts the outcome of a commit and says a change; true if the commit should be tried again.
   bool ShouldRetry(const absl::Status& committed) ABSL_LOCKS_EXCLUDED(mutex_);
   void WaitToRetry() ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets the last write that was submitted, unanswered.
@@ -108,6 +109,7 @@ class StoreLoop {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool unchecked_ ABSL_GUARDED_BY(mutex_) = false;  // there were commits since the last checkpoint
   Counters counters_ ABSL_GUARDED_BY(mutex_);
+  absl::StatusCode outcome_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;  // of the last commit
   std::thread checkpoint_thread_;
   std::thread thread_;  // last: starts when all else is there
 };

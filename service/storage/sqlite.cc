@@ -23,10 +23,12 @@ int SystemErrno(sqlite3* handle) {
   return vfs != nullptr ? vfs->xGetLastError(vfs, 0, nullptr) : sqlite3_system_errno(handle);
 }
 
-// A quota comes as an I/O error whose errno says so.
-bool NoSpace(sqlite3* handle) {
-  const int error = SystemErrno(handle);
-  return error == ENOSPC || error == EDQUOT;
+bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT; }
+
+// A quota and a file system that was made read-only come as I/O errors whose errno says so.
+absl::StatusCode CodeOfIo(int error) {
+  if (IsNoSpace(error)) return absl::StatusCode::kResourceExhausted;
+  return error == EROFS ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
 }
 
 absl::StatusCode CodeOf(sqlite3* handle, int result) {
@@ -40,14 +42,14 @@ absl::StatusCode CodeOf(sqlite3* handle, int result) {
     case SQLITE_LOCKED:
       return absl::StatusCode::kUnavailable;
     case SQLITE_CANTOPEN:
-      return NoSpace(handle) ? absl::StatusCode::kResourceExhausted
-                             : absl::StatusCode::kPermissionDenied;
+      return IsNoSpace(SystemErrno(handle)) ? absl::StatusCode::kResourceExhausted
+                                            : absl::StatusCode::kPermissionDenied;
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return absl::StatusCode::kPermissionDenied;
     case SQLITE_IOERR:
-      return NoSpace(handle) ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+      return CodeOfIo(SystemErrno(handle));
     default:
       return absl::StatusCode::kInternal;
   }

@@ -114,7 +114,8 @@ class Database {
 // message.
 //   kResourceExhausted   no space, or no quota
 //   kDataLoss            damaged, or no SQLite database
-//   kUnavailable         locked by another connection for too long
+//   kUnavailable         locked by another connection for too long, or its file system became
+//                        read-only under it
 //   kPermissionDenied    may not be opened or written
 //   kInternal            all else: an I/O error, a wrong statement, no memory
 absl::Status SqliteStatus(sqlite3* handle, int result, absl::string_view doing);

@@ -59,8 +59,8 @@ class Store {
   absl::Status Begin();
   // On OK all since Begin survives a power cut. Costs one fsync, however much it is.
   //   kResourceExhausted   the disk is full, or the quota used up
-  // On any error the transaction is rolled back; after kResourceExhausted the same calls may be
-  // made again.
+  //   kUnavailable         the file system is read-only
+  // On any error the transaction is rolled back; after these two the same calls may be made again.
   absl::Status Commit();
   void Rollback();  // harmless without a transaction
   // Marks a point to which RollbackToMark() undoes, within the transaction; one at a time, the

@@ -22,6 +22,7 @@ using ::ranklog::testing::Keys;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::HasSubstr;
 
 constexpr auto kFull = absl::StatusCode::kResourceExhausted;
 
@@ -88,6 +89,17 @@ TEST_F(FaultyDiskTest, TakesAQuotaForAFullDisk) {
   vfs_.Heal();
   vfs_.FailSyncs(1, EDQUOT);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
+  vfs_.Heal();
+  EXPECT_OK(AppendAndCommit(*store_, stream_, 11, 10));
+  EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
+}
+
+// As the kernel does with a disk that has failed, under all that have files open there.
+TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
+  vfs_.FailWrites(1, EROFS);
+  EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Read-only file system")));
+  EXPECT_EQ(RowsIn(dir_.path(), stream_), 10);
   vfs_.Heal();
   EXPECT_OK(AppendAndCommit(*store_, stream_, 11, 10));
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
