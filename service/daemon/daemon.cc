@@ -225,6 +225,8 @@ std::map<std::string, uint64_t> Daemon::Counters() const {
       {"accept.refused_user", accept_counters_.refused_user},
       {"accept.refused_protocol", accept_counters_.refused_protocol},
       {"accept.descriptors", accept_counters_.descriptors},
+      {"accept.shortages", accept_counters_.shortages},
+      {"accept.rebinds", accept_counters_.rebinds},
       {"ingest.attaches", counters_.attaches},
       {"ingest.batches", counters_.batches},
       {"ingest.rows", counters_.rows},

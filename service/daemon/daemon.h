@@ -42,7 +42,7 @@ class Daemon {
   void Stop(absl::Duration drain);
 
   // The socket's path; until Stop().
-  const std::string& address() const { return acceptor_->socket().path(); }
+  const std::string& address() const { return acceptor_->path(); }
 
  private:
   Daemon(const Config& config, storage::StateLock lock);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -33,6 +34,20 @@ void Watch(int epoll, int fd, uint32_t events) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
+rlim_t DescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+// A new descriptor gets the lowest number that is free, so it tells how many are in use.
+bool IsAmongTheLast(int fd) { return static_cast<rlim_t>(fd) >= DescriptorLimit() / 3 * 2; }
+
+bool HasRoom() {
+  const UniqueFd next(eventfd(0, EFD_CLOEXEC));
+  return next.valid() && !IsAmongTheLast(next.get());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(ListenSocket socket, Options options,
@@ -50,11 +65,13 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(ListenSocket socket, O
 
 Acceptor::Acceptor(ListenSocket socket, Options options, Handlers handlers, Counters* counters)
     : socket_(std::move(socket)),
+      path_(socket_.path()),
       options_(options),
       handlers_(std::move(handlers)),
       counters_(*counters),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      look_(SteadyNow() + options.look_interval) {}
 
 Acceptor::~Acceptor() { Stop(); }
 
@@ -79,44 +96,87 @@ void Acceptor::Run() {
         Decide(fd);
       }
     }
-    CloseLate(SteadyNow());
+    const absl::Time now = SteadyNow();
+    CloseLate(now);
+    Resume(now);
+    LookAtFile(now);
   }
 }
 
 void Acceptor::AcceptAll() {
-  while (true) {
+  while (!paused_) {
     UniqueFd fd(accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid() && (errno == EINTR || errno == ECONNABORTED)) continue;
-    if (!fd.valid()) {
-      if (errno == EAGAIN) return;
-      spdlog::error("accept: {}; no new connections for {} s", strerror(errno),
-                    absl::ToDoubleSeconds(kPause));
-      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.fd(), nullptr);
-      paused_ = true;
-      resume_ = SteadyNow() + kPause;
+    if (!fd.valid() && errno == EAGAIN) {
+      if (std::exchange(short_, false)) spdlog::info("all ranks that waited are let in");
       return;
     }
-    ++counters_.accepted;
-    auto peer = std::make_shared<const Peer>(PeerOf(fd.get()));
-    if (peer->uid != options_.uid) {
-      if (counters_.refused_user++ == 0) {
-        spdlog::warn("refused a process of user {} (pid {})", peer->uid, peer->pid);
-      }
-      continue;
-    }
-    if (undecided_.size() >= options_.max_undecided) {
-      auto oldest = std::min_element(
-          undecided_.begin(), undecided_.end(),
-          [](const auto& a, const auto& b) { return a.second.deadline < b.second.deadline; });
-      undecided_.erase(oldest);
-      ++counters_.refused_protocol;
-    }
-    const int raw = fd.get();
-    undecided_[raw] = {std::move(fd), std::move(peer), SteadyNow() + options_.first_bytes};
-    // Edge-triggered: told once per arrival, or a connection with half of its first bytes would
-    // spin.
-    Watch(epoll_.get(), raw, EPOLLIN | EPOLLRDHUP | EPOLLET);
+    if (!fd.valid() || IsAmongTheLast(fd.get())) Pause(SteadyNow());
+    if (fd.valid()) Admit(std::move(fd));
   }
+}
+
+void Acceptor::Admit(UniqueFd fd) {
+  ++counters_.accepted;
+  auto peer = std::make_shared<const Peer>(PeerOf(fd.get()));
+  if (peer->uid != options_.uid) {
+    if (counters_.refused_user++ == 0) {
+      spdlog::warn("refused a process of user {} (pid {})", peer->uid, peer->pid);
+    }
+    return;
+  }
+  if (undecided_.size() >= options_.max_undecided) {
+    auto oldest = std::min_element(
+        undecided_.begin(), undecided_.end(),
+        [](const auto& a, const auto& b) { return a.second.deadline < b.second.deadline; });
+    undecided_.erase(oldest);
+    ++counters_.refused_protocol;
+  }
+  const int raw = fd.get();
+  undecided_[raw] = {std::move(fd), std::move(peer), SteadyNow() + options_.first_bytes};
+  // Edge-triggered: told once per arrival, or a connection with half of its first bytes would spin.
+  Watch(epoll_.get(), raw, EPOLLIN | EPOLLRDHUP | EPOLLET);
+}
+
+void Acceptor::Pause(absl::Time now) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.fd(), nullptr);
+  paused_ = true;
+  resume_ = now + kPause;
+  if (std::exchange(short_, true)) return;
+  ++counters_.shortages;
+  spdlog::error(
+      "file descriptors are short, new ranks wait until others leave: the limit is {}, of which "
+      "ranks may take two thirds. Raise it (ulimit -n, or LimitNOFILE= of the service)",
+      DescriptorLimit());
+}
+
+void Acceptor::Resume(absl::Time now) {
+  if (!paused_ || now < resume_) return;
+  resume_ = now + kPause;
+  if (!HasRoom()) return;
+  paused_ = false;
+  Watch(epoll_.get(), socket_.fd(), EPOLLIN);
+}
+
+void Acceptor::LookAtFile(absl::Time now) {
+  if (now < look_) return;
+  look_ = now + options_.look_interval;
+  if (socket_.InPlace()) return;
+  absl::StatusOr<ListenSocket> again = ListenSocket::Bind(path_);
+  if (!again.ok()) {
+    if (std::exchange(unbound_, true)) return;
+    spdlog::error(
+        "{} was removed, and cannot be made again: {}. Attached ranks go on; new ones "
+        "find no daemon until it can",
+        path_, std::string(again.status().message()));
+    return;
+  }
+  AcceptAll();  // who connected before it went
+  socket_ = *std::move(again);
+  if (!paused_) Watch(epoll_.get(), socket_.fd(), EPOLLIN);
+  unbound_ = false;
+  ++counters_.rebinds;
+  spdlog::warn("{} was removed; it is made again, and ranks can attach", path_);
 }
 
 Acceptor::Decision Acceptor::Look(int fd) {
@@ -190,16 +250,11 @@ void Acceptor::CloseLate(absl::Time now) {
     ++counters_.refused_protocol;
     i = undecided_.erase(i);
   }
-  if (paused_ && now >= resume_) {
-    paused_ = false;
-    Watch(epoll_.get(), socket_.fd(), EPOLLIN);
-  }
 }
 
 int Acceptor::WaitMilliseconds(absl::Time now) const {
-  absl::Time next = paused_ ? resume_ : absl::InfiniteFuture();
+  absl::Time next = paused_ ? std::min(resume_, look_) : look_;
   for (const auto& [fd, connection] : undecided_) next = std::min(next, connection.deadline);
-  if (next == absl::InfiniteFuture()) return -1;
   return static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(next - now) + 1, 0));
 }
 

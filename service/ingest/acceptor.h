@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,10 @@
 
 namespace ranklog::ingest {
 
+// A third of the process's descriptors is left to what comes behind a connection: the ring of its
+// rank, the store's files, the trackers. Ranks that find no room wait in the socket's backlog until
+// others leave. A socket file that somebody removes is made again.
+//
 // A thread of its own; Stop() from any other. Processes of other users are refused: the rows, the
 // credentials and the files of a daemon are its user's.
 class Acceptor {
@@ -31,6 +36,7 @@ class Acceptor {
         absl::Seconds(10);  // a connection that has not said by then what it is, is closed
     size_t max_undecided =
         256;  // connections that wait for their first bytes; then the oldest goes
+    absl::Duration look_interval = absl::Seconds(3);  // between looks whether the file is there
   };
   // Called on the acceptor's thread, and must not block.
   struct Handlers {
@@ -44,6 +50,8 @@ class Acceptor {
     std::atomic<uint64_t> refused_user{0};      // another user's process
     std::atomic<uint64_t> refused_protocol{0};  // neither gRPC nor a descriptor, or nothing in time
     std::atomic<uint64_t> descriptors{0};
+    std::atomic<uint64_t> shortages{0};  // times that ranks had to wait for free descriptors
+    std::atomic<uint64_t> rebinds{0};    // times that the socket's file was gone, and made again
   };
 
   // `counters` outlives this.
@@ -54,7 +62,7 @@ class Acceptor {
   // Accepts no more, closes what is undecided, and removes the socket's file. Twice is harmless.
   void Stop();
 
-  const ListenSocket& socket() const { return socket_; }
+  const std::string& path() const { return path_; }
 
  private:
   struct Undecided {
@@ -67,13 +75,20 @@ class Acceptor {
   Acceptor(ListenSocket socket, Options options, Handlers handlers, Counters* counters);
   void Run();
   void AcceptAll();
+  void Admit(UniqueFd fd);
+  // Out of descriptors: accepts nobody for a second, and longer while they are short.
+  void Pause(absl::Time now);
+  void Resume(absl::Time now);
+  // Listens again where the socket's file is gone.
+  void LookAtFile(absl::Time now);
   void Decide(int fd);
   void ReceiveDescriptor(Undecided connection);
   void CloseLate(absl::Time now);
   int WaitMilliseconds(absl::Time now) const;
   static Decision Look(int fd);
 
-  ListenSocket socket_;
+  ListenSocket socket_;  // of Run() only, once that runs
+  const std::string path_;
   const Options options_;
   const Handlers handlers_;
   Counters& counters_;
@@ -81,6 +96,9 @@ class Acceptor {
   UniqueFd stop_;        // an eventfd
   bool paused_ = false;  // out of descriptors: not listening until `resume_`
   absl::Time resume_;
+  bool short_ = false;                  // out of descriptors since all who waited were let in
+  absl::Time look_;                     // the next look at the socket's file
+  bool unbound_ = false;                // its file is gone, and cannot be made: said once
   std::map<int, Undecided> undecided_;  // by descriptor; of Run() only
   std::thread thread_;
 };

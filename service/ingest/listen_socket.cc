@@ -74,15 +74,15 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Errno(absl::StrCat("bind ", temporary));
   }
-  struct stat info {};
   if (chmod(temporary.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0 ||
-      stat(temporary.c_str(), &info) != 0 || rename(temporary.c_str(), path.c_str()) != 0) {
+      rename(temporary.c_str(), path.c_str()) != 0) {
     absl::Status status = Errno(absl::StrCat("listen at ", path));
     unlink(temporary.c_str());
     return status;
   }
   ListenSocket made(std::move(fd), path);
-  made.inode_ = info.st_ino;
+  made.file_ = FileIdentity(path);
+  made.made_ = true;
   return made;
 }
 
@@ -95,7 +95,6 @@ absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
                     absl::SimpleAtoi(pid_text, &pid) && pid == getpid();
   if (!ours) return absl::NotFoundError("no socket was passed");
   const bool one = absl::SimpleAtoi(count_text, &count) && count == 1;
-  for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) unsetenv(name);
 
   sockaddr_un address{};
   socklen_t size = sizeof(address);
@@ -109,14 +108,23 @@ absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
   }
   fcntl(kSystemdFd, F_SETFD, FD_CLOEXEC);
   fcntl(kSystemdFd, F_SETFL, fcntl(kSystemdFd, F_GETFL) | O_NONBLOCK);
-  return ListenSocket(UniqueFd(kSystemdFd), address.sun_path);
+  UniqueFd fd(fcntl(kSystemdFd, F_DUPFD_CLOEXEC, 0));
+  if (!fd.valid()) return Errno("take the socket of systemd");
+  ListenSocket passed(std::move(fd), address.sun_path);
+  passed.file_ = FileIdentity(passed.path_);
+  return passed;
+}
+
+ListenSocket& ListenSocket::operator=(ListenSocket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(made_, other.made_);
+  return *this;
 }
 
 ListenSocket::~ListenSocket() {
-  struct stat info {};
-  if (inode_ != 0 && fd_.valid() && lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) {
-    unlink(path_.c_str());
-  }
+  if (made_ && fd_.valid() && file_.InPlace()) unlink(path_.c_str());
 }
 
 }  // namespace ranklog::ingest

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "service/base/file_identity.h"
 #include "service/ingest/unique_fd.h"
 
 namespace ranklog::ingest {
@@ -28,15 +29,18 @@ class ListenSocket {
   //   kAlreadyExists       somebody answers there
   static absl::StatusOr<ListenSocket> Bind(const std::string& path);
 
-  // Takes over the socket that systemd passed (LISTEN_PID, LISTEN_FDS), and forgets those
-  // variables.
+  // Takes the socket that systemd passed (LISTEN_PID, LISTEN_FDS). It stays open in this process,
+  // so that it can be taken again, when the one made from it is gone.
   //   kNotFound            none was passed to this process
   //   kInvalidArgument     it is not one listening Unix socket
   static absl::StatusOr<ListenSocket> FromSystemd();
 
   ListenSocket(ListenSocket&&) = default;
-  ListenSocket& operator=(ListenSocket&&) = delete;
+  ListenSocket& operator=(ListenSocket&& other) noexcept;  // `other` becomes what this was
   ~ListenSocket();
+
+  // False if its file was removed or replaced: nobody can connect any more.
+  bool InPlace() const { return file_.InPlace(); }
 
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
@@ -46,7 +50,8 @@ class ListenSocket {
 
   UniqueFd fd_;
   std::string path_;
-  uint64_t inode_ = 0;  // of the file that we made; 0: none
+  FileIdentity file_;
+  bool made_ = false;  // the file, by us
 };
 
 }  // namespace ranklog::ingest

@@ -160,6 +160,35 @@ TEST_F(AcceptorTest, TheSocketIsOursAloneAndGoesWithIt) {
   EXPECT_NE(stat(path_.c_str(), &info), 0);
 }
 
+TEST_F(AcceptorTest, ListensAgainWhereItsFileIsRemoved) {
+  Acceptor::Options options;
+  options.look_interval = absl::Milliseconds(5);
+  Start(options);
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  ASSERT_TRUE(WaitFor([&] { return counters_.rebinds == 1; }));
+  const UniqueFd client = Connect(path_);
+  ASSERT_EQ(send(client.get(), "PRI", 3, 0), 3);
+  EXPECT_TRUE(Has(grpc_));
+  acceptor_->Stop();
+  EXPECT_NE(access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(AcceptorTest, LeavesTheSocketOfWhoTookItsPlace) {
+  Acceptor::Options options;
+  options.look_interval = absl::Milliseconds(5);
+  Start(options);
+  {
+    auto other = ListenSocket::Bind(dir_.File("t"));
+    ASSERT_OK(other);
+    ASSERT_EQ(rename(dir_.File("t").c_str(), path_.c_str()), 0);
+    for (int look = 0; look < 2; ++look) {  // the second comes after all that the first led to
+      ASSERT_TRUE(WaitFor([&] { return UniqueFd(accept(other->fd(), nullptr, nullptr)).valid(); }));
+    }
+    EXPECT_EQ(counters_.rebinds, 0u);
+  }
+  EXPECT_TRUE(WaitFor([&] { return counters_.rebinds == 1; })) << "it is free again";
+}
+
 TEST(ListenSocketTest, SaysWhyAPathCannotBe) {
   TempDir dir;
   EXPECT_THAT(ListenSocket::Bind(dir.File(std::string(108, 'x'))),
