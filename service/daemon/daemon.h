@@ -41,6 +41,10 @@ class Daemon {
   // undelivered stays for the next start. Twice is harmless.
   void Stop(absl::Duration drain);
 
+  // False: the store was removed under the daemon, and nothing is acknowledged any more. Stop(),
+  // and start another.
+  bool StoreInPlace() const { return store_->store_in_place(); }
+
   // The socket's path; until Stop().
   const std::string& address() const { return acceptor_->path(); }
 

@@ -52,6 +52,45 @@ std::string Sender(const siginfo_t& told) {
   return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
 }
 
+// Waits for a signal that ends the daemon. False: the store is gone.
+bool WaitForSignal(const sigset_t& ending, const ranklog::daemon::Daemon& daemon, siginfo_t* told) {
+  const timespec look{.tv_sec = 1, .tv_nsec = 0};
+  while (sigtimedwait(&ending, told, &look) < 0) {
+    if (!daemon.StoreInPlace()) return false;
+  }
+  return true;
+}
+
+// Serves until a signal comes. A store that is removed meanwhile gives way to a new one in the same
+// place, as if the daemon had been started again: no rank waits for a person, or for a service
+// manager that may not be there.
+int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
+          const sigset_t& ending) {
+  siginfo_t told{};
+  while (true) {
+    auto daemon = ranklog::daemon::Daemon::Start(config);
+    if (!daemon.ok()) {
+      spdlog::error("cannot start: {}", std::string(daemon.status().message()));
+      return 1;
+    }
+    spdlog::info("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
+                 getpid(), config.state_dir, (*daemon)->address());
+    ranklog::daemon::NotifySystemd(systemd, "READY=1");
+    if (WaitForSignal(ending, **daemon, &told)) {
+      spdlog::info("{} from {}: stopping", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+                   Sender(told));
+      ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
+      (*daemon)->Stop(config.drain);
+      spdlog::info("stopped");
+      return 0;
+    }
+    spdlog::error(
+        "the store in {} was removed under the daemon, and what was not delivered with it. A new "
+        "one is begun: ranks that live go on there, and count what went as lost (with_store)",
+        config.state_dir);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,21 +109,5 @@ int main(int argc, char** argv) {
   const char* notify = getenv("NOTIFY_SOCKET");
   const std::string systemd = notify == nullptr ? "" : notify;
 
-  auto daemon = ranklog::daemon::Daemon::Start(parsed.config);
-  if (!daemon.ok()) {
-    spdlog::error("cannot start: {}", std::string(daemon.status().message()));
-    return 1;
-  }
-  spdlog::info("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}", getpid(),
-               parsed.config.state_dir, (*daemon)->address());
-  ranklog::daemon::NotifySystemd(systemd, "READY=1");
-
-  siginfo_t told{};
-  while (sigwaitinfo(&ending, &told) < 0) continue;
-  spdlog::info("{} from {}: stopping", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
-               Sender(told));
-  ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
-  (*daemon)->Stop(parsed.config.drain);
-  spdlog::info("stopped");
-  return 0;
+  return Serve(parsed.config, systemd, ending);
 }

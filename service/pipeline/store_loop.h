@@ -23,10 +23,11 @@ namespace ranklog::pipeline {
 
 // Submit() from any thread. A write is applied in the order of submission, in a transaction with
 // its neighbours; `done` is called on the loop's thread after the commit, or with the error of
-// `apply`, which undoes that write alone. A commit that fails for want of space, or on a file system
-// that is read-only, is tried again until it succeeds: meanwhile nothing is answered, and `full()`
-// tells the readers of streams to stop. A commit that fails otherwise answers its writes with the error: the ranks still have their
-// rows, and send them again.
+// `apply`, which undoes that write alone. A commit that fails for want of space, or on a file
+// system that is read-only or a file that was removed, is tried again until it succeeds: meanwhile
+// nothing is answered, and `full()` tells the readers of streams to stop. A commit that fails
+// otherwise answers its writes with the error: the ranks still have their rows, and send them
+// again.
 //
 // A second thread moves the log of writes into the database file while there are writes, so that no
 // commit waits for that.
@@ -66,6 +67,8 @@ class StoreLoop {
   absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // False: the store's file was removed. Nothing is answered any more, until Stop().
+  bool store_in_place() const { return store_->InPlace(); }
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Without threads: commits all that waits, and answers it. Returns how long until a commit that

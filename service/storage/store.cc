@@ -84,6 +84,9 @@ absl::Status Store::Commit() {
   absl::Status status = doom_;
   if (status.ok()) status = CheckInTransaction();
   if (status.ok()) status = writer_.Run("COMMIT");
+  if (status.ok() && !InPlace()) {
+    status = absl::UnavailableError(absl::StrCat(writer_.path(), " was removed or replaced"));
+  }
   if (!status.ok()) Rollback();
   return status;
 }

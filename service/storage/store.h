@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "service/base/file_identity.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
@@ -32,7 +33,7 @@ inline constexpr uint32_t kMaxShapeId = 1 << 20;
 using model::RunAssignment;
 using model::StoredUpdate;
 
-// The one writer. Everything but Open, Begin, Checkpoint and the destructor wants an open
+// The one writer. Everything but Open, Begin, Checkpoint, InPlace and the destructor wants an open
 // transaction, else kFailedPrecondition; naming a stream or a run that is not there is kNotFound.
 //
 // kInvalidArgument, kNotFound: the call did nothing, and the transaction goes on. Any other error
@@ -59,7 +60,8 @@ class Store {
   absl::Status Begin();
   // On OK all since Begin survives a power cut. Costs one fsync, however much it is.
   //   kResourceExhausted   the disk is full, or the quota used up
-  //   kUnavailable         the file system is read-only
+  //   kUnavailable         the file system is read-only, or the file is not InPlace(): what was
+  //                        committed cannot be found by anybody
   // On any error the transaction is rolled back; after these two the same calls may be made again.
   absl::Status Commit();
   void Rollback();  // harmless without a transaction
@@ -125,6 +127,10 @@ class Store {
   // to the next call: OK.
   absl::Status Checkpoint();
 
+  // False once the file was removed or replaced, or the directory with it. SQLite goes on writing
+  // to what has no name any more; open another store. From any thread.
+  bool InPlace() const { return file_.InPlace(); }
+
  private:
   // What Append needs to know of a stream or a run. Dropped whenever a transaction is undone.
   struct Known {
@@ -141,7 +147,7 @@ class Store {
   enum class Owner { kStream, kRun };
 
   Store(Database writer, Database checkpointer)
-      : writer_(std::move(writer)), checkpointer_(std::move(checkpointer)) {}
+      : writer_(std::move(writer)), checkpointer_(std::move(checkpointer)), file_(writer_.path()) {}
 
   // Runs a statement that writes; an error dooms the transaction.
   absl::Status Write(absl::string_view sql, std::initializer_list<Parameter> parameters);
@@ -165,6 +171,7 @@ class Store {
 
   Database writer_;
   Database checkpointer_;
+  const FileIdentity file_;
   bool marked_ = false;
   absl::Status doom_;  // the first error of this transaction
   absl::flat_hash_map<int64_t, Known> streams_;

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -84,14 +85,14 @@ TEST(DaemonTest, ASecondOneAtTheSameSocketIsRefused) {
   EXPECT_THAT(second.output, HasSubstr("another daemon answers"));
 }
 
-TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
-  Node node;
+// Starts a daemon with a socket at the node's address, as systemd does.
+ChildProcess StartWithSocket(const Node& node) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);  // inherited
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   node.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
-  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(fd, 16), 0);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(fd, 16), 0);
   // The daemon takes descriptor 3 if LISTEN_PID is its own pid, which exec keeps.
   ChildProcess daemon({"bash", "-c",
                        "exec 3<&" + std::to_string(fd) +
@@ -99,6 +100,12 @@ TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
                            "--listen unix:/nowhere/s --spool-dir \"$1\"",
                        node.state_dir(), node.spool_dir()});
   close(fd);
+  return daemon;
+}
+
+TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
+  Node node;
+  ChildProcess daemon = StartWithSocket(node);
   CountingJob counting(node, "job", /*rows=*/3000);
   ASSERT_TRUE(counting.WaitForReturned(3000));
   EXPECT_EQ(counting.Finish(), 0) << daemon.Output();
@@ -107,6 +114,18 @@ TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0) << daemon.Output();
   EXPECT_EQ(access(node.socket().c_str(), F_OK), 0) << "the socket is systemd's to remove";
+}
+
+TEST(DaemonTest, KeepsThatSocketWhenItsStoreIsRemoved) {
+  Node node;
+  ChildProcess daemon = StartWithSocket(node);
+  ASSERT_EQ(node.StartRank("before", 0, 0, 1, 1, {"10"}).Wait(), 0) << daemon.Output();
+  std::filesystem::rename(node.state_dir(), node.state_dir() + ".gone");
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node.state_dir() + "/ranklog.db"); }))
+      << daemon.Output();
+  EXPECT_EQ(node.StartRank("after", 0, 0, 1, 1, {"10"}).Wait(), 0) << daemon.Output();
+  EXPECT_EQ(node.GetRun("before").id, 0);
+  EXPECT_NE(node.GetRun("after").id, 0);
 }
 
 TEST(DaemonTest, SaysClearlyWhyItCannotStart) {

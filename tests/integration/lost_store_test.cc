@@ -1,5 +1,5 @@
-// The state directory is removed while a rank logs: the rank goes on in the next daemon's store,
-// and what went with the old one is counted.
+// The state directory is removed while a rank logs, with the daemon or under it: the rank goes on
+// in the next store, and what went with the old one is counted.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +19,12 @@ class LostStoreTest : public ::testing::Test {
   void LoseTheStore() {
     node_.Kill();
     std::filesystem::remove_all(node_.state_dir());
+  }
+
+  // As rm -rf, but between two looks of the daemon.
+  void RemoveStoreAtOnce() {
+    std::filesystem::rename(node_.state_dir(), node_.state_dir() + ".gone");
+    std::filesystem::remove_all(node_.state_dir() + ".gone");
   }
 
   // The store has the rows from some number on to the last, each once and in order, and counts
@@ -66,6 +72,29 @@ TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   ExpectTheRestAndTheGap();
   EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows went with an earlier store"));
+}
+
+// SQLite alone would go on writing to files without a name.
+TEST_F(LostStoreTest, ADaemonWhoseStoreIsRemovedBeginsANewOne) {
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(50'000));
+  ASSERT_GT(node_.Counter("ingest.rows"), 0u);
+  RemoveStoreAtOnce();
+  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("rows went with an earlier store") == 1; }));
+  ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
+  EXPECT_EQ(counting_.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  ExpectTheRestAndTheGap();
+  EXPECT_EQ(node_.TimesSaid("was removed under the daemon"), 1u);
+  EXPECT_EQ(node_.Terminate(), 0);
+}
+
+TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
+  counting_.rank().Kill();
+  node_.Start();
+  RemoveStoreAtOnce();
+  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("was removed under the daemon") == 1; }));
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
 }
 
 }  // namespace

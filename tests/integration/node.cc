@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tests/support/file_content.h"
@@ -39,6 +40,23 @@ Node::~Node() {
 }
 
 std::string Node::Log() const { return FileContent(dir_.File("log")); }
+
+uint64_t Node::TimesSaid(const std::string& text) const {
+  const std::string log = Log();
+  uint64_t times = 0;
+  for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++times;
+  return times;
+}
+
+uint64_t Node::Counter(const std::string& name) const {
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", address()}};
+  const Finished status =
+      RunToEnd({RANKLOG_CLI, "status", "--json", "--state-dir", state_dir()}, options);
+  const auto json = nlohmann::json::parse(status.output, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return 0;
+  return json.value(nlohmann::json::json_pointer("/daemon/counters/" + name), uint64_t{0});
+}
 
 void Node::StartWith(const std::map<std::string, std::string>& environment) {
   std::vector<std::string> args = {RANKLOGD,  "--state-dir", state_dir(), "--listen",

@@ -29,8 +29,11 @@ class Node {
   // SIGTERM; its exit code.
   int Terminate();
   ChildProcess& daemon() { return *daemon_; }
-  // What all of its daemons have said so far.
+  // What all of its daemons have said so far, and how often this text is in it.
   std::string Log() const;
+  uint64_t TimesSaid(const std::string& text) const;
+  // One of the daemon's counters, by `ranklog status`; 0 while it does not answer.
+  uint64_t Counter(const std::string& name) const;
 
   std::string state_dir() const { return dir_.File("state"); }
   std::string spool_dir() const { return dir_.File("spool"); }

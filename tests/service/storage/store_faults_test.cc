@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/faulty_vfs.h"
@@ -103,6 +106,17 @@ TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
   vfs_.Heal();
   EXPECT_OK(AppendAndCommit(*store_, stream_, 11, 10));
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
+}
+
+// SQLite would go on writing to files that nobody can open any more.
+TEST_F(FaultyDiskTest, CommitsNothingToAFileThatWasRemoved) {
+  EXPECT_TRUE(store_->InPlace());
+  std::filesystem::rename(dir_.File(kStoreFile), dir_.File("elsewhere"));
+  EXPECT_FALSE(store_->InPlace());
+  EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("removed or replaced")));
+  std::ofstream(dir_.File(kStoreFile)).put('x');
+  EXPECT_FALSE(store_->InPlace());
 }
 
 // Nothing reaches the disk before Commit(), so a full disk never looks like a fault of one of many
