@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,15 @@ uint64_t RandomIncarnation() {
   return value;
 }
 
+// The kernel ends a process that makes a file over its limit (SIGXFSZ).
+absl::Status CheckFileLimit(size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the spool takes ", bytes, " bytes, and this process may make files of ",
+                   limit.rlim_cur, ": raise that (ulimit -f), or lower RANKLOG_SPOOL_BYTES"));
+}
+
 size_t RoundUpToPages(size_t bytes) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
@@ -47,12 +57,14 @@ size_t RoundUpToPages(size_t bytes) {
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
   spool->data_bytes_ = RoundUpToPages(options.ring_bytes);
+  absl::Status status = CheckFileLimit(spool->file_bytes());
+  if (!status.ok()) return status;
   uint64_t incarnation = hello.stream().incarnation();
   if (incarnation == 0) incarnation = RandomIncarnation();
 
   std::vector<PrivateDir> dirs = StandardDirs();
   if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});
-  absl::Status status = absl::UnavailableError("no directory");
+  status = absl::UnavailableError("no directory");
   for (const PrivateDir& dir : dirs) {
     status = spool->CreateNamed(dir, incarnation);
     if (status.ok()) break;
