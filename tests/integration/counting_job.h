@@ -25,6 +25,7 @@ class CountingJob {
 
   ChildProcess& rank() { return *rank_; }
   uint64_t returned() const { return counter_->returned.load(); }
+  uint64_t refused() const { return counter_->refused.load(); }
   bool WaitForReturned(uint64_t rows) const;
   // Tells the rank to finish; its exit code.
   int Finish();

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     } else if (run.Log({{"n", n}}, static_cast<int64_t>(n))) {
       counter->returned.store(++n);
     } else {
+      ++counter->refused;
       usleep(500);  // the ring is full
     }
   }

@@ -1,0 +1,129 @@
+// The disk under the store fills up, or becomes read-only: said once, counted, no row lost, and the
+// training goes on.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/counting_job.h"
+#include "tests/support/absent.h"
+#include "tests/support/own_mounts.h"
+
+namespace ranklog::testing {
+namespace {
+
+// So small that it is full at once when the daemon takes nothing.
+const std::map<std::string, std::string> kSmallSpool = {{"RANKLOG_SPOOL_BYTES", "1048576"}};
+
+// Takes all the room that the file system has, until it goes.
+class Filler {
+ public:
+  explicit Filler(std::string path) : path_(std::move(path)) {
+    const int fd = open(path_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    const std::string block(4096, 'x');
+    while (write(fd, block.data(), block.size()) > 0) {
+    }
+    close(fd);
+  }
+  ~Filler() { std::filesystem::remove(path_); }
+
+ private:
+  const std::string path_;
+};
+
+class DiskTest : public ::testing::Test {
+ protected:
+  // The daemon has tried it more than once, and the rank has met a full ring.
+  void ExpectToBeHeldUp(const CountingJob& counting) {
+    const uint64_t failed = node_.Counter("store.failed_commits");
+    ASSERT_TRUE(WaitFor([&] { return node_.Counter("store.failed_commits") >= failed + 3; }));
+    ASSERT_TRUE(WaitFor([&] { return counting.refused() > 0; }));
+  }
+  // All of it is taken over, and what Log() refused is counted.
+  void ExpectAllOf(CountingJob& counting) {
+    ASSERT_TRUE(
+        counting.WaitForReturned(counting.returned() + 50'000));  // more than the ring holds
+    EXPECT_EQ(counting.Finish(), 0);
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    counting.ExpectEveryReturnedRowOnce();
+    EXPECT_EQ(counting.Stream().losses.ring_full, counting.refused());
+  }
+
+  Node node_;
+};
+
+TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(node_.state_dir(), "64m");
+  ASSERT_TRUE(disk.mounted());
+  node_.Start();
+  CountingJob counting(node_, "job", 0, kSmallSpool);
+  ASSERT_TRUE(counting.WaitForReturned(1000));
+  {
+    const Filler filler(node_.state_dir() + "/filler");
+    ExpectToBeHeldUp(counting);
+    EXPECT_EQ(node_.TimesSaid("cannot commit"), node_.TimesSaid("commits succeed again") + 1);
+    // A rank that ends now waits for its deadline and no longer; the daemon has its rows later.
+    ChildProcess late =
+        node_.StartRank("late", 0, 0, 1, 1, {"100"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "200"}});
+    EXPECT_EQ(late.Wait(), 3) << late.Output();
+  }
+  ExpectAllOf(counting);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("late"); }));
+  EXPECT_EQ(node_.GetRun("late").state, model::RunState::kFinished);
+  EXPECT_EQ(node_.GetRun("late").rows, 100u);
+  EXPECT_GE(node_.TimesSaid("commits succeed again"), 1);
+}
+
+// An ext4 of its own, for its way to become read-only under open files. Only a new mount makes it
+// writable again, and that needs the daemon to have closed it.
+class DiskThatFails {
+ public:
+  explicit DiskThatFails(std::string path) : path_(std::move(path)) {
+    std::ofstream(image_).close();
+    std::filesystem::resize_file(image_, 64 << 20);
+    std::filesystem::create_directories(path_);
+    made_ = RunToEnd({"mkfs.ext4", "-q", "-E", "root_owner", image_}).code == 0;
+  }
+  ~DiskThatFails() { umount2(path_.c_str(), MNT_DETACH); }
+
+  bool Mount() {
+    std::error_code ignored;
+    if (!made_ || RunToEnd({"mount", "-o", "loop", image_, path_}).code != 0) return false;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
+    return true;
+  }
+  bool Fail() const { return RunToEnd({"mount", "-o", "remount,abort", path_}).code == 0; }
+  bool Unmount() const { return umount(path_.c_str()) == 0; }
+
+ private:
+  const TempDir dir_;
+  const std::string image_ = dir_.File("image");
+  const std::string path_;
+  bool made_ = false;
+};
+
+TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
+  SKIP_WITHOUT(HasOwnMounts() && InPath("mkfs.ext4"), "the right to mount, mkfs.ext4");
+  DiskThatFails disk(node_.state_dir());
+  SKIP_WITHOUT(disk.Mount(), "loop devices");
+  node_.Start();
+  CountingJob counting(node_, "job", 0, kSmallSpool);
+  ASSERT_TRUE(counting.WaitForReturned(1000));
+  ASSERT_TRUE(disk.Fail());
+  ExpectToBeHeldUp(counting);
+  // A sync that was under way may have failed by another error before.
+  EXPECT_EQ(node_.TimesSaid("Read-only file system"), 1u);
+  EXPECT_EQ(node_.Terminate(), 0);
+  ASSERT_TRUE(disk.Unmount());
+  ASSERT_TRUE(disk.Mount());
+  node_.Start();
+  ExpectAllOf(counting);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,23 @@
+// A rank that logs each row once, whatever comes of it, and then tells what did.
+//
+//   telling_rank ROWS
+//
+// Prints the calls of Log() that returned true, Stats::lost_ring_full, and Stats::last_error. Its
+// exit code is that of a training: 0.
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "ranklog/ranklog.h"
+
+int main(int argc, char** argv) {
+  const long rows = argc > 1 ? atol(argv[1]) : 10;
+  ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  long returned = 0;
+  for (long step = 0; step < rows; ++step) returned += run.Log({{"loss", 0.5}}, step) ? 1 : 0;
+  const ranklog::Stats stats = run.stats();
+  run.Finish(0);
+  printf("returned %ld, ring full %lu: %s\n", returned,
+         static_cast<unsigned long>(stats.lost_ring_full), stats.last_error.c_str());
+  return 0;
+}
