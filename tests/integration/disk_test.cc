@@ -110,7 +110,9 @@ class DiskThatFails {
 TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("mkfs.ext4"), "the right to mount, mkfs.ext4");
   DiskThatFails disk(node_.state_dir());
-  SKIP_WITHOUT(disk.Mount(), "loop devices");
+  // A container has them or has not, and cannot install them; store_faults_test, without a kernel
+  // in it, holds that EROFS is waited for.
+  if (!disk.Mount()) GTEST_SKIP() << "no loop devices";
   node_.Start();
   CountingJob counting(node_, "job", 0, kSmallSpool);
   ASSERT_TRUE(counting.WaitForReturned(1000));
