@@ -83,12 +83,14 @@ bool IsLocal(const RunReport& report) {
 std::string HeadText(const RunReport& report, const Terminal& terminal) {
   const model::Run& run = report.run;
   const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
-  std::string text =
-      absl::StrCat(terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
-                   Printable(absl::StrCat(run.project, ":", run.run_id)), "  ",
-                   StateText(run, terminal), "\n", "rows ", run.rows, ", last step ", run.last_step,
-                   ", started ", TimeText(run.started_us), run.ended_us == 0 ? ", for " : ", took ",
-                   DurationText(end - absl::FromUnixMicros(run.started_us)), "\n");
+  // Not negative, though the clock may have been set back meanwhile.
+  const absl::Duration took =
+      std::max(end - absl::FromUnixMicros(run.started_us), absl::ZeroDuration());
+  std::string text = absl::StrCat(
+      terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
+      Printable(absl::StrCat(run.project, ":", run.run_id)), "  ", StateText(run, terminal), "\n",
+      "rows ", run.rows, ", last step ", run.last_step, ", started ", TimeText(run.started_us),
+      run.ended_us == 0 ? ", for " : ", took ", DurationText(took), "\n");
   if (run.local_only) {
     absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
   }

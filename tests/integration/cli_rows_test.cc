@@ -40,6 +40,13 @@ TEST_F(CliTest, ShowSaysHowToUploadALocalRun) {
               AllOf(Not(HasSubstr("--to wandb")), HasSubstr("layers 4")));
 }
 
+TEST_F(CliTest, ShowOfARunDuringWhichTheClockWasSetBackHasNoNegativeTime) {
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->CloseRun(run_, model::RunState::kFinished, 0, "", kStart - 86400000000));
+  ASSERT_OK(store_->Commit());
+  EXPECT_THAT(Ranklog({"show", "tiny"}).output, HasSubstr("took 0.0 s\n"));
+}
+
 TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {
   EXPECT_THAT(Ranklog({"show", "tiny", "--metric", "lr"}).output,
               AllOf(HasSubstr("lr  last 4"), Not(HasSubstr("train/loss  last"))));
