@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -39,9 +38,13 @@ std::string RandomName() {
   return ShortName(number);
 }
 
+// As far as it can be read: the buffer throws if the process ends meanwhile, and getline() catches
+// that.
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::string text;
+  std::getline(file, text, '\0');
+  return text;
 }
 
 // What all ranks that one launcher started on this node share, and no other job does.

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -31,9 +30,13 @@ static_assert(sizeof(PidfdInfo) == 64, "PIDFD_INFO_SIZE_VER0");
 constexpr uint64_t kPidfdInfoExit = 1 << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
+// As far as it can be read: that of a process that is reaped meanwhile fails, and the buffer
+// throws. getline() catches that, which iterators of the buffer do not.
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');
+  return text;
 }
 
 // Once it is reaped.

@@ -33,7 +33,9 @@ class EndsTest : public ::testing::Test {
     rank.Wait();
     EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(how); })) << how;
     const model::Run run = node_.GetRun(how);
-    for (const model::Stream& stream : node_.Reader()->Streams(run.id).value()) {
+    const auto streams = node_.Reader()->Streams(run.id);
+    EXPECT_EQ(streams->size(), 1u) << how;
+    for (const model::Stream& stream : *streams) {
       EXPECT_EQ(stream.durable_seq, 200u) << how;
     }
     return run;

@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
+#include <thread>
 
 namespace ranklog::ingest {
 namespace {
@@ -85,6 +87,22 @@ TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
   reaped.Reap();
   const absl::optional<int> status = WaitStatusOf(reaped.pidfd(), ended.pid());
   EXPECT_EQ(status.value_or(4 << 8), 4 << 8);
+}
+
+// Its file in /proc ends while it is read: once that ended the daemon.
+TEST(WaitStatusTest, OfAProcessThatIsReapedMeanwhileIsRightOrUnknown) {
+  for (int i = 0; i < 300; ++i) {
+    Child child([] { _exit(3); });
+    const pid_t pid = child.pid();
+    std::atomic<bool> reaped = false;
+    std::thread parent([&] {
+      child.WaitUntilEnded();
+      child.Reap();
+      reaped = true;
+    });
+    while (!reaped) EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).value_or(3 << 8), 3 << 8);
+    parent.join();
+  }
 }
 
 TEST(WaitStatusTest, IsDescribed) {
