@@ -58,8 +58,12 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
                                                    kMaxSocketPath, ": ", path));
   }
   // Short, so that it fits wherever the path itself fits.
+  std::error_code error;
   const std::filesystem::path dir =
-      std::filesystem::absolute(path).lexically_normal().parent_path();
+      std::filesystem::absolute(path, error).lexically_normal().parent_path();
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("find the directory of ", path));
+  }
   RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
   if (SomebodyAnswers(path)) {
     return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
