@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
@@ -57,15 +58,15 @@ absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
   Progress progress("make the rows of runs", /*lines=*/false);
   uint64_t made = 0;
   uint64_t total = 0;  // as at the first look: streams that are done are no longer live
-  absl::Time changed = absl::Now();
-  while (absl::Now() - changed < kPatience) {
+  absl::Time changed = SteadyNow();
+  while (SteadyNow() - changed < kPatience) {
     ASSIGN_OR_RETURN(const auto live, reader->LiveStreams());
     if (live.empty()) return absl::OkStatus();
     uint64_t left = live.size();
     for (const model::Stream& stream : live) left += stream.durable_seq - stream.aggregated_seq;
     total = std::max(total, left);
     progress.Update(total - left, total);
-    if (std::exchange(made, total - left) != total - left) changed = absl::Now();
+    if (std::exchange(made, total - left) != total - left) changed = SteadyNow();
     absl::SleepFor(kLook);
   }
   return absl::UnavailableError(

@@ -14,6 +14,8 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/kernel.h"
+
 namespace ranklog::ingest {
 namespace {
 
@@ -71,7 +73,8 @@ TEST(WaitStatusTest, OfAReapedProcessIsThatOrUnknown) {
   const pid_t pid = child.pid();
   const int truth = child.Reap();
   const absl::optional<int> status = WaitStatusOf(child.pidfd(), pid);
-  EXPECT_EQ(status.value_or(truth), truth);  // a kernel before 6.15 does not say
+  EXPECT_EQ(status.has_value(), testing::PidfdTellsTheEnd());
+  EXPECT_EQ(status.value_or(truth), truth);
 }
 
 TEST(WaitStatusTest, OfARunningProcessIsUnknown) {
@@ -86,6 +89,7 @@ TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
   reaped.WaitUntilEnded();
   reaped.Reap();
   const absl::optional<int> status = WaitStatusOf(reaped.pidfd(), ended.pid());
+  EXPECT_EQ(status.has_value(), testing::PidfdTellsTheEnd());
   EXPECT_EQ(status.value_or(4 << 8), 4 << 8);
 }
 
@@ -102,6 +106,7 @@ TEST(WaitStatusTest, OfAProcessThatIsReapedMeanwhileIsRightOrUnknown) {
     });
     while (!reaped) EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).value_or(3 << 8), 3 << 8);
     parent.join();
+    EXPECT_EQ(WaitStatusOf(child.pidfd(), pid).has_value(), testing::PidfdTellsTheEnd());
   }
 }
 
