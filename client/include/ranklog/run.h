@@ -104,18 +104,21 @@ class RANKLOG_EXPORT Run {
   // counts from step 0, so a job that is started again under its run id gives its steps: what lies
   // at or below the run's last one is kept in the store and counted as late. NaN and infinities are
   // values: they are kept and delivered as such, and left out of statistics over ranks.
+  //
+  // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all; a row that would
+  // need one more is invalid.
   bool Log(std::initializer_list<Metric> row) noexcept;
   bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
   bool Log(std::span<const Metric> row) noexcept;
   bool Log(std::span<const Metric> row, int64_t step) noexcept;
 
-  // The same with keys that were checked before: 1.5 times cheaper than strings for 10 values.
+  // The same with keys that were checked before: 1.4 times cheaper than strings for 10 values.
   MetricHandle MetricKey(std::string_view key) noexcept;
   bool Log(std::span<const HandleValue> row) noexcept;
   bool Log(std::span<const HandleValue> row, int64_t step) noexcept;
 
-  // The same with all keys of a row: values.size() must be that of the keys. 2 to 3 times cheaper
-  // than strings.
+  // The same with all keys of a row: values.size() must be that of the keys. 1.4 times cheaper than
+  // strings for 10 values, 6 times for 1000.
   RowHandle Row(std::span<const std::string_view> keys) noexcept;
   RowHandle Row(std::initializer_list<std::string_view> keys) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values) noexcept;
