@@ -2,15 +2,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::storage {
@@ -26,6 +34,18 @@ constexpr FileSystem kNetworkFileSystems[] = {
     {0x00006969, "NFS"},    {0x0000517B, "SMB"},    {0xFF534D42, "CIFS"},     {0xFE534D42, "SMB2"},
     {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"},   {0x00C36400, "Ceph"},     {0x5346414F, "AFS"},
     {0x6B414653, "AFS"},    {0x19830326, "BeeGFS"}, {0x20030528, "OrangeFS"}, {0x73757245, "Coda"},
+    {0x01021997, "9P"},
+};
+
+constexpr uint32_t kFuse = 0x65735546;
+
+// What stands behind "fuse." in the type of a mount, of programs that keep the files elsewhere.
+// Those that lay out a local disk anew (bindfs, mergerfs, fuse-overlayfs, ...) are none.
+constexpr absl::string_view kNetworkFuse[] = {
+    "sshfs",     "glusterfs", "ceph-fuse", "ceph",     "mfs",           "moosefs",
+    "lizardfs",  "juicefs",   "JuiceFS",   "s3fs",     "goofys",        "gcsfuse",
+    "rclone",    "davfs",     "curlftpfs", "mount-s3", "mountpoint-s3", "blobfuse",
+    "blobfuse2", "seaweedfs", "hdfs",      "fuse_dfs", "alluxio-fuse",
 };
 
 absl::Status ErrnoStatus(int error, const std::string& doing) {
@@ -43,16 +63,43 @@ absl::string_view NetworkFileSystemName(uint64_t statfs_type) {
   return "";
 }
 
+absl::string_view NetworkFuseName(absl::string_view mounts, dev_t device) {
+  const std::string id = absl::StrCat(major(device), ":", minor(device));
+  for (const absl::string_view line : absl::StrSplit(mounts, '\n')) {
+    // "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG]... - TYPE SOURCE OPTIONS"
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    if (fields.size() < 3 || fields[2] != id) continue;
+    const auto separator = std::find(fields.begin(), fields.end(), "-");
+    if (fields.end() - separator < 2) continue;
+    absl::string_view type = separator[1];
+    if (!absl::ConsumePrefix(&type, "fuse.")) continue;
+    for (const absl::string_view name : kNetworkFuse) {
+      if (type == name) return name;
+    }
+  }
+  return "";
+}
+
 absl::Status CheckLocal(const std::string& directory) {
-  struct statfs info;
-  if (statfs(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "statfs " + directory);
-  const absl::string_view name = NetworkFileSystemName(static_cast<uint64_t>(info.f_type));
+  struct statfs system;
+  struct stat info;
+  if (statfs(directory.c_str(), &system) != 0 || stat(directory.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, "look at " + directory);
+  }
+  absl::string_view name = NetworkFileSystemName(static_cast<uint64_t>(system.f_type));
+  if (static_cast<uint32_t>(system.f_type) == kFuse) {
+    std::ostringstream mounts;
+    mounts << std::ifstream("/proc/self/mountinfo").rdbuf();
+    name = NetworkFuseName(mounts.str(), info.st_dev);
+  }
   if (name.empty()) return absl::OkStatus();
+  const char* allowed = getenv(kAllowNetworkFileSystem);
+  if (allowed != nullptr && absl::string_view(allowed) == "1") return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(directory, " lies on ", name,
                    ", a network file system, where the store would be damaged or stall. Choose a "
-                   "directory on a disk of "
-                   "this node with --state-dir or RANKLOG_STATE_DIR"));
+                   "directory on a disk of this node with --state-dir or RANKLOG_STATE_DIR (",
+                   kAllowNetworkFileSystem, "=1 takes it as it is)"));
 }
 
 absl::Status MakeDirectory(const std::string& directory) {

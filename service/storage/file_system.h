@@ -3,6 +3,8 @@
 #ifndef SERVICE_STORAGE_FILE_SYSTEM_H_
 #define SERVICE_STORAGE_FILE_SYSTEM_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,8 +16,16 @@ namespace ranklog::storage {
 // The name of the network file system whose statfs() type this is; empty for any other.
 absl::string_view NetworkFileSystemName(uint64_t statfs_type);
 
-// kFailedPrecondition if `directory` lies on a network file system: its locks and shared memory do
-// not hold what a write-ahead log needs. Says what to set instead.
+// The name of the network file system by FUSE that is mounted as `device`; empty if it is another
+// one. `mounts`: the text of /proc/self/mountinfo, see proc(5).
+absl::string_view NetworkFuseName(absl::string_view mounts, dev_t device);
+
+// "1" in the environment: the store may lie on a network file system.
+inline constexpr char kAllowNetworkFileSystem[] = "RANKLOG_ALLOW_NETWORK_FILE_SYSTEM";
+
+// kFailedPrecondition if `directory` lies on a network file system and kAllowNetworkFileSystem is
+// not set: its locks and shared memory do not hold what a write-ahead log needs. Says what to set
+// instead.
 absl::Status CheckLocal(const std::string& directory);
 
 // Makes `directory` (0700) and what is missing above it; harmless if it is there.

@@ -45,6 +45,7 @@ absl::Status WritePid(int fd, const std::string& path) {
 
 absl::StatusOr<StateLock> StateLock::Acquire(const std::string& state_dir) {
   RETURN_IF_ERROR(MakeDirectory(state_dir));
+  RETURN_IF_ERROR(CheckLocal(state_dir));  // before its locks are relied on
   const std::string path = state_dir + kLockFile;
   RETURN_IF_ERROR(MakeFile(path));
   StateLock held(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));

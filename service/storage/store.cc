@@ -61,7 +61,6 @@ absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& state_dir,
                                                    const Options& options) {
   RETURN_IF_ERROR(MakeDirectory(state_dir));
-  if (!options.allow_network_file_system) RETURN_IF_ERROR(CheckLocal(state_dir));
   const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
   RETURN_IF_ERROR(MakeFile(path));
   ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options.vfs));

@@ -41,15 +41,13 @@ using model::StoredUpdate;
 class Store {
  public:
   struct Options {
-    bool allow_network_file_system = false;
     const char* vfs = nullptr;  // SQLite's name of it; tests put a faulty one here
   };
 
   // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Looks for
   // damage (see damage.h).
   //   kPermissionDenied    the directory cannot be made or written
-  //   kFailedPrecondition  a newer version or another program wrote it, or it lies on a network
-  //                        file system
+  //   kFailedPrecondition  a newer version or another program wrote it
   //   kDataLoss            it is damaged, or is no SQLite database; nothing was changed, but a
   //                        migration may lie in its log
   //   kResourceExhausted   the disk is full
@@ -256,8 +254,9 @@ class StoreReader {
 class StateLock {
  public:
   // Creates the directory if absent (0700).
-  //   kAlreadyExists     another process holds it; the message says which pid
-  //   kPermissionDenied  the directory cannot be made or written
+  //   kAlreadyExists       another process holds it; the message says which pid
+  //   kPermissionDenied    the directory cannot be made or written
+  //   kFailedPrecondition  it lies on a network file system (CheckLocal in file_system.h)
   static absl::StatusOr<StateLock> Acquire(const std::string& state_dir);
   // The pid of the holder, or 0. Takes nothing.
   static int64_t Holder(const std::string& state_dir);

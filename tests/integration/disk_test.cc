@@ -1,5 +1,5 @@
 // The disk under the store fills up, or becomes read-only: said once, counted, no row lost, and the
-// training goes on.
+// training goes on. A disk of another machine is refused.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,6 +15,8 @@
 
 namespace ranklog::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // So small that it is full at once when the daemon takes nothing.
 const std::map<std::string, std::string> kSmallSpool = {{"RANKLOG_SPOOL_BYTES", "1048576"}};
@@ -124,6 +126,49 @@ TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
   ASSERT_TRUE(disk.Unmount());
   ASSERT_TRUE(disk.Mount());
   node_.Start();
+  ExpectAllOf(counting);
+}
+
+// The real sshfs, its server at the other end of two pipes instead of a network.
+class RemoteDisk {
+ public:
+  explicit RemoteDisk(std::string path) : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+    const std::string script = "coproc " + std::string(kServer) +
+                               "; exec sshfs -f -o passive node:" + dir_.path() + " " + path_ +
+                               " <&${COPROC[0]} >&${COPROC[1]}";
+    sshfs_.emplace(std::vector<std::string>{"bash", "-c", script});
+  }
+  ~RemoteDisk() { umount2(path_.c_str(), MNT_DETACH); }
+
+  static constexpr char kServer[] = "/usr/lib/openssh/sftp-server";
+  // What is written to the one directory is seen in the other.
+  bool WaitForMount() const {
+    std::ofstream(dir_.File("there")).close();
+    return WaitFor([&] { return std::filesystem::remove(path_ + "/there"); });
+  }
+
+ private:
+  const TempDir dir_;
+  const std::string path_;
+  absl::optional<ChildProcess> sshfs_;
+};
+
+TEST_F(DiskTest, IsSomewhereElseAndTheDaemonSaysWhatToSet) {  // S22
+  SKIP_WITHOUT(HasOwnMounts() && InPath("sshfs") && std::filesystem::exists(RemoteDisk::kServer),
+               "the right to mount, sshfs, sftp-server");
+  if (!std::filesystem::exists("/dev/fuse")) GTEST_SKIP() << "no FUSE in this kernel or container";
+  const RemoteDisk disk(node_.state_dir());
+  ASSERT_TRUE(disk.WaitForMount());
+  const Finished refused =
+      RunToEnd({RANKLOGD, "--state-dir", node_.state_dir(), "--listen", node_.address()}, {});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("lies on sshfs, a network file system"));
+  EXPECT_THAT(refused.output, HasSubstr("--state-dir"));
+  EXPECT_TRUE(std::filesystem::is_empty(node_.state_dir()));
+
+  node_.StartWith({{"RANKLOG_ALLOW_NETWORK_FILE_SYSTEM", "1"}});
+  CountingJob counting(node_, "job", 0, kSmallSpool);
   ExpectAllOf(counting);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <fstream>
 
@@ -35,6 +36,24 @@ TEST(FileSystemTest, TakesLocalOnes) {
   EXPECT_EQ(NetworkFileSystemName(0x65735546), "") << "FUSE";
   TempDir dir;
   EXPECT_OK(CheckLocal(dir.path()));
+}
+
+// As Linux 6.18 and sshfs 3.7 wrote it.
+constexpr char kMounts[] =
+    "27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+    "41 27 0:38 / /mnt/over rw,nosuid - fuse.bindfs /mnt/a rw,user_id=0\n"
+    "42 27 0:39 / /tmp/m rw,nosuid,nodev,relatime - fuse.sshfs host:/tmp/r rw,user_id=0\n"
+    "43 27 0:40 / /odd\\040- rw shared:2 master:1 - fuse.rclone remote: rw\n"
+    "44 27 0:41 / /cut rw -\n";
+
+TEST(FileSystemTest, KnowsNetworkFileSystemsByFuse) {  // S22
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(0, 39)), "sshfs");
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(0, 40)), "rclone");
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(0, 38)), "") << "a local disk, laid out anew";
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(254, 0)), "");
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(0, 41)), "");
+  EXPECT_EQ(NetworkFuseName(kMounts, makedev(0, 3)), "");
+  EXPECT_EQ(NetworkFuseName("", makedev(0, 39)), "");
 }
 
 TEST(FileSystemTest, MakesPrivateDirectoriesAndFiles) {
