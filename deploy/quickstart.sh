@@ -66,7 +66,7 @@ say "building into $build"
 mkdir -p "$build"
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF "${launcher[@]}" >"$build/configure.log" 2>&1 ||
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||
   { tail -n 20 "$build/configure.log" >&2; fail "cmake failed; all it said is in $build/configure.log"; }
 ninja -C "$build" -j "$jobs" bin/ranklogd bin/ranklog bin/ranklog-train
 bin=$PWD/$build/bin
