@@ -60,7 +60,9 @@ absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::St
     absl::Status stored = store.SubmitAndWait([&](storage::Store& open) {
       return StorePart(*part, updates, stream, wall_clock(), open);
     });
-    if (absl::IsUnavailable(stored)) return stored;
+    // What the store finds invalid is the ring's fault; all else is the store's, and the ring is
+    // read again.
+    if (!stored.ok() && !absl::IsInvalidArgument(stored)) return stored;
     if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
     drained.damage = std::move(stored);
   }

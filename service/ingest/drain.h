@@ -22,7 +22,9 @@ struct Drained {
 
 // Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
 // are durable.
-//   kUnavailable  the store is closing: the ring still has what is missing
+//   kUnavailable       the store is closing
+//   any other error    of the store, such as of its disk
+// After both the ring still has what is missing: read it again later, from a new RingReader.
 absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const std::function<absl::Time()>& wall_clock);
 

@@ -168,7 +168,8 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
     }
     status = orphans_.Adopt(*file, *ring);
   }
-  if (!status.ok() && !absl::IsUnavailable(status)) {
+  // Those two are of the store, which may do better the next time.
+  if (!status.ok() && !absl::IsUnavailable(status) && !absl::IsInternal(status)) {
     spdlog::warn("left {} alone: {}", path, status.ToString());
     ignored_.insert(id);
   }
