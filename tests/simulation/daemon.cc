@@ -67,13 +67,14 @@ absl::Status DaemonLife::Open() {
       std::move(store),
       pipeline::StoreLoop::Options{.max_queued_bytes = 64 << 10, .threads = false});
   const auto clock = [this] { return world_.now(); };
+  const auto wall_clock = [this] { return surroundings_.wall_clock->now(); };
   std::vector<pipeline::DeliverLoop::Worker> workers = Workers();
   for (auto& worker : workers) {
     ASSIGN_OR_RETURN(worker.reader, storage::StoreReader::Open(dir, vfs));
   }
   deliver_ = std::make_unique<pipeline::DeliverLoop>(
       store_.get(), std::move(workers),
-      pipeline::DeliverLoop::Options{.steady_clock = clock, .wall_clock = clock});
+      pipeline::DeliverLoop::Options{.steady_clock = clock, .wall_clock = wall_clock});
   ASSIGN_OR_RETURN(auto reader, storage::StoreReader::Open(dir, vfs));
   pipeline::AggregateLoop::Options aggregate;
   aggregate.run.chunk_bytes = 16 << 10;
@@ -82,7 +83,7 @@ absl::Status DaemonLife::Open() {
       store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
       aggregate);
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
-  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader), clock);
+  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader), wall_clock);
   ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(dir, vfs));
   auto peer = std::make_shared<ingest::Peer>();
   peer->pid = getpid();
@@ -92,7 +93,7 @@ absl::Status DaemonLife::Open() {
   context_.credentials.has_wandb = [](const auto&) { return true; };
   context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
   context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };
-  context_.wall_clock = clock;
+  context_.wall_clock = wall_clock;
   orphans_ = std::make_unique<ingest::Orphans>(&context_, reader_.get());
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
   for (const model::Stream& stream : streams) {

@@ -27,6 +27,7 @@ class DaemonLife {
     std::string state_dir;
     testing::FaultyVfs* vfs = nullptr;
     Tracker* tracker = nullptr;
+    const WallClock* wall_clock = nullptr;
     std::function<bool(uint64_t incarnation)> lives;       // its rank does
     std::function<std::vector<std::string>()> ring_files;  // of ranks that are gone
     std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;

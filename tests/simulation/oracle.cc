@@ -91,7 +91,10 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
   lines_.clear();
   found_.clear();
   for (const std::string& text : shown.history) {
-    if (!ParseLine(text, &lines_.emplace_back())) Wrong(run.run_id, ": no line: ", text);
+    Line& line = lines_.emplace_back();
+    if (!ParseLine(text, &line)) Wrong(run.run_id, ": no line: ", text);
+    if (line["_runtime"].substr(0, 1) == "-")
+      Wrong(run.run_id, ": a time before its start: ", text);
   }
   const auto letters = reader.DeadLetters(run.id);
   uint64_t refused = 0;
@@ -151,6 +154,9 @@ void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
   if (finished && stream.exit_code != ring->exit_code) Wrong(who, "has another exit code");
   if (!ring->lost_with_node && stream.losses.ring_full != ring->refused) {
     Wrong(who, ring->refused, " rows were refused, ", stream.losses.ring_full, " are counted");
+  }
+  if (expect_no_late_rows && stream.late_rows > 0) {
+    Wrong(who, stream.late_rows, " rows are counted as late, though all came in time");
   }
   JudgeRaw(reader, stream, *ring);
   if (stream.primary) JudgeLines(run, stream, *ring);

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tests/simulation/simulation.h"
 
@@ -20,7 +22,7 @@ constexpr const char* kBugs[] = {
     "ring_freed_at_send",     "duplicate_not_dropped",      "drain_skips_last_record",
     "crash_unseen",           "cursor_saved_before_answer", "offset_not_persisted",
     "dead_letter_not_stored", "resend_renumbered",          "retry_after_ignored",
-    "late_rows_not_counted",  "aggregated_seq_not_stored"};
+    "late_rows_not_counted",  "aggregated_seq_not_stored",  "wait_by_wall_clock"};
 
 const char* planted = "";
 
@@ -49,7 +51,8 @@ bool Find(const char* bug, const std::string& scratch) {
 }  // namespace
 }  // namespace ranklog::simulation
 
-int main() {
+// Arguments: the bugs to plant; none: all.
+int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
   std::string scratch =
       (std::filesystem::exists("/dev/shm") ? std::string("/dev/shm")
@@ -57,7 +60,11 @@ int main() {
       "/rl-planted-XXXXXX";
   if (mkdtemp(scratch.data()) == nullptr) return 1;
   bool all = true;
+  const std::vector<std::string> chosen(argv + 1, argv + argc);
   for (const char* bug : ranklog::simulation::kBugs) {
+    const bool wanted =
+        chosen.empty() || std::find(chosen.begin(), chosen.end(), bug) != chosen.end();
+    if (!wanted) continue;
     all &= ranklog::simulation::Find(bug, scratch);
   }
   std::error_code ignored;

@@ -83,15 +83,20 @@ void Rank::AddRing(uint32_t thread) {
                                        MakeHello(thread, incarnation));
   if (!spool.ok()) std::abort();
   auto sender = std::make_shared<Sender>(*std::move(spool));
-  // No time passes by the processor's counter, which no seed determines.
-  v1::SpoolHeader* const header = sender->ring.spool->header();
-  for (v1::ClockCalibration& calibration : header->calibrations) {
-    calibration.base_unix_us.store(absl::ToUnixMicros(world_.now()));
-    calibration.us_per_tick.store(0);
-  }
+  Calibrate(*sender);
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
+}
+
+// No time passes by the processor's counter, which no seed determines: rows have the wall clock's
+// time of the last tick.
+void Rank::Calibrate(Sender& sender) {
+  v1::SpoolHeader* const header = sender.ring.spool->header();
+  for (v1::ClockCalibration& calibration : header->calibrations) {
+    calibration.base_unix_us.store(absl::ToUnixMicros(options_.wall_clock->now()));
+    calibration.us_per_tick.store(0);
+  }
 }
 
 LoggedRow Rank::MakeRow(Sender& sender, int64_t step) {
@@ -190,6 +195,7 @@ bool Rank::Owns(uint64_t incarnation) const {
 void Rank::Tick() {
   for (const auto& sender : senders_) {
     if (sender->protocol.done()) continue;
+    Calibrate(*sender);
     if (sender->link == nullptr && world_.now() >= sender->next_attempt) Connect(*sender);
     if (sender->link != nullptr) Pump(*sender);
   }

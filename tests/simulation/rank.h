@@ -33,6 +33,7 @@ struct RankOptions {
   bool explicit_steps = false;
   bool poison = false;  // some texts that the backend refuses
   std::string spool_dir;
+  const WallClock* wall_clock = nullptr;
 };
 
 class Rank {
@@ -56,6 +57,7 @@ class Rank {
 
   v1::Hello MakeHello(uint32_t thread, uint64_t incarnation) const;
   void AddRing(uint32_t thread);
+  void Calibrate(Sender& sender);
   LoggedRow MakeRow(Sender& sender, int64_t step);
   void Connect(Sender& sender);
   void Lost(Sender& sender, const absl::Status& status);

@@ -4,17 +4,52 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 namespace ranklog::simulation {
+
+SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Outcome* outcome,
+                             const Options& options)
+    : world_(*world),
+      oracle_(*oracle),
+      tracker_(*tracker),
+      outcome_(*outcome),
+      options_(options),
+      wall_clock_(world),
+      reach_(Reach()) {
+  const std::string spool = options_.dir + "/spool";
+  std::filesystem::create_directories(spool);
+  std::filesystem::permissions(spool, std::filesystem::perms::owner_all);
+  RankOptions rank = options_.rank;
+  rank.spool_dir = spool;
+  rank.wall_clock = &wall_clock_;
+  for (uint32_t rings : options_.rings) {
+    rank.rings = rings;
+    ranks_.push_back(std::make_unique<Rank>(&world_, &oracle_, &reach_, rank));
+    ++rank.rank;
+  }
+}
+
+void SimulatedNode::Start() {
+  if (!world_.Chance(0.2)) StartDaemon();  // else the ranks start first
+  world_.After(world_.Delay(0, 3000), [this] { StartDaemon(); });
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    world_.After(world_.Delay(0, 500), [this, i] { TickRank(i); });
+    world_.After(world_.Delay(0, 500), [this, i] { LogRank(i); });
+  }
+  world_.After(world_.Delay(0, 2000), [this] { DisturbDisk(); });
+  if (options_.clock_steps) world_.After(world_.Delay(0, 10000), [this] { StepClock(); });
+}
 
 void SimulatedNode::StartDaemon() {
   if (daemon_ != nullptr) return;
   vfs_.Thaw();
   DaemonLife::Surroundings surroundings{
-      .state_dir = dir_ + "/state",
+      .state_dir = options_.dir + "/state",
       .vfs = &vfs_,
-      .tracker = tracker_.get(),
+      .tracker = &tracker_,
+      .wall_clock = &wall_clock_,
       .lives =
           [this](uint64_t incarnation) {
             return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) {
@@ -33,7 +68,7 @@ void SimulatedNode::StartDaemon() {
           }};
   auto started = DaemonLife::Start(&world_, surroundings);
   world_.Note("daemon starts: ", std::string(absl::StatusCodeToString(started.status().code())));
-  tracker_->ForgetWaits();
+  tracker_.ForgetWaits();
   if (!started.ok()) {
     if (!world_.faults) outcome_.wrong.push_back(started.status().ToString());
     vfs_.Thaw();
@@ -58,7 +93,7 @@ void SimulatedNode::StepDaemon(uint64_t life) {
   if (daemon_ == nullptr || life != lives_) return;
   const absl::Duration wait = daemon_->Step();
   if (!daemon_->works()) return KillDaemon("in the middle of a write");
-  if (world_.faults && world_.Chance(daemon_deaths_)) {
+  if (world_.faults && world_.Chance(options_.daemon_deaths)) {
     if (world_.Chance(0.4)) return KillDaemon("at rest");
     vfs_.TearWrites(world_.Chance(0.5));
     vfs_.FreezeAt(static_cast<int64_t>(world_.Between(1, 20)));
@@ -102,19 +137,17 @@ void SimulatedNode::TickRank(size_t index) {
 
 void SimulatedNode::LogRank(size_t index) {
   if (ranks_[index] == nullptr || !logging_) return;
-  for (uint64_t i = world_.Between(1, world_.Chance(0.05) ? 200 : 8); i > 0; --i) {
-    ranks_[index]->Log();
-  }
+  const bool burst = options_.bursts && world_.Chance(0.05);
+  for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure();
-  if (world_.Chance(0.003)) return KillRank(index);
-  world_.After(log_pause_ + world_.Delay(0, 50), [this, index] { LogRank(index); });
+  if (world_.faults && world_.Chance(0.003)) return KillRank(index);
+  world_.After(options_.log_pause + world_.Delay(0, 50), [this, index] { LogRank(index); });
 }
 
 void SimulatedNode::DisturbDisk() {
   if (!world_.faults) return;
   vfs_.Heal();
-  if (world_.Chance(disk_faults_)) {
-    fault_in_disk_ = true;
+  if (world_.Chance(options_.disk_faults)) {
     vfs_.TearWrites(world_.Chance(0.5));
     const auto n = static_cast<int64_t>(world_.Between(1, 30));
     const int error = world_.Chance(0.5) ? ENOSPC : EIO;
@@ -123,14 +156,23 @@ void SimulatedNode::DisturbDisk() {
     if (kind == 1) vfs_.FailSyncs(n, error);
     if (kind == 2) vfs_.FailReads(n, EIO);
     world_.Note("the disk fails: ", kind);
-    tracker_->ForgetWaits();
+    tracker_.ForgetWaits();
   }
   world_.After(world_.Delay(100, 3000), [this] { DisturbDisk(); });
 }
 
+// By up to a day, either way; also once the faults have ended, while waits are long.
+void SimulatedNode::StepClock() {
+  constexpr absl::Duration kSteps[] = {absl::Hours(24), absl::Hours(-24), absl::Hours(1),
+                                       absl::Minutes(-5), absl::Milliseconds(-800)};
+  const absl::Duration step = kSteps[world_.Below(std::size(kSteps))];
+  world_.Note("the wall clock is set by ", absl::FormatDuration(step));
+  wall_clock_.Step(step);
+  world_.After(logging_ ? world_.Delay(1000, 10000) : world_.Delay(10000, 100000),
+               [this] { StepClock(); });
+}
+
 void SimulatedNode::EndFaults() {
-  world_.Note("the faults end");
-  world_.faults = false;
   logging_ = false;
   vfs_.Heal();
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -143,6 +185,30 @@ void SimulatedNode::EndFaults() {
     if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
   }
   if (daemon_ == nullptr) StartDaemon();
+}
+
+bool SimulatedNode::Delivered() const {
+  if (daemon_ == nullptr) return false;
+  if (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank != nullptr; })) {
+    return false;
+  }
+  for (const std::string& path : left_rings_) {
+    if (std::filesystem::exists(path)) return false;
+  }
+  const auto reader = OpenStore();
+  if (!reader.ok()) return false;
+  const auto streams = (*reader)->LiveStreams();
+  const auto pending = (*reader)->PendingDeliveries();
+  return streams.ok() && streams->empty() && pending.ok() && pending->empty();
+}
+
+void SimulatedNode::Close() {
+  daemon_.reset();
+  vfs_.Thaw();
+}
+
+absl::StatusOr<std::unique_ptr<storage::StoreReader>> SimulatedNode::OpenStore() const {
+  return storage::StoreReader::Open(options_.dir + "/state");
 }
 
 }  // namespace ranklog::simulation

@@ -76,6 +76,19 @@ class World {
   std::vector<std::string> trace_;
 };
 
+// The wall clock of a node. Somebody sets it now and then; the world's time, which is what steady
+// clocks show, goes on.
+class WallClock {
+ public:
+  explicit WallClock(const World* world) : world_(*world) {}
+  absl::Time now() const { return world_.now() + offset_; }
+  void Step(absl::Duration by) { offset_ += by; }
+
+ private:
+  const World& world_;
+  absl::Duration offset_ = absl::ZeroDuration();
+};
+
 }  // namespace ranklog::simulation
 
 #endif  // TESTS_SIMULATION_WORLD_H_

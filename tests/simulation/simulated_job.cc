@@ -1,0 +1,96 @@
+#include "tests/simulation/simulated_job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ranklog::simulation {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(30);  // of the simulated world, without faults
+
+}  // namespace
+
+SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trace) : world_(seed) {
+  world_.keep_trace = keep_trace;
+  outcome_.seed = seed;
+  // Now and then nothing is wrong but the clocks: then there is no excuse.
+  const bool calm = world_.Chance(0.1);
+  world_.faults = !calm;
+  oracle_.expect_no_late_rows = calm;
+  Tracker::Options tracker;
+  tracker.fault = world_.Chance(0.2) ? 0 : 0.3;
+  tracker.poison = world_.Chance(0.3);
+  if (world_.Chance(0.3)) tracker.max_body = 80 << 10;
+  tracker_ = std::make_unique<Tracker>(&world_, tracker);
+
+  SimulatedNode::Options node;
+  node.dir = dir;
+  node.log_pause = world_.Delay(5, 400);
+  node.disk_faults = world_.Chance(0.5) ? 0.3 : 0;
+  node.daemon_deaths = world_.Chance(0.7) ? 0.004 : 0;
+  node.clock_steps = calm || world_.Chance(0.3);
+  node.bursts = !calm;
+  const v1::LogStrategy strategies[] = {v1::LOG_STRATEGY_MAIN, v1::LOG_STRATEGY_NODE,
+                                        v1::LOG_STRATEGY_ALL};
+  node.rank.ranks = static_cast<uint32_t>(world_.Between(1, 4));
+  node.rank.strategy = strategies[world_.Below(3)];
+  node.rank.explicit_steps = world_.Chance(0.5);
+  node.rank.poison = tracker.poison;
+  for (uint32_t i = 0; i < node.rank.ranks; ++i) {
+    node.rings.push_back(!calm && world_.Chance(0.3) ? 2 : 1);
+  }
+  nodes_.push_back(
+      std::make_unique<SimulatedNode>(&world_, &oracle_, tracker_.get(), &outcome_, node));
+}
+
+bool SimulatedJob::Delivered() const {
+  return std::all_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& node) { return node->Delivered(); });
+}
+
+void SimulatedJob::Judge() {
+  for (const std::string& wrong : tracker_->wrong()) outcome_.wrong.push_back(wrong);
+  for (const auto& node : nodes_) {
+    const auto reader = node->OpenStore();
+    if (!reader.ok()) {
+      outcome_.wrong.push_back(reader.status().ToString());
+      return;
+    }
+    for (std::string& wrong : oracle_.Judge(**reader, tracker_->server())) {
+      outcome_.wrong.push_back(std::move(wrong));
+    }
+  }
+  for (const auto& ring : oracle_.rings()) outcome_.rows += ring->rows.size();
+}
+
+Outcome SimulatedJob::Run() {
+  const absl::Duration trouble = world_.Delay(3000, 30000);
+  for (const auto& node : nodes_) node->Start();
+  if (world_.Chance(0.15) && world_.faults) {
+    world_.After(trouble * 0.9, [this] { nodes_[world_.Below(nodes_.size())]->CutPower(); });
+  }
+  bool trouble_over = false;
+  world_.After(trouble, [this, &trouble_over] {
+    world_.Note("the faults end");
+    world_.faults = false;
+    trouble_over = true;
+    for (const auto& node : nodes_) node->EndFaults();
+  });
+
+  absl::Duration next_look = absl::ZeroDuration();
+  bool delivered = false;
+  while (!delivered && world_.age() < trouble + kPatience && world_.Next()) {
+    if (!trouble_over || world_.age() < next_look) continue;
+    next_look = world_.age() + absl::Seconds(5);
+    delivered = Delivered();
+  }
+  world_.Note(delivered ? "all is delivered" : "something waits for ever");
+  if (!delivered) outcome_.wrong.push_back("something waits for ever");
+  for (const auto& node : nodes_) node->Close();
+  Judge();
+  outcome_.hash = world_.hash();
+  outcome_.trace = world_.trace();
+  return outcome_;
+}
+
+}  // namespace ranklog::simulation

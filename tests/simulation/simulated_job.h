@@ -1,0 +1,38 @@
+// The job of one seed, with the nodes that it runs on and the backend. simulation.h is what others
+// use.
+
+#ifndef TESTS_SIMULATION_SIMULATED_JOB_H_
+#define TESTS_SIMULATION_SIMULATED_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/oracle.h"
+#include "tests/simulation/simulated_node.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/tracker.h"
+#include "tests/simulation/world.h"
+
+namespace ranklog::simulation {
+
+class SimulatedJob {
+ public:
+  SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trace);
+  Outcome Run();
+
+ private:
+  bool Delivered() const;
+  void Judge();
+
+  World world_;
+  Outcome outcome_;
+  Oracle oracle_;
+  std::unique_ptr<Tracker> tracker_;
+  std::vector<std::unique_ptr<SimulatedNode>> nodes_;
+};
+
+}  // namespace ranklog::simulation
+
+#endif  // TESTS_SIMULATION_SIMULATED_JOB_H_
