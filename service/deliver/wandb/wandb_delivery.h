@@ -90,6 +90,7 @@ class WandbDelivery : public RunDelivery {
   absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
+  void CutLess();
   void SettleRefusals(uint64_t end);
   uint64_t RefusedBefore(uint64_t end) const;
   absl::Duration RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
@@ -144,7 +145,9 @@ class WandbDelivery : public RunDelivery {
   // Summary.
   uint64_t lost_rows_ = 0;  // of the run's ranks: lost, or late
   bool summary_changed_ = false;
-  bool hold_summary_ = false;  // a post with it was refused: is it the summary or a row?
+  // Until the cut is delivered: a post with it was refused. Is it the summary, a row, or their
+  // size?
+  bool hold_summary_ = false;
   std::string sent_summary_;
   std::string refused_summary_;  // not sent again until it changes
   std::string summary_answer_;   // to refused_summary_; not yet a dead letter

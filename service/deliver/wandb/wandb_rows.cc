@@ -27,6 +27,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
                                                      bool draining) {
   if (place_.cut_rows > 0) return PostCut(reader, now);
   const bool pending = run_.rows > delivery_.delivered_rows;
+  // A definition may come after the last row, and changes how its metric is summarized.
+  const uint64_t version = table_.version();
+  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
+  summary_changed_ |= table_.version() != version;
   if (pending && MaySendRows(now, draining)) return Cut(reader);
   if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
     return PostRows(0, now);
@@ -48,7 +52,6 @@ bool WandbDelivery::MaySendRows(absl::Time now, bool draining) const {
 // stored before they are sent, so a daemon that is restarted before the answer sends the same lines
 // again.
 absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) {
-  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
   if (history_.next() == delivery_.delivered_rows) {
     history_.Mark();
   } else {
@@ -120,6 +123,12 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Judge(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
+    if (with_summary && rows > 0 && outcome == Outcome::kTooLarge) {
+      // Each of them may be small enough: the summary goes alone, once these rows are there.
+      if (post.history.size() >= summary.size()) CutLess();
+      hold_summary_ = true;
+      return absl::ZeroDuration();
+    }
     if (with_summary) refused_summary_ = std::move(summary);
     return RowsRefused(outcome, rows, with_summary, answer, now);
   }
@@ -202,7 +211,7 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
     lines_ = {};
     return Failed(Outcome::kBlocked, "post to the file stream", answer, now);
   }
-  if (outcome == Outcome::kTooLarge) post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost);
+  if (outcome == Outcome::kTooLarge) CutLess();
   if (rows > 1) {
     narrowing_.Refused(first, rows);
     return absl::ZeroDuration();
@@ -216,6 +225,8 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
   lines_ = {};
   return absl::ZeroDuration();
 }
+
+void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
 // With `ranklog/rows_lost`, where it is not zero: the rows that the run's ranks logged and that are
 // not among the run's lines here, for whatever reason.

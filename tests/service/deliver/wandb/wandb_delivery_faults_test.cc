@@ -202,6 +202,17 @@ TEST_F(WandbDeliveryFaultsTest, SetsARowApartThatIsTooLargeForTheServer) {
   EXPECT_LE(letters_[0].content.size(), 64u << 10);
 }
 
+// The summary has the row's text, so the post has it twice; each is small enough by itself.
+TEST_F(WandbDeliveryFaultsTest, ASummaryThatIsTooLargeBesideTheRowsGoesAlone) {
+  server_.RefuseBodiesAbove(100000);
+  stored_.Append(1, std::string(70000, 'x'));
+  stored_.Close(model::RunState::kFinished, 0);
+  Deliver();
+  ExpectAllRows(1);
+  EXPECT_THAT(letters_, IsEmpty());
+  EXPECT_EQ(ParseExtendedJson(server_.run("r").summary)["note"], std::string(70000, 'x'));
+}
+
 // The last text of a metric is its summary, so one row can make all of it too large.
 TEST_F(WandbDeliveryFaultsTest, ASummaryAboveTheLimitGoesWithoutItsLongTexts) {
   options_.max_line_bytes = 100000;

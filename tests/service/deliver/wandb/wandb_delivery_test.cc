@@ -148,6 +148,20 @@ TEST_F(WandbDeliveryTest, SendsTheSummaryBesideTheRows) {
   EXPECT_EQ(summary["_wandb"]["runtime"], 0);
 }
 
+TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastRowStillCounts) {
+  stored_.Append(2);
+  StepUntilIdle();
+  model::MetricDefinition loss;
+  loss.name = "loss";
+  loss.summary = {"min", "max"};
+  stored_.Define(loss);
+  stored_.Close(model::RunState::kFinished, 0);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  const json summary =
+      json::parse(Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>());
+  EXPECT_EQ(summary["loss"], json({{"min", 0.5}, {"max", 1.5}}));
+}
+
 TEST_F(WandbDeliveryTest, BeatsWhileTheRunIsSilentAndEndsWithIt) {
   stored_.Append(1);
   StepUntilIdle();
