@@ -28,12 +28,6 @@ constexpr int64_t kMinFileBytes = 512;
 
 constexpr char kDamaged[] = ".damaged-";
 
-// Not the schema's text, which another version of SQLite may write another way.
-constexpr char kColumns[] =
-    "SELECT group_concat(what, ' ') FROM (SELECT m.name || '.' || p.name || ' ' || p.type AS what "
-    "FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' "
-    "AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, p.cid)";
-
 // Each counts rows that contradict others.
 constexpr const char* kContradictions[] = {
     "SELECT count(*) FROM (SELECT durable_seq, aggregated_seq, lost_with_store, "
@@ -48,21 +42,6 @@ constexpr const char* kContradictions[] = {
 
 absl::Status Damaged(const Database& database, absl::string_view how) {
   return absl::DataLossError(absl::StrCat(database.path(), ": ", how));
-}
-
-absl::StatusOr<std::string> ColumnsOf(Database& database) {
-  Query query = database.Select(kColumns);
-  if (query.Next()) return query.Text(0);
-  RETURN_IF_ERROR(query.status());
-  return std::string();
-}
-
-absl::Status CheckColumns(Database& database) {
-  ASSIGN_OR_RETURN(Database model, Database::Open(":memory:", Database::Mode::kReadWrite, nullptr));
-  RETURN_IF_ERROR(Migrate(model, Migrations()));
-  ASSIGN_OR_RETURN(const std::string expected, ColumnsOf(model));
-  ASSIGN_OR_RETURN(const std::string found, ColumnsOf(database));
-  return found == expected ? absl::OkStatus() : Damaged(database, "its tables are not ours");
 }
 
 absl::Status CheckAllPages(Database& database) {
@@ -119,7 +98,7 @@ absl::Status CheckForDamage(Database& database) {
   ASSIGN_OR_RETURN(const int64_t pages, database.SelectInteger("PRAGMA page_count"));
   ASSIGN_OR_RETURN(const int64_t page_size, database.SelectInteger("PRAGMA page_size"));
   if (pages * page_size <= kMaxCheckedBytes) RETURN_IF_ERROR(CheckAllPages(database));
-  RETURN_IF_ERROR(CheckColumns(database));
+  RETURN_IF_ERROR(CheckTables(database, Migrations()));
   for (const char* contradiction : kContradictions) {
     ASSIGN_OR_RETURN(const int64_t count, database.SelectInteger(contradiction));
     if (count != 0) return Damaged(database, "its counts contradict its rows");

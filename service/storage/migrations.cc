@@ -143,6 +143,22 @@ constexpr char kVersion3[] = "";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
 
+// Each release brings a few at most: what is so far beyond ours is no version.
+constexpr int64_t kMaxVersionsAhead = 1000;
+
+// Not the schema's text, which another version of SQLite may write another way.
+constexpr char kColumns[] =
+    "SELECT group_concat(what, ' ') FROM (SELECT m.name || '.' || p.name || ' ' || p.type AS what "
+    "FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' "
+    "AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, p.cid)";
+
+absl::StatusOr<std::string> ColumnsOf(Database& database) {
+  Query query = database.Select(kColumns);
+  if (query.Next()) return query.Text(0);
+  RETURN_IF_ERROR(query.status());
+  return std::string();
+}
+
 // The file's version; 0 for an empty file.
 absl::StatusOr<int64_t> VersionOf(Database& database) {
   ASSIGN_OR_RETURN(const int64_t application, database.SelectInteger("PRAGMA application_id"));
@@ -164,14 +180,20 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
 absl::Status Newer(const Database& database, int64_t version, int64_t known) {
   return absl::FailedPreconditionError(absl::StrCat(
       database.path(), " has version ", version, " of the store's format, and this program knows ",
-      known, ": a newer Ranklog wrote it. Use that one, or another state directory"));
+      known,
+      ": a newer Ranklog wrote it. Use that one, or another state directory. (If there is no newer "
+      "one, the file is damaged: `ranklog recover` saves what is in it)"));
 }
 
 absl::Status RunMigrations(Database& database, absl::Span<const char* const> migrations) {
   ASSIGN_OR_RETURN(const int64_t version, VersionOf(database));
   const auto known = static_cast<int64_t>(migrations.size());
+  if (version < 0 || version > known + kMaxVersionsAhead) {
+    return absl::DataLossError(absl::StrCat(database.path(), ": its version, ", version, ", is none"));
+  }
   if (version > known) return Newer(database, version, known);
   if (version == known) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckTables(database, migrations.first(static_cast<size_t>(version))));
   for (int64_t v = version; v < known; ++v) {
     RETURN_IF_ERROR(database.Execute(migrations[static_cast<size_t>(v)]));
   }
@@ -192,6 +214,16 @@ absl::Status Migrate(Database& database, absl::Span<const char* const> migration
     database.Execute("ROLLBACK").IgnoreError();  // closing the connection undoes it as well
   }
   return status;
+}
+
+absl::Status CheckTables(Database& database, absl::Span<const char* const> migrations) {
+  ASSIGN_OR_RETURN(Database model, Database::Open(":memory:", Database::Mode::kReadWrite, nullptr));
+  for (const char* migration : migrations) RETURN_IF_ERROR(model.Execute(migration));
+  ASSIGN_OR_RETURN(const std::string expected, ColumnsOf(model));
+  ASSIGN_OR_RETURN(const std::string found, ColumnsOf(database));
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(database.path(), ": its tables are not those of version ",
+                                          migrations.size(), " of the store's format"));
 }
 
 absl::Status CheckReadable(Database& database, int64_t version) {

@@ -18,8 +18,12 @@ absl::Span<const char* const> Migrations();
 
 // Brings a file to version migrations.size(), in one transaction: all of it, or nothing.
 //   kFailedPrecondition  a newer version wrote it, or another program
-//   kDataLoss            it is damaged, or is no SQLite database
+//   kDataLoss            it is damaged (its tables are not those of its version, say), or is no
+//                        SQLite database
 absl::Status Migrate(Database& database, absl::Span<const char* const> migrations);
+
+// kDataLoss if the tables and their columns are not those that `migrations` make.
+absl::Status CheckTables(Database& database, absl::Span<const char* const> migrations);
 
 // Whether a reader of version `version` can read the file.
 //   kNotFound            it is empty: nothing was ever stored

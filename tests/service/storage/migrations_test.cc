@@ -75,6 +75,15 @@ TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
               StatusIs(kFailedPrecondition, HasSubstr("a newer Ranklog wrote it")));
 }
 
+// A flipped bit in the header's version.
+TEST_F(MigrationsTest, TakeAVersionThatTheTablesAreNotOfForDamage) {  // S22
+  ASSERT_OK(Store::Open(dir_.path(), {}));
+  for (const int64_t version : {0, 1, 1 << 20, -1 - (1 << 30)}) {
+    ASSERT_OK(OpenFile().Execute(absl::StrCat("PRAGMA user_version = ", version).c_str()));
+    EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss)) << version;
+  }
+}
+
 TEST_F(MigrationsTest, LeaveAnotherProgramsDatabaseAlone) {
   ASSERT_OK(OpenFile().Execute("CREATE TABLE theirs(a)"));
   EXPECT_THAT(Store::Open(dir_.path(), {}),
