@@ -189,7 +189,8 @@ absl::Status RunMigrations(Database& database, absl::Span<const char* const> mig
   ASSIGN_OR_RETURN(const int64_t version, VersionOf(database));
   const auto known = static_cast<int64_t>(migrations.size());
   if (version < 0 || version > known + kMaxVersionsAhead) {
-    return absl::DataLossError(absl::StrCat(database.path(), ": its version, ", version, ", is none"));
+    return absl::DataLossError(
+        absl::StrCat(database.path(), ": its version, ", version, ", is none"));
   }
   if (version > known) return Newer(database, version, known);
   if (version == known) return absl::OkStatus();
