@@ -90,16 +90,12 @@ function(ranklog_test target)
   if(RANKLOG_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
-  set(alone FALSE)
-  if(ARG_LABELS MATCHES "integration|interop")
-    set(alone TRUE)  # they start several busy processes, and wait for them
-  else()
+  if(NOT ARG_LABELS MATCHES "integration|interop")
     set_property(GLOBAL APPEND PROPERTY ranklog_unit_tests ${target})  # built by the target unit_tests
   endif()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
   add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}"
-    RUN_SERIAL ${alone})
+  set_tests_properties(${target} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
 endfunction()
 
 # A Google Benchmark program, left out of ctest: run.sh --bench runs them.

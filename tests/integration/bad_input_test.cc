@@ -109,7 +109,7 @@ class BadStoreTest : public ::testing::Test {
 };
 
 TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
-  node_.EditStore("PRAGMA user_version = 9999");
+  node_.EditStore("PRAGMA user_version = 99");
   ExpectRefusedUntouchedAndNothingLost("newer Ranklog");
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }
