@@ -20,6 +20,22 @@ bool SameNumber(const std::string& text, double number) {
   return end != text.c_str() && *end == '\0' && SameBits(read, number);
 }
 
+double NumberOf(const std::string& text) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (text == "Infinity") return kInfinity;
+  if (text == "-Infinity") return -kInfinity;
+  char* end = nullptr;
+  const double read = std::strtod(text.c_str(), &end);
+  const bool is_number = end != text.c_str() && *end == '\0';
+  return is_number ? read : std::numeric_limits<double>::quiet_NaN();
+}
+
+bool SameValue(const std::string& value, const std::string& other) {
+  if (value == other) return true;
+  const double number = NumberOf(value);
+  return !std::isnan(number) && SameNumber(other, number);
+}
+
 double AnyNumber(World& world) {
   using Limits = std::numeric_limits<double>;
   static constexpr double kOdd[] = {0.0,

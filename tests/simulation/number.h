@@ -13,6 +13,10 @@ bool SameBits(double a, double b);
 // Whether `text` stands for just this number in a line: NaN, Infinity and -Infinity as bare words,
 // -0 with its sign.
 bool SameNumber(const std::string& text, double number);
+// The same with a text on both sides: `value` as it stands in a line, or in a summary.
+bool SameValue(const std::string& value, const std::string& other);
+// A number as it may stand in a line; NaN if it is none.
+double NumberOf(const std::string& text);
 
 // Any double: small and large ones, NaN, infinities, denormals, -0.
 double AnyNumber(World& world);

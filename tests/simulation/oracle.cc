@@ -22,9 +22,11 @@ RingRecord* Oracle::AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation
   return rings_.back().get();
 }
 
-template <typename... Parts>
-void Oracle::Wrong(const Parts&... parts) {
-  if (wrong_.size() < 20) wrong_.push_back(absl::StrCat(parts...));
+const RingRecord* Oracle::RingOf(const model::Stream& stream) const {
+  for (const auto& ring : rings_) {
+    if (ring->incarnation == stream.key.incarnation) return ring.get();
+  }
+  return nullptr;
 }
 
 std::vector<std::string> Oracle::Judge(storage::StoreReader& reader,
@@ -72,6 +74,8 @@ void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
   const auto streams = reader.Streams(run.id);
   bool crashed = false;
   bool failed = false;
+  JudgeConfig(*streams, shown->second);
+  JudgeSummary(*streams, (*deliveries)[0], shown->second);
   for (const model::Stream& stream : *streams) {
     JudgeStream(reader, run, stream);
     crashed |= stream.state == model::StreamState::kCrashed;
@@ -86,53 +90,9 @@ void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
   }
 }
 
-void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
-                       const testing::WandbServer::Run& shown) {
-  lines_.clear();
-  found_.clear();
-  for (const std::string& text : shown.history) {
-    Line& line = lines_.emplace_back();
-    if (!ParseLine(text, &line)) Wrong(run.run_id, ": no line: ", text);
-    if (line["_runtime"].substr(0, 1) == "-")
-      Wrong(run.run_id, ": a time before its start: ", text);
-  }
-  const auto letters = reader.DeadLetters(run.id);
-  uint64_t refused = 0;
-  std::map<uint64_t, int> by_row;
-  for (const model::DeadLetter& letter : *letters) {
-    Line members;
-    if (letter.answer.rfind("HTTP 400", 0) != 0 || !ParseLine(letter.content, &members)) continue;
-    if (letter.row >= lines_.size()) {
-      Wrong(run.run_id, ": a dead letter of row ", letter.row, ", which is not there");
-      continue;
-    }
-    if (++by_row[letter.row] > 1) Wrong(run.run_id, ": two dead letters of row ", letter.row);
-    ++refused;
-    if (lines_[letter.row].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
-    lines_[letter.row] = std::move(members);
-  }
-  const auto deliveries =
-      reader.Deliveries(run.id);  // a temporary would not outlive the loop's head
-  for (const model::Delivery& delivery : *deliveries) {
-    if (delivery.refused_rows != refused) {
-      Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");
-    }
-  }
-  for (size_t i = 0; i < lines_.size(); ++i) {
-    for (const auto& [key, value] : lines_[i]) {
-      if (key.size() > 3 && key.compare(key.size() - 3, 3, "/id") == 0) {
-        found_[absl::StrCat(key, "=", value)].push_back(i);
-      }
-    }
-  }
-}
-
 void Oracle::JudgeStream(storage::StoreReader& reader, const model::Run& run,
                          const model::Stream& stream) {
-  const RingRecord* ring = nullptr;
-  for (const auto& known : rings_) {
-    if (known->incarnation == stream.key.incarnation) ring = known.get();
-  }
+  const RingRecord* const ring = RingOf(stream);
   if (ring == nullptr) return Wrong("a stream of nobody");
   seen_[ring->incarnation] = ring;
   const std::string who = absl::StrCat("rank ", ring->rank, " thread ", ring->thread, ": ");
@@ -189,56 +149,6 @@ void Oracle::JudgeRaw(storage::StoreReader& reader, const model::Stream& stream,
   }
   if (expected != stream.durable_seq + 1) {
     Wrong("rank ", ring.rank, ": ", expected - 1, " rows stored of ", stream.durable_seq);
-  }
-}
-
-void Oracle::JudgeLines(const model::Run& run, const model::Stream& stream,
-                        const RingRecord& ring) {
-  uint64_t missing = 0;
-  size_t last = 0;
-  for (uint64_t seq = 1; seq <= stream.durable_seq; ++seq) {
-    const std::string& key = ring.rows[seq - 1].numbers[0].first;
-    const auto found = found_.find(absl::StrCat(key, "=", seq));
-    if (found == found_.end()) {
-      ++missing;
-      continue;
-    }
-    if (found->second.size() > 1)
-      Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is twice there");
-    const size_t at = found->second[0];
-    if (at < last) Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is out of order");
-    last = at;
-    JudgeRow(ring, seq, lines_[at]);
-  }
-  if (missing != stream.late_rows) {
-    Wrong(run.run_id, ": ", missing, " rows of rank ", ring.rank, " thread ", ring.thread,
-          " are not there; ", stream.late_rows, " are counted as late");
-  }
-  if (missing > 0 && ring.thread == 0 && rings_.size() == 1) {
-    Wrong(run.run_id, ": rows of the only ring are late");
-  }
-}
-
-void Oracle::JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line) {
-  const LoggedRow& row = ring.rows[seq - 1];
-  const auto wrong = [&](const std::string& key, const std::string& value) {
-    Wrong("rank ", ring.rank, ": row ", seq, " came with ", key, " = ", value);
-  };
-  const auto step = line.find("_step");
-  if (step == line.end() || step->second != absl::StrCat(row.step)) {
-    wrong("_step", step == line.end() ? "nothing" : step->second);
-  }
-  for (const auto& [key, number] : row.numbers) {
-    const auto value = line.find(key);
-    if (value == line.end() || !SameNumber(value->second, number)) {
-      wrong(key, value == line.end() ? "nothing" : value->second);
-    }
-  }
-  for (const auto& [key, text] : row.texts) {
-    const auto value = line.find(key);
-    if (value == line.end() || value->second != "\"" + text) {
-      wrong(key, value == line.end() ? "nothing" : value->second);
-    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
 #include "tests/support/wandb_server.h"
@@ -30,7 +31,11 @@ struct RingRecord {
   uint64_t incarnation = 0;
   std::vector<LoggedRow> rows;  // those that Log() returned true for, in its order
   uint64_t refused = 0;
-  int64_t last_config = -1;   // the last value of its config key that was taken
+  // Of its keys in the config and the summary: the last values that were taken, and that the daemon
+  // said are durable. It defined how "loss" is summarized; so did one that the daemon acknowledged.
+  int64_t config = -1, durable_config = -1;
+  int64_t summary = -1, durable_summary = -1;
+  bool defined = false, durable_definition = false;
   uint64_t acknowledged = 0;  // rows that the daemon said are durable
   bool end_acknowledged = false;
   bool finished = false;  // Finish() was called
@@ -40,6 +45,8 @@ struct RingRecord {
   // The key that tells its rows apart: its value is the row's seq. Rows that share a step have
   // different ones, for one line holds them all.
   std::string Key(size_t part) const;
+  std::string ConfigKey() const;
+  std::string SummaryKey() const;
 };
 
 class Oracle {
@@ -65,8 +72,17 @@ class Oracle {
                 const testing::WandbServer& backend);
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
+  void JudgeConfig(const std::vector<model::Stream>& streams,
+                   const testing::WandbServer::Run& shown);
+  void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
+                    const testing::WandbServer::Run& shown);
+  Line SummaryOfLines() const;
+  Line SummaryOfLoss() const;
+  const RingRecord* RingOf(const model::Stream& stream) const;
   template <typename... Parts>
-  void Wrong(const Parts&... parts);
+  void Wrong(const Parts&... parts) {
+    if (wrong_.size() < 20) wrong_.push_back(absl::StrCat(parts...));
+  }
 
   std::vector<std::unique_ptr<RingRecord>> rings_;
   std::vector<std::string> wrong_;

@@ -61,6 +61,16 @@ plant(wandb_delivery.cc resend_renumbered
     place_.storage_id"
   "  if (!place_.created() || @BUG@) {
     place_.storage_id")
+plant(wandb_delivery.cc config_lost_on_restart
+  "if (!place_.created() || config_ != sent_config_) return UpsertRun(now);"
+  "if (@BUG@ && place_.created() && sent_config_.empty()) sent_config_ = config_;
+    if (!place_.created() || config_ != sent_config_) return UpsertRun(now);")
+plant(wandb_rows.cc late_definition_unseen
+  "RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"
+  "if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));")
+plant(history.cc summary_of_new_rows_only
+  "Summarize(batch, shapes);"
+  "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")
 plant(retry.cc retry_after_ignored
   "if (retry_after.has_value()) return"
   "if (retry_after.has_value() && !@BUG@) return")

@@ -146,17 +146,28 @@ void Rank::Log() {
   }
 }
 
-void Rank::Configure() {
+// Sets the next value of its key in the config or the summary, or says how to summarize "loss".
+void Rank::Configure(bool last) {
   if (finished_) return;
   Sender& sender = *senders_[world_.Below(senders_.size())];
-  const int64_t value = sender.record->last_config + 1;
+  RingRecord& record = *sender.record;
   v1::Update update;
-  v1::Field* const field = update.mutable_config()->add_fields();
-  field->set_key(absl::StrCat("c", sender.record->rank, ".", sender.record->thread));
-  field->mutable_value()->set_integer(value);
-  if (sender.ring.writer.WriteControl(update.SerializeAsString()) == Outcome::kTaken) {
-    sender.record->last_config = value;
+  const uint64_t kind = last ? world_.Below(3) : world_.Between(options_.defines_last ? 1 : 0, 9);
+  if (kind == 0) {
+    v1::MetricDefinition* const metric = update.mutable_metric();
+    metric->set_name("loss");
+    for (const char* figure : {"min", "max", "mean", "first", "last"}) metric->add_summary(figure);
+  } else {
+    const bool config = kind <= 6;
+    v1::Field* const field =
+        (config ? update.mutable_config() : update.mutable_summary())->add_fields();
+    field->set_key(config ? record.ConfigKey() : record.SummaryKey());
+    field->mutable_value()->set_integer(config ? record.config + 1 : record.summary + 1);
   }
+  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != Outcome::kTaken) return;
+  if (update.has_config()) ++record.config;
+  if (update.has_summary()) ++record.summary;
+  record.defined |= update.has_metric();
 }
 
 void Rank::Finish(int exit_code) {
@@ -259,7 +270,7 @@ void Rank::Pump(Sender& sender) {
   v1::UpdateRequest update;
   if (!sender.updating && sender.protocol.NextUpdate(now, &update)) {
     sender.updating = true;
-    daemon_.update(update, [this, kept, heard](absl::StatusCode answer) {
+    daemon_.update(update, sender.record, [this, kept, heard](absl::StatusCode answer) {
       if (!heard()) return;
       kept->updating = false;
       kept->protocol.OnUpdate(ClientTime(world_.now()), answer);

@@ -20,7 +20,8 @@ namespace ranklog::simulation {
 struct Daemon {
   // False: nobody listens.
   std::function<bool(std::shared_ptr<Link>, RingRecord*)> connect;
-  std::function<void(const v1::UpdateRequest&, std::function<void(absl::StatusCode)>)> update;
+  std::function<void(const v1::UpdateRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
+      update;
   std::function<void(const v1::FinishRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
       finish;
 };
@@ -31,7 +32,8 @@ struct RankOptions {
   uint32_t rings = 1;
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
-  bool poison = false;  // some texts that the backend refuses
+  bool defines_last = false;  // metrics, and not before
+  bool poison = false;        // some texts that the backend refuses
   std::string spool_dir;
   const WallClock* wall_clock = nullptr;
 };
@@ -42,7 +44,8 @@ class Rank {
   ~Rank();  // the process ends, however it does; its rings stay
 
   void Log();
-  void Configure();
+  // `last`: nothing is logged any more.
+  void Configure(bool last);
   void Finish(int exit_code);
   // Does for each ring what the sender does in a tick.
   void Tick();

@@ -1,10 +1,24 @@
 // How the ranks of a node reach its daemon: connections, and calls that get lost on either way.
 
+#include <algorithm>
 #include <memory>
 
 #include "tests/simulation/simulated_node.h"
 
 namespace ranklog::simulation {
+namespace {
+
+void NoteDurable(const v1::Update& update, RingRecord* ring) {
+  for (const v1::Field& field : update.config().fields()) {
+    ring->durable_config = std::max(ring->durable_config, field.value().integer());
+  }
+  for (const v1::Field& field : update.summary().fields()) {
+    ring->durable_summary = std::max(ring->durable_summary, field.value().integer());
+  }
+  ring->durable_definition |= update.has_metric();
+}
+
+}  // namespace
 
 Daemon SimulatedNode::Reach() {
   Daemon reach;
@@ -33,8 +47,13 @@ Daemon SimulatedNode::Reach() {
       });
     });
   };
-  reach.update = [this, call](const v1::UpdateRequest& request, auto answer) {
-    call(answer, [this, request](auto then) { daemon_->Update(request, then); });
+  reach.update = [this, call](const v1::UpdateRequest& request, RingRecord* ring, auto answer) {
+    call(answer, [this, request, ring](auto then) {
+      daemon_->Update(request, [request, ring, then](const absl::Status& status) {
+        if (status.ok()) NoteDurable(request.update(), ring);
+        then(status);
+      });
+    });
   };
   reach.finish = [this, call](const v1::FinishRequest& request, RingRecord* ring, auto answer) {
     call(answer, [this, request, ring](auto then) {

@@ -35,6 +35,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   node.rank.ranks = static_cast<uint32_t>(world_.Between(1, 4));
   node.rank.strategy = strategies[world_.Below(3)];
   node.rank.explicit_steps = world_.Chance(0.5);
+  node.rank.defines_last = world_.Chance(0.5);
   node.rank.poison = tracker.poison;
   for (uint32_t i = 0; i < node.rank.ranks; ++i) {
     node.rings.push_back(!calm && world_.Chance(0.3) ? 2 : 1);

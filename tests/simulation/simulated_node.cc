@@ -139,7 +139,7 @@ void SimulatedNode::LogRank(size_t index) {
   if (ranks_[index] == nullptr || !logging_) return;
   const bool burst = options_.bursts && world_.Chance(0.05);
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
-  if (world_.Chance(0.1)) ranks_[index]->Configure();
+  if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
   if (world_.faults && world_.Chance(0.003)) return KillRank(index);
   world_.After(options_.log_pause + world_.Delay(0, 50), [this, index] { LogRank(index); });
 }
@@ -181,6 +181,7 @@ void SimulatedNode::EndFaults() {
       KillRank(i);
       continue;
     }
+    if (world_.Chance(0.5)) ranks_[i]->Configure(/*last=*/true);
     ranks_[i]->Finish(world_.Chance(0.2) ? 3 : 0);
     if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
   }

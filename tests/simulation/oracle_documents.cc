@@ -1,0 +1,133 @@
+// The part of Oracle that judges a run's config and summary at the backend.
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/number.h"
+#include "tests/simulation/oracle.h"
+
+namespace ranklog::simulation {
+namespace {
+
+constexpr char kRowsLost[] = "ranklog/rows_lost";
+
+// Of a value that a ring set: what the daemon acknowledged at least, what was taken at most; the
+// same unless the ring was lost with its node.
+struct Range {
+  int64_t least;
+  int64_t most;
+  bool has(int64_t value) const { return value >= least && value <= most; }
+};
+
+}  // namespace
+
+std::string RingRecord::ConfigKey() const {
+  return absl::StrCat("c", rank, ".", absl::Hex(incarnation));
+}
+
+std::string RingRecord::SummaryKey() const {
+  return absl::StrCat("s", rank, ".", absl::Hex(incarnation));
+}
+
+// Each ring of the run sets a key of its own to growing numbers.
+void Oracle::JudgeConfig(const std::vector<model::Stream>& streams,
+                         const testing::WandbServer::Run& shown) {
+  const nlohmann::json config = testing::ParseExtendedJson(shown.config);
+  for (const model::Stream& stream : streams) {
+    const RingRecord* const ring = RingOf(stream);
+    if (ring == nullptr) continue;
+    const Range due{ring->lost_with_node ? ring->durable_config : ring->config, ring->config};
+    int64_t value = -1;
+    if (config.is_object() && config.contains(ring->ConfigKey())) {
+      value = config[ring->ConfigKey()].value("value", int64_t{-2});
+    }
+    if (!due.has(value)) {
+      Wrong(shown.run_id, ": config ", ring->ConfigKey(), " is ", value, " at the backend; set to ",
+            ring->config, ", acknowledged ", ring->durable_config);
+    }
+  }
+}
+
+// The last value of each key, with the members that every line has.
+Oracle::Line Oracle::SummaryOfLines() const {
+  Line due;
+  for (const Line& line : lines_) {
+    for (const auto& [key, value] : line) due[key] = value;
+  }
+  return due;
+}
+
+Oracle::Line Oracle::SummaryOfLoss() const {
+  std::vector<double> losses;
+  for (const Line& line : lines_) {
+    const auto loss = line.find("loss");
+    if (loss != line.end()) losses.push_back(NumberOf(loss->second));
+  }
+  Line due;
+  if (losses.empty()) return due;
+  double sum = 0;
+  for (double loss : losses) sum += loss;  // of eighths: exact
+  due["min"] = absl::StrCat(*std::min_element(losses.begin(), losses.end()));
+  due["max"] = absl::StrCat(*std::max_element(losses.begin(), losses.end()));
+  due["first"] = absl::StrCat(losses.front());
+  due["last"] = absl::StrCat(losses.back());
+  due["mean"] = nlohmann::json(sum / static_cast<double>(losses.size())).dump();
+  return due;
+}
+
+void Oracle::JudgeSummary(const std::vector<model::Stream>& streams,
+                          const model::Delivery& delivery, const testing::WandbServer::Run& shown) {
+  Line due = SummaryOfLines();
+  const auto poisoned = [](const auto& member) { return member.second == "\"poison"; };
+  if (std::any_of(due.begin(), due.end(), poisoned)) return;  // the backend will not have it
+  Line summary;
+  if (!shown.summary.empty() && !ParseLine(shown.summary, &summary)) {
+    return Wrong(shown.run_id, ": no summary: ", shown.summary);
+  }
+  uint64_t lost = delivery.refused_rows;
+  bool defined = false;         // whether the definition is due
+  bool may_be_defined = false;  // it was taken, but went with its node
+  for (const model::Stream& stream : streams) {
+    lost += stream.losses.total() + stream.late_rows;
+    const RingRecord* const ring = RingOf(stream);
+    if (ring == nullptr) continue;
+    defined |= ring->lost_with_node ? ring->durable_definition : ring->defined;
+    may_be_defined |= ring->defined;
+    const Range set{ring->lost_with_node ? ring->durable_summary : ring->summary, ring->summary};
+    const auto value = summary.find(ring->SummaryKey());
+    const auto there = value == summary.end() ? -1 : static_cast<int64_t>(NumberOf(value->second));
+    if (!set.has(there)) {
+      Wrong(shown.run_id, ": summary ", ring->SummaryKey(), " is ", there, " and not ",
+            ring->summary);
+    }
+    summary.erase(ring->SummaryKey());
+  }
+  if (lost > 0) due[kRowsLost] = absl::StrCat(lost);
+  for (const char* of_the_end : {"_runtime", "_wandb"}) {
+    due.erase(of_the_end);
+    summary.erase(of_the_end);
+  }
+  const auto loss = due.find("loss");
+  if (loss != due.end() && (defined || (may_be_defined && summary["loss"].substr(0, 1) == "{"))) {
+    Line figures;
+    const Line due_figures = SummaryOfLoss();
+    bool same = ParseLine(summary["loss"], &figures) && figures.size() == due_figures.size();
+    for (const auto& [key, value] : due_figures) same = same && SameValue(figures[key], value);
+    if (!same) Wrong(shown.run_id, ": the summary's loss is ", summary["loss"]);
+    summary.erase("loss");
+    due.erase(loss);
+  }
+  for (const auto& [key, value] : due) {
+    const auto found = summary.find(key);
+    if (found != summary.end() && SameValue(value, found->second)) continue;
+    Wrong(shown.run_id, ": summary ", key, " is ",
+          found == summary.end() ? "nothing" : found->second, ", and not ", value);
+  }
+  for (const auto& [key, value] : summary) {
+    if (due.count(key) == 0) Wrong(shown.run_id, ": summary ", key, " is nobody's");
+  }
+}
+
+}  // namespace ranklog::simulation
