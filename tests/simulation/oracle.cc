@@ -74,6 +74,7 @@ void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
   const auto streams = reader.Streams(run.id);
   bool crashed = false;
   bool failed = false;
+  JudgeStatistics(run, *streams);
   JudgeConfig(*streams, shown->second);
   JudgeSummary(*streams, (*deliveries)[0], shown->second);
   for (const model::Stream& stream : *streams) {

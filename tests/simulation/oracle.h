@@ -17,6 +17,10 @@
 
 namespace ranklog::simulation {
 
+// What every ring logs now and then: the statistics over the ranks are of this. Of rows that share
+// a step the last has it in the line.
+inline constexpr char kShared[] = "shared";
+
 // One row as Log() was given it.
 struct LoggedRow {
   int64_t step = 0;
@@ -76,6 +80,13 @@ class Oracle {
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
                     const testing::WandbServer::Run& shown);
+  // In oracle_statistics.cc.
+  using ByStep = std::map<int64_t, std::vector<double>>;
+  std::map<uint32_t, ByStep> SharedByRank(const std::vector<model::Stream>& streams) const;
+  using Choices = std::vector<std::pair<uint32_t, std::vector<double>>>;  // values by rank
+  Choices ChoicesFor(const model::Run& run, const Line& line,
+                     const std::map<uint32_t, ByStep>& shared);
+  void JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams);
   Line SummaryOfLines() const;
   Line SummaryOfLoss() const;
   const RingRecord* RingOf(const model::Stream& stream) const;

@@ -77,6 +77,15 @@ plant(retry.cc retry_after_ignored
 plant(live_run.cc aggregated_seq_not_stored
   "RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));"
   "if (!@BUG@ || close) RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));")
+plant(join_plan.cc rank_counted_twice
+  "if (joins()) ranks[rows[r].rank].Add(key, source);"
+  "if (joins()) ranks[@BUG@ ? rows[r].stream : rows[r].rank].Add(key, source);")
+plant(run_aggregator.cc ranks_part_dropped
+  "(every || stream->rows.front().step < step)"
+  "(every || stream->rows.front().step < step + (@BUG@ ? 1 : 0))")
+plant(run_aggregator.cc step_not_waited_for
+  "if (now < until) {"
+  "if (now < until && !@BUG@) {")
 plant(run_aggregator.cc late_rows_not_counted
   "++stream.late_rows;"
   "stream.late_rows += @BUG@ ? 0 : 1;")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,14 @@ constexpr size_t kMaxParts = 3;  // rows of one ring at one step
 
 internal::StreamProtocol::Time ClientTime(absl::Time time) {
   return internal::StreamProtocol::Time(absl::ToChronoNanoseconds(time - absl::UnixEpoch()));
+}
+
+// Often the same on two ranks, so that the rank of the largest is not clear, and now and then odd.
+double SharedNumber(World& world) {
+  if (world.Chance(0.02)) return std::numeric_limits<double>::quiet_NaN();
+  if (world.Chance(0.02))
+    return std::numeric_limits<double>::infinity() * (world.Chance(0.5) ? 1 : -1);
+  return static_cast<double>(static_cast<int64_t>(world.Below(201)) - 100) / 7;
 }
 
 }  // namespace
@@ -114,6 +123,7 @@ LoggedRow Rank::MakeRow(Sender& sender, int64_t step) {
   if (sender.record->thread == 0 && sender.parts == 0) {
     row.numbers.emplace_back("loss", static_cast<double>(world_.Below(1000)) / 8);
   }
+  if (world_.Chance(0.5)) row.numbers.emplace_back(kShared, SharedNumber(world_));
   if (world_.Chance(0.2)) row.texts.emplace_back(prefix + "s", AnyText(world_));
   if (options_.poison && world_.Chance(0.02)) row.texts.emplace_back(prefix + "t", "poison");
   return row;

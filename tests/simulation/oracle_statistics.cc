@@ -1,0 +1,172 @@
+// The part of Oracle that judges the statistics over the ranks.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/number.h"
+#include "tests/simulation/oracle.h"
+
+namespace ranklog::simulation {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kPrecision = 1e-12;  // of mean and standard deviation, of the largest value
+
+struct Contribution {
+  uint32_t rank;
+  double value;
+};
+
+struct Figures {
+  double mean = kNaN, min = kNaN, max = kNaN, std = kNaN, argmax = kNaN;
+};
+
+// By the textbook, in two passes.
+Figures FiguresOf(const std::vector<Contribution>& contributions) {
+  Figures figures;
+  long double sum = 0;
+  long double count = 0;
+  for (const Contribution& one : contributions) {
+    if (std::isnan(one.value)) continue;
+    if (count == 0 || one.value < figures.min) figures.min = one.value;
+    if (count == 0 || one.value > figures.max) {
+      figures.max = one.value;
+      figures.argmax = one.rank;
+    }
+    sum += one.value;
+    count += 1;
+  }
+  if (count == 0) return figures;
+  const long double mean = sum / count;
+  long double squares = 0;
+  for (const Contribution& one : contributions) {
+    if (!std::isnan(one.value)) squares += (one.value - mean) * (one.value - mean);
+  }
+  figures.mean = static_cast<double>(mean);
+  figures.std = static_cast<double>(std::sqrt(squares / count));
+  return figures;
+}
+
+bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool Close(double a, double b, const Figures& figures) {
+  const double scale = std::max(std::abs(figures.min), std::abs(figures.max));
+  return Same(a, b) || std::abs(a - b) <= kPrecision * scale;
+}
+
+bool Same(const Figures& shown, const Figures& due) {
+  return Same(shown.min, due.min) && Same(shown.max, due.max) && Same(shown.argmax, due.argmax) &&
+         Close(shown.mean, due.mean, due) && Close(shown.std, due.std, due);
+}
+
+Figures FiguresIn(const std::map<std::string, std::string>& line) {
+  const auto figure = [&line](const char* name) {
+    const auto found = line.find(absl::StrCat("rank_", name, "/", kShared));
+    return found == line.end() ? kNaN : NumberOf(found->second);
+  };
+  return {figure("mean"), figure("min"), figure("max"), figure("std"), figure("argmax")};
+}
+
+// Tries each choice of one value from each rank, but for `left_out` ranks, until `fits` says that
+// it does: `chosen` is that choice.
+template <typename Fn>
+bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, size_t at,
+            size_t left_out, std::vector<Contribution>* chosen, const Fn& fits) {
+  if (at == ranks.size()) return left_out == 0 && fits(*chosen);
+  for (const double value : ranks[at].second) {
+    chosen->push_back({ranks[at].first, value});
+    if (Choose(ranks, at + 1, left_out, chosen, fits)) return true;
+    chosen->pop_back();
+  }
+  return left_out > 0 && Choose(ranks, at + 1, left_out - 1, chosen, fits);
+}
+
+}  // namespace
+
+// What each rank's stored rows have of it, later rows behind earlier ones.
+std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
+    const std::vector<model::Stream>& streams) const {
+  std::map<uint32_t, ByStep> shared;
+  for (const model::Stream& stream : streams) {  // by id, as lines are merged
+    const RingRecord* const ring = RingOf(stream);
+    if (ring == nullptr) continue;
+    for (uint64_t seq = 1; seq <= std::min<uint64_t>(stream.durable_seq, ring->rows.size());
+         ++seq) {
+      const LoggedRow& row = ring->rows[seq - 1];
+      for (const auto& [key, number] : row.numbers) {
+        if (key == kShared) shared[ring->rank][row.step].push_back(number);
+      }
+    }
+  }
+  return shared;
+}
+
+// What the ranks logged at a line's step. The primary's rank has what the line itself shows.
+Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
+                                   const std::map<uint32_t, ByStep>& shared) {
+  Choices ranks;
+  const auto step = line.find("_step");
+  const auto own = line.find(kShared);
+  for (const auto& [rank, values] : shared) {
+    const auto at = values.find(static_cast<int64_t>(NumberOf(step->second)));
+    if (at == values.end()) continue;
+    if (rank != run.primary_rank) {
+      ranks.emplace_back(rank, at->second);
+    } else if (own != line.end()) {
+      const bool logged = std::any_of(at->second.begin(), at->second.end(),
+                                      [&](double value) { return SameNumber(own->second, value); });
+      if (!logged) Wrong(run.run_id, ": step ", step->second, " has ", kShared, " = ", own->second);
+      ranks.emplace_back(rank, std::vector<double>{NumberOf(own->second)});
+    }
+  }
+  return ranks;
+}
+
+// A line's figures are those of one value from each of two or more ranks that logged one at its
+// step. A rank is left out at most as often as rows of it came late; and as it likes where the
+// primary rank has several rings, for what the others had at a step goes once the first of the
+// rings has passed it.
+void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
+  const bool on = run.settings.strategy != model::LogStrategy::kAll;
+  const auto shared = SharedByRank(streams);
+  std::map<uint32_t, uint64_t> left_out;  // how often, by rank
+  for (const Line& line : lines_) {
+    if (line.count("_step") == 0) continue;
+    const Choices ranks = ChoicesFor(run, line, shared);
+    const Figures shown = FiguresIn(line);
+    const bool any = line.count(absl::StrCat("rank_mean/", kShared)) > 0;
+    const auto fits = [&](const std::vector<Contribution>& some) {
+      return any == (on && some.size() >= 2) && (!any || Same(shown, FiguresOf(some)));
+    };
+    std::vector<Contribution> chosen;
+    bool found = false;
+    for (size_t without = 0; !found && without <= ranks.size(); ++without) {
+      found = Choose(ranks, 0, without, &chosen, fits);
+    }
+    if (!found) {
+      Wrong(run.run_id, ": the statistics of step ", line.at("_step"), " are of no ranks: mean ",
+            shown.mean, " min ", shown.min, " max ", shown.max, " std ", shown.std, " argmax ",
+            shown.argmax);
+    }
+    for (const auto& [rank, values] : ranks) {
+      const auto is_it = [r = rank](const Contribution& one) { return one.rank == r; };
+      if (on && std::none_of(chosen.begin(), chosen.end(), is_it)) ++left_out[rank];
+    }
+  }
+  std::map<uint32_t, uint64_t> late;
+  size_t primaries = 0;
+  for (const model::Stream& stream : streams) {
+    late[stream.key.rank] += stream.late_rows;
+    primaries += stream.primary ? 1 : 0;
+  }
+  for (const auto& [rank, times] : left_out) {
+    if (primaries > 1 || times <= late[rank]) continue;
+    Wrong(run.run_id, ": rank ", rank, " is missing in the statistics of ", times, " steps; ",
+          late[rank], " of its rows were late");
+  }
+}
+
+}  // namespace ranklog::simulation
