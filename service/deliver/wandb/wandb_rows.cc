@@ -109,8 +109,10 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   StreamPost post;
   post.history_offset = place_.base_offset + static_cast<int64_t>(first);
   post.history = lines_.Of(first, rows);
-  // The end comes with the summary, so it waits until it is clear whether the summary can be sent.
-  const bool last = ended() && first + rows == run_.rows && (rows == 0 || !hold_summary_);
+  // The end comes with the summary, so it waits until it is clear whether the summary can be sent,
+  // and until all definitions count for it: those after the cut do not yet.
+  const bool whole = !hold_summary_ && defined_updates_ >= config_updates_;
+  const bool last = ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
   if ((summary_changed_ || last) && !hold_summary_) {
     summary = SummaryText(RefusedBefore(first + rows));

@@ -162,6 +162,25 @@ TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastRowStillCounts) {
   EXPECT_EQ(summary["loss"], json({{"min", 0.5}, {"max", 1.5}}));
 }
 
+TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastCutStillCounts) {
+  stored_.Append(2);
+  Step();
+  Step();
+  Step();  // the cut
+  transport_.AnswerNext(absl::UnavailableError("cut off"));
+  Step();
+  model::MetricDefinition loss;
+  loss.name = "loss";
+  loss.summary = {"max"};
+  stored_.Define(loss);
+  stored_.Close(model::RunState::kFinished, 0);
+  now_ += absl::Minutes(1);
+  EXPECT_TRUE(StepUntilIdle().delivery.complete);
+  const json summary =
+      json::parse(Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>());
+  EXPECT_EQ(summary["loss"], json({{"max", 1.5}}));
+}
+
 TEST_F(WandbDeliveryTest, BeatsWhileTheRunIsSilentAndEndsWithIt) {
   stored_.Append(1);
   StepUntilIdle();
