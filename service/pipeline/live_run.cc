@@ -14,14 +14,28 @@ using model::StreamState;
 
 bool IsLive(const Stream& stream) { return stream.state == StreamState::kLive; }
 
+bool SameProcess(const Stream& one, const Stream& other) {
+  return one.key.rank == other.key.rank && one.identity.pid == other.identity.pid;
+}
+
+// Whether there is a first ring of the stream's process other than `but`: an earlier one, which had
+// not ended when the stream began.
+bool HasFirstRing(const Stream& stream, const Stream& but, const std::vector<Stream>& streams) {
+  return std::any_of(streams.begin(), streams.end(), [&](const Stream& first) {
+    return first.id < but.id && first.identity.thread == 0 && SameProcess(first, stream) &&
+           (IsLive(first) || first.ended_us > stream.started_us);
+  });
+}
+
 // Another ring of the same process is no new beginning, though the daemon may have heard of it only
-// after the first had ended.
+// after the first had ended. In a container the next process may have the same number: then it has
+// a first ring of its own.
 bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
-  return std::any_of(streams.begin(), streams.end(), [&stream](const Stream& other) {
-    const bool same_process = other.identity.pid == stream.identity.pid &&
-                              other.identity.thread != stream.identity.thread;
-    return other.id > stream.id && other.key.rank == stream.key.rank && !same_process &&
-           other.started_us >= stream.ended_us;
+  return std::any_of(streams.begin(), streams.end(), [&](const Stream& other) {
+    if (other.id <= stream.id || other.key.rank != stream.key.rank) return false;
+    if (other.started_us < stream.ended_us) return false;
+    if (!SameProcess(other, stream) || other.identity.thread == stream.identity.thread) return true;
+    return other.identity.thread == 0 && HasFirstRing(stream, other, streams);
   });
 }
 

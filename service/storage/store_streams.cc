@@ -100,15 +100,21 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& a
 absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,
                                           bool primary, int64_t now_us) {
   const model::Identity& identity = session.identity;
-  RETURN_IF_ERROR(Write(
-      "INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
-      "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
-      "durable_seq, aggregated_seq, lost_with_store) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
-      {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
-       identity.local_rank, identity.world_size, identity.local_world_size, identity.node_rank,
-       identity.node, identity.pid, identity.thread, identity.client_version,
-       static_cast<int64_t>(StreamState::kLive), now_us, session.first_seq - 1}));
+  // The clock may have been set back: what began after a process of the rank ended says so.
+  ASSIGN_OR_RETURN(const int64_t last_end,
+                   writer_.SelectInteger("SELECT coalesce(max(ended_us), 0) FROM stream "
+                                         "WHERE run = ?1 AND rank = ?2",
+                                         {owner.run, session.stream.rank}));
+  RETURN_IF_ERROR(
+      Write("INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
+            "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
+            "durable_seq, aggregated_seq, lost_with_store) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+            "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
+            {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
+             identity.local_rank, identity.world_size, identity.local_world_size,
+             identity.node_rank, identity.node, identity.pid, identity.thread,
+             identity.client_version, static_cast<int64_t>(StreamState::kLive),
+             std::max(now_us, last_end), session.first_seq - 1}));
   return writer_.last_insert_id();
 }
 
@@ -192,7 +198,9 @@ absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_co
   }
   streams_.erase(stream);
   RETURN_IF_ERROR(
-      Write("UPDATE stream SET state = ?2, exit_code = ?3, reason = ?4, ended_us = ?5 "
+      Write("UPDATE stream SET state = ?2, exit_code = ?3, reason = ?4, "
+            "ended_us = max(?5, 1 + (SELECT max(started_us) FROM stream AS other "
+            "WHERE other.run = stream.run AND other.rank = stream.rank)) "
             "WHERE id = ?1 AND state <> ?2 AND state <> ?6",
             {stream, static_cast<int64_t>(state), exit_code, reason, now_us,
              static_cast<int64_t>(StreamState::kFinished)}));

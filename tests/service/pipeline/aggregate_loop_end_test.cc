@@ -98,30 +98,49 @@ TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
 // seeming to have begun when the other had ended.
 TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
   local_world_size_ = 1;
-  const auto attach = [this](uint32_t thread) {
-    model::Session session;
-    session.stream = {"project", "job", 0, 1 + thread};
-    session.identity.local_world_size = 1;
-    session.identity.pid = 7;
-    session.identity.thread = thread;
-    model::RunAssignment assignment;
-    assignment.run_id = "job";
-    assignment.primary = true;
-    int64_t id = 0;
-    Write([&](storage::Store& store) -> absl::Status {
-      const auto stream = store.Attach(session, assignment, clock_us_);
-      if (stream.ok()) id = stream->id;
-      return stream.status();
-    });
-    return id;
-  };
-  const int64_t first = attach(0);
+  const int64_t first = AttachRing(/*incarnation=*/1, /*thread=*/0);
   End(first, StreamState::kFinished, 3);
-  const int64_t second = attach(1);
+  const int64_t second = AttachRing(/*incarnation=*/2, /*thread=*/1);
   End(second, StreamState::kFinished, 0);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFailed);
   EXPECT_EQ(StoredRun().exit_code, 3);
+}
+
+// The simulation found it: in a container every process of a rank may have the same number.
+TEST_F(AggregateLoopTest, ANewProcessOfTheSameNumberIsANewBeginningForEachRing) {
+  local_world_size_ = 1;
+  const int64_t first = AttachRing(/*incarnation=*/1, /*thread=*/0);
+  const int64_t second = AttachRing(/*incarnation=*/2, /*thread=*/1);
+  End(first, StreamState::kCrashed, 0, "gone");
+  End(second, StreamState::kCrashed, 0, "gone");
+  const int64_t again = AttachRing(/*incarnation=*/3, /*thread=*/0);
+  End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
+// The simulation found it.
+TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
+  local_world_size_ = 1;
+  const int64_t first = Attach(0);
+  End(first, StreamState::kCrashed, 0, "gone");
+  clock_us_ -= int64_t{24} * 3600 * 1'000'000;
+  const int64_t again = Attach(0, /*incarnation=*/2);
+  End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
+TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
+  local_world_size_ = 1;
+  const int64_t parent = Attach(0);
+  const int64_t child = Attach(0, /*incarnation=*/2);  // beside it
+  clock_us_ -= int64_t{24} * 3600 * 1'000'000;
+  End(parent, StreamState::kCrashed, 0, "gone");
+  End(child);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kCrashed);
 }
 
 TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) {

@@ -92,6 +92,24 @@ class AggregateLoopTest : public ::testing::Test {
     });
     loop_->Notify(kRun);
   }
+  // The same for a ring of rank 0, of process 7.
+  int64_t AttachRing(uint64_t incarnation, uint32_t thread) {
+    model::Session session;
+    session.stream = {"project", "job", 0, incarnation};
+    session.identity.local_world_size = 1;
+    session.identity.pid = 7;
+    session.identity.thread = thread;
+    model::RunAssignment assignment;
+    assignment.run_id = "job";
+    assignment.primary = true;
+    int64_t id = 0;
+    Write([&](storage::Store& store) -> absl::Status {
+      const auto stream = store.Attach(session, assignment, clock_us_++);
+      if (stream.ok()) id = stream->id;
+      return stream.status();
+    });
+    return id;
+  }
   void End(int64_t stream, model::StreamState state = model::StreamState::kFinished,
            int exit_code = 0, const char* reason = "") {
     Write([&](storage::Store& store) {
