@@ -33,6 +33,7 @@ struct RingRecord {
   uint32_t rank = 0;
   uint32_t thread = 0;
   uint64_t incarnation = 0;
+  uint64_t process = 1;         // of its rank, counted
   std::vector<LoggedRow> rows;  // those that Log() returned true for, in its order
   uint64_t refused = 0;
   // Of its keys in the config and the summary: the last values that were taken, and that the daemon
@@ -44,7 +45,8 @@ struct RingRecord {
   bool end_acknowledged = false;
   bool finished = false;  // Finish() was called
   int32_t exit_code = 0;
-  bool lost_with_node = false;  // the power went: only what was acknowledged counts
+  bool ended_before_next = false;  // the daemon saw its end before the rank's next process began
+  bool lost_with_node = false;     // the power went: only what was acknowledged counts
 
   // The key that tells its rows apart: its value is the row's seq. Rows that share a step have
   // different ones, for one line holds them all.
@@ -58,6 +60,8 @@ class Oracle {
   // Of a job on one node; rings keep their address.
   RingRecord* AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation);
   const std::vector<std::unique_ptr<RingRecord>>& rings() const { return rings_; }
+
+  int64_t LastStep() const;  // that was logged
 
   // Nothing but the clocks was ever wrong: no row had a reason to be late.
   bool expect_no_late_rows = false;
@@ -74,6 +78,8 @@ class Oracle {
   void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
   void JudgeRun(storage::StoreReader& reader, const model::Run& run,
                 const testing::WandbServer& backend);
+  bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
+  void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
   void JudgeConfig(const std::vector<model::Stream>& streams,
@@ -101,6 +107,7 @@ class Oracle {
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys
   std::map<uint64_t, const RingRecord*> seen_;        // by incarnation: has a stream
+  std::map<uint32_t, uint64_t> last_process_;         // by rank, of those that have one
 };
 
 // The members of a flat JSON object as text: numbers as they are written, texts unescaped after a

@@ -86,11 +86,11 @@ bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, 
 
 }  // namespace
 
-// What each rank's stored rows have of it, later rows behind earlier ones.
+// What each rank's stored rows have of it.
 std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
     const std::vector<model::Stream>& streams) const {
   std::map<uint32_t, ByStep> shared;
-  for (const model::Stream& stream : streams) {  // by id, as lines are merged
+  for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr) continue;
     for (uint64_t seq = 1; seq <= std::min<uint64_t>(stream.durable_seq, ring->rows.size());

@@ -74,6 +74,15 @@ plant(history.cc summary_of_new_rows_only
 plant(retry.cc retry_after_ignored
   "if (retry_after.has_value()) return"
   "if (retry_after.has_value() && !@BUG@) return")
+plant(live_run.cc new_beginning_unseen
+  "if (BeganAnew(stream, streams)) continue;"
+  "if (!@BUG@ && BeganAnew(stream, streams)) continue;")
+plant(store_streams.cc stamps_by_the_clock
+  "std::max(now_us, last_end)"
+  "@BUG@ ? now_us : std::max(now_us, last_end)")
+plant(store_streams.cc resumed_run_stays_ended
+  "RETURN_IF_ERROR(Reopen(owner.run));"
+  "if (!@BUG@) RETURN_IF_ERROR(Reopen(owner.run));")
 plant(live_run.cc aggregated_seq_not_stored
   "RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));"
   "if (!@BUG@ || close) RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));")

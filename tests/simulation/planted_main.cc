@@ -24,7 +24,8 @@ constexpr const char* kBugs[] = {
     "dead_letter_not_stored", "resend_renumbered",          "retry_after_ignored",
     "late_rows_not_counted",  "aggregated_seq_not_stored",  "wait_by_wall_clock",
     "config_lost_on_restart", "late_definition_unseen",     "summary_of_new_rows_only",
-    "rank_counted_twice",     "ranks_part_dropped",         "step_not_waited_for"};
+    "rank_counted_twice",     "ranks_part_dropped",         "step_not_waited_for",
+    "new_beginning_unseen",   "stamps_by_the_clock",        "resumed_run_stays_ended"};
 
 const char* planted = "";
 

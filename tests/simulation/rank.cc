@@ -57,6 +57,7 @@ Rank::Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions optio
       options_(std::move(options)),
       steps_(internal::SharedSteps::Create()) {
   for (uint32_t i = 0; i < options_.rings; ++i) AddRing(i);
+  steps_->Take(senders_[0]->word, options_.first_step);
 }
 
 Rank::~Rank() {
@@ -81,7 +82,7 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   identity->set_world_size(options_.ranks);
   identity->set_local_world_size(options_.ranks);
   identity->set_node("node");
-  identity->set_pid(1000 + options_.rank);
+  identity->set_pid(options_.pid);
   identity->set_thread(thread);
   return hello;
 }
@@ -94,6 +95,7 @@ void Rank::AddRing(uint32_t thread) {
   auto sender = std::make_shared<Sender>(*std::move(spool));
   Calibrate(*sender);
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
+  sender->record->process = options_.process;
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
 }

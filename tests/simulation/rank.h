@@ -30,6 +30,9 @@ struct RankOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   uint32_t rings = 1;
+  uint64_t process = 1;  // counts those of the rank
+  int64_t pid = 0;
+  int64_t first_step = 0;
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
   bool defines_last = false;  // metrics, and not before

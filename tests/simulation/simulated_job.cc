@@ -30,6 +30,9 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   node.daemon_deaths = world_.Chance(0.7) ? 0.004 : 0;
   node.clock_steps = calm || world_.Chance(0.3);
   node.bursts = !calm;
+  node.restarts = world_.Chance(0.5) ? 0.7 : 0;
+  node.same_pids = world_.Chance(0.5);
+  resumes_ = !calm && world_.Chance(0.25);
   const v1::LogStrategy strategies[] = {v1::LOG_STRATEGY_MAIN, v1::LOG_STRATEGY_NODE,
                                         v1::LOG_STRATEGY_ALL};
   node.rank.ranks = static_cast<uint32_t>(world_.Between(1, 4));
@@ -64,9 +67,28 @@ void SimulatedJob::Judge() {
   for (const auto& ring : oracle_.rings()) outcome_.rows += ring->rows.size();
 }
 
+void SimulatedJob::EndJob() {
+  world_.Note("the job ends");
+  for (const auto& node : nodes_) node->EndRanks();
+}
+
+// From where it was, or from a checkpoint before that, or from the beginning.
+void SimulatedJob::ResumeJob() {
+  world_.Note("the job is resumed");
+  const int64_t last = oracle_.LastStep();
+  const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));
+  const int64_t step = world_.Chance(0.1) ? 0 : std::max<int64_t>(last - back, 0);
+  for (const auto& node : nodes_) node->ResumeRanks(step);
+}
+
 Outcome SimulatedJob::Run() {
-  const absl::Duration trouble = world_.Delay(3000, 30000);
+  const absl::Duration pause = resumes_ ? world_.Delay(100, 30000) : absl::ZeroDuration();
+  const absl::Duration trouble = world_.Delay(3000, 30000) + pause;
   for (const auto& node : nodes_) node->Start();
+  if (resumes_) {
+    world_.After((trouble - pause) / 2, [this] { EndJob(); });
+    world_.After((trouble + pause) / 2, [this] { ResumeJob(); });
+  }
   if (world_.Chance(0.15) && world_.faults) {
     world_.After(trouble * 0.9, [this] { nodes_[world_.Below(nodes_.size())]->CutPower(); });
   }

@@ -23,6 +23,8 @@ class SimulatedJob {
   Outcome Run();
 
  private:
+  void EndJob();
+  void ResumeJob();
   bool Delivered() const;
   void Judge();
 
@@ -31,6 +33,7 @@ class SimulatedJob {
   Oracle oracle_;
   std::unique_ptr<Tracker> tracker_;
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
+  bool resumes_ = false;
 };
 
 }  // namespace ranklog::simulation

@@ -21,23 +21,14 @@ SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Out
   const std::string spool = options_.dir + "/spool";
   std::filesystem::create_directories(spool);
   std::filesystem::permissions(spool, std::filesystem::perms::owner_all);
-  RankOptions rank = options_.rank;
-  rank.spool_dir = spool;
-  rank.wall_clock = &wall_clock_;
-  for (uint32_t rings : options_.rings) {
-    rank.rings = rings;
-    ranks_.push_back(std::make_unique<Rank>(&world_, &oracle_, &reach_, rank));
-    ++rank.rank;
-  }
+  ranks_.resize(options_.rings.size());
+  processes_.resize(options_.rings.size());
 }
 
 void SimulatedNode::Start() {
   if (!world_.Chance(0.2)) StartDaemon();  // else the ranks start first
   world_.After(world_.Delay(0, 3000), [this] { StartDaemon(); });
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    world_.After(world_.Delay(0, 500), [this, i] { TickRank(i); });
-    world_.After(world_.Delay(0, 500), [this, i] { LogRank(i); });
-  }
+  for (size_t i = 0; i < ranks_.size(); ++i) StartRank(i, 0);
   world_.After(world_.Delay(0, 2000), [this] { DisturbDisk(); });
   if (options_.clock_steps) world_.After(world_.Delay(0, 10000), [this] { StepClock(); });
 }
@@ -103,14 +94,6 @@ void SimulatedNode::StepDaemon(uint64_t life) {
                [this, life] { StepDaemon(life); });
 }
 
-void SimulatedNode::KillRank(size_t index) {
-  if (ranks_[index] == nullptr) return;
-  world_.Note("rank ", index, " dies");
-  if (!ranks_[index]->finished()) ++outcome_.rank_deaths;
-  for (std::string& path : ranks_[index]->Paths()) left_rings_.push_back(std::move(path));
-  ranks_[index].reset();
-}
-
 // The node goes down: its memory, and what the disk has not been told to keep.
 void SimulatedNode::CutPower() {
   world_.Note("the power is cut");
@@ -124,24 +107,11 @@ void SimulatedNode::CutPower() {
   for (size_t i = 0; i < ranks_.size(); ++i) KillRank(i);
   for (const std::string& path : left_rings_) std::filesystem::remove(path);
   left_rings_.clear();
-  for (const auto& ring : oracle_.rings()) ring->lost_with_node = true;
+  for (const auto& ring : oracle_.rings()) {
+    ring->lost_with_node = true;
+    ring->ended_before_next = false;
+  }
   world_.After(world_.Delay(1000, 5000), [this] { StartDaemon(); });
-}
-
-void SimulatedNode::TickRank(size_t index) {
-  if (ranks_[index] == nullptr) return;
-  ranks_[index]->Tick();
-  if (ranks_[index]->finished() && ranks_[index]->done()) return KillRank(index);
-  world_.After(world_.Delay(20, 120), [this, index] { TickRank(index); });
-}
-
-void SimulatedNode::LogRank(size_t index) {
-  if (ranks_[index] == nullptr || !logging_) return;
-  const bool burst = options_.bursts && world_.Chance(0.05);
-  for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
-  if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
-  if (world_.faults && world_.Chance(0.003)) return KillRank(index);
-  world_.After(options_.log_pause + world_.Delay(0, 50), [this, index] { LogRank(index); });
 }
 
 void SimulatedNode::DisturbDisk() {
@@ -175,16 +145,7 @@ void SimulatedNode::StepClock() {
 void SimulatedNode::EndFaults() {
   logging_ = false;
   vfs_.Heal();
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i] == nullptr) continue;
-    if (world_.Chance(0.25)) {
-      KillRank(i);
-      continue;
-    }
-    if (world_.Chance(0.5)) ranks_[i]->Configure(/*last=*/true);
-    ranks_[i]->Finish(world_.Chance(0.2) ? 3 : 0);
-    if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
-  }
+  EndRanks();
   if (daemon_ == nullptr) StartDaemon();
 }
 

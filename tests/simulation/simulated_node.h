@@ -24,12 +24,14 @@ class SimulatedNode {
   struct Options {
     std::string dir;              // the spool and the state are below it
     RankOptions rank;             // of its first
-    std::vector<uint32_t> rings;  // of each of its ranks
+    std::vector<uint32_t> rings;  // of each of its ranks, at most
     absl::Duration log_pause;     // of a rank, between bursts of rows
     double disk_faults = 0;       // at each look
     double daemon_deaths = 0;     // at each step
     bool bursts = true;           // a rank is now and then far ahead of the others
     bool clock_steps = false;     // somebody sets the wall clock
+    double restarts = 0;          // of a rank that died
+    bool same_pids = false;       // as in containers: a new process has the number of the old
   };
 
   // All that is handed over outlives this.
@@ -37,6 +39,10 @@ class SimulatedNode {
                 const Options& options);
 
   void Start();
+  // Its ranks finish, or die.
+  void EndRanks();
+  // New processes go on from `step`; what is left of the old ones dies.
+  void ResumeRanks(int64_t step);
   void CutPower();
   void EndFaults();
   // Everything came to rest: no rank, no ring, nothing to deliver.
@@ -48,9 +54,13 @@ class SimulatedNode {
  private:
   void StartDaemon();
   void KillDaemon(const std::string& why);
+  // In ranks_of_node.cc.
+  void StartRank(size_t index, int64_t step);
   void KillRank(size_t index);
-  void TickRank(size_t index);
-  void LogRank(size_t index);
+  void TickRank(size_t index, uint64_t process);
+  void LogRank(size_t index, uint64_t process);
+  void RestartRank(size_t index, uint64_t process);
+  void NoteWhatEnded(uint32_t rank);
   void StepDaemon(uint64_t life);
   void DisturbDisk();
   void StepClock();
@@ -65,6 +75,7 @@ class SimulatedNode {
   testing::FaultyVfs vfs_;
   const Daemon reach_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<uint64_t> processes_;      // of each rank: how many there were
   std::vector<std::string> left_rings_;  // of ranks that are gone
   std::unique_ptr<DaemonLife> daemon_;
   uint64_t lives_ = 0;

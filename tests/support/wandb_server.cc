@@ -75,6 +75,7 @@ WandbServer::Answer WandbServer::Upsert(const json& variables) {
     if (!value.is_null() || !run.variables.contains(name)) run.variables[name] = value;
   }
   if (!config.empty()) run.config = config;
+  run.complete = false;  // who creates a run that has ended goes on with it
   ++run.upserts;
   const int64_t lines = run.existing_lines + static_cast<int64_t>(run.history.size());
   const std::string shown = TextOf(run.variables, "displayName");

@@ -1,0 +1,108 @@
+// How the ranks of a node live, die, and begin anew.
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "tests/simulation/simulated_node.h"
+
+namespace ranklog::simulation {
+
+void SimulatedNode::StartRank(size_t index, int64_t step) {
+  const uint64_t process = ++processes_[index];
+  RankOptions rank = options_.rank;
+  rank.rank += static_cast<uint32_t>(index);
+  rank.rings = process == 1 ? options_.rings[index]
+                            : static_cast<uint32_t>(world_.Between(1, options_.rings[index]));
+  rank.process = process;
+  rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
+  rank.first_step = step;
+  rank.spool_dir = options_.dir + "/spool";
+  rank.wall_clock = &wall_clock_;
+  if (process > 1) {
+    world_.Note("rank ", rank.rank, " begins anew at step ", step);
+    NoteWhatEnded(rank.rank);
+  }
+  ranks_[index] = std::make_unique<Rank>(&world_, &oracle_, &reach_, rank);
+  world_.After(world_.Delay(0, 500), [this, index, process] { TickRank(index, process); });
+  world_.After(world_.Delay(0, 500), [this, index, process] { LogRank(index, process); });
+}
+
+// What the daemon has seen end before a new process of the rank begins does not count for the
+// run's end; of the rest it cannot know which came first.
+void SimulatedNode::NoteWhatEnded(uint32_t rank) {
+  const auto reader = OpenStore();
+  if (!reader.ok()) return;
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok()) return;
+  for (const model::Run& run : *runs) {
+    const auto streams = (*reader)->Streams(run.id);
+    if (!streams.ok()) return;
+    for (const model::Stream& stream : *streams) {
+      if (stream.key.rank != rank || stream.state == model::StreamState::kLive) continue;
+      for (const auto& ring : oracle_.rings()) {
+        if (ring->incarnation == stream.key.incarnation) ring->ended_before_next = true;
+      }
+    }
+  }
+}
+
+void SimulatedNode::KillRank(size_t index) {
+  if (ranks_[index] == nullptr) return;
+  world_.Note("rank ", index, " dies");
+  if (!ranks_[index]->finished()) ++outcome_.rank_deaths;
+  for (std::string& path : ranks_[index]->Paths()) left_rings_.push_back(std::move(path));
+  ranks_[index].reset();
+}
+
+void SimulatedNode::TickRank(size_t index, uint64_t process) {
+  if (ranks_[index] == nullptr || processes_[index] != process) return;
+  ranks_[index]->Tick();
+  if (ranks_[index]->finished() && ranks_[index]->done()) return KillRank(index);
+  world_.After(world_.Delay(20, 120), [this, index, process] { TickRank(index, process); });
+}
+
+void SimulatedNode::LogRank(size_t index, uint64_t process) {
+  if (ranks_[index] == nullptr || processes_[index] != process || !logging_) return;
+  const bool burst = options_.bursts && world_.Chance(0.05);
+  for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
+  if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
+  if (world_.faults && world_.Chance(0.003)) {
+    KillRank(index);
+    return RestartRank(index, process);
+  }
+  world_.After(options_.log_pause + world_.Delay(0, 50),
+               [this, index, process] { LogRank(index, process); });
+}
+
+// After a while a launcher may start a rank that died again, where it was or some steps before.
+void SimulatedNode::RestartRank(size_t index, uint64_t process) {
+  if (!world_.Chance(options_.restarts)) return;
+  world_.After(world_.Delay(100, 4000), [this, index, process] {
+    if (!logging_ || ranks_[index] != nullptr || processes_[index] != process) return;
+    const int64_t last = oracle_.LastStep();
+    StartRank(index, std::max<int64_t>(last - static_cast<int64_t>(world_.Below(40)), 0));
+  });
+}
+
+void SimulatedNode::EndRanks() {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i] == nullptr) continue;
+    if (world_.Chance(0.25)) {
+      KillRank(i);
+      continue;
+    }
+    if (world_.Chance(0.5)) ranks_[i]->Configure(/*last=*/true);
+    ranks_[i]->Finish(world_.Chance(0.2) ? 3 : 0);
+    if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
+  }
+}
+
+void SimulatedNode::ResumeRanks(int64_t step) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    KillRank(i);
+    StartRank(i, step);
+  }
+}
+
+}  // namespace ranklog::simulation
