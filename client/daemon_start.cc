@@ -113,13 +113,13 @@ void AddPath(std::vector<std::string>* directories) {
 
 absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketPlace& place) {
   const std::string path = place.dir.path + "/start.lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("open ", path, ": ", strerror(errno)));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
+  const absl::StatusOr<int> fd = OpenOwnFile(path, O_RDWR);
+  if (!fd.ok()) return fd.status();
+  if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+    close(*fd);
     return absl::UnavailableError("another process starts the daemon");
   }
-  return std::unique_ptr<StartLock>(new StartLock(fd));
+  return std::unique_ptr<StartLock>(new StartLock(*fd));
 }
 
 StartLock::~StartLock() {
@@ -161,8 +161,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
 
   const std::string log = place.dir.path + "/ranklogd.log";
   const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
-  int output = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (output < 0) output = input;
+  const int output = OpenOwnFile(log, O_WRONLY | O_APPEND).value_or(input);
   std::vector<char> stacks(2 * kStackBytes);
   const auto top = [&](size_t bytes) {
     return reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(stacks.data() + bytes) &

@@ -17,7 +17,8 @@ namespace ranklog::internal {
 // answers or has had its time, so that the others do not start another meanwhile.
 class StartLock {
  public:
-  //   kUnavailable   another process has it, or the directory cannot be written
+  //   kUnavailable        another process has it
+  //   kPermissionDenied   the directory cannot be written, or what is there is not ours
   static absl::StatusOr<std::unique_ptr<StartLock>> Take(const SocketPlace& place);
   ~StartLock();
   StartLock(const StartLock&) = delete;

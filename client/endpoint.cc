@@ -83,13 +83,18 @@ void Endpoint::TryStartDaemon(Time now) {
     no_start_before_ = now + kDaemonStart;
     return SetConnectionError("no daemon answers, and no ranklogd is found: set RANKLOG_DAEMON");
   }
+  absl::Status why_not;
   for (const SocketPlace& place : places_) {
-    if (!Prepare(place.dir).ok() && !place.trusted) continue;
+    // A daemon would not listen where others may put a socket in its place either.
+    why_not = Prepare(place.dir);
+    if (!why_not.ok()) continue;
     auto lock = StartLock::Take(place);
-    if (!lock.ok()) {
+    if (absl::IsUnavailable(lock.status())) {
       back_off_ = kMinBackOff;  // it will answer soon
       return;
     }
+    why_not = lock.status();
+    if (!why_not.ok()) continue;
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
     const absl::Status status = StartDaemon(program, place, settings);
     if (!status.ok()) return SetConnectionError(std::string(status.message()));
@@ -97,6 +102,8 @@ void Endpoint::TryStartDaemon(Time now) {
     back_off_ = kMinBackOff;
     return;
   }
+  no_start_before_ = now + kDaemonStart;
+  SetConnectionError("no daemon answers, and none is started: " + std::string(why_not.message()));
 }
 
 void Endpoint::Disconnect() {

@@ -12,11 +12,18 @@
 namespace ranklog::internal {
 namespace {
 
+bool IsOursOrRoots(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
+
+// Who answers is sent the keys of trackers. In a directory of ours alone that is our daemon,
+// whatever user it has where we cannot see its number (another user namespace).
 absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
-  if (!place.trusted) {
-    absl::Status status = Prepare({place.dir.path, /*create=*/false});
-    if (!status.ok()) return absl::NotFoundError(status.message());
-  }
+  const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
+  if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
   sockaddr_un address = {};
@@ -30,10 +37,7 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
     const bool absent = error == ENOENT || error == ECONNREFUSED;
     return absent ? absl::NotFoundError(message) : absl::UnavailableError(message);
   }
-  ucred peer = {};
-  socklen_t size = sizeof peer;
-  if (!place.trusted && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-                         (peer.uid != geteuid() && peer.uid != 0))) {
+  if (!IsOursOrRoots(fd) && !(place.trusted && ours.ok())) {
     close(fd);
     return absl::UnavailableError(
         absl::StrCat("the daemon at unix:", place.path, " is another user's"));

@@ -20,7 +20,8 @@ std::string AddressError(const std::string& address);
 struct SocketPlace {
   std::string path;
   PrivateDir dir;
-  bool trusted = false;  // the user named it: the directory is as they want it
+  // The user named it: where the directory is not ours alone, it is the daemon that must be.
+  bool trusted = false;
 };
 
 // The places where a daemon may answer, best first. `address` is valid.

@@ -69,4 +69,19 @@ absl::Status Prepare(const PrivateDir& dir) {
       absl::StrCat("the directory ", dir.path, " is not this user's alone"));
 }
 
+absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
+  const int fd =
+      open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
+  }
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+      info.st_nlink <= 1) {
+    return fd;
+  }
+  close(fd);
+  return absl::PermissionDeniedError(absl::StrCat(path, " is no file of this user's alone"));
+}
+
 }  // namespace ranklog::internal

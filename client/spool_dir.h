@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace ranklog::internal {
 
@@ -25,6 +26,12 @@ std::vector<PrivateDir> StandardDirs();
 //   kNotFound           it does not exist (and was not to be created)
 //   kPermissionDenied   it is not ours alone
 absl::Status Prepare(const PrivateDir& dir);
+
+// Opens, or makes (0600), a file for writing in a directory that Prepare() took: one of this user
+// that has no other name, nothing that somebody put there before the directory was ours alone.
+// Never waits. The descriptor is the caller's.
+//   kPermissionDenied   it is something else, or cannot be opened
+absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags);
 
 }  // namespace ranklog::internal
 

@@ -1,15 +1,23 @@
 #include "service/cli/daemon_status.h"
 
+#include <errno.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
+#include "service/base/status_macros.h"
 
 namespace ranklog::cli {
 namespace {
@@ -17,15 +25,55 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);  // it is on this node and does no I/O to answer
 constexpr auto kCommitPatience = std::chrono::seconds(10);  // as the rank's Finish()
 
+constexpr char kUnix[] = "unix:";
+
+bool IsDirectoryOfOurs(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & 022) == 0;
+}
+
+// As a rank does before it sends a key: in a directory that others may write, anybody could answer.
+bool IsOurDaemon(int fd, const std::string& path) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0 ||
+         IsDirectoryOfOurs(std::filesystem::path(path).parent_path());
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address) {
+  const auto failed = [&](absl::string_view why) {
+    return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": ", why));
+  };
+  const std::string path = address.substr(sizeof kUnix - 1);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof name.sun_path) return failed("no path of a socket");
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return failed(strerror(errno));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    const int error = errno;
+    close(fd);
+    return failed(strerror(error));
+  }
+  if (!IsOurDaemon(fd, path)) {
+    close(fd);
+    return failed("it is another user's");
+  }
+  return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // which owns it now
+}
+
 }  // namespace
 
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
-  if (!absl::StartsWith(address, "unix:")) {
+  if (!absl::StartsWith(address, kUnix)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
   }
-  const auto stub =
-      v1::Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  ASSIGN_OR_RETURN(const auto channel, Connect(address));
+  const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
   v1::StatusReply reply;
@@ -75,8 +123,8 @@ absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std:
 
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
                             const std::map<std::string, std::string>& credentials) {
-  const auto stub =
-      v1::Control::NewStub(grpc::CreateChannel(daemon.address, grpc::InsecureChannelCredentials()));
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
   v1::AddDestinationRequest request;

@@ -27,7 +27,7 @@ struct DaemonStatus {
 
 // `address` is unix:PATH.
 //   kInvalidArgument  it is not
-//   kUnavailable      no daemon answers there
+//   kUnavailable      no daemon answers there, or another user's
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
 // Where daemons listen that were not told where, those first that a rank would try first.

@@ -1,12 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/output_file.h"
 #include "service/cli/progress.h"
 #include "service/cli/row_format.h"
 #include "service/cli/row_reader.h"
@@ -46,11 +47,21 @@ struct Part {
   uint64_t rows = 0;
 };
 
+using Output = std::function<absl::Status(absl::string_view text)>;
+
+absl::Status WriteToStandardOutput(absl::string_view text) {
+  std::cout.write(text.data(), static_cast<std::streamsize>(text.size()));
+  return std::cout ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
+}
+
 class Exporter {
  public:
-  Exporter(storage::StoreReader& reader, const model::Run& run, const Flags& flags,
-           std::ostream& out)
-      : reader_(reader), run_(run), flags_(flags), out_(out), progress_("export", false) {}
+  Exporter(storage::StoreReader& reader, const model::Run& run, const Flags& flags, Output out)
+      : reader_(reader),
+        run_(run),
+        flags_(flags),
+        out_(std::move(out)),
+        progress_("export", false) {}
 
   absl::Status Export() {
     RETURN_IF_ERROR(PlanParts());
@@ -107,15 +118,15 @@ class Exporter {
   }
 
   absl::Status Write(std::string* text) {
-    out_.write(text->data(), static_cast<std::streamsize>(text->size()));
+    const absl::Status written = out_(*text);
     text->clear();
-    return out_ ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
+    return written;
   }
 
   storage::StoreReader& reader_;
   const model::Run& run_;
   const Flags& flags_;
-  std::ostream& out_;
+  const Output out_;
   Progress progress_;
   std::vector<model::Stream> streams_;  // parts_ points into it
   std::vector<Part> parts_;
@@ -126,13 +137,11 @@ class Exporter {
 absl::Status ExportRun(const Globals& globals, const Flags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
-  if (flags.output.empty()) return Exporter(*reader, run, flags, std::cout).Export();
-  std::ofstream file(flags.output, std::ios::binary | std::ios::trunc);
-  if (!file) return absl::PermissionDeniedError(absl::StrCat("cannot write ", flags.output));
-  RETURN_IF_ERROR(Exporter(*reader, run, flags, file).Export());
-  file.close();
-  if (!file) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", flags.output));
-  return absl::OkStatus();
+  if (flags.output.empty()) return Exporter(*reader, run, flags, WriteToStandardOutput).Export();
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(flags.output));
+  const auto write = [&](absl::string_view text) { return file.Write(text); };
+  RETURN_IF_ERROR(Exporter(*reader, run, flags, write).Export());
+  return file.Close();
 }
 
 }  // namespace

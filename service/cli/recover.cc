@@ -6,7 +6,9 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
@@ -73,15 +75,31 @@ absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
       "the rows of the ranks are saved; of the runs' own rows not all can be made from them");
 }
 
-// An empty directory, or one that an interrupted run of this command left, and its lock.
+// Whether this command, or the store that it makes, gives a file this name.
+bool IsOurs(const std::string& name) {
+  return name == "lock" || absl::StartsWith(name, storage::kStoreFile) ||
+         absl::StartsWith(name, kScratch);
+}
+
+// An empty directory, or one that an interrupted run of this command left, and its lock. Anything
+// else in it is somebody's, and so is what a link leads to.
 absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
-  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(dir));
   std::error_code error;
+  if (fs::is_symlink(fs::symlink_status(dir, error))) {
+    return absl::PermissionDeniedError(dir + " is a symbolic link: remove it");
+  }
+  std::vector<fs::path> left;
   for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->path().filename() != "lock") fs::remove_all(entry->path(), ignored);
+    const std::string name = entry->path().filename().string();
+    if (!IsOurs(name)) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(dir, " holds ", name, ": name another directory by --to"));
+    }
+    if (name != "lock") left.push_back(entry->path());
   }
+  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(dir));
+  for (const fs::path& path : left) fs::remove_all(path, error);
   return lock;
 }
 

@@ -13,7 +13,7 @@ namespace ranklog::cli {
 
 absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,
                                                    const std::string& to) {
-  std::string scratch = near + "/scratch-XXXXXX";
+  std::string scratch = absl::StrCat(near, "/", kScratch, "XXXXXX");
   if (mkdtemp(scratch.data()) == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("make a directory in ", near));
   }

@@ -11,6 +11,8 @@
 
 namespace ranklog::cli {
 
+inline constexpr char kScratch[] = "scratch-";  // how a scratch directory's name begins
+
 // storage::Salvage() with bars on a terminal, and a scratch directory in `near`, which is removed
 // again.
 absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,

@@ -60,6 +60,22 @@ CLI::Validator UnixAddress() {
       "unix:PATH");
 }
 
+// It says where to listen and what to keep, so nobody else may have written it. A pipe of ours, as
+// the shell makes of <(...), is one.
+CLI::Validator OwnFile() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        struct stat info {};
+        if (stat(path.c_str(), &info) != 0) return "File does not exist: " + path;
+        if (S_ISDIR(info.st_mode)) return "File is actually a directory: " + path;
+        if (info.st_uid != geteuid() && info.st_uid != 0) {
+          return absl::StrCat(path, " belongs to user ", info.st_uid);
+        }
+        return (info.st_mode & 002) == 0 ? "" : "others may write " + path + ": chmod o-w " + path;
+      },
+      "FILE");
+}
+
 // What is wrong with the file itself. CLI11 takes every file for INI, and a section that nobody
 // asked for for a key with "++" at its end.
 std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
@@ -126,7 +142,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
   app.set_config("--config", "", "a file of these options, in TOML", /*config_required=*/false)
-      ->check(CLI::ExistingFile);
+      ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--state-dir", config.state_dir,
                  "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else "

@@ -48,6 +48,14 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   const absl::Cleanup close_it = [fd] { close(fd); };
   struct stat stat = {};
   if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("stat ", path));
+  // What anybody could put there would send our rows to their account.
+  if (stat.st_uid != geteuid() && stat.st_uid != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " belongs to user ", stat.st_uid, ": no key is taken from it"));
+  }
+  if (!S_ISREG(stat.st_mode)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no regular file"));
+  }
   if (must_be_private && (stat.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(
         absl::StrFormat("%s may be read or written by others (mode %04o); run: chmod 600 %s", path,

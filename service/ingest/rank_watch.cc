@@ -28,8 +28,9 @@ struct CloseDir {
 std::vector<std::string> RingsIn(const std::string& dir) {
   std::vector<std::string> paths;
   struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
-    return paths;
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
+      (info.st_mode & 022) != 0) {
+    return paths;  // no rank of ours makes its spool there
   }
   const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
   while (const dirent* entry = open ? readdir(open.get()) : nullptr) {

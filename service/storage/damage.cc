@@ -83,6 +83,12 @@ int64_t SizeOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
 }
 
+// Even by a link that leads nowhere.
+bool IsTaken(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0;
+}
+
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", directory));
@@ -117,7 +123,9 @@ absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time no
   const std::string base =
       absl::StrCat(path, kDamaged, absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()));
   std::string aside = base;
-  for (int n = 2; access(aside.c_str(), F_OK) == 0; ++n) aside = absl::StrCat(base, "-", n);
+  for (int n = 2; IsTaken(aside) || IsTaken(aside + "-wal"); ++n) {
+    aside = absl::StrCat(base, "-", n);
+  }
   for (const char* suffix : {"", "-wal"}) {
     if (*suffix != 0 && SizeOf(path + suffix) == 0) continue;
     if (link((path + suffix).c_str(), (aside + suffix).c_str()) != 0 && errno != ENOENT) {

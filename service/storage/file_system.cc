@@ -54,6 +54,52 @@ absl::Status ErrnoStatus(int error, const std::string& doing) {
   return absl::PermissionDeniedError(message);
 }
 
+absl::Status BelongsToAnother(const std::string& path, uid_t owner) {
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid()));
+}
+
+// With all that is missing above it: std::filesystem's way would let others write those.
+absl::Status MakeMissing(const std::filesystem::path& directory) {
+  if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  const std::filesystem::path parent = directory.parent_path();
+  if (errno != ENOENT || parent.empty() || parent == directory) {
+    return ErrnoStatus(errno, "make " + directory.string());
+  }
+  RETURN_IF_ERROR(MakeMissing(parent));
+  if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "make " + directory.string());
+}
+
+bool OursOrRoots(uid_t owner) { return owner == geteuid() || owner == 0; }
+
+// How many names in its directory lead to this file.
+nlink_t NamesBeside(const std::string& path, const struct stat& info) {
+  nlink_t names = 0;
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat beside {};
+    if (lstat(entry->path().c_str(), &beside) != 0) continue;
+    if (beside.st_dev == info.st_dev && beside.st_ino == info.st_ino) ++names;
+  }
+  return names;
+}
+
+absl::Status CheckKind(const std::string& path, const struct stat& info) {
+  if (S_ISLNK(info.st_mode)) {
+    return absl::PermissionDeniedError(path + " is a symbolic link, which is not followed");
+  }
+  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(path + " is no regular file");
+  // A store that was being set aside when the power went has two names here.
+  if (info.st_nlink > 1 && info.st_nlink > NamesBeside(path, info)) {
+    return absl::PermissionDeniedError(
+        path + " is a file that has another name in another directory: put a copy in its place");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::string_view NetworkFileSystemName(uint64_t statfs_type) {
@@ -103,30 +149,51 @@ absl::Status CheckLocal(const std::string& directory) {
 }
 
 absl::Status MakeDirectory(const std::string& directory) {
-  const std::filesystem::path parent = std::filesystem::path(directory).parent_path();
-  if (!parent.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(parent, error);
-    if (error) return ErrnoStatus(error.value(), "make " + parent.string());
-  }
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return ErrnoStatus(errno, "make " + directory);
-  }
+  std::filesystem::path path = directory;
+  if (!path.has_filename()) path = path.parent_path();  // a slash at the end would follow a link
+  RETURN_IF_ERROR(MakeMissing(path));
   struct stat info;
-  if (stat(directory.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+  if (S_ISLNK(info.st_mode)) {
+    if (!OursOrRoots(info.st_uid)) return BelongsToAnother("the link " + directory, info.st_uid);
+    if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+  }
   if (!S_ISDIR(info.st_mode)) return ErrnoStatus(ENOTDIR, "use " + directory);
-  if (info.st_uid != geteuid()) {
+  if (info.st_uid != geteuid()) return BelongsToAnother(directory, info.st_uid);
+  if ((info.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat(directory, " belongs to user ", info.st_uid, ", not to ", geteuid()));
+        absl::StrCat("others may write ", directory, ": chmod go-w ", directory));
   }
   return absl::OkStatus();
 }
 
 absl::Status MakeFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0 && errno == EEXIST) return CheckFile(path);
+  if (fd < 0) return ErrnoStatus(errno, "make " + path);
   close(fd);
   return absl::OkStatus();
+}
+
+absl::Status CheckFile(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at " + path);
+  }
+  RETURN_IF_ERROR(CheckKind(path, info));
+  if (info.st_uid != geteuid()) return BelongsToAnother(path, info.st_uid);
+  if ((info.st_mode & 077) != 0 && chmod(path.c_str(), 0600) != 0) {
+    return ErrnoStatus(errno, "chmod 600 " + path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReadFile(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at " + path);
+  }
+  return CheckKind(path, info);
 }
 
 }  // namespace ranklog::storage

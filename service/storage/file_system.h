@@ -28,13 +28,25 @@ inline constexpr char kAllowNetworkFileSystem[] = "RANKLOG_ALLOW_NETWORK_FILE_SY
 // instead.
 absl::Status CheckLocal(const std::string& directory);
 
-// Makes `directory` (0700) and what is missing above it; harmless if it is there.
-//   kPermissionDenied    it cannot be made, is another user's, or is no directory
+// Makes `directory` and what is missing above it, all 0700; harmless if it is there.
+//   kPermissionDenied    it cannot be made, is no directory, or is not this user's alone: its
+//   owner,
+//                        or that of a link in its place, is another, or others may write it
 //   kResourceExhausted   no space
 absl::Status MakeDirectory(const std::string& directory);
 
-// Makes an empty file (0600) unless it is there. The same errors.
+// Makes an empty file (0600) unless it is there, in a directory that MakeDirectory() took. What it
+// finds there was perhaps put there while others could: see CheckFile(). Opens no file that is
+// there, which would drop the locks that this process holds on it.
 absl::Status MakeFile(const std::string& path);
+
+// OK: `path` is a file of this user, readable for nobody else any more, all of whose names lie in
+// its directory; or there is nothing. What is opened then is no file that somebody lent its name.
+//   kPermissionDenied    it is a link, a pipe, another user's, or has a name elsewhere
+absl::Status CheckFile(const std::string& path);
+
+// The same for a file that is only read, which may be another user's.
+absl::Status CheckReadFile(const std::string& path);
 
 }  // namespace ranklog::storage
 

@@ -65,7 +65,8 @@ absl::StatusOr<StateLock> StateLock::Acquire(const std::string& state_dir) {
 }
 
 int64_t StateLock::Holder(const std::string& state_dir) {
-  const int fd = open((state_dir + kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd =
+      open((state_dir + kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return 0;
   struct flock lock = WholeFile();
   const bool held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

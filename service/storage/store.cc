@@ -63,6 +63,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& state_dir,
   RETURN_IF_ERROR(MakeDirectory(state_dir));
   const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
   RETURN_IF_ERROR(MakeFile(path));
+  // Which SQLite opens by itself, and writes.
+  for (const char* suffix : {"-wal", "-shm"}) RETURN_IF_ERROR(CheckFile(path + suffix));
   ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options.vfs));
   ASSIGN_OR_RETURN(Database checkpointer,
                    Database::Open(path, Database::Mode::kReadWrite, options.vfs));

@@ -6,6 +6,7 @@
 #include "service/storage/batch_codec.h"
 #include "service/storage/damage.h"
 #include "service/storage/documents.h"
+#include "service/storage/file_system.h"
 #include "service/storage/migrations.h"
 #include "service/storage/records.h"
 #include "service/storage/store.h"
@@ -17,6 +18,9 @@ absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string
   const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
   if (access(path.c_str(), F_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("no store at ", path));
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    RETURN_IF_ERROR(CheckReadFile(path + suffix));  // opening a pipe would wait
   }
   ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadOnly, vfs));
   RETURN_IF_ERROR(database.Execute("PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY"));

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +16,7 @@
 
 #include "client/spool.h"
 #include "ranklog/v1/spool_layout.h"
+#include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -23,6 +25,7 @@ namespace {
 
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
+using ::testing::HasSubstr;
 
 int Listen(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -57,6 +60,37 @@ TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
   EXPECT_THAT(Connect(places, &answered), StatusIs(absl::StatusCode::kNotFound));
   close(listener);
+}
+
+// A daemon that listens is sent the keys of trackers.
+TEST(SocketTest, AnotherUsersDaemonIsNotSpokenTo) {
+  SKIP_WITHOUT(geteuid() == 0, "root, to become another user");
+  TempDir dir;
+  ASSERT_EQ(chmod(dir.path().c_str(), 01777), 0);
+  const std::string path = dir.File("sock");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    alarm(60);
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    const int listener = Listen(path);
+    if (write(ready[1], "y", 1) != 1) _exit(1);
+    char byte;
+    const int connection = accept(listener, nullptr, nullptr);
+    _exit(recv(connection, &byte, 1, 0) == 0 ? 0 : 1);  // the end, and nothing before it
+  }
+  close(ready[1]);
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  size_t answered;
+  // Not even where the user has named it: in /tmp that may be anybody's.
+  EXPECT_THAT(Connect(SocketPlaces("unix:" + path), &answered),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("another user's")));
+  int status = -1;
+  EXPECT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(SocketTest, PassesADescriptorWithTheIncarnation) {

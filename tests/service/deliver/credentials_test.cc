@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -62,6 +65,30 @@ TEST_F(CredentialStoreTest, SaysWhereItLooked) {
   options.files = {dir_.File("credentials")};
   EXPECT_THAT(CredentialStore(options).Find(kUrl),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
+}
+
+// Whose key it is decides to whose account our rows go.
+TEST_F(CredentialStoreTest, TakesNoKeyFromAnotherUsersFile) {
+  SKIP_WITHOUT(geteuid() == 0, "root, to leave a file of another user");
+  const std::string file = Write("credentials", "machine api.wandb.ai password " + Key('f'));
+  ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
+  CredentialStore::Options options;
+  options.files = {file};
+  const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("user 65534"));
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  options.netrc = std::exchange(options.files, {});
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+}
+
+TEST_F(CredentialStoreTest, WaitsForNoPipe) {
+  const std::string pipe = dir_.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  CredentialStore::Options options;
+  options.files = {pipe};
+  const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("no regular file"));
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  options.netrc = std::exchange(options.files, {});
+  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
 }
 
 TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {

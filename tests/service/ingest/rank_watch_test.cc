@@ -254,6 +254,20 @@ TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
   EXPECT_TRUE(IsThere(2));
 }
 
+// No rank makes its spool where others may put files.
+TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
+  const std::string open = spool_.File("not/there");
+  std::filesystem::create_directories(open);
+  std::filesystem::permissions(open, std::filesystem::perms::all);
+  std::ofstream(open + "/ring-1-1.spool", std::ios::binary) << Ring(1).bytes();
+  Watch();
+  ExpectItLooksOn(2);
+  EXPECT_TRUE(std::filesystem::exists(open + "/ring-1-1.spool"));
+  EXPECT_EQ(StreamOf(1).id, 0);
+  std::filesystem::permissions(open, std::filesystem::perms::owner_all);
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
+}
+
 TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
   RingImage foreign = Ring(1);
   foreign.Hello("no Hello at all");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -64,6 +65,23 @@ TEST(FileSystemTest, MakesPrivateDirectoriesAndFiles) {
   EXPECT_EQ(ModeOf(made), 0700);
   ASSERT_OK(MakeFile(made + "/file"));
   EXPECT_EQ(ModeOf(made + "/file"), 0600);
+}
+
+TEST(FileSystemTest, LetsNobodyWriteWhatItMakesAbove) {
+  TempDir dir;
+  const mode_t before = umask(0);
+  EXPECT_OK(MakeDirectory(dir.File("a/b/c/")));
+  umask(before);
+  for (const char* made : {"a", "a/b", "a/b/c"}) EXPECT_EQ(ModeOf(dir.File(made)), 0700);
+}
+
+TEST(FileSystemTest, TakesALinkOfOnesOwnToADirectoryOfOnesOwn) {
+  TempDir dir;
+  ASSERT_EQ(mkdir(dir.File("disk").c_str(), 0755), 0);
+  ASSERT_EQ(symlink(dir.File("disk").c_str(), dir.File("state").c_str()), 0);
+  EXPECT_OK(MakeDirectory(dir.File("state")));
+  ASSERT_EQ(chmod(dir.File("disk").c_str(), 0775), 0);
+  EXPECT_THAT(MakeDirectory(dir.File("state")), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
 TEST(FileSystemTest, RefusesADirectoryThatIsOrLiesUnderAFile) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/damage.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {
@@ -35,6 +36,28 @@ TEST_F(DamagedStoreTest, IsToldFromOneThatIsNotThere) {
   EXPECT_THAT(StoreReader::Open(dir_.File("elsewhere")), StatusIs(absl::StatusCode::kNotFound));
   std::filesystem::remove(path_);
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kNotFound));
+}
+
+// Whatever has the name that it would get, keeps it.
+TEST_F(DamagedStoreTest, IsSetAsideOverNothing) {
+  Close();
+  const std::string taken = path_ + ".damaged-19700101T000000Z";
+  std::filesystem::create_symlink(dir_.File("nowhere"), taken);
+  std::ofstream(taken + "-2-wal") << "a log";
+  EXPECT_THAT(SetAside(dir_.path(), absl::UnixEpoch()), IsOkAndHolds(taken + "-3"));
+  EXPECT_TRUE(std::filesystem::is_symlink(taken));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_TRUE(std::filesystem::exists(taken + "-3"));
+}
+
+// The power went while it was set aside: it has both names, and is no file of somebody else.
+TEST_F(DamagedStoreTest, IsOursUnderTwoNamesBesideEachOther) {
+  Close();
+  std::filesystem::create_hard_link(path_, path_ + ".damaged-19700101T000000Z");
+  EXPECT_OK(Store::Open(dir_.path(), {}));
+  std::filesystem::create_directory(dir_.File("elsewhere"));
+  std::filesystem::create_hard_link(path_, dir_.File("elsewhere/name"));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
 TEST_F(DamagedStoreTest, IsNoDatabase) {
