@@ -4,8 +4,12 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
@@ -158,6 +162,25 @@ std::string RowsText(const Overview& overview, const Terminal& terminal) {
   return absl::StrCat(text, terminal.Red(lost), " (", LossesText(overview.losses), ")");
 }
 
+// Clients that the daemon sent away since it started, by what they did; empty if there were none.
+std::string RefusedText(const Overview& overview) {
+  constexpr std::pair<const char*, const char*> kKinds[] = {
+      {"accept.refused_user", "of other users"},
+      {"accept.refused_protocol", "that speak something else"},
+      {"ingest.refused_messages", "malformed"},
+      {"ingest.refused_too_large", "with a message too large"},
+      {"ingest.refused_shapes", "with too many keys"},
+      {"ingest.refused_streams", "over the number of streams"}};
+  std::vector<std::string> parts;
+  for (const auto& [name, kind] : kKinds) {
+    if (!overview.daemon) break;
+    const auto counter = overview.daemon->counters.find(name);
+    if (counter == overview.daemon->counters.end() || counter->second == 0) continue;
+    parts.push_back(absl::StrCat(counter->second, " ", kind));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string ToText(const Overview& overview, const Terminal& terminal) {
   const std::vector<const RunReport*> live = Live(overview);
   std::string text =
@@ -167,6 +190,9 @@ std::string ToText(const Overview& overview, const Terminal& terminal) {
                    "\n",                                                                       //
                    "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",  //
                    "rows    ", RowsText(overview, terminal), "\n");
+  if (const std::string refused = RefusedText(overview); !refused.empty()) {
+    absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
+  }
   for (const std::string& path : overview.set_aside) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
   }

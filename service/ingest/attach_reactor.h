@@ -25,13 +25,15 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
   void OnDone() override;
 
  private:
-  AttachReactor() = default;
+  explicit AttachReactor(grpc::CallbackServerContext* call) : call_(*call) {}
+  bool ReadTooMuch() const;
 
   void Read() override { StartRead(&incoming_); }
   void Write(const v1::ServerMessage& message) override { StartWrite(&message); }
   void Finish(const absl::Status& status) override;
 
-  v1::ClientMessage incoming_;  // of the read under way
+  grpc::CallbackServerContext& call_;  // gRPC's, until OnDone() returns
+  v1::ClientMessage incoming_;         // of the read under way
   std::shared_ptr<AttachSession> session_;
 };
 

@@ -31,8 +31,7 @@ void AttachSession::OnMessage(const v1::ClientMessage& message) {
   const absl::Status handled = Handle(message);
   absl::MutexLock lock(&mutex_);
   if (!handled.ok()) {
-    ++context_.counters->refused_messages;
-    Close(handled);
+    Refuse(handled);
     return;
   }
   // After Hello the next read waits for the answer (Attached() starts it); the rest need not be
@@ -47,6 +46,13 @@ void AttachSession::OnNoMoreMessages() {
   absl::MutexLock lock(&mutex_);
   peer_done_ = true;
   if (unanswered_ == 0 && !writing_) Close(absl::OkStatus());
+}
+
+void AttachSession::OnMessageTooLarge() {
+  absl::MutexLock lock(&mutex_);
+  Count(context_.counters->refused_too_large,
+        absl::ResourceExhaustedError(
+            absl::StrCat("a message of more than ", v1::kMaxMessageBytes >> 20, " MiB")));
 }
 
 void AttachSession::OnWritten(bool ok) {
@@ -142,15 +148,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
 }
 
 absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
-  for (const std::string& key : shape.keys()) key_bytes_ += 4 + key.size();
-  if (shape.id() > v1::kMaxShapes || static_cast<size_t>(shape.keys_size()) > v1::kMaxShapeKeys ||
-      key_bytes_ > v1::kMaxStreamKeyBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "shape ", shape.id(), " of ", shape.keys_size(), " keys: a stream has at most ",
-        v1::kMaxShapes, " shapes of ", v1::kMaxShapeKeys, " keys and ",
-        v1::kMaxStreamKeyBytes >> 20, " MiB of keys"));
-  }
-  if (shape.id() == 0) return absl::InvalidArgumentError("shape 0 has no keys to define");
+  RETURN_IF_ERROR(shapes_.Add(shape.id(), shape.keys()));
   std::vector<std::string> keys(shape.keys().begin(), shape.keys().end());
   Submit([this, id = shape.id(), keys = std::move(keys)](
              storage::Store& store) { return store.DefineShape(stream_, id, keys); },
@@ -244,6 +242,24 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
     ReadOn();
   }
   if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
+}
+
+// One that has greeted may have too many shapes, and one that has not is one too many itself.
+void AttachSession::Refuse(const absl::Status& why) {
+  IngestCounters& counters = *context_.counters;
+  const bool exceeds = absl::IsResourceExhausted(why);
+  Count(!exceeds       ? counters.refused_messages
+        : stream_ == 0 ? counters.refused_streams
+                       : counters.refused_shapes,
+        why);
+  Close(why);
+}
+
+// Said once: a client may try for ever.
+void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& why) {
+  if (counter++ > 0) return;
+  spdlog::warn("refused rank {} of {}: {}. More like this are only counted (`ranklog status`)",
+               key_.rank, key_.job_id, std::string(why.message()));
 }
 
 void AttachSession::ReadOn() {

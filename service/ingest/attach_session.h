@@ -4,6 +4,7 @@
 #ifndef SERVICE_INGEST_ATTACH_SESSION_H_
 #define SERVICE_INGEST_ATTACH_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -13,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
+#include "service/ingest/shape_bounds.h"
 
 namespace ranklog::ingest {
 
@@ -37,6 +39,8 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
                                               std::shared_ptr<const Peer> peer, Call* call);
 
   void OnMessage(const v1::ClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Beside OnNoMoreMessages(), where gRPC has ended the call for it.
+  void OnMessageTooLarge() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNoMoreMessages() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -61,6 +65,8 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
   void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(std::atomic<uint64_t>& counter, const absl::Status& why);
   void ReadOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -70,7 +76,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   Call* const call_;                        // not after Finish()
   // Of the reading side only.
   bool greeted_ = false;  // Hello came
-  size_t key_bytes_ = 0;  // of the shapes that came, each key and 4 bytes
+  ShapeBounds shapes_;
   // Written once, on the store loop's thread, before the first message after Hello is read.
   int64_t stream_ = 0;
   int64_t run_ = 0;

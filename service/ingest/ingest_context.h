@@ -18,7 +18,11 @@ namespace ranklog::ingest {
 
 struct IngestCounters {
   std::atomic<uint64_t> attaches{0};
-  std::atomic<uint64_t> refused_messages{0};  // invalid: their stream was closed with the reason
+  // Of clients that do what libranklog does not; their stream was ended with the reason.
+  std::atomic<uint64_t> refused_messages{0};   // malformed, or what the store does not take
+  std::atomic<uint64_t> refused_too_large{0};  // messages of streams
+  std::atomic<uint64_t> refused_shapes{0};     // more shapes or keys than a stream or ring may have
+  std::atomic<uint64_t> refused_streams{0};    // more than the node may have
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> rows{0};          // durable, resent ones included
   std::atomic<uint64_t> unseen_rings{0};  // attaches whose ring could not be opened by its path

@@ -38,6 +38,7 @@ bool Orphans::EndGone(const LiveStream& live) {
   ++context_.counters->orphans;
   context_.counters->orphan_rows += drained->rows;
   std::string reason = who;
+  if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
   if (!drained->damage.ok()) {
     absl::StrAppend(&reason, "; ", std::string(drained->damage.message()));
   }

@@ -207,7 +207,7 @@ uint64_t RingReader::FirstSeq() const {
   }
 }
 
-absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) const {
+absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) {
   v1::ShapeRecord fixed;
   Cursor cursor(record);
   if (!cursor.Take(&fixed) || fixed.key_bytes > cursor.size() || fixed.shape == 0 ||
@@ -222,6 +222,7 @@ absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) con
       return Damaged("a key that cannot be one");
     }
   }
+  RETURN_IF_ERROR(bounds_.Add(shape.id, shape.keys));
   part->shapes.push_back(std::move(shape));
   return absl::OkStatus();
 }

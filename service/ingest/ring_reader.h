@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/ingest/shape_bounds.h"
 #include "service/model/batch.h"
 #include "service/model/session.h"
 
@@ -55,7 +56,9 @@ class RingReader {
   int32_t exit_code() const { return exit_code_; }
 
   // The next part, about `max_bytes` of records (at least one); empty at the end.
-  //   kDataLoss  a record contradicts the layout; what came before is good, and no more will come
+  //   kDataLoss           a record contradicts the layout; what came before is good, and no more
+  //                       will come
+  //   kResourceExhausted  the same, of a ring with more shapes or keys than a stream may have
   absl::StatusOr<Part> Next(size_t max_bytes);
 
  private:
@@ -64,7 +67,7 @@ class RingReader {
   absl::Status ReadExactly(uint64_t offset, void* into, size_t size) const;
   // The bytes of the record at position_, valid until the next call.
   absl::StatusOr<absl::Span<const char>> Record();
-  absl::Status AddShape(absl::Span<const char> record, Part* part) const;
+  absl::Status AddShape(absl::Span<const char> record, Part* part);
   absl::Status AddRow(absl::Span<const char> record, Part* part);
   absl::Status AddControl(absl::Span<const char> record, Part* part) const;
   int64_t UnixTime(uint64_t ticks) const;
@@ -77,6 +80,7 @@ class RingReader {
   uint64_t position_ = 0;  // of the next record, counted as head is
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
+  ShapeBounds bounds_;
   uint64_t last_seq_ = 0;  // 0: no row read yet
   int64_t last_step_ = 0;  // of that row
   model::Losses losses_;

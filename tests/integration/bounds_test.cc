@@ -45,6 +45,7 @@ class BareStream {
     }
     return stream_->Finish();
   }
+  void HalfClose() { stream_->WritesDone(); }
   void Cancel() { context_.TryCancel(); }
 
  private:
@@ -64,6 +65,19 @@ class BoundsTest : public ::testing::Test {
     arguments.SetMaxSendMessageSize(-1);
     stub_ = v1::Ingest::NewStub(
         grpc::CreateCustomChannel(node_.address(), grpc::InsecureChannelCredentials(), arguments));
+  }
+  // The client was counted under that name and no other, and a person sees it.
+  void ExpectCounted(const std::string& counter, const std::string& text) {
+    for (const char* name :
+         {"refused_messages", "refused_too_large", "refused_shapes", "refused_streams"}) {
+      EXPECT_EQ(node_.Counter(std::string("ingest.") + name), name == counter ? 1u : 0u) << name;
+    }
+    ChildProcess::Options options;
+    options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
+    const Finished status =
+        RunToEnd({RANKLOG_CLI, "status", "--state-dir", node_.state_dir()}, options);
+    EXPECT_THAT(status.output, HasSubstr("1 " + text + " refused"));
+    EXPECT_EQ(node_.TimesSaid("refused rank 0 of bare"), 1u);
   }
   void ExpectTheOtherRankGoesOn() {
     const uint64_t before = counting_->returned();
@@ -87,6 +101,36 @@ TEST_F(BoundsTest, AMessageThatIsTooLarge) {
   stream.Write(message);
   const grpc::Status status = stream.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  ExpectCounted("refused_too_large", "with a message too large");
+  ExpectTheOtherRankGoesOn();
+}
+
+TEST_F(BoundsTest, WhatIsNoBatch) {
+  BareStream stream(stub_.get(), 1);
+  ASSERT_TRUE(stream.ReadsAnAnswer());
+  v1::ClientMessage message;
+  message.mutable_batch()->set_first_seq(5);
+  message.mutable_batch()->set_last_seq(1);
+  stream.Write(message);
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ExpectCounted("refused_messages", "malformed");
+  ExpectTheOtherRankGoesOn();
+}
+
+// Streams that end in another way are not taken for one that was refused.
+TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
+  for (uint64_t i = 1; i <= 50; ++i) {
+    BareStream stream(stub_.get(), i);
+    ASSERT_TRUE(stream.ReadsAnAnswer());
+    if (i % 2 == 0) {
+      stream.Cancel();
+    } else {
+      stream.HalfClose();
+    }
+    stream.End();
+  }
+  EXPECT_TRUE(WaitFor([&] { return node_.Counter("ingest.attaches") == 51; }));
+  EXPECT_EQ(node_.Counter("ingest.refused_too_large"), 0u);
   ExpectTheOtherRankGoesOn();
 }
 
@@ -105,6 +149,7 @@ TEST_F(BoundsTest, MoreKeysThanAStreamMayHave) {
   const grpc::Status status = stream.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("64 MiB of keys"));
+  ExpectCounted("refused_shapes", "with too many keys");
   ExpectTheOtherRankGoesOn();
 }
 
@@ -119,6 +164,7 @@ TEST_F(BoundsTest, MoreStreamsThanThereMayBe) {
   const grpc::Status status = one_more.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("4096 live streams"));
+  ExpectCounted("refused_streams", "over the number of streams");
   ExpectTheOtherRankGoesOn();
   for (const auto& stream : streams) stream->Cancel();
 }

@@ -268,6 +268,27 @@ TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
 }
 
+// As a stream that comes by gRPC: no ring makes the store hold more keys than libranklog would
+// send.
+TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
+  RingImage ring = Ring(1);
+  ring.Shape(v1::kMaxShapes, {"the last one"});
+  ring.Row(3, 2, {0.125});
+  ring.Shape(v1::kMaxShapes + 1, {"one too many"});
+  ring.Row(4, 3, {0.0625});
+  Leave(1, ring);
+  Watch();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
+  const model::Stream stream = StreamOf(1);
+  EXPECT_THAT(stream.reason, HasSubstr("at most 10000 shapes"));
+  EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  EXPECT_TRUE(std::filesystem::exists(RingPath(1) + ".damaged"));
+  EXPECT_EQ(counters_.refused_shapes, 1u);
+  const auto shapes = Reader()->Shapes(stream.id);
+  ASSERT_OK(shapes);
+  EXPECT_LE(shapes->size(), size_t{v1::kMaxShapes} + 1);
+}
+
 TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
   RingImage foreign = Ring(1);
   foreign.Hello("no Hello at all");
