@@ -22,9 +22,12 @@ struct StepResult {
   std::vector<model::DeadLetter> dead_letters;  // without a time; the pipeline stamps them
   absl::Duration wait;                          // until the next Step() is worth making
   bool changed = false;                         // the delivery differs from what is stored
+  bool live = false;      // the run goes on; else what is left of it is a backlog
+  bool prepared = false;  // the next request is made and in memory: it should go before others
 };
 
-// Delivers one run to one tracker, a request at a time. Used by one thread at a time.
+// Delivers one run to one tracker, a request at a time. Used by one thread at a time, not always
+// the same.
 class RunDelivery {
  public:
   virtual ~RunDelivery() = default;

@@ -8,14 +8,15 @@ StepResult LocalDelivery::Step(storage::StoreReader& reader, absl::Time /*now*/,
                                bool /*draining*/) {
   constexpr absl::Duration kPause = absl::Seconds(15);  // the figure is for people to read
   const model::Delivery before = delivery_;
+  StepResult result;
   if (const absl::StatusOr<model::Run> run = reader.GetRun(delivery_.run); run.ok()) {
     delivery_.delivered_rows = run->rows;
-    delivery_.complete = run->state != model::RunState::kRunning;
+    result.live = run->state == model::RunState::kRunning;
+    delivery_.complete = !result.live;
     delivery_.last_error.clear();
   } else {
     delivery_.last_error = std::string(run.status().message());
   }
-  StepResult result;
   result.delivery = delivery_;
   result.changed = delivery_.delivered_rows != before.delivered_rows ||
                    delivery_.complete != before.complete ||

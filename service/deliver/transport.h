@@ -30,8 +30,7 @@ struct HttpResponse {
   absl::optional<absl::Duration> retry_after;  // if the answer says so
 };
 
-// Blocks for at most the request's timeout. Not thread-safe, but for Cancel(): each worker has its
-// own, and with it its kept-alive connections.
+// Blocks for at most the request's timeout. Not thread-safe, but for Cancel(), unless it says so.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -18,7 +18,6 @@ constexpr int64_t kAllPending = 0;  // no run's id: look for all that was pendin
 DeliverLoop::DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options)
     : store_(store), workers_(std::move(workers)), options_(options) {
   absl::MutexLock lock(&mutex_);
-  woken_.resize(workers_.size(), false);
   runs_to_look_for_.insert(kAllPending);
 }
 
@@ -33,7 +32,7 @@ void DeliverLoop::Start() {
 void DeliverLoop::AddRun(int64_t run) {
   absl::MutexLock lock(&mutex_);
   runs_to_look_for_.insert(run);
-  Wake(0);
+  ++changes_;
 }
 
 void DeliverLoop::NotifyRows(int64_t run) {
@@ -44,9 +43,8 @@ void DeliverLoop::NotifyRows(int64_t run) {
     task.notified = true;
     const absl::Time due =
         std::max(options_.steady_clock(), task.last_step + options_.notify_interval);
-    if (task.stepping || due >= task.due) continue;
-    task.due = due;
-    Wake(task.worker);
+    if (task.stepping || due >= schedule_.DueOf(i->first)) continue;
+    Schedule(i->first, task, due);
   }
 }
 
@@ -54,10 +52,9 @@ bool DeliverLoop::Drain(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
   for (auto& [key, task] : tasks_) {
-    task.due = absl::InfinitePast();
     task.delivered = false;
+    if (!task.stepping) Schedule(key, task, absl::InfinitePast());
   }
-  for (size_t i = 0; i < workers_.size(); ++i) Wake(i);
   auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return taken_up_ && looking_ == 0 && runs_to_look_for_.empty() &&
            std::all_of(tasks_.begin(), tasks_.end(),
@@ -86,33 +83,29 @@ DeliverLoop::Counters DeliverLoop::counters() const {
   return counters;
 }
 
-void DeliverLoop::Wake(size_t worker) { woken_[worker] = true; }
+void DeliverLoop::Schedule(const TaskKey& key, const Task& task, absl::Time due) {
+  schedule_.Put(key, due, task.live);
+  ++changes_;
+}
 
 void DeliverLoop::Run(size_t index) {
   Worker& worker = workers_[index];
   while (true) {
-    const Job job = Next(index);
+    const Job job = Next();
     if (job.stop) return;
     Do(job, worker);
   }
 }
 
 absl::Duration DeliverLoop::Step() {
-  absl::Time next = absl::InfiniteFuture();
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    Job job;
-    absl::Time due = absl::InfiniteFuture();
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!FindJob(i, &job, &due)) {
-        next = std::min(next, due);
-        continue;
-      }
-    }
-    Do(job, workers_[i]);
-    return absl::ZeroDuration();
+  Job job;
+  {
+    absl::MutexLock lock(&mutex_);
+    absl::Time next;
+    if (!FindJob(&job, &next)) return next - options_.steady_clock();
   }
-  return next - options_.steady_clock();
+  Do(job, workers_[next_worker_++ % workers_.size()]);
+  return absl::ZeroDuration();
 }
 
 void DeliverLoop::Do(const Job& job, Worker& worker) {
@@ -123,7 +116,7 @@ void DeliverLoop::Do(const Job& job, Worker& worker) {
   }
 }
 
-DeliverLoop::Job DeliverLoop::Next(size_t index) {
+DeliverLoop::Job DeliverLoop::Next() {
   absl::MutexLock lock(&mutex_);
   while (true) {
     Job job;
@@ -131,44 +124,37 @@ DeliverLoop::Job DeliverLoop::Next(size_t index) {
       job.stop = true;
       return job;
     }
-    absl::Time next = absl::InfiniteFuture();
-    if (FindJob(index, &job, &next)) return job;
-    woken_[index] = false;
-    auto woken = [this, index]()
-                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_[index]; };
+    absl::Time next;
+    if (FindJob(&job, &next)) return job;
+    auto woken = [this, seen = changes_]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_ || changes_ != seen;
+    };
     mutex_.AwaitWithTimeout(absl::Condition(&woken), next - options_.steady_clock());
   }
 }
 
-bool DeliverLoop::FindJob(size_t index, Job* job, absl::Time* next) {
+bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
   job->draining = draining_;
   const absl::Time now = options_.steady_clock();
-  const bool look = index == 0 && !runs_to_look_for_.empty();
+  const bool look = !runs_to_look_for_.empty();
   if (look && now >= no_look_before_) {
     job->run = *runs_to_look_for_.begin();
     runs_to_look_for_.erase(runs_to_look_for_.begin());
     ++looking_;
     return true;
   }
-  if (FindDue(index, now, job, next)) return true;
+  if (absl::optional<TaskKey> due = schedule_.Take(now); due.has_value()) {
+    Task& task = tasks_.at(*due);
+    task.stepping = true;
+    task.notified = false;
+    task.reopened = false;
+    job->key = *std::move(due);
+    job->task = &task;
+    return true;
+  }
+  *next = schedule_.Next();
   if (look) *next = std::min(*next, no_look_before_);
   return false;
-}
-
-bool DeliverLoop::FindDue(size_t index, absl::Time now, Job* job, absl::Time* next) {
-  for (auto& [key, task] : tasks_) {
-    if (task.worker != index || task.due >= *next) continue;
-    *next = task.due;
-    job->key = key;
-    job->task = &task;
-  }
-  if (*next > now) {
-    job->task = nullptr;
-    return false;
-  }
-  job->task->stepping = true;
-  job->task->notified = false;
-  return true;
 }
 
 void DeliverLoop::LookFor(int64_t run, Worker& worker) {
@@ -178,8 +164,14 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
     spdlog::error("deliver: cannot read where run {} goes: {}", run,
                   deliveries.status().ToString());
   }
+  std::set<int64_t> live;
+  for (size_t i = 0; deliveries.ok() && i < deliveries->size(); ++i) {
+    const absl::StatusOr<model::Run> made = worker.reader->GetRun((*deliveries)[i].run);
+    if (made.ok() && made->state == model::RunState::kRunning) live.insert(made->id);
+  }
   absl::MutexLock lock(&mutex_);
   --looking_;
+  ++changes_;
   if (!deliveries.ok()) {
     runs_to_look_for_.insert(run);
     no_look_before_ = options_.steady_clock() + options_.retry_interval;
@@ -187,17 +179,17 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   }
   taken_up_ |= run == kAllPending;
   for (const model::Delivery& delivery : *deliveries) {
-    if (!delivery.complete) AddTask(delivery);
+    if (!delivery.complete) AddTask(delivery, live.count(delivery.run) != 0);
   }
 }
 
-void DeliverLoop::AddTask(const model::Delivery& delivery) {
+void DeliverLoop::AddTask(const model::Delivery& delivery, bool live) {
   auto [found, added] = tasks_.try_emplace({delivery.run, delivery.kind});
   Task& task = found->second;
   task.reopened = task.stepping;
+  task.live = live;
   if (!added) return;
-  task.worker = next_worker_++ % workers_.size();
-  Wake(task.worker);
+  Schedule(found->first, task, absl::InfinitePast());
 }
 
 bool DeliverLoop::Make(const Job& job, Worker& worker) {
@@ -245,7 +237,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   }
   const bool delivered =
       result.delivery.complete || (job.draining && AllSent(result.delivery, worker));
-  Finish(job, result.wait, &result.delivery, delivered);
+  Finish(job, result.wait, &result, delivered);
 }
 
 absl::Status DeliverLoop::Save(deliver::StepResult& result) {
@@ -272,7 +264,7 @@ bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const
          delivery.delivered_rows >= run->rows;
 }
 
-void DeliverLoop::Finish(const Job& job, absl::Duration wait, const model::Delivery* delivery,
+void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
                          bool delivered) {
   std::string error;
   bool changed = false;
@@ -283,19 +275,26 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const model::Deliv
     task.stepping = false;
     task.last_step = options_.steady_clock();
     task.delivered = delivered && !task.notified;
-    task.due = task.last_step + wait;
-    if (task.notified) task.due = std::min(task.due, task.last_step + options_.notify_interval);
-    if (draining_ && !job.draining) task.due = task.last_step;
-    if (delivery != nullptr) {
-      error = delivery->last_error;
+    absl::Time due = task.last_step + wait;
+    if (task.notified) due = std::min(due, task.last_step + options_.notify_interval);
+    if (draining_ && !job.draining) due = task.last_step;
+    bool complete = false;
+    if (result != nullptr) {
+      error = result->delivery.last_error;
       changed = error != task.last_error;
       task.last_error = error;
-      if (delivery->complete && task.reopened) {
+      task.live = result->live;
+      if (result->prepared) due = absl::InfinitePast();
+      complete = result->delivery.complete && !task.reopened;
+      if (result->delivery.complete && task.reopened) {
         task.delivery = nullptr;
-        task.due = task.last_step;
-      } else if (delivery->complete) {
-        tasks_.erase(job.key);
+        due = task.last_step;
       }
+    }
+    if (complete) {
+      tasks_.erase(job.key);
+    } else {
+      Schedule(job.key, task, due);
     }
   }
   if (!changed) return;

@@ -1,5 +1,4 @@
-// Sends what the aggregate has made to the trackers: a few workers, each with the runs that it
-// serves.
+// Sends what the aggregate has made to the trackers: a few workers that share the runs.
 
 #ifndef SERVICE_PIPELINE_DELIVER_LOOP_H_
 #define SERVICE_PIPELINE_DELIVER_LOOP_H_
@@ -22,23 +21,26 @@
 #include "service/base/clock.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
+#include "service/pipeline/delivery_schedule.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store.h"
 
 namespace ranklog::pipeline {
 
-// A task is one run's delivery to one tracker. It stays with one worker, and so with that worker's
-// reader and connections. What a step reports is stored before the next step is made; if that fails
-// the delivery is made anew from what is stored. Slow or dead trackers hold up only the tasks of
-// the same worker, and nothing else of the daemon.
+// A task is one run's delivery to one tracker. Whichever worker is free makes the next step, in the
+// order of DeliverySchedule. What a step reports is stored before the task's next step is made; if
+// that fails the delivery is made anew from what is stored. A step that hangs holds up one worker,
+// and nothing else of the daemon; that a dead tracker holds up no more is the deliveries' business
+// (deliver/gate.h).
 //
 // Start once; all else from any thread.
 class DeliverLoop {
  public:
   using MakeDelivery = std::function<std::unique_ptr<deliver::RunDelivery>(const model::Run&,
                                                                            const model::Delivery&)>;
-  // What one worker works with; used on its thread only. `make` returns null for a kind of
-  // destination that it does not know: such a delivery stays pending.
+  // What one worker works with; used on its thread only, but what it makes is used by all of them,
+  // one at a time. `make` returns null for a kind of destination that it does not know: such a
+  // delivery stays pending.
   struct Worker {
     std::unique_ptr<storage::StoreReader> reader;
     MakeDelivery make;
@@ -66,8 +68,8 @@ class DeliverLoop {
 
   // Starts the workers; they take up what was pending when the daemon last stopped.
   void Start();
-  // What the workers do, on the calling thread and without waiting: the next thing that is due, of
-  // any worker. Returns how long until there is more to do though nobody notifies; zero if there
+  // What the workers do, on the calling thread and without waiting: the next thing that is due.
+  // Returns how long until there is more to do though nobody notifies; zero if there
   // may be at once. Instead of Start().
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -86,18 +88,17 @@ class DeliverLoop {
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using TaskKey = std::pair<int64_t, std::string>;  // run, kind
+  using TaskKey = DeliverySchedule::Key;
   struct Task {
-    size_t worker = 0;
-    absl::Time due = absl::InfinitePast();
     absl::Time last_step = absl::InfinitePast();
-    bool stepping = false;
+    bool live = true;
+    bool stepping = false;   // and so not in the schedule
     bool notified = false;   // while it was stepping
     bool reopened = false;   // while it was stepping
     bool delivered = false;  // nothing was left to send at the last step
     std::string last_error;
-    std::unique_ptr<deliver::RunDelivery> delivery;  // of its worker's thread
-    // Of its worker's thread: what a delivery that had to be made anew was told to wait for. Its
+    std::unique_ptr<deliver::RunDelivery> delivery;  // of the thread that steps
+    // Of the thread that steps: what a delivery that had to be made anew was told to wait for. Its
     // successor does not know.
     absl::Time not_before = absl::InfinitePast();
   };
@@ -111,14 +112,12 @@ class DeliverLoop {
 
   void Run(size_t index);
   void Do(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  Job Next(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What worker `index` has to do now; false: nothing before `next`.
-  bool FindJob(size_t index, Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FindDue(size_t index, absl::Time now, Job* job, absl::Time* next)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Job Next() ABSL_LOCKS_EXCLUDED(mutex_);
+  // What there is to do now; false: nothing before `next`.
+  bool FindJob(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the store cannot tell now is asked for again.
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddTask(const model::Delivery& delivery) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddTask(const model::Delivery& delivery, bool live) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the run goes on although its delivery was just stored as complete.
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
@@ -126,19 +125,22 @@ class DeliverLoop {
   bool Make(const Job& job, Worker& worker);
   absl::Status Save(deliver::StepResult& result);
   bool AllSent(const model::Delivery& delivery, Worker& worker) const;
-  void Finish(const Job& job, absl::Duration wait, const model::Delivery* delivery, bool delivered)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  void Wake(size_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The step of a task is over. `result`: what it reported; null if there was none.
+  void Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
+              bool delivered) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Schedule(const TaskKey& key, const Task& task, absl::Time due)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   StoreLoop* const store_;
   std::vector<Worker> workers_;  // each of its own thread
   const Options options_;
   mutable absl::Mutex mutex_;
   std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
+  DeliverySchedule schedule_ ABSL_GUARDED_BY(mutex_);      // of all tasks that are not stepping
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::vector<bool> woken_ ABSL_GUARDED_BY(mutex_);  // by worker
-  size_t next_worker_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;   // of when there is something to do
+  size_t next_worker_ = 0;                         // of Step()
   bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // what was pending at the start
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -5,16 +5,19 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/curl_transport.h"
+#include "service/deliver/gate.h"
 #include "service/deliver/local_delivery.h"
+#include "service/deliver/transport_pool.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::pipeline {
 namespace {
 
-constexpr int kWorkers = 4;  // a tracker that hangs holds up a quarter of the runs
+constexpr int kWorkers = 4;  // requests under way at once; one that hangs holds up a quarter
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -46,23 +49,31 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
   wandb.username = options.wandb_username;
   wandb.user_email = options.wandb_user_email;
 
+  // Shared by the functions below, and gone with the last worker.
+  struct Shared {
+    deliver::TransportPool transport;
+    deliver::Gates gates;
+  };
+  std::vector<std::unique_ptr<deliver::Transport>> transports;
+  for (int i = 0; i < kWorkers; ++i) {
+    ASSIGN_OR_RETURN(transports.emplace_back(), deliver::CurlTransport::Create(transport_options));
+  }
+  const std::shared_ptr<Shared> shared(new Shared{deliver::TransportPool(std::move(transports)),
+                                                  deliver::Gates(wandb.backoff, SteadyNow)});
+
   std::vector<DeliverLoop::Worker> workers;
   for (int i = 0; i < kWorkers; ++i) {
     DeliverLoop::Worker worker;
     ASSIGN_OR_RETURN(worker.reader, storage::StoreReader::Open(state_dir));
-    ASSIGN_OR_RETURN(std::unique_ptr<deliver::CurlTransport> made,
-                     deliver::CurlTransport::Create(transport_options));
-    // Shared by the two functions below, and gone with the worker.
-    const std::shared_ptr<deliver::CurlTransport> transport = std::move(made);
-    worker.cancel = [transport] { transport->Cancel(); };
-    worker.make = [transport, credentials, wandb, wanted = options.wanted](
+    worker.cancel = [shared] { shared->transport.Cancel(); };
+    worker.make = [shared, credentials, wandb, wanted = options.wanted](
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
       if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
       if (delivery.kind != deliver::wandb::kKind) return nullptr;
       if (wanted != nullptr && !wanted(run.id)) return nullptr;
-      return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
-                                                             credentials, wandb);
+      return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, &shared->transport,
+                                                             &shared->gates, credentials, wandb);
     };
     workers.push_back(std::move(worker));
   }

@@ -31,7 +31,7 @@ struct TrackerOptions {
   static TrackerOptions FromEnvironment();
 };
 
-// Workers for DeliverLoop, each with its own reader of `state_dir` and its own connections.
+// Workers for DeliverLoop, each with its own reader of `state_dir`; their connections are shared.
 // `credentials` outlives them.
 absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
     const std::string& state_dir, const deliver::CredentialStore* credentials,

@@ -23,6 +23,7 @@ DaemonLife::DaemonLife(World* world, Surroundings surroundings)
       surroundings_(std::move(surroundings)),
       started_(world->now()),
       credentials_({.environment_key = std::string(40, 'k'), .netrc = {}, .files = {}}),
+      gates_({.seed = 1}, [world] { return world->now(); }),
       next_checkpoint_(world->now() + absl::Seconds(1)) {}
 
 absl::StatusOr<std::unique_ptr<DaemonLife>> DaemonLife::Start(World* world,
@@ -52,7 +53,7 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
       return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
-                                                             &credentials_, options);
+                                                             &gates_, &credentials_, options);
     };
     workers.push_back(std::move(worker));
   }

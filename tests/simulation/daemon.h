@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "service/deliver/credentials.h"
+#include "service/deliver/gate.h"
 #include "service/ingest/orphans.h"
 #include "service/ingest/unary_calls.h"
 #include "service/pipeline/aggregate_loop.h"
@@ -59,6 +60,7 @@ class DaemonLife {
   const std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
   const absl::Time started_;
   deliver::CredentialStore credentials_;
+  deliver::Gates gates_;
   ingest::IngestCounters counters_;
   ingest::StreamRegistry registry_{[] {}};
   std::shared_ptr<const ingest::Peer> peer_;

@@ -52,11 +52,9 @@ deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request) {
 }
 
 absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& request) {
-  const auto wait = not_before_.find(request.url);
-  if (wait != not_before_.end() && world_.now() < wait->second) {
+  if (world_.now() < not_before_) {
     wrong_.push_back(absl::StrCat("a request to ", request.url, " before Retry-After"));
   }
-  not_before_.erase(request.url);
   const bool faulty = world_.faults && world_.Chance(options_.fault);
   const uint64_t fault = faulty ? world_.Between(1, 7) : 0;
   world_.Note("post ", request.url, " ", request.body.size(), " fault ", fault);
@@ -70,10 +68,7 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& 
     case 2: {
       response.code = 429;
       response.retry_after = absl::Seconds(static_cast<int64_t>(world_.Between(1, 20)));
-      // GraphQL is asked by all runs alike.
-      if (request.url.find("/files/") != std::string::npos) {
-        not_before_[request.url] = world_.now() + *response.retry_after;
-      }
+      not_before_ = world_.now() + *response.retry_after;
       return response;
     }
     case 3:

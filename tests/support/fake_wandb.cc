@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <climits>
 #include <thread>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/types/optional.h"
+#include "service/base/clock.h"
 
 namespace ranklog::testing {
 namespace {
@@ -47,6 +50,10 @@ struct FakeWandb::State {
   std::vector<Request> requests ABSL_GUARDED_BY(mutex);
   std::vector<Fault> faults ABSL_GUARDED_BY(mutex);
   std::string key ABSL_GUARDED_BY(mutex);
+  int limit ABSL_GUARDED_BY(mutex) = INT_MAX;  // requests in a window
+  int left ABSL_GUARDED_BY(mutex) = INT_MAX;   // of this window
+  absl::Duration window ABSL_GUARDED_BY(mutex);
+  absl::Time window_end ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
   size_t max_body ABSL_GUARDED_BY(mutex) = SIZE_MAX;
   bool echo_keys ABSL_GUARDED_BY(mutex) = false;
 
@@ -55,6 +62,8 @@ struct FakeWandb::State {
   void Serve(const httplib::Request& request, httplib::Response& response, Fault::On kind,
              const Handler& handler);
   bool TakeFault(Fault::On kind, Fault* fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Nothing: one more request is within the limit; else how long it is not.
+  absl::optional<absl::Duration> Limited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   bool Authorized(const httplib::Request& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
@@ -107,6 +116,11 @@ int FakeWandb::port() const { return state_->port; }
 void FakeWandb::Inject(const Fault& fault) {
   const absl::MutexLock lock(&state_->mutex);
   state_->faults.push_back(fault);
+}
+void FakeWandb::LimitRate(int requests, absl::Duration window) {
+  const absl::MutexLock lock(&state_->mutex);
+  state_->limit = requests;
+  state_->window = window;
 }
 void FakeWandb::Enable(const std::string& feature) {
   const absl::MutexLock lock(&state_->mutex);
@@ -209,6 +223,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
   bool faulty = false;
   bool echo = false;
   WandbServer::Answer answer{.code = 200, .body = nullptr};
+  size_t index = 0;
   {
     const absl::MutexLock lock(&mutex);
     requests.push_back({.path = request.path,
@@ -218,6 +233,12 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
                         .user_agent = request.get_header_value("User-Agent"),
                         .gzip = request.get_header_value("Content-Encoding") == "gzip",
                         .port = request.remote_port});
+    index = requests.size() - 1;
+    if (const auto limited = Limited(); limited.has_value()) {
+      requests[index].code = response.status = 429;
+      response.set_header("Retry-After", absl::StrCat(absl::ToDoubleSeconds(*limited)));
+      return;
+    }
     faulty = TakeFault(kind, &fault);
     echo = echo_keys;
     if (!Authorized(request)) {
@@ -233,7 +254,7 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     }
     if (!faulty || fault.act) {
       answer = handler(*wandb);
-      response.status = answer.code;
+      requests[index].code = response.status = answer.code;
     }
   }
   if (faulty) {
@@ -256,6 +277,16 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
   } else {
     response.set_content(answer.body.dump(), "application/json");
   }
+}
+
+absl::optional<absl::Duration> FakeWandb::State::Limited() {
+  const absl::Time now = SteadyNow();
+  if (now >= window_end) {
+    window_end = now + window;
+    left = limit;
+  }
+  if (left-- > 0) return absl::nullopt;
+  return window_end - now;
 }
 
 bool FakeWandb::State::TakeFault(Fault::On kind, Fault* fault) {

@@ -28,6 +28,7 @@ class FakeWandb {
     std::string user_agent;
     bool gzip = false;
     int port = 0;  // of the client: tells its connections apart
+    int code = 0;  // that was answered; 0: not yet, or a fault cut the connection
   };
   // What happens to the next requests of a kind instead of the usual answer.
   struct Fault {
@@ -47,6 +48,9 @@ class FakeWandb {
   int port() const;
 
   void Inject(const Fault& fault);
+  // At most `requests` in each `window`, which begins with its first request; those above get 429,
+  // and by Retry-After how long the window still lasts.
+  void LimitRate(int requests, absl::Duration window);
   void Enable(const std::string& feature);
   void RequireKey(const std::string& key);  // others get 401
   // From now on errors repeat the key that came with the request, in the clear and as it was sent.

@@ -17,7 +17,18 @@ namespace {
 
 constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
+constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
+// Who found that the server is away lets others try before: it may be at fault itself.
+constexpr absl::Duration kLetOthersTry = absl::Milliseconds(100);
+
+std::string ServerOf(const model::Run& run) {
+  return run.settings.base_url.empty() ? kPublicBaseUrl : run.settings.base_url;
+}
+
+absl::optional<absl::Duration> RetryAfter(const absl::StatusOr<HttpResponse>& answer) {
+  return answer.ok() ? answer->retry_after : absl::nullopt;
+}
 
 bool Same(const model::Delivery& a, const model::Delivery& b) {
   return a.delivered_rows == b.delivered_rows && a.refused_rows == b.refused_rows &&
@@ -31,11 +42,14 @@ int64_t StartOf(const model::Run& run) {
 }
 
 WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
-                             const CredentialStore* credentials, Options options)
+                             Gates* gates, const CredentialStore* credentials, Options options)
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
       place_(PlaceFrom(delivery_.place)),
       transport_(transport),
+      server_(gates->Of(ServerOf(run_))),
+      project_(
+          gates->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
       credentials_(credentials),
       options_(std::move(options)),
       reported_(delivery_),
@@ -44,13 +58,17 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
       post_bytes_(options_.max_post_bytes) {}
 
 StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, bool draining) {
-  absl::Duration wait = not_before_ - now;
+  absl::Duration wait = Enter(now);
   if (wait <= absl::ZeroDuration()) {
     if (absl::StatusOr<absl::Duration> acted = Act(reader, now, draining); acted.ok()) {
       wait = *acted;
     } else {
       wait = Blocked(absl::string_view(acted.status().message()), now);
     }
+    Leave();
+  } else if (!ended()) {
+    // Whether it has ended meanwhile decides what it waits with.
+    if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
   }
   if (place_.created()) delivery_.place = ToJson(place_);
   StepResult result;
@@ -58,8 +76,23 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.dead_letters = std::exchange(letters_, {});
   result.changed = !result.dead_letters.empty() || !Same(delivery_, reported_);
   result.wait = wait;
+  result.live = !ended();
+  result.prepared = !lines_.content.empty() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
   return result;
+}
+
+absl::Duration WandbDelivery::Enter(absl::Time now) {
+  if (now < not_before_) return not_before_ - now;
+  if (const absl::Duration wait = server_->Enter(); wait > absl::ZeroDuration()) return wait;
+  const absl::Duration wait = project_->Enter();
+  if (wait > absl::ZeroDuration()) server_->Leave();
+  return wait;
+}
+
+void WandbDelivery::Leave() {
+  project_->Leave();
+  server_->Leave();
 }
 
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
@@ -93,7 +126,7 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   gzip_ = options_.gzip && features.count("FILESTREAM_GZIP") > 0;
   globs_ = features.count("EXPAND_DEFINED_METRIC_GLOBS") > 0;
   features_known_ = true;
-  backoff_.Reset();
+  WentWell();
   return absl::ZeroDuration();
 }
 
@@ -192,7 +225,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   sent_config_ = config_;
   last_sign_ = now;
   delivery_.last_error.clear();
-  backoff_.Reset();
+  WentWell();
   return absl::ZeroDuration();
 }
 
@@ -263,6 +296,10 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   request.gzip = stream && gzip_;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
+  if (answer.ok() && Judge(answer) != Outcome::kLater) {
+    server_->Answered();
+    project_->Answered();
+  }
   // What a server says is stored and shown, and some say back what they were sent.
   if (answer.ok()) {
     absl::StrReplaceAll({{*key, "[key]"}, {absl::Base64Escape("api:" + *key), "[key]"}},
@@ -274,10 +311,29 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
   delivery_.last_error = absl::StrCat(what, ": ", Explain(answer));
-  const absl::Duration wait =
-      backoff_.Next(outcome, answer.ok() ? answer->retry_after : absl::nullopt);
+  const absl::Duration wait = outcome == Outcome::kLater
+                                  ? WaitForServer(answer)
+                                  : backoff_.Next(outcome, RetryAfter(answer));
   not_before_ = now + wait;
   return wait;
+}
+
+void WandbDelivery::WentWell() {
+  answers_at_failure_.reset();
+  backoff_.Reset();
+}
+
+// What one run meets, others meet too, and so they wait together; unless they did better meanwhile.
+absl::Duration WandbDelivery::WaitForServer(const absl::StatusOr<HttpResponse>& answer) {
+  if (answer.ok() && answer->code == kTooManyRequests) {
+    server_->Answered();
+    return project_->Failed(RetryAfter(answer));
+  }
+  const uint64_t answers = server_->answers();
+  const bool others_were_answered = answers_at_failure_.value_or(answers) != answers;
+  answers_at_failure_ = answers;
+  if (others_were_answered) return backoff_.Next(Outcome::kLater, RetryAfter(answer));
+  return server_->Failed(RetryAfter(answer)) + kLetOthersTry;
 }
 
 absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now) {

@@ -16,6 +16,7 @@
 #include "service/aggregate/metric_table.h"
 #include "service/deliver/backend.h"
 #include "service/deliver/credentials.h"
+#include "service/deliver/gate.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/transport.h"
 #include "service/deliver/wandb/history.h"
@@ -52,20 +53,23 @@ class WandbDelivery : public RunDelivery {
     size_t max_post_bytes = 10485760;  // of lines; a post this full does not wait for the interval
     size_t max_line_bytes = 10383360;  // longer lines are dead letters: the server refuses them
     bool gzip = true;                  // where the server can
-    Backoff::Options backoff;
-    std::string user_agent;  // empty: ranklog/VERSION
-    std::string username;    // the person under whom a service account's runs appear
+    Backoff::Options backoff;          // for what only this run meets; the gates have their own
+    std::string user_agent;            // empty: ranklog/VERSION
+    std::string username;              // the person under whom a service account's runs appear
     std::string user_email;
   };
 
-  // `run` and `delivery` as stored; a new delivery has no place. `transport` and `credentials`
-  // outlive this; the transport is the calling worker's.
-  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
+  // `run` and `delivery` as stored; a new delivery has no place. `transport`, `gates` and
+  // `credentials` outlive this. The gates are of servers, and of projects, which have the limits.
+  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport, Gates* gates,
                 const CredentialStore* credentials, Options options);
 
   StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
 
  private:
+  // How long this run has to wait; zero: it is inside of both gates.
+  absl::Duration Enter(absl::Time now);
+  void Leave();
   // Each makes at most one exchange, and returns how long to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);
@@ -97,6 +101,8 @@ class WandbDelivery : public RunDelivery {
                              const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Failed(Outcome outcome, absl::string_view what,
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  void WentWell();
+  absl::Duration WaitForServer(const absl::StatusOr<HttpResponse>& answer);
   absl::Duration Blocked(absl::string_view message, absl::Time now);
   void AddLetter(uint64_t row, std::string answer, std::string content);
 
@@ -104,12 +110,15 @@ class WandbDelivery : public RunDelivery {
   model::Delivery delivery_;
   Place place_;
   Transport* const transport_;
+  Gate* const server_;
+  Gate* const project_;
   const CredentialStore* const credentials_;
   const Options options_;
 
   model::Delivery reported_;                // as the last Step() gave it out
   std::vector<model::DeadLetter> letters_;  // to be given out
   Backoff backoff_;
+  absl::optional<uint64_t> answers_at_failure_;  // server_'s; none: the last exchange went well
   absl::Time not_before_ = absl::InfinitePast();
   absl::Time last_data_ = absl::InfinitePast();  // a post with rows or a summary was accepted
   absl::Time last_sign_ = absl::InfinitePast();  // the server heard of the run

@@ -157,7 +157,7 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   }
   last_sign_ = now;
   delivery_.last_error.clear();
-  backoff_.Reset();
+  WentWell();
   return last ? absl::InfiniteDuration() : absl::ZeroDuration();
 }
 

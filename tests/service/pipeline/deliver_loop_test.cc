@@ -29,6 +29,9 @@ struct Tracker {
   bool saw_draining ABSL_GUARDED_BY(mutex) = false;
   bool working ABSL_GUARDED_BY(mutex) = true;
   absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
+  std::vector<std::string> order ABSL_GUARDED_BY(mutex);  // of run ids, as they were stepped
+  std::string hanging ABSL_GUARDED_BY(mutex);             // the run whose steps do not end
+  bool held ABSL_GUARDED_BY(mutex) = false;               // steps do not end
   bool unsaved_step ABSL_GUARDED_BY(mutex) = false;  // stepped before the last result was stored
 
   int StepsOf(const std::string& run) {
@@ -48,6 +51,7 @@ class FakeDelivery : public deliver::RunDelivery {
     EXPECT_OK(stored);
     absl::MutexLock lock(&tracker_->mutex);
     ++tracker_->steps[run_id_];
+    tracker_->order.push_back(run_id_);
     tracker_->saw_draining |= draining;
     if (stored->front().delivered_rows != delivery_.delivered_rows) tracker_->unsaved_step = true;
     deliver::StepResult result;
@@ -59,6 +63,10 @@ class FakeDelivery : public deliver::RunDelivery {
     result.delivery = delivery_;
     result.changed = true;
     result.wait = draining ? absl::ZeroDuration() : tracker_->wait;
+    const auto released = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracker_->mutex) {
+      return !tracker_->held && tracker_->hanging != run_id_;
+    };
+    tracker_->mutex.Await(absl::Condition(&released));
     return result;
   }
 
@@ -190,6 +198,56 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
   }));
   loop_->AddRun(run);
   ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
+}
+
+// A rank that attached during a step once left its run's delivery being made again without end.
+TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
+  const auto hold = [&](bool held) {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.held = held;
+    tracker_.wait = absl::ZeroDuration();
+  };
+  const int64_t run = AddRun("job", /*ended=*/true);
+  const int64_t other = AddRun("other", /*ended=*/true);
+  hold(true);
+  Start(/*workers=*/3);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") + tracker_.StepsOf("other") == 2; }));
+  loop_->AddRun(run);
+  loop_->AddRun(other);
+  const int64_t last = AddRun("last", /*ended=*/true);
+  loop_->AddRun(last);  // by the third worker, which has looked for the others before
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("last") == 1; }));
+  hold(false);
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
+  EXPECT_TRUE(Stored(run).complete);
+}
+
+TEST_F(DeliverLoopTest, AStepThatHangsHoldsUpNoOtherRun) {
+  AddRun("hangs", /*ended=*/true);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging = "hangs";
+    tracker_.wait = absl::ZeroDuration();
+  }
+  std::vector<int64_t> others;
+  for (int i = 0; i < 8; ++i) others.push_back(AddRun("job" + std::to_string(i), /*ended=*/true));
+  Start(/*workers=*/2);
+  for (int64_t run : others) ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << run;
+  absl::MutexLock lock(&tracker_.mutex);
+  EXPECT_EQ(tracker_.steps["hangs"], 1);
+  tracker_.hanging.clear();
+}
+
+TEST_F(DeliverLoopTest, BacklogsAreDeliveredOldestFirst) {
+  for (const char* run : {"a", "b", "c"}) AddRun(run, /*ended=*/true);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::ZeroDuration();
+  }
+  Start(/*workers=*/1);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("c") == 3; }));
+  absl::MutexLock lock(&tracker_.mutex);
+  EXPECT_THAT(tracker_.order, ::testing::ElementsAre("a", "a", "a", "b", "b", "b", "c", "c", "c"));
 }
 
 TEST_F(DeliverLoopTest, AsksAgainForWhatTheStoreCouldNotTell) {

@@ -46,8 +46,10 @@ class WandbDeliveryTest : public ::testing::Test {
 
   // As a new daemon would: from what is stored.
   void Restart() {
-    delivery_ = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
-                                                &credentials_, WandbDelivery::Options{});
+    gates_ = std::make_unique<Gates>(Backoff::Options{}, [this] { return now_; });
+    delivery_ =
+        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_, gates_.get(),
+                                        &credentials_, WandbDelivery::Options{});
   }
   StepResult Step(bool draining = false) {
     StepResult result = delivery_->Step(stored_.reader(), now_, draining);
@@ -90,6 +92,7 @@ class WandbDeliveryTest : public ::testing::Test {
   model::Delivery stored_delivery_;
   std::unique_ptr<WandbDelivery> delivery_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
+  std::unique_ptr<Gates> gates_;
   size_t exchanges_ = 0;
 };
 
@@ -318,7 +321,7 @@ TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
 
 TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   CredentialStore none(CredentialStore::Options{});
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, &none, {});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
   EXPECT_LT(result.wait, absl::Seconds(5)) << "a restarted daemon gets it from the next rank";
@@ -369,7 +372,8 @@ TEST_F(WandbDeliveryTest, AuthenticatesAsTheApiUser) {
 TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
   WandbDelivery::Options options;
   options.max_post_bytes = 500;
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, &credentials_, options);
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials_,
+                         options);
   stored_.Append(100);
   for (int i = 0; i < 200; ++i) delivery.Step(stored_.reader(), now_, false);
   EXPECT_GT(Posts().size(), 10u);

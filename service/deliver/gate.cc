@@ -1,0 +1,65 @@
+#include "service/deliver/gate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ranklog::deliver {
+namespace {
+
+// How soon to look again whether the one inside was answered: soon at first, so that those who wait
+// go on together and in their order, and seldom where it takes long.
+constexpr absl::Duration kLookSoon = absl::Milliseconds(10);
+constexpr absl::Duration kLookSeldom = absl::Seconds(1);
+
+}  // namespace
+
+Gate::Gate(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock)
+    : steady_clock_(std::move(steady_clock)), backoff_(backoff) {}
+
+absl::Duration Gate::Enter() {
+  const absl::Time now = steady_clock_();
+  absl::MutexLock lock(&mutex_);
+  if (now < closed_until_) return closed_until_ - now;
+  if (failing_ && inside_ > 0) return std::clamp(now - entered_, kLookSoon, kLookSeldom);
+  ++inside_;
+  entered_ = now;
+  return absl::ZeroDuration();
+}
+
+void Gate::Leave() {
+  absl::MutexLock lock(&mutex_);
+  --inside_;
+}
+
+void Gate::Answered() {
+  absl::MutexLock lock(&mutex_);
+  ++answers_;
+  failing_ = false;
+  backoff_.Reset();
+}
+
+absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after) {
+  const absl::Time now = steady_clock_();
+  absl::MutexLock lock(&mutex_);
+  failing_ = !retry_after.has_value();
+  // Those that were inside together count as one failure.
+  if (now >= closed_until_) closed_until_ = now + backoff_.Next(Outcome::kLater, retry_after);
+  return closed_until_ - now;
+}
+
+uint64_t Gate::answers() const {
+  absl::MutexLock lock(&mutex_);
+  return answers_;
+}
+
+Gates::Gates(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock)
+    : backoff_(backoff), steady_clock_(std::move(steady_clock)) {}
+
+Gate* Gates::Of(const std::string& place) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<Gate>& gate = gates_[place];
+  if (gate == nullptr) gate = std::make_unique<Gate>(backoff_, steady_clock_);
+  return gate.get();
+}
+
+}  // namespace ranklog::deliver

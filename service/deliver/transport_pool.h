@@ -1,0 +1,33 @@
+// A transport that many threads share.
+
+#ifndef SERVICE_DELIVER_TRANSPORT_POOL_H_
+#define SERVICE_DELIVER_TRANSPORT_POOL_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "service/deliver/transport.h"
+
+namespace ranklog::deliver {
+
+// Hands each request to one of its transports that is free: the one that was used last, whose
+// connections are the youngest. Without a free one it waits. Thread-safe.
+class TransportPool : public Transport {
+ public:
+  explicit TransportPool(std::vector<std::unique_ptr<Transport>> transports);
+
+  absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Cancel() override;
+
+ private:
+  const std::vector<std::unique_ptr<Transport>> transports_;
+  absl::Mutex mutex_;
+  std::vector<Transport*> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ranklog::deliver
+
+#endif  // SERVICE_DELIVER_TRANSPORT_POOL_H_

@@ -1,0 +1,138 @@
+// A W&B server that was away for long comes back: what has gathered drains in parallel, within its
+// limits, the oldest run first; and the runs that live do not wait for that. S17, S18.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "service/base/clock.h"
+#include "tests/integration/node.h"
+#include "tests/support/dead_port.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kBacklogs = 8;
+constexpr int kRows = 2000;  // of each backlog
+constexpr int kWorkers = 4;  // of the daemon: so many requests are under way at once
+constexpr int kLimit = 5;    // requests in each window
+constexpr absl::Duration kWindow = absl::Milliseconds(500);
+
+std::string Backlog(int n) { return absl::StrCat("old-", n); }
+
+void ExpectEveryRowOnce(const FakeWandb::Run& run, uint64_t rows) {
+  ASSERT_THAT(run.history, SizeIs(rows)) << run.run_id;
+  for (uint64_t step = 0; step < rows; ++step) {
+    ASSERT_EQ(ParseExtendedJson(run.history[step])["loss"], step) << run.run_id;
+  }
+}
+
+class OutageTest : public ::testing::Test {
+ protected:
+  OutageTest() { node_.Start(); }
+
+  // A job that has ended before its tracker was there.
+  void MakeBacklog(int n) {
+    ChildProcess rank = node_.StartRank(Backlog(n), 0, 0, 1, 1, {std::to_string(kRows)}, there_);
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(Backlog(n)); }));
+  }
+  ChildProcess StartLiveRank(const std::string& job) {
+    return node_.StartRank(job, 0, 0, 1, 1, {"1000000", "0", "2000"}, there_);
+  }
+  void ServerComesBack() {
+    const int port = away_->number();
+    away_.reset();
+    wandb_ = std::make_unique<FakeWandb>(port);
+    wandb_->LimitRate(kLimit, kWindow);
+  }
+  bool AllComplete(const std::vector<std::string>& ids) {
+    return wandb_->WaitFor(
+        [&](const std::map<std::string, FakeWandb::Run>& runs) {
+          return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
+            return runs.count(id) != 0 && runs.at(id).complete;
+          });
+        },
+        absl::Seconds(90));
+  }
+
+  std::unique_ptr<DeadPort> away_ = std::make_unique<DeadPort>(DeadPort::kRefuses);
+  const std::map<std::string, std::string> there_ = WandbAt(away_->url());
+  Node node_{{"--wandb-transmit-interval", "100ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}}};
+  std::unique_ptr<FakeWandb> wandb_;
+};
+
+// What a server that took one request after the other can say of them.
+struct Drain {
+  explicit Drain(const std::vector<FakeWandb::Request>& requests) {
+    for (const FakeWandb::Request& request : requests) {
+      if (request.code == 429) ++refused;
+      if (request.code != 200) continue;
+      ++accepted;
+      const size_t run_end = request.path.rfind("/file_stream");
+      if (run_end == std::string::npos) continue;
+      const size_t run = request.path.rfind('/', run_end - 1) + 1;
+      const std::string id = request.path.substr(run, run_end - run);
+      if (absl::StartsWith(id, "old-")) {
+        if (absl::StrContains(request.body, R"("complete":true)")) ended.push_back(id);
+      } else if (absl::StrContains(request.body, "wandb-history.jsonl") && !ended.empty() &&
+                 ended.size() < kBacklogs) {
+        ++live_posts[id];
+      }
+    }
+  }
+
+  int accepted = 0;
+  int refused = 0;
+  std::vector<std::string> ended;         // the backlogs, as their ends arrived
+  std::map<std::string, int> live_posts;  // with rows, between the first of these and the last
+};
+
+TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
+  for (int n = 0; n < kBacklogs; ++n) MakeBacklog(n);
+  const std::vector<std::string> live = {"live-a", "live-b"};
+  std::vector<ChildProcess> ranks;
+  for (const std::string& job : live) ranks.push_back(StartLiveRank(job));
+  for (const std::string& job : live) {
+    ASSERT_TRUE(WaitFor([&] { return node_.GetRun(job).rows > 100; }));
+  }
+  ServerComesBack();
+  const absl::Time back = SteadyNow();
+  std::vector<std::string> all;
+  for (int n = 0; n < kBacklogs; ++n) all.push_back(Backlog(n));
+  ASSERT_TRUE(AllComplete(all));
+  const absl::Duration drained = SteadyNow() - back;
+  const Drain drain(wandb_->requests());
+  for (ChildProcess& rank : ranks) rank.Kill();
+  ASSERT_TRUE(AllComplete(live));
+
+  printf("%d backlogs of %d rows drained in %.1f s, %d requests, %d of them over the limit\n",
+         kBacklogs, kRows, absl::ToDoubleSeconds(drained), drain.accepted, drain.refused);
+  // So many are under way at once: one may overtake those that began with it, and no other.
+  ASSERT_THAT(drain.ended, SizeIs(kBacklogs));
+  for (int n = 0; n < kBacklogs; ++n) {
+    const auto place = std::find(drain.ended.begin(), drain.ended.end(), Backlog(n));
+    EXPECT_LT(std::abs(place - drain.ended.begin() - n), kWorkers) << Backlog(n);
+  }
+  for (const std::string& job : live) EXPECT_GE(drain.live_posts.count(job), 1u) << job;
+  // One answer says for all how long the limit lasts.
+  EXPECT_LE(drain.refused, kWorkers * (drain.accepted / kLimit));
+
+  EXPECT_THAT(wandb_->errors(), IsEmpty());
+  for (const std::string& job : all) ExpectEveryRowOnce(wandb_->run(job), kRows);
+  for (const std::string& job : live) ExpectEveryRowOnce(wandb_->run(job), node_.GetRun(job).rows);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

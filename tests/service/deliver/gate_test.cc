@@ -1,0 +1,81 @@
+#include "service/deliver/gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ranklog::deliver {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Ge;
+using ::testing::Le;
+
+constexpr absl::Duration kOpen = absl::ZeroDuration();
+
+class GateTest : public ::testing::Test {
+ protected:
+  absl::Time now_ = absl::UnixEpoch();
+  Gates gates_{Backoff::Options{}, [this] { return now_; }};
+  Gate& gate_ = *gates_.Of("https://server");
+};
+
+TEST_F(GateTest, LetsEverybodyInWhileAllGoesWell) {
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(gate_.Enter(), kOpen);
+  EXPECT_EQ(gates_.Of("https://server"), &gate_);
+  EXPECT_NE(gates_.Of("https://another"), &gate_);
+}
+
+TEST_F(GateTest, AFailureClosesItForAll) {
+  ASSERT_EQ(gate_.Enter(), kOpen);
+  const absl::Duration wait = gate_.Failed(absl::nullopt);
+  gate_.Leave();
+  EXPECT_THAT(wait, AllOf(Ge(absl::Seconds(2)), Le(absl::Seconds(2.5))));
+  EXPECT_EQ(gate_.Enter(), wait);
+  now_ += wait;
+  EXPECT_EQ(gate_.Enter(), kOpen);
+}
+
+TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
+  ASSERT_EQ(gate_.Enter(), kOpen);
+  now_ += gate_.Failed(absl::nullopt);
+  gate_.Leave();
+  ASSERT_EQ(gate_.Enter(), kOpen);
+  EXPECT_EQ(gate_.Enter(), absl::Milliseconds(10));
+  now_ += absl::Milliseconds(100);
+  EXPECT_EQ(gate_.Enter(), absl::Milliseconds(100));
+  now_ += absl::Seconds(10);
+  EXPECT_EQ(gate_.Enter(), absl::Seconds(1));
+  gate_.Leave();
+  ASSERT_EQ(gate_.Enter(), kOpen);
+  gate_.Answered();
+  EXPECT_EQ(gate_.Enter(), kOpen);
+}
+
+TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
+  const absl::Duration wait = gate_.Failed(absl::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gate_.Failed(absl::nullopt), wait);
+  for (int i = 0; i < 4; ++i) gate_.Leave();
+  now_ += wait;
+  EXPECT_THAT(gate_.Failed(absl::nullopt), AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
+}
+
+TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
+  for (int i = 0; i < 10; ++i) now_ += gate_.Failed(absl::nullopt);
+  EXPECT_EQ(gate_.answers(), 0u);
+  gate_.Answered();
+  EXPECT_EQ(gate_.answers(), 1u);
+  EXPECT_THAT(gate_.Failed(absl::nullopt), Le(absl::Seconds(2.5)));
+}
+
+TEST_F(GateTest, StaysClosedForAsLongAsItIsAsked) {
+  EXPECT_EQ(gate_.Failed(absl::Seconds(42)), absl::Seconds(42));
+  gate_.Answered();  // to somebody who had asked before
+  now_ += absl::Seconds(41);
+  EXPECT_EQ(gate_.Enter(), absl::Seconds(1));
+  now_ += absl::Seconds(1);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(gate_.Enter(), kOpen);
+}
+
+}  // namespace
+}  // namespace ranklog::deliver

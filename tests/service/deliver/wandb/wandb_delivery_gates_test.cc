@@ -1,0 +1,122 @@
+// What deliveries to one server know of one another: who waits when one of them fails.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "tests/service/deliver/wandb/stored_run.h"
+#include "tests/support/fake_transport.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using ranklog::testing::FakeTransport;
+using ranklog::testing::StoredRun;
+
+constexpr char kUrl[] = "https://wandb.example.com";
+constexpr char kUpserted[] =
+    R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d",
+        "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
+
+// Two runs of one project, and what is answered to each.
+class WandbDeliveryGatesTest : public ::testing::Test {
+ protected:
+  struct Side {
+    explicit Side(WandbDeliveryGatesTest* test) {
+      stored.Append(3);
+      delivery.run = stored.run().id;
+      delivery.kind = kKind;
+      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, &test->gates_,
+                                              &test->credentials_, WandbDelivery::Options{});
+    }
+    size_t requests() const { return transport.sent().size(); }
+
+    StoredRun stored{kUrl};
+    int code = 200;
+    absl::optional<absl::Duration> retry_after;
+    FakeTransport transport{[this](const HttpRequest& request) -> FakeTransport::Answer {
+      if (code == 0) return absl::UnavailableError("no connection");
+      HttpResponse response = FakeTransport::Code(
+          code, absl::StrContains(request.body, "mutation UpsertBucket") ? kUpserted : "{}");
+      response.retry_after = retry_after;
+      return response;
+    }};
+    model::Delivery delivery;
+    std::unique_ptr<WandbDelivery> wandb;
+  };
+
+  WandbDeliveryGatesTest() { EXPECT_OK(credentials_.Set(kUrl, std::string(40, 'k'))); }
+
+  StepResult StepOf(Side& side) {
+    return side.wandb->Step(side.stored.reader(), now_, /*draining=*/false);
+  }
+  absl::Duration Step(Side& side) { return StepOf(side).wait; }
+
+  absl::Time now_ = absl::FromUnixSeconds(1767322800);
+  CredentialStore credentials_{CredentialStore::Options{}};
+  Gates gates_{Backoff::Options{}, [this] { return now_; }};
+  Side one_{this};
+  Side two_{this};
+};
+
+TEST_F(WandbDeliveryGatesTest, AServerThatIsAwayIsAskedByOneOfThem) {
+  one_.code = two_.code = 0;
+  const absl::Duration wait = Step(one_);
+  EXPECT_GT(wait, absl::Seconds(2));
+  const absl::Duration others = Step(two_);
+  EXPECT_EQ(two_.requests(), 0u);
+  EXPECT_LT(others, wait);  // so that another is the next to ask
+  now_ += others;
+  Step(one_);
+  EXPECT_EQ(one_.requests(), 1u);
+  EXPECT_GT(Step(two_), absl::Seconds(4));
+  EXPECT_EQ(two_.requests(), 1u);
+}
+
+TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
+  one_.code = 429;
+  one_.retry_after = absl::Seconds(7);
+  EXPECT_EQ(Step(one_), absl::Seconds(7));
+  EXPECT_EQ(Step(two_), absl::Seconds(7));
+  EXPECT_EQ(two_.requests(), 0u);
+  now_ += absl::Seconds(7);
+  EXPECT_EQ(Step(two_), absl::ZeroDuration());
+  EXPECT_EQ(two_.requests(), 1u);
+}
+
+TEST_F(WandbDeliveryGatesTest, WhoFailsWhileOthersAreAnsweredHoldsUpNobody) {
+  one_.code = 500;
+  for (int i = 0; i < 3; ++i) Step(one_);  // to the features it takes 500 for an answer
+  EXPECT_EQ(one_.requests(), 2u);
+  now_ += Step(two_);
+  EXPECT_EQ(Step(two_), absl::ZeroDuration());
+  now_ += absl::Seconds(1);
+  const absl::Duration own = Step(one_);
+  EXPECT_EQ(one_.requests(), 3u);
+  EXPECT_GT(own, absl::Seconds(1));
+  EXPECT_EQ(Step(two_), absl::ZeroDuration());
+  EXPECT_EQ(two_.requests(), 2u);
+}
+
+TEST_F(WandbDeliveryGatesTest, ARunThatEndsWhileItWaitsIsABacklog) {
+  one_.code = 0;
+  Step(one_);
+  EXPECT_TRUE(StepOf(two_).live);
+  two_.stored.Close(model::RunState::kFinished, 0);
+  EXPECT_FALSE(StepOf(two_).live);
+  EXPECT_EQ(two_.requests(), 0u);
+}
+
+TEST_F(WandbDeliveryGatesTest, AKeyThatIsRefusedIsTheBusinessOfItsRunAlone) {
+  one_.code = 401;
+  EXPECT_EQ(Step(one_), absl::Seconds(60));
+  EXPECT_EQ(Step(two_), absl::ZeroDuration());
+  EXPECT_EQ(two_.requests(), 1u);
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
