@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -23,6 +24,11 @@
 
 namespace ranklog::cli {
 namespace {
+
+// At least 0: the clock may have been set back since.
+absl::Duration Uptime(const DaemonStatus& daemon) {
+  return std::max(absl::Now() - absl::FromUnixMicros(daemon.start_time_us), absl::ZeroDuration());
+}
 
 constexpr char kFooter[] = R"(
 Rows are counted per destination: queued ones wait to be delivered, refused ones were set apart (see
@@ -101,8 +107,7 @@ model::Json DaemonJson(const Overview& overview) {
   if (!overview.daemon) return json;
   json["address"] = overview.daemon->address;
   json["version"] = overview.daemon->version;
-  json["uptime_seconds"] =
-      absl::ToDoubleSeconds(absl::Now() - absl::FromUnixMicros(overview.daemon->start_time_us));
+  json["uptime_seconds"] = absl::ToDoubleSeconds(Uptime(*overview.daemon));
   json["started_by"] = overview.daemon->started_by;
   json["live_streams"] = overview.daemon->live_streams;
   json["counters"] = overview.daemon->counters;
@@ -146,8 +151,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   std::string text = absl::StrCat(terminal.Green("running"), ", pid ", overview.daemon_pid);
   if (overview.daemon) {
     const DaemonStatus& daemon = *overview.daemon;
-    absl::StrAppend(&text, ", version ", daemon.version, ", up ",
-                    DurationText(absl::Now() - absl::FromUnixMicros(daemon.start_time_us)),
+    absl::StrAppend(&text, ", version ", daemon.version, ", up ", DurationText(Uptime(daemon)),
                     ", started by ", daemon.started_by, ", at ", daemon.address);
   }
   return text;

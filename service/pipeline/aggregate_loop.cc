@@ -29,12 +29,14 @@ void AggregateLoop::Start() {
 void AggregateLoop::Notify(int64_t run) {
   absl::MutexLock lock(&inbox_->mutex);
   inbox_->runs.insert(run);
+  inbox_->changed.Wake();
 }
 
 void AggregateLoop::Stop() {
   {
     absl::MutexLock lock(&inbox_->mutex);
     inbox_->stopping = true;
+    inbox_->changed.Wake();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -48,10 +50,10 @@ void AggregateLoop::Run() {
   // Behind the threads that make rows durable, where they compete: this one may lag, the store is
   // its queue.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
-  const auto must_go_on = [](Inbox* inbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
+  const auto must_go_on = [inbox = inbox_.get()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
     return inbox->stopping || inbox->at_once;
   };
-  const auto has_something = [](Inbox* inbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
+  const auto has_something = [inbox = inbox_.get()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
     return inbox->stopping || inbox->at_once || !inbox->runs.empty() || !inbox->answers.empty();
   };
   while (true) {
@@ -59,8 +61,8 @@ void AggregateLoop::Run() {
     absl::MutexLock lock(&inbox_->mutex);
     // First a pause in which what comes gathers, then as long as nothing does.
     const absl::Duration pause = std::min(wait, options_.interval);
-    if (!inbox_->mutex.AwaitWithTimeout(absl::Condition(+must_go_on, inbox_.get()), pause)) {
-      inbox_->mutex.AwaitWithTimeout(absl::Condition(+has_something, inbox_.get()), wait - pause);
+    if (!inbox_->changed.Await(&inbox_->mutex, pause, must_go_on)) {
+      inbox_->changed.Await(&inbox_->mutex, wait - pause, has_something);
     }
     if (inbox_->stopping) return;
   }
@@ -180,6 +182,7 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
                           absl::MutexLock lock(&inbox->mutex);
                           inbox->answers[run] = written;
                           inbox->at_once |= at_once;
+                          inbox->changed.Wake();
                         }
                         if (status.ok() && on_rows) on_rows(run);
                       },

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/steady_wait.h"
 #include "service/pipeline/live_run.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store.h"
@@ -81,6 +82,7 @@ class AggregateLoop {
   // What others tell this loop; shared with the closures of writes, which may come after its end.
   struct Inbox {
     absl::Mutex mutex;
+    SteadyWait changed;  // goes with the mutex: any of these
     std::set<int64_t> runs ABSL_GUARDED_BY(mutex);
     std::map<int64_t, std::shared_ptr<Written>> answers ABSL_GUARDED_BY(mutex);  // by run
     bool at_once ABSL_GUARDED_BY(mutex) =

@@ -32,7 +32,7 @@ void DeliverLoop::Start() {
 void DeliverLoop::AddRun(int64_t run) {
   absl::MutexLock lock(&mutex_);
   runs_to_look_for_.insert(run);
-  ++changes_;
+  Changed();
 }
 
 void DeliverLoop::NotifyRows(int64_t run) {
@@ -60,13 +60,14 @@ bool DeliverLoop::Drain(absl::Duration timeout) {
            std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task.second.delivered; });
   };
-  return mutex_.AwaitWithTimeout(absl::Condition(&done), timeout);
+  return changed_.Await(&mutex_, timeout, done);
 }
 
 void DeliverLoop::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    Changed();
   }
   for (const Worker& worker : workers_) {
     if (worker.cancel) worker.cancel();
@@ -85,7 +86,12 @@ DeliverLoop::Counters DeliverLoop::counters() const {
 
 void DeliverLoop::Schedule(const TaskKey& key, const Task& task, absl::Time due) {
   schedule_.Put(key, due, task.live);
+  Changed();
+}
+
+void DeliverLoop::Changed() {
   ++changes_;
+  changed_.Wake();
 }
 
 void DeliverLoop::Run(size_t index) {
@@ -129,7 +135,7 @@ DeliverLoop::Job DeliverLoop::Next() {
     auto woken = [this, seen = changes_]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stopping_ || changes_ != seen;
     };
-    mutex_.AwaitWithTimeout(absl::Condition(&woken), next - options_.steady_clock());
+    changed_.Await(&mutex_, next - options_.steady_clock(), woken);
   }
 }
 
@@ -171,7 +177,7 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   }
   absl::MutexLock lock(&mutex_);
   --looking_;
-  ++changes_;
+  Changed();
   if (!deliveries.ok()) {
     runs_to_look_for_.insert(run);
     no_look_before_ = options_.steady_clock() + options_.retry_interval;
@@ -293,6 +299,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     }
     if (complete) {
       tasks_.erase(job.key);
+      Changed();
     } else {
       Schedule(job.key, task, due);
     }

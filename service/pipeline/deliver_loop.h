@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/base/clock.h"
+#include "service/base/steady_wait.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
 #include "service/pipeline/delivery_schedule.h"
@@ -128,6 +129,7 @@ class DeliverLoop {
   // The step of a task is over. `result`: what it reported; null if there was none.
   void Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
               bool delivered) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Schedule(const TaskKey& key, const Task& task, absl::Time due)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -139,6 +141,7 @@ class DeliverLoop {
   DeliverySchedule schedule_ ABSL_GUARDED_BY(mutex_);      // of all tasks that are not stepping
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  SteadyWait changed_;  // goes with mutex_: changes_, stopping_, or what Drain() waits for
   uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;   // of when there is something to do
   size_t next_worker_ = 0;                         // of Step()
   bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // what was pending at the start

@@ -49,6 +49,7 @@ void StoreLoop::Submit(Write write) {
       urgent_ |= write.urgent;
       queued_bytes_ += write.bytes;
       queue_.push_back(std::move(write));
+      if (Hurry()) changed_.Wake();
       return;
     }
   }
@@ -107,6 +108,7 @@ StoreLoop::Counters StoreLoop::counters() const {
 void StoreLoop::StopRetrying() {
   absl::MutexLock lock(&mutex_);
   retrying_ = false;
+  changed_.Wake();
 }
 
 void StoreLoop::Stop() {
@@ -114,6 +116,7 @@ void StoreLoop::Stop() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     retrying_ = false;
+    changed_.Wake();
   }
   if (thread_.joinable()) thread_.join();
   if (checkpoint_thread_.joinable()) checkpoint_thread_.join();
@@ -128,16 +131,18 @@ void StoreLoop::Run() {
   }
 }
 
+bool StoreLoop::Hurry() const {
+  return urgent_ || stopping_ || queued_bytes_ >= options_.commit_bytes;
+}
+
 std::deque<StoreLoop::Write> StoreLoop::Take() {
   absl::MutexLock lock(&mutex_);
   auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !queue_.empty() || stopping_;
   };
   mutex_.Await(absl::Condition(&has_work));
-  auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return urgent_ || stopping_ || queued_bytes_ >= options_.commit_bytes;
-  };
-  mutex_.AwaitWithTimeout(absl::Condition(&hurry), options_.commit_interval);
+  const auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Hurry(); };
+  changed_.Await(&mutex_, options_.commit_interval, hurry);
   urgent_ = false;
   return std::exchange(queue_, {});
 }
@@ -210,8 +215,8 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
 
 void StoreLoop::WaitToRetry() {
   absl::MutexLock lock(&mutex_);
-  auto give_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !retrying_; };
-  mutex_.AwaitWithTimeout(absl::Condition(&give_up), options_.retry_interval);
+  const auto give_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !retrying_; };
+  changed_.Await(&mutex_, options_.retry_interval, give_up);
 }
 
 void StoreLoop::Checkpoints() {
@@ -221,7 +226,8 @@ void StoreLoop::Checkpoints() {
       auto wanted = [this]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return unchecked_ || stopping_; };
       mutex_.Await(absl::Condition(&wanted));
-      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.checkpoint_interval);
+      const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+      changed_.Await(&mutex_, options_.checkpoint_interval, stopping);
       if (stopping_) return;  // closing the store makes the last one
       unchecked_ = false;
       ++counters_.checkpoints;

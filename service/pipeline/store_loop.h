@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/steady_wait.h"
 #include "service/storage/store.h"
 
 namespace ranklog::pipeline {
@@ -88,6 +89,8 @@ class StoreLoop {
   void Run();
   // Waits for writes and for their neighbours; none: the loop is to end.
   std::deque<Write> Take() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether what waits should not wait for neighbours.
+  bool Hurry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Applies and commits all of `writes` once; `statuses` gets what to answer. An error: nothing was
   // committed.
   absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
@@ -105,6 +108,7 @@ class StoreLoop {
   const Options options_;
   std::deque<Write> unfinished_;  // taken from the queue and not answered; of the loop's thread
   mutable absl::Mutex mutex_;
+  SteadyWait changed_;  // goes with mutex_: urgent_, queued_bytes_, retrying_ or stopping_
   std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
