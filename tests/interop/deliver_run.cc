@@ -8,10 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "absl/time/clock.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
+#include "service/deliver/gate.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/store.h"
 #include "tests/support/temp_dir.h"
@@ -113,9 +114,10 @@ absl::Status Deliver(const std::string& base_url, const std::string& run_id, int
   model::Delivery delivery;
   delivery.run = run.id;
   delivery.kind = deliver::wandb::kKind;
-  deliver::wandb::WandbDelivery wandb(run, delivery, transport.get(), &credentials, {});
+  deliver::Gates gates({}, SteadyNow);
+  deliver::wandb::WandbDelivery wandb(run, delivery, transport.get(), &gates, &credentials, {});
   while (true) {
-    const deliver::StepResult result = wandb.Step(*reader, absl::Now(), /*draining=*/true);
+    const deliver::StepResult result = wandb.Step(*reader, SteadyNow(), /*draining=*/true);
     if (result.delivery.complete) return absl::OkStatus();
     if (!result.delivery.last_error.empty())
       return absl::UnavailableError(result.delivery.last_error);

@@ -37,8 +37,10 @@ class ReadBackTest : public HttpDeliveryTest {
 
   // All that is stored, and the end of a run that has ended.
   void Deliver() {
-    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &credentials_, {});
     absl::Time now = absl::UnixEpoch();
+    Gates gates({}, [&now] { return now; });
+    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &gates, &credentials_,
+                           {});
     for (int i = 0; i < 1000; ++i) {
       const StepResult result = delivery.Step(stored_.reader(), now, /*draining=*/true);
       if (result.changed) stored_delivery_ = result.delivery;
