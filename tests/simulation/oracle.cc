@@ -37,13 +37,12 @@ const RingRecord* Oracle::RingOf(const model::Stream& stream) const {
   return nullptr;
 }
 
-std::vector<std::string> Oracle::Judge(storage::StoreReader& reader,
-                                       const testing::WandbServer& backend) {
-  wrong_.assign(backend.errors().begin(), backend.errors().end());
+std::vector<std::string> Oracle::Judge(storage::StoreReader& reader, const Tracker& tracker) {
+  wrong_.assign(tracker.server().errors().begin(), tracker.server().errors().end());
   seen_.clear();
   const auto runs = reader.Runs();
   if (!runs.ok()) return {runs.status().ToString()};
-  for (const model::Run& run : *runs) JudgeRun(reader, run, backend);
+  for (const model::Run& run : *runs) JudgeRun(reader, run, tracker);
   for (const auto& ring : rings_) {
     const uint64_t due = ring->lost_with_node ? ring->acknowledged : ring->rows.size();
     if (due > 0 && seen_.count(ring->incarnation) == 0) {
@@ -54,8 +53,9 @@ std::vector<std::string> Oracle::Judge(storage::StoreReader& reader,
   return wrong_;
 }
 
-void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
-                      const testing::WandbServer& backend) {
+void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run, const Tracker& tracker) {
+  const testing::WandbServer& backend = tracker.server();
+  const Tracker::SetBack set_back = tracker.set_back(run.run_id);
   if (run.state == model::RunState::kRunning) Wrong("run ", run.run_id, " was never closed");
   const auto shown = backend.runs().find(run.run_id);
   if (shown == backend.runs().end()) {
@@ -72,9 +72,10 @@ void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
   if (shown->second.history.size() != run.rows) {
     Wrong("run ", run.run_id, ": ", shown->second.history.size(), " lines of ", run.rows, " rows");
   }
-  if (!shown->second.complete) Wrong("run ", run.run_id, " is not complete at the backend");
+  if (!set_back.end && !shown->second.complete)
+    Wrong("run ", run.run_id, " is not complete at the backend");
   const bool good = run.state == model::RunState::kFinished;
-  if (good != (shown->second.exit_code == 0)) {
+  if (!set_back.end && good != (shown->second.exit_code == 0)) {
     Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), " but ended with ",
           shown->second.exit_code, " at the backend");
   }
@@ -87,8 +88,8 @@ void Oracle::JudgeRun(storage::StoreReader& reader, const model::Run& run,
     last_process_[ring->rank] = std::max(last_process_[ring->rank], ring->process);
   }
   JudgeStatistics(run, *streams);
-  JudgeConfig(*streams, shown->second);
-  JudgeSummary(*streams, (*deliveries)[0], shown->second);
+  if (!set_back.config) JudgeConfig(*streams, shown->second);
+  if (!set_back.summary) JudgeSummary(*streams, (*deliveries)[0], shown->second);
   for (const model::Stream& stream : *streams) JudgeStream(reader, run, stream);
   JudgeEnd(run, *streams);
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
+#include "tests/simulation/tracker.h"
 #include "tests/support/wandb_server.h"
 
 namespace ranklog::simulation {
@@ -67,7 +68,7 @@ class Oracle {
   bool expect_no_late_rows = false;
 
   // What is wrong now that everything should be delivered; empty: nothing.
-  std::vector<std::string> Judge(storage::StoreReader& reader, const testing::WandbServer& backend);
+  std::vector<std::string> Judge(storage::StoreReader& reader, const Tracker& tracker);
 
  private:
   using Line = std::map<std::string, std::string>;  // values as they stand, by key
@@ -76,8 +77,7 @@ class Oracle {
   void JudgeRaw(storage::StoreReader& reader, const model::Stream& stream, const RingRecord& ring);
   void JudgeLines(const model::Run& run, const model::Stream& stream, const RingRecord& ring);
   void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
-  void JudgeRun(storage::StoreReader& reader, const model::Run& run,
-                const testing::WandbServer& backend);
+  void JudgeRun(storage::StoreReader& reader, const model::Run& run, const Tracker& tracker);
   bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
   void ReadLines(storage::StoreReader& reader, const model::Run& run,

@@ -32,7 +32,8 @@ Figures FiguresOf(const std::vector<Contribution>& contributions) {
   for (const Contribution& one : contributions) {
     if (std::isnan(one.value)) continue;
     if (count == 0 || one.value < figures.min) figures.min = one.value;
-    if (count == 0 || one.value > figures.max) {
+    if (count == 0 || one.value > figures.max ||
+        (one.value == figures.max && one.rank < figures.argmax)) {
       figures.max = one.value;
       figures.argmax = one.rank;
     }
@@ -132,10 +133,20 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
 void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
   const bool on = run.settings.strategy != model::LogStrategy::kAll;
   const auto shared = SharedByRank(streams);
+  std::map<uint32_t, uint64_t> late;
+  size_t primaries = 0;
+  for (const model::Stream& stream : streams) {
+    late[stream.key.rank] += stream.late_rows;
+    primaries += stream.primary ? 1 : 0;
+  }
   std::map<uint32_t, uint64_t> left_out;  // how often, by rank
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
-    const Choices ranks = ChoicesFor(run, line, shared);
+    Choices ranks = ChoicesFor(run, line, shared);
+    // The last are left out first: where it may have been either, the one with the excuse.
+    std::stable_sort(ranks.begin(), ranks.end(), [&late](const auto& a, const auto& b) {
+      return late[a.first] < late[b.first];
+    });
     const Figures shown = FiguresIn(line);
     const bool any = line.count(absl::StrCat("rank_mean/", kShared)) > 0;
     const auto fits = [&](const std::vector<Contribution>& some) {
@@ -155,12 +166,6 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
       const auto is_it = [r = rank](const Contribution& one) { return one.rank == r; };
       if (on && std::none_of(chosen.begin(), chosen.end(), is_it)) ++left_out[rank];
     }
-  }
-  std::map<uint32_t, uint64_t> late;
-  size_t primaries = 0;
-  for (const model::Stream& stream : streams) {
-    late[stream.key.rank] += stream.late_rows;
-    primaries += stream.primary ? 1 : 0;
   }
   for (const auto& [rank, times] : left_out) {
     if (primaries > 1 || times <= late[rank]) continue;

@@ -86,6 +86,10 @@ plant(store_streams.cc resumed_run_stays_ended
 plant(live_run.cc aggregated_seq_not_stored
   "RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));"
   "if (!@BUG@ || close) RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));")
+plant(retry.cc silence_taken_for_refusal
+  "return absl::IsFailedPrecondition(answer.status())"
+  "if (@BUG@ && absl::IsDeadlineExceeded(answer.status())) return Outcome::kRefused;
+    return absl::IsFailedPrecondition(answer.status())")
 plant(join_plan.cc rank_counted_twice
   "if (joins()) ranks[rows[r].rank].Add(key, source);"
   "if (joins()) ranks[@BUG@ ? rows[r].stream : rows[r].rank].Add(key, source);")

@@ -17,15 +17,31 @@ namespace {
 
 constexpr uint64_t kMostSeeds = 400;
 
-constexpr const char* kBugs[] = {
-    "ack_before_commit",      "commit_error_ignored",       "ack_before_sync",
-    "ring_freed_at_send",     "duplicate_not_dropped",      "drain_skips_last_record",
-    "crash_unseen",           "cursor_saved_before_answer", "offset_not_persisted",
-    "dead_letter_not_stored", "resend_renumbered",          "retry_after_ignored",
-    "late_rows_not_counted",  "aggregated_seq_not_stored",  "wait_by_wall_clock",
-    "config_lost_on_restart", "late_definition_unseen",     "summary_of_new_rows_only",
-    "rank_counted_twice",     "ranks_part_dropped",         "step_not_waited_for",
-    "new_beginning_unseen",   "stamps_by_the_clock",        "resumed_run_stays_ended"};
+constexpr const char* kBugs[] = {"ack_before_commit",
+                                 "commit_error_ignored",
+                                 "ack_before_sync",
+                                 "ring_freed_at_send",
+                                 "duplicate_not_dropped",
+                                 "drain_skips_last_record",
+                                 "crash_unseen",
+                                 "cursor_saved_before_answer",
+                                 "offset_not_persisted",
+                                 "dead_letter_not_stored",
+                                 "resend_renumbered",
+                                 "retry_after_ignored",
+                                 "late_rows_not_counted",
+                                 "aggregated_seq_not_stored",
+                                 "wait_by_wall_clock",
+                                 "config_lost_on_restart",
+                                 "late_definition_unseen",
+                                 "summary_of_new_rows_only",
+                                 "rank_counted_twice",
+                                 "ranks_part_dropped",
+                                 "step_not_waited_for",
+                                 "new_beginning_unseen",
+                                 "stamps_by_the_clock",
+                                 "resumed_run_stays_ended",
+                                 "silence_taken_for_refusal"};
 
 const char* planted = "";
 

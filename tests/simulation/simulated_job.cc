@@ -60,7 +60,7 @@ void SimulatedJob::Judge() {
       outcome_.wrong.push_back(reader.status().ToString());
       return;
     }
-    for (std::string& wrong : oracle_.Judge(**reader, tracker_->server())) {
+    for (std::string& wrong : oracle_.Judge(**reader, *tracker_)) {
       outcome_.wrong.push_back(std::move(wrong));
     }
   }

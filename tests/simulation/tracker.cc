@@ -1,5 +1,7 @@
 #include "tests/simulation/tracker.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +34,12 @@ std::unique_ptr<deliver::Transport> Tracker::Connect(std::function<bool()> works
   return std::make_unique<TrackerTransport>(this, std::move(works));
 }
 
-deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request) {
+Tracker::SetBack Tracker::set_back(const std::string& run_id) const {
+  const auto found = effects_.find(run_id);
+  return found == effects_.end() ? SetBack() : found->second.set_back;
+}
+
+deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t number) {
   deliver::HttpResponse response;
   if (request.body.size() > options_.max_body) {
     response.code = 413;
@@ -43,12 +50,38 @@ deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request) {
   const std::vector<std::string> parts = absl::StrSplit(request.url, '/');
   if (parts.size() == 8 && parts[3] == "files") {
     answer = server_.FileStream(parts[4], parts[5], parts[6], request.body);
+    if (answer.code == 200) NoteEffect(parts[6], request.body, number);
   } else {
     answer = server_.Graphql(request.body);
+    if (answer.code == 200) NoteEffect("", request.body, number);
   }
   response.code = answer.code;
   response.body = answer.body.dump();
   return response;
+}
+
+// The client has given this request up, and has made others since.
+void Tracker::ActLate(const deliver::HttpRequest& request, uint64_t number) {
+  const bool heartbeat = request.body == "{}";  // means nothing so late
+  if (heartbeat) return;
+  world_.Note("request ", number, " takes effect late");
+  Act(request, number);
+}
+
+void Tracker::NoteEffect(const std::string& stream_run, const std::string& text, uint64_t number) {
+  const nlohmann::json body = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool upsert = stream_run.empty() && text.find("UpsertBucket") != std::string::npos;
+  if (stream_run.empty() && !upsert) return;
+  Effects& effects = effects_[upsert ? body["variables"]["name"].get<std::string>() : stream_run];
+  const auto set = [number](uint64_t* newest, bool* set_back) {
+    *set_back = number < *newest;
+    *newest = std::max(*newest, number);
+  };
+  if (upsert) set(&effects.newest_config, &effects.set_back.config);
+  if (text.find("wandb-summary.json") != std::string::npos) {
+    set(&effects.newest_summary, &effects.set_back.summary);
+  }
+  set(&effects.newest_end, &effects.set_back.end);
 }
 
 absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& request) {
@@ -56,12 +89,13 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& 
     wrong_.push_back(absl::StrCat("a request to ", request.url, " before Retry-After"));
   }
   const bool faulty = world_.faults && world_.Chance(options_.fault);
-  const uint64_t fault = faulty ? world_.Between(1, 7) : 0;
+  const uint64_t fault = faulty ? world_.Between(1, 9) : 0;
+  const uint64_t number = ++requests_;
   world_.Note("post ", request.url, " ", request.body.size(), " fault ", fault);
   deliver::HttpResponse response;
   switch (fault) {
     case 0:
-      return Act(request);
+      return Act(request, number);
     case 1:
       response.code = static_cast<int>(500 + world_.Below(4));
       return response;
@@ -72,21 +106,23 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& 
       return response;
     }
     case 3:
-      Act(request);
+      Act(request, number);
       return absl::UnavailableError("the connection broke before the answer");
     case 4:
       return absl::UnavailableError("the connection broke before the request was there");
-    case 5:  // accepts and never answers, or answers after the client gave up
-      if (world_.Chance(0.5)) Act(request);
-      return absl::DeadlineExceededError("no answer in time");
     case 6:
-      Act(request);
+      Act(request, number);
       response.code = static_cast<int>(502 + world_.Below(3));
       return response;
-    default:
-      response = Act(request);
+    case 5:
+      response = Act(request, number);
       response.body.resize(response.body.size() / 2);
       return response;
+    default:  // accepts and never answers, or acts once the client has given up
+      if (world_.Chance(0.7)) {
+        world_.After(world_.Delay(0, 30000), [this, request, number] { ActLate(request, number); });
+      }
+      return absl::DeadlineExceededError("no answer in time");
   }
 }
 

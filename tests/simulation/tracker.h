@@ -29,18 +29,37 @@ class Tracker {
   // asked to wait for.
   void ForgetWaits() { not_before_ = absl::InfinitePast(); }
 
+  // What of a run a late request has set back since it was last set: a request that was given up
+  // may take effect after those that were made later. Nobody can prevent that where a value
+  // replaces the one before; lines have their place, and a late one changes none.
+  struct SetBack {
+    bool config = false;
+    bool summary = false;
+    bool end = false;
+  };
+  SetBack set_back(const std::string& run_id) const;
+
   const testing::WandbServer& server() const { return server_; }
   const std::vector<std::string>& wrong() const { return wrong_; }
 
  private:
   friend class TrackerTransport;
   absl::StatusOr<deliver::HttpResponse> Post(const deliver::HttpRequest& request);
-  deliver::HttpResponse Act(const deliver::HttpRequest& request);
+  deliver::HttpResponse Act(const deliver::HttpRequest& request, uint64_t number);
+  void ActLate(const deliver::HttpRequest& request, uint64_t number);
+  // `stream_run`: whose file stream it is; empty: GraphQL.
+  void NoteEffect(const std::string& stream_run, const std::string& text, uint64_t number);
 
   World& world_;
   const Options options_;
   testing::WandbServer server_;
   absl::Time not_before_ = absl::InfinitePast();  // what a 429 asked for, of all runs
+  uint64_t requests_ = 0;
+  struct Effects {  // the number of the last request that set it
+    uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;
+    SetBack set_back;
+  };
+  std::map<std::string, Effects> effects_;  // by run id
   std::vector<std::string> wrong_;
 };
 
