@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/local_delivery.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "tests/support/bare_ingest.h"
 
@@ -52,6 +53,7 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
     worker.make = [this, transport, options](
                       const model::Run& run,
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
+      if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
       return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
                                                              &gates_, &credentials_, options);
     };

@@ -1,6 +1,7 @@
 #include "tests/simulation/number.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -18,6 +19,14 @@ bool SameNumber(const std::string& text, double number) {
   char* end = nullptr;
   const double read = std::strtod(text.c_str(), &end);
   return end != text.c_str() && *end == '\0' && SameBits(read, number);
+}
+
+std::string TextOf(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", number);
+  return text;
 }
 
 double NumberOf(const std::string& text) {

@@ -15,6 +15,8 @@ bool SameBits(double a, double b);
 bool SameNumber(const std::string& text, double number);
 // The same with a text on both sides: `value` as it stands in a line, or in a summary.
 bool SameValue(const std::string& value, const std::string& other);
+// A number as it would stand in a line.
+std::string TextOf(double number);
 // A number as it may stand in a line; NaN if it is none.
 double NumberOf(const std::string& text);
 

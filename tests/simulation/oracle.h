@@ -31,6 +31,7 @@ struct LoggedRow {
 
 // One ring, from its creation to the end of its rank.
 struct RingRecord {
+  uint32_t node = 0;
   uint32_t rank = 0;
   uint32_t thread = 0;
   uint64_t incarnation = 0;
@@ -58,7 +59,7 @@ struct RingRecord {
 
 class Oracle {
  public:
-  // Of a job on one node; rings keep their address.
+  // Rings keep their address.
   RingRecord* AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation);
   const std::vector<std::unique_ptr<RingRecord>>& rings() const { return rings_; }
 
@@ -67,8 +68,9 @@ class Oracle {
   // Nothing but the clocks was ever wrong: no row had a reason to be late.
   bool expect_no_late_rows = false;
 
-  // What is wrong now that everything should be delivered; empty: nothing.
-  std::vector<std::string> Judge(storage::StoreReader& reader, const Tracker& tracker);
+  // What is wrong with a node now that everything should be delivered; empty: nothing.
+  std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
+                                 const Tracker& tracker);
 
  private:
   using Line = std::map<std::string, std::string>;  // values as they stand, by key
@@ -77,9 +79,15 @@ class Oracle {
   void JudgeRaw(storage::StoreReader& reader, const model::Stream& stream, const RingRecord& ring);
   void JudgeLines(const model::Run& run, const model::Stream& stream, const RingRecord& ring);
   void JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line);
-  void JudgeRun(storage::StoreReader& reader, const model::Run& run, const Tracker& tracker);
+  void JudgeRun(uint32_t node, storage::StoreReader& reader, const model::Run& run,
+                const Tracker& tracker);
   bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
+  void JudgeAtBackend(storage::StoreReader& reader, const model::Run& run,
+                      const std::vector<model::Stream>& streams, const Tracker& tracker);
+  // Of a run that goes nowhere, what its lines would say.
+  void MakeLines(storage::StoreReader& reader, const model::Run& run);
+  void FindRows();
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
   void JudgeConfig(const std::vector<model::Stream>& streams,

@@ -6,10 +6,33 @@
 
 namespace ranklog::simulation {
 
+void Oracle::JudgeAtBackend(storage::StoreReader& reader, const model::Run& run,
+                            const std::vector<model::Stream>& streams, const Tracker& tracker) {
+  const auto found = tracker.server().runs().find(run.run_id);
+  if (found == tracker.server().runs().end()) {
+    lines_.clear();
+    return Wrong("run ", run.run_id, " is not at the backend");
+  }
+  const testing::WandbServer::Run& shown = found->second;
+  const Tracker::SetBack set_back = tracker.set_back(run.run_id);
+  if (shown.history.size() != run.rows) {
+    Wrong("run ", run.run_id, ": ", shown.history.size(), " lines of ", run.rows, " rows");
+  }
+  const bool good = run.state == model::RunState::kFinished;
+  if (!set_back.end && !shown.complete) Wrong("run ", run.run_id, " is not complete there");
+  if (!set_back.end && good != (shown.exit_code == 0)) {
+    Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), " but ended with ",
+          shown.exit_code, " at the backend");
+  }
+  ReadLines(reader, run, shown);
+  if (!set_back.config) JudgeConfig(streams, shown);
+  const auto deliveries = reader.Deliveries(run.id);
+  if (!set_back.summary) JudgeSummary(streams, (*deliveries)[0], shown);
+}
+
 void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
                        const testing::WandbServer::Run& shown) {
   lines_.clear();
-  found_.clear();
   for (const std::string& text : shown.history) {
     Line& line = lines_.emplace_back();
     if (!ParseLine(text, &line)) Wrong(run.run_id, ": no line: ", text);
@@ -38,6 +61,38 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
       Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");
     }
   }
+  FindRows();
+}
+
+void Oracle::MakeLines(storage::StoreReader& reader, const model::Run& run) {
+  lines_.clear();
+  const auto shapes = reader.RunShapes(run.id);
+  uint64_t next = 0;
+  while (true) {
+    const auto batches = reader.RunBatches(run.id, next, 1 << 20);
+    if (!batches.ok()) return Wrong(batches.status().ToString());
+    if (batches->empty()) break;
+    for (const storage::StoredBatch& stored : *batches) {
+      next = stored.batch.last + 1;
+      lines_.resize(next);
+      model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
+        Line& line = lines_[at];
+        line["_step"] = absl::StrCat(block.steps[row]);
+        for (size_t i = 0; i < block.width(); ++i) {
+          line[(*shapes)[block.shape][i]] = TextOf(block.values[row * block.width() + i]);
+        }
+        for (const model::Text& text : block.texts) {
+          if (text.row == row) line[text.key] = "\"" + text.value;
+        }
+      });
+    }
+  }
+  FindRows();
+}
+
+// By the keys that tell rows apart.
+void Oracle::FindRows() {
+  found_.clear();
   for (size_t i = 0; i < lines_.size(); ++i) {
     for (const auto& [key, value] : lines_[i]) {
       if (key.size() > 3 && key.compare(key.size() - 3, 3, "/id") == 0) {

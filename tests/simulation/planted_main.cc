@@ -41,7 +41,8 @@ constexpr const char* kBugs[] = {"ack_before_commit",
                                  "new_beginning_unseen",
                                  "stamps_by_the_clock",
                                  "resumed_run_stays_ended",
-                                 "silence_taken_for_refusal"};
+                                 "silence_taken_for_refusal",
+                                 "nodes_share_a_run"};
 
 const char* planted = "";
 

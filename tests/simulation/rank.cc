@@ -78,10 +78,11 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_settings()->set_start_time_us(1'900'000'000'000'000);
   hello.mutable_settings()->add_destinations("wandb");
   v1::Identity* const identity = hello.mutable_identity();
-  identity->set_local_rank(options_.rank);
+  identity->set_local_rank(options_.rank - options_.first_of_node);
   identity->set_world_size(options_.ranks);
-  identity->set_local_world_size(options_.ranks);
-  identity->set_node("node");
+  identity->set_local_world_size(options_.ranks_of_node);
+  identity->set_node(absl::StrCat("node", options_.node));
+  identity->set_node_rank(options_.node);
   identity->set_pid(options_.pid);
   identity->set_thread(thread);
   return hello;
@@ -95,6 +96,7 @@ void Rank::AddRing(uint32_t thread) {
   auto sender = std::make_shared<Sender>(*std::move(spool));
   Calibrate(*sender);
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
+  sender->record->node = options_.node;
   sender->record->process = options_.process;
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
@@ -164,7 +166,8 @@ void Rank::Configure(bool last) {
   Sender& sender = *senders_[world_.Below(senders_.size())];
   RingRecord& record = *sender.record;
   v1::Update update;
-  const uint64_t kind = last ? world_.Below(3) : world_.Between(options_.defines_last ? 1 : 0, 9);
+  uint64_t kind = world_.Between(options_.defines_last ? 1 : 0, 9);
+  if (options_.defines_last && last) kind = 0;
   if (kind == 0) {
     v1::MetricDefinition* const metric = update.mutable_metric();
     metric->set_name("loss");

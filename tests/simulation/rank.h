@@ -29,6 +29,9 @@ struct Daemon {
 struct RankOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
+  uint32_t node = 0;
+  uint32_t first_of_node = 0;
+  uint32_t ranks_of_node = 1;
   uint32_t rings = 1;
   uint64_t process = 1;  // counts those of the rank
   int64_t pid = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace ranklog::simulation {
 namespace {
 
@@ -40,8 +42,18 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   node.rank.explicit_steps = world_.Chance(0.5);
   node.rank.defines_last = world_.Chance(0.5);
   node.rank.poison = tracker.poison;
-  for (uint32_t i = 0; i < node.rank.ranks; ++i) {
-    node.rings.push_back(!calm && world_.Chance(0.3) ? 2 : 1);
+  const uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
+  for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, nodes);
+}
+
+// The first nodes have the first ranks.
+void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t nodes) {
+  node.dir = absl::StrCat(node.dir, "/node", index);
+  node.rank.node = index;
+  node.rank.first_of_node = node.rank.rank = node.rank.ranks * index / nodes;
+  node.rank.ranks_of_node = node.rank.ranks * (index + 1) / nodes - node.rank.rank;
+  for (uint32_t i = 0; i < node.rank.ranks_of_node; ++i) {
+    node.rings.push_back(world_.faults && world_.Chance(0.3) ? 2 : 1);
   }
   nodes_.push_back(
       std::make_unique<SimulatedNode>(&world_, &oracle_, tracker_.get(), &outcome_, node));
@@ -54,13 +66,14 @@ bool SimulatedJob::Delivered() const {
 
 void SimulatedJob::Judge() {
   for (const std::string& wrong : tracker_->wrong()) outcome_.wrong.push_back(wrong);
-  for (const auto& node : nodes_) {
-    const auto reader = node->OpenStore();
+  for (const std::string& wrong : tracker_->server().errors()) outcome_.wrong.push_back(wrong);
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    const auto reader = nodes_[node]->OpenStore();
     if (!reader.ok()) {
       outcome_.wrong.push_back(reader.status().ToString());
       return;
     }
-    for (std::string& wrong : oracle_.Judge(**reader, *tracker_)) {
+    for (std::string& wrong : oracle_.Judge(node, **reader, *tracker_)) {
       outcome_.wrong.push_back(std::move(wrong));
     }
   }

@@ -23,6 +23,7 @@ class SimulatedJob {
   Outcome Run();
 
  private:
+  void AddNode(SimulatedNode::Options node, uint32_t index, uint32_t nodes);
   void EndJob();
   void ResumeJob();
   bool Delivered() const;

@@ -108,6 +108,7 @@ void SimulatedNode::CutPower() {
   for (const std::string& path : left_rings_) std::filesystem::remove(path);
   left_rings_.clear();
   for (const auto& ring : oracle_.rings()) {
+    if (ring->node != options_.rank.node) continue;
     ring->lost_with_node = true;
     ring->ended_before_next = false;
   }

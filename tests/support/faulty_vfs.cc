@@ -4,7 +4,9 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <string>
 
 #include "tests/support/faulty_vfs_state.h"
 
@@ -12,8 +14,6 @@ namespace ranklog::testing {
 namespace {
 
 using State = FaultyVfs::State;
-
-constexpr char kName[] = "faulty";
 
 void Put(int fd, const std::string& bytes, int64_t offset) {
   if (pwrite(fd, bytes.data(), bytes.size(), offset) < 0) std::abort();
@@ -38,13 +38,15 @@ void Redo(int fd, const State::Change& change) {
 FaultyVfs::FaultyVfs() : state_(std::make_unique<State>()) {
   state_->real = sqlite3_vfs_find(nullptr);
   PutInFront(state_.get());
-  state_->shim.zName = kName;
+  static std::atomic<int> made{0};
+  state_->registered_name = "faulty-" + std::to_string(++made);
+  state_->shim.zName = state_->registered_name.c_str();
   sqlite3_vfs_register(&state_->shim, /*makeDflt=*/0);
 }
 
 FaultyVfs::~FaultyVfs() { sqlite3_vfs_unregister(&state_->shim); }
 
-const char* FaultyVfs::name() const { return kName; }
+const char* FaultyVfs::name() const { return state_->shim.zName; }
 
 void FaultyVfs::FailWrites(int64_t n, int error) {
   const std::lock_guard<std::mutex> lock(state_->mutex);

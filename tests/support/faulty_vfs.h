@@ -11,7 +11,7 @@
 namespace ranklog::testing {
 
 // Registered with SQLite under name() from construction on. Files opened through it must be closed
-// before it goes; one at a time. The shared memory of SQLite's log index is passed through and
+// before it goes. The shared memory of SQLite's log index is passed through and
 // never fails.
 class FaultyVfs {
  public:

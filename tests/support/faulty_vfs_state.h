@@ -20,6 +20,7 @@ namespace ranklog::testing {
 struct FaultyVfs::State {
   sqlite3_vfs shim = {};
   sqlite3_vfs* real = nullptr;
+  std::string registered_name;
 
   std::mutex mutex;  // the writer and the checkpoint may be on two threads
   int64_t writes = 0;
