@@ -26,9 +26,12 @@ constexpr char kFooter[] = R"(
 Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the numbers of the rows.
 Then reads the run back from each destination and compares it with the store, value by value:
 
-  wandb  every row's values, by W&B's public API, and the number of lines. Rows that the server counts but
-         does not hand out (it may keep old ones in files of their own) are told as "not checked": they count
-         as there, by their number. Config and summary are not compared.
+  wandb  by W&B's public API. Every row's values, and the number of lines. Rows that the server counts but
+         does not hand out (it may keep old ones in Parquet files, which are not read) are told as "not
+         checked": they count as there, by their number only. Once the run's end is delivered, config and
+         summary: every key and its value, and that there is no other key. Not compared: keys with a leading
+         underscore, such as _runtime and _wandb with the metric definitions, which are the server's to
+         change; in the summary, step metrics that are added to rows (step_sync); files.
   local  is the store.
 
 Per rank: rows that Log() took and the daemon has, those of them that are there undamaged, those that wait for

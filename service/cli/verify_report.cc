@@ -9,6 +9,7 @@
 namespace ranklog::cli {
 namespace {
 
+using deliver::wandb::DocumentDiff;
 using deliver::wandb::HistoryDiff;
 using deliver::wandb::ReadBackReport;
 using model::Json;
@@ -48,6 +49,16 @@ std::string RowsText(const HistoryDiff::Rows& rows) {
                                  : absl::StrCat("rows ", rows.first, " to ", rows.last);
 }
 
+void AddDocument(const char* name, const DocumentDiff& diff, Findings* problems) {
+  for (const std::string& text : diff.problems) {
+    problems->Add(absl::StrCat(name, ": ", text));
+  }
+  const uint64_t all = diff.missing + diff.differing + diff.unexpected;
+  if (const uint64_t more = all - diff.problems.size(); more > 0) {
+    problems->Add(absl::StrCat(name, ": ", more, " more like these"));
+  }
+}
+
 void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* problems) {
   const HistoryDiff& diff = read_back.diff;
   if (diff.missing > 0) {
@@ -66,6 +77,19 @@ void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* probl
   if (complete ? read_back.lines != expected : read_back.lines < expected) {
     problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ", expected));
   }
+  AddDocument("config", read_back.config, problems);
+  AddDocument("summary", read_back.summary, problems);
+}
+
+Json DocumentJson(const DocumentDiff& diff) {
+  return {{"compared", diff.compared},   {"keys", diff.keys()},
+          {"there", diff.there},         {"missing", diff.missing},
+          {"differing", diff.differing}, {"unexpected", diff.unexpected}};
+}
+
+std::string DocumentText(const char* name, const DocumentDiff& diff) {
+  if (!diff.compared) return absl::StrCat(name, " not compared");
+  return absl::StrCat(name, " ", diff.there, " of ", Counted(diff.keys(), "key"));
 }
 
 Json Texts(const Findings& findings) {
@@ -110,6 +134,8 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
     json["lines"] = destination.read_back->lines;
     json["base_lines"] = destination.read_back->base_lines;
     json["state"] = destination.read_back->state;
+    json["config"] = DocumentJson(destination.read_back->config);
+    json["summary"] = DocumentJson(destination.read_back->summary);
   }
   return json;
 }
@@ -233,6 +259,11 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
     if (destination.report.kind == kLocal) continue;  // it has what the store has: said above
     absl::StrAppend(&text,
                     Lines(destination.report.kind, ProblemsOf(report, destination), terminal));
+    if (destination.read_back.has_value()) {
+      absl::StrAppend(&text, destination.report.kind, ": ",
+                      DocumentText("config", destination.read_back->config), ", ",
+                      DocumentText("summary", destination.read_back->summary), "\n");
+    }
     const uint64_t not_checked = FiguresOf(report, destination).not_checked;
     if (not_checked > 0 && destination.error.empty()) {
       absl::StrAppend(&text, destination.report.kind, ": ", Counted(not_checked, "row"),

@@ -125,6 +125,39 @@ TEST_F(VerifyTest, NamesWhatTheServerLacksChangedOrHasTwice) {
                     HasSubstr("not all of test:job is there"), Not(HasSubstr("all is there"))));
 }
 
+TEST_F(VerifyTest, NamesTheKeysOfConfigAndSummaryThatDiffer) {
+  RunJob();
+  json wandb = VerifyJson(0)["destinations"][0];
+  for (const char* document : {"config", "summary"}) {
+    EXPECT_EQ(wandb[document]["compared"], true);
+    EXPECT_GT(wandb[document]["keys"], 0);
+    EXPECT_EQ(wandb[document]["there"], wandb[document]["keys"]);
+  }
+  wandb_->Tamper("job", [](FakeWandb::Run& run) {
+    json config = json::parse(run.config);
+    config["world_size"]["value"] = 3;
+    config.erase("node");
+    config["edited"] = {{"value", "by hand"}};
+    run.config = config.dump();
+    json summary = json::parse(run.summary);
+    summary["loss"] = -1;
+    summary["stray"] = 7;
+    run.summary = summary.dump();
+  });
+  wandb = VerifyJson(1)["destinations"][0];
+  EXPECT_EQ(wandb["there"], kRows);
+  EXPECT_EQ(wandb["config"]["differing"], 1);
+  EXPECT_EQ(wandb["config"]["missing"], 1);
+  EXPECT_EQ(wandb["config"]["unexpected"], 1);
+  EXPECT_EQ(wandb["summary"]["differing"], 1);
+  EXPECT_EQ(wandb["summary"]["unexpected"], 1);
+  EXPECT_THAT(Verify().output,
+              AllOf(HasSubstr("config: \"world_size\" is 3, not 2"),
+                    HasSubstr("config: \"node\" is not there"),
+                    HasSubstr("config: \"edited\" is \"by hand\", and was not sent"),
+                    HasSubstr("summary: \"loss\" is -1, not {"), HasSubstr("\"stray\"")));
+}
+
 TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
   wandb_->RefuseLines(
       [](const std::string& line) { return absl::StrContains(line, "\"loss\":7,"); });

@@ -35,15 +35,17 @@ def by_name(metrics):
 
 def texts(row):
     """NaN as the fake's dump has it."""
-    return {k: str(v).replace("nan", "NaN") if v != v else v for k, v in row.items()}
+    return {
+        k: texts(v) if isinstance(v, dict) else "NaN" if v != v else v for k, v in row.items()
+    }
 
 
-def read_history(run_id, environment, home):
+def read_back_by_sdk(run_id, environment, home):
     args = [sys.executable, str(HERE / "sdk_read.py"), run_id]
     done = subprocess.run(
         args, env=environment, check=True, timeout=120, cwd=home, stdout=subprocess.PIPE, text=True
     )
-    return [texts(row) for row in json.loads(done.stdout.splitlines()[-1])]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def main():
@@ -67,7 +69,7 @@ def main():
                 [deliver, url, "ours", str(ROWS)],
             ):
                 subprocess.run(args, env=environment, check=True, timeout=120, cwd=home)
-            read_back = read_history("ours", environment, home)
+            read_back = read_back_by_sdk("ours", environment, home)
         dump = json.load(urllib.request.urlopen(url + "/dump"))
     finally:
         server.kill()
@@ -79,7 +81,15 @@ def main():
         "rows": (ROWS, len(theirs["history"])),
         "history": tuple([without(row, TIMES) for row in run["history"]] for run in (theirs, ours)),
         "keys of a row": tuple([sorted(row) for row in run["history"]] for run in (theirs, ours)),
-        "history as the SDK reads it back": (read_back, ours["history"]),
+        "history as the SDK reads it back": (
+            [texts(row) for row in read_back["history"]],
+            ours["history"],
+        ),
+        "config as the SDK reads it back": (
+            read_back["config"],
+            {key: value["value"] for key, value in without(ours["config"], OWN).items()},
+        ),
+        "summary as the SDK reads it back": (texts(read_back["summary"]), ours["summary"]),
         "config": tuple(
             without(run["config"], OWN + ("rank", "local_rank", "world_size", "node", "ranklog"))
             for run in (theirs, ours)

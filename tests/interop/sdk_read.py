@@ -1,4 +1,4 @@
-"""Prints a run's history as the official SDK reads it back: a JSON array of rows."""
+"""Prints a run as the official SDK reads it back: its history, an array of rows, its config and its summary."""
 
 import json
 import sys
@@ -6,4 +6,12 @@ import sys
 import wandb
 
 run = wandb.Api().run(f"fake-team/interop/{sys.argv[1]}")
-print(json.dumps(list(run.scan_history(page_size=40, use_cache=False))))
+print(
+    json.dumps(
+        {
+            "history": list(run.scan_history(page_size=40, use_cache=False)),
+            "config": run.config,
+            "summary": run.summary_metrics,
+        }
+    )
+)

@@ -37,14 +37,13 @@ std::string StateOf(const WandbServer::Run& run) {
 
 // Every field that the operations ask for; a client takes those that it asked for.
 json RunNode(const WandbServer::Run& run, const std::string& operation, const json& variables) {
-  const json config = run.variables.value("config", json());
   json node = {{"id", run.storage_id},
                {"projectId", "1"},
                {"name", run.run_id},
                {"displayName", run.variables.value("displayName", json())},
                {"state", StateOf(run)},
                {"tags", json::array()},
-               {"config", config.is_string() ? config : json("{}")},
+               {"config", run.config.empty() ? "{}" : run.config},
                {"systemMetrics", "{}"},
                {"summaryMetrics", run.summary.empty() ? "{}" : run.summary},
                {"readOnly", false},

@@ -1,5 +1,5 @@
 // The part of a W&B server that hands out what was logged: the operations of the public API by
-// which a run's history is read.
+// which a run's history, config and summary are read.
 
 #ifndef TESTS_SUPPORT_WANDB_PUBLIC_API_H_
 #define TESTS_SUPPORT_WANDB_PUBLIC_API_H_

@@ -32,6 +32,11 @@ constexpr char kHistory[] =
     "run(name: $run) { historyLineCount state "
     "history(minStep: $minStep, maxStep: $maxStep, samples: $pageSize) } } }";
 
+// The official client's operation of that name asks for these two, and more.
+constexpr char kRun[] =
+    "query Run($project: String!, $entity: String!, $name: String!) { "
+    "project(name: $project, entityName: $entity) { run(name: $name) { config summaryMetrics } } }";
+
 constexpr char kFeatures[] =
     "query ServerFeaturesQuery { serverInfo { features { name isEnabled } } }";
 
@@ -155,6 +160,29 @@ absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
     page.lines.push_back(line.get<std::string>());
   }
   return page;
+}
+
+std::string DocumentsBody(const std::string& entity, const std::string& project,
+                          const std::string& run_id) {
+  return Body(kRun, "Run", {{"project", project}, {"entity", entity}, {"name", run_id}});
+}
+
+absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body) {
+  const Json json = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(json, "read of the config and the summary refused"));
+  const Json run = At(json, {"data", "project", "run"});
+  if (At(json, {"data"}).is_object() && run.is_null()) {
+    return absl::NotFoundError("the server shows no such run");
+  }
+  if (!run.is_object() || !run.contains("config") || !run.contains("summaryMetrics")) {
+    return absl::InternalError("the answer has no config and summary; is this a W&B server?");
+  }
+  RunDocuments documents = {.config = TextAt(run, {"config"}),
+                            .summary = TextAt(run, {"summaryMetrics"})};
+  for (std::string* text : {&documents.config, &documents.summary}) {
+    if (text->empty()) *text = "{}";
+  }
+  return documents;
 }
 
 }  // namespace ranklog::deliver::wandb

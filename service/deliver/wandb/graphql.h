@@ -72,6 +72,17 @@ std::string HistoryBody(const HistoryQuery& query);
 //   kInternal            not such an answer
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body);
 
+// What a run has beside its lines, as JSON texts.
+struct RunDocuments {
+  std::string config;
+  std::string summary;
+};
+
+std::string DocumentsBody(const std::string& entity, const std::string& project,
+                          const std::string& run_id);
+// Of an answer with code 200. The same errors; what the server has none of is {}.
+absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body);
+
 }  // namespace ranklog::deliver::wandb
 
 #endif  // SERVICE_DELIVER_WANDB_GRAPHQL_H_

@@ -6,42 +6,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "service/deliver/wandb/server_json.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kShown = 80;  // bytes of a value in a difference
-
-bool IsWordChar(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-// JSON in which NaN, Infinity and -Infinity may stand as bare words: they become texts. Discarded
-// if it is neither.
-json ParseLine(absl::string_view line) {
-  std::string strict;
-  strict.reserve(line.size() + 16);
-  bool in_text = false;
-  for (size_t i = 0; i < line.size();) {
-    const char c = line[i];
-    const bool word = !in_text && (c == 'N' || c == 'I' ||
-                                   (c == '-' && i + 1 < line.size() && line[i + 1] == 'I'));
-    if (word) {
-      strict += '"';
-      do {
-        strict += line[i++];
-      } while (i < line.size() && IsWordChar(line[i]));
-      strict += '"';
-      continue;
-    }
-    if (c == '"') in_text = !in_text;
-    if (in_text && c == '\\' && i + 1 < line.size())
-      strict += line[i++];  // what it escapes is next
-    strict += line[i++];
-  }
-  return json::parse(strict, /*cb=*/nullptr, /*allow_exceptions=*/false);
-}
 
 std::optional<int64_t> StepOf(const json& row) {
   const auto step = row.is_object() ? row.find("_step") : row.end();
@@ -52,34 +22,21 @@ std::optional<int64_t> StepOf(const json& row) {
   return static_cast<int64_t>(step->get<double>());
 }
 
-bool Same(const json& a, const json& b) {
-  if (a.is_number() && b.is_number() && (a.is_number_float() || b.is_number_float())) {
-    return a.get<double>() == b.get<double>();
-  }
-  return a == b;
-}
-
-std::string Shown(const json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
-  return text;
-}
-
 // What is not the same about a line; nothing if all is.
 std::optional<std::string> Compare(const json& want, const json& with_added, const json& got) {
   for (const auto& [key, value] : want.items()) {
     const auto found = got.find(key);
-    if (found == got.end()) return absl::StrCat(Shown(key), " is not there");
-    if (!Same(*found, value)) {
-      return absl::StrCat(Shown(key), " is ", Shown(*found), ", not ", Shown(value));
+    if (found == got.end()) return absl::StrCat(ShownValue(key), " is not there");
+    if (!SameValue(*found, value)) {
+      return absl::StrCat(ShownValue(key), " is ", ShownValue(*found), ", not ", ShownValue(value));
     }
   }
   for (const auto& [key, value] : got.items()) {
     if (want.contains(key)) continue;
     const auto added = with_added.find(key);
-    if (added != with_added.end() ? Same(*added, value) : key.rfind('_', 0) == 0) continue;
-    return absl::StrCat(Shown(key), " is ", Shown(value), ", not ",
-                        added != with_added.end() ? Shown(*added) : "absent");
+    if (added != with_added.end() ? SameValue(*added, value) : key.rfind('_', 0) == 0) continue;
+    return absl::StrCat(ShownValue(key), " is ", ShownValue(value), ", not ",
+                        added != with_added.end() ? ShownValue(*added) : "absent");
   }
   return std::nullopt;
 }
@@ -103,9 +60,9 @@ void AddDifference(uint64_t row, std::string text, HistoryDiff* diff) {
 // One row, and the lines that the server has for its step.
 void AddRow(const ExpectedLine& expected, const std::vector<json>& lines, bool shared,
             HistoryDiff* diff) {
-  const json want = ParseLine(expected.line);
+  const json want = ParseServerJson(expected.line);
   const json with_added =
-      expected.with_added.empty() ? json::object() : ParseLine(expected.with_added);
+      expected.with_added.empty() ? json::object() : ParseServerJson(expected.with_added);
   uint64_t same = 0;
   std::optional<std::string> difference;
   for (const json& line : lines) {
@@ -131,7 +88,7 @@ void AddPage(absl::Span<const ExpectedLine> expected, absl::Span<const std::stri
              bool shared, HistoryDiff* diff) {
   std::map<int64_t, std::vector<json>> by_step;
   for (const std::string& line : lines) {
-    json row = ParseLine(line);
+    json row = ParseServerJson(line);
     if (const std::optional<int64_t> step = StepOf(row); step.has_value()) {
       by_step[*step].push_back(std::move(row));
     } else {

@@ -9,11 +9,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/aggregate/metric_table.h"
+#include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
 #include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -43,11 +46,9 @@ class ExpectedLines {
   // Learns the definitions up to `cut_updates`, and which rows are bare at the server.
   absl::Status Prepare(absl::string_view kind, int64_t cut_updates) {
     ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
+    cut_updates_ = cut_updates;
     for (const model::StoredUpdate& stored : updates) {
-      const model::Update& update = stored.update;
-      if (stored.id > cut_updates || update.kind != model::Update::Kind::kMetric) continue;
-      definitions_.Define(update.metric);
-      adds_ = adds_ || (update.metric.step_sync && !update.metric.step_metric.empty());
+      if (stored.id <= cut_updates) Define(stored.update);
     }
     ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader_.DeadLetters(run_.id));
     for (const model::DeadLetter& letter : letters) {
@@ -59,6 +60,18 @@ class ExpectedLines {
   }
 
   uint64_t next() const { return own_.next(); }
+
+  // The definitions that came after the last line: the summary is made by all of them.
+  void DefineRest(const std::vector<model::StoredUpdate>& updates) {
+    for (const model::StoredUpdate& stored : updates) {
+      if (stored.id > cut_updates_) Define(stored.update);
+    }
+  }
+
+  // What `added()` names may differ.
+  const std::set<std::string>& added() const { return added_; }
+  // Of the rows so far.
+  aggregate::RunSummary& summary() { return with_added_.summary(); }
 
   // The lines from next() on, up to row `to` at most.
   absl::StatusOr<std::vector<ExpectedLine>> Page(uint64_t to, size_t max_bytes) {
@@ -74,7 +87,11 @@ class ExpectedLines {
         RETURN_IF_ERROR(ReadShapes(stored.batch));
         const uint64_t first = next();
         own_.Write(stored.batch, shapes_, to, max_bytes, bare_, &own);
-        if (adds_) with_added_.Write(stored.batch, shapes_, next(), SIZE_MAX, bare_, &added);
+        if (added_.empty()) {
+          with_added_.Skip(stored.batch, shapes_, next());
+        } else {
+          with_added_.Write(stored.batch, shapes_, next(), SIZE_MAX, bare_, &added);
+        }
         AddSteps(stored.batch, first, next(), &steps);
       }
       if (next() == before) {
@@ -85,6 +102,14 @@ class ExpectedLines {
   }
 
  private:
+  void Define(const model::Update& update) {
+    if (update.kind != model::Update::Kind::kMetric) return;
+    definitions_.Define(update.metric);
+    if (update.metric.step_sync && !update.metric.step_metric.empty()) {
+      added_.insert(update.metric.step_metric);
+    }
+  }
+
   absl::Status ReadShapes(const model::Batch& batch) {
     const bool known =
         std::all_of(batch.blocks.begin(), batch.blocks.end(),
@@ -109,7 +134,7 @@ class ExpectedLines {
       lines.push_back({.row = row,
                        .step = steps[i],
                        .line = Unquoted(own.Of(row, 1)),
-                       .with_added = adds_ ? Unquoted(added.Of(row, 1)) : "",
+                       .with_added = added_.empty() ? "" : Unquoted(added.Of(row, 1)),
                        .bare = bare_.count(row) > 0});
     }
     return lines;
@@ -119,7 +144,8 @@ class ExpectedLines {
   const model::Run& run_;
   const aggregate::MetricTable no_definitions_;
   aggregate::MetricTable definitions_;
-  bool adds_ = false;  // a definition may add to rows
+  int64_t cut_updates_ = 0;      // those after it count for no line
+  std::set<std::string> added_;  // what definitions may add to rows
   std::set<uint64_t> bare_;
   std::vector<std::vector<std::string>> shapes_;
   History own_;
@@ -139,15 +165,16 @@ class Asker {
     request_.max_answer = kMaxAnswer;
   }
 
-  absl::StatusOr<HistoryPage> Ask(const HistoryQuery& query) {
+  // The body of an answer with code 200.
+  absl::StatusOr<std::string> Ask(std::string body) {
     const absl::Time deadline = options_.now() + options_.timeout;
     Backoff backoff(options_.backoff);
-    request_.body = HistoryBody(query);
+    request_.body = std::move(body);
     while (true) {
       request_.timeout = std::clamp(deadline - options_.now(), absl::Seconds(1), kRequestTimeout);
-      const absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
+      absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
       const Outcome outcome = Judge(answer);
-      if (outcome == Outcome::kAccepted) return ParseHistory(answer->body);
+      if (outcome == Outcome::kAccepted) return std::move(answer->body);
       if (outcome != Outcome::kLater) return absl::FailedPreconditionError(Explain(answer));
       const absl::Duration wait =
           backoff.Next(outcome, answer.ok() ? answer->retry_after : absl::nullopt);
@@ -162,11 +189,36 @@ class Asker {
   HttpRequest request_;
 };
 
+// The documents as the delivery makes them when the run has ended.
+absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader,
+                         const model::Run& run, const model::Delivery& delivery,
+                         ExpectedLines* expected, ReadBackReport* report) {
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run.id, 0));
+  // The official client takes that key for the server's, too.
+  DocumentOptions options = {
+      .wrapped = true, .shared = report->base_lines > 0, .free = {"wandb_version"}};
+  report->config = CompareDocuments(
+      ConfigDocument(aggregate::RunConfig(run, streams, updates), model::Json::array()),
+      found.config, options);
+  uint64_t lost_rows = delivery.refused_rows;
+  for (const model::Stream& stream : streams) {
+    lost_rows += stream.losses.total() + stream.late_rows;
+  }
+  expected->summary().Set(aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates));
+  options = {.wrapped = false, .shared = options.shared, .free = expected->added()};
+  report->summary = CompareDocuments(SummaryDocument(run, expected->summary().ToJson(), lost_rows,
+                                                     WandbDelivery::Options().max_line_bytes),
+                                     found.summary, options);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool ReadBackReport::ok(bool ended) const {
   const int64_t expected = base_lines + static_cast<int64_t>(sent);
-  return diff.missing == 0 && diff.differing == 0 && diff.duplicates == 0 && diff.unexpected == 0 &&
+  return config.ok() && summary.ok() && diff.missing == 0 && diff.differing == 0 &&
+         diff.duplicates == 0 && diff.unexpected == 0 &&
          (ended ? lines == expected : lines >= expected);
 }
 
@@ -194,7 +246,8 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
     // Duplicates shall show, so there is room for them.
     query.max_lines =
         2 * static_cast<int64_t>(lines.size()) + 100 + std::min(place.base_offset, kSharedLines);
-    ASSIGN_OR_RETURN(const HistoryPage page, asker.Ask(query));
+    ASSIGN_OR_RETURN(const std::string answer, asker.Ask(HistoryBody(query)));
+    ASSIGN_OR_RETURN(const HistoryPage page, ParseHistory(answer));
     // Without a row sent, what is there was sent a moment ago.
     if (!lines.empty()) AddPage(lines, page.lines, shared, &report.diff);
     report.lines = page.line_count;
@@ -207,6 +260,11 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   report.not_checked = std::min<uint64_t>(report.diff.missing, std::max<int64_t>(kept_back, 0));
   report.diff.missing -= report.not_checked;
   if (report.diff.missing == 0) report.diff.gaps.clear();
+  if (!delivery.complete) return report;
+  ASSIGN_OR_RETURN(const std::string answer,
+                   asker.Ask(DocumentsBody(place.entity, place.project, place.run_id)));
+  ASSIGN_OR_RETURN(const RunDocuments documents, ParseDocuments(answer));
+  RETURN_IF_ERROR(CompareWith(documents, reader, run, delivery, &expected, &report));
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/transport.h"
+#include "service/deliver/wandb/document_diff.h"
 #include "service/deliver/wandb/history_diff.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
@@ -36,14 +37,18 @@ struct ReadBackReport {
   int64_t lines = 0;       // that the server counts for the run
   int64_t base_lines = 0;  // of them before ours
   std::string state;       // of the run, as the server calls it
+  // Only once the run's end was delivered: before that the server may be behind.
+  DocumentDiff config;
+  DocumentDiff summary;
 
   // All that was sent is there once, and, where `ended`, nothing else.
   bool ok(bool ended) const;
 };
 
 // Compares the lines that the store's rows make, those of dead letters without their values, with
-// what the server hands out, range of steps by range of steps. `run` and `delivery` as stored; the
-// delivery has a place. Makes at most one request at a time.
+// what the server hands out, range of steps by range of steps; then the config and the summary, by
+// key, but for what `step_sync` adds, which depends on when a definition came. `run` and `delivery`
+// as stored; the delivery has a place. Makes at most one request at a time.
 //   kNotFound            the server has no such run
 //   kUnavailable         it did not answer within the timeout
 //   kFailedPrecondition  it refuses us, or answers with an error

@@ -2,21 +2,18 @@
 // end.
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/json_writer.h"
 #include "service/deliver/wandb/file_stream.h"
+#include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr size_t kReadBytes = 512 << 10;  // of the store at a time: lines are five times as long
-constexpr char kRowsLost[] = "ranklog/rows_lost";
-constexpr size_t kLongMember = 64 << 10;  // of a summary that is over the limit
 constexpr size_t kKeptLines = 1 << 20;  // lines longer than this are written again for the next try
 constexpr size_t kSmallestPost = 64
                                  << 10;  // a server that refuses this for its size refuses the row
@@ -230,32 +227,9 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
 
 void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
-// With `ranklog/rows_lost`, where it is not zero: the rows that the run's ranks logged and that are
-// not among the run's lines here, for whatever reason.
 std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
-  model::Json summary = history_.summary().ToJson();
-  if (const uint64_t lost = lost_rows_ + refused_rows; lost > 0) summary[kRowsLost] = lost;
-  const int64_t start_us = StartOf(run_);
-  const auto time = summary.find("_timestamp");
-  int64_t runtime_us = 0;
-  if (ended() && run_.ended_us > start_us) {
-    runtime_us =
-        (run_.ended_us - start_us) / 1000000 * 1000000;  // whole seconds, as the official client
-  } else if (time != summary.end() && time->is_number()) {
-    const double time_us = std::round(time->get<double>() * 1e6);
-    runtime_us = std::max<int64_t>(static_cast<int64_t>(time_us) - start_us, 0);
-  }
-  summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
-  if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
-    summary["_wandb"] = model::Json::object();
-  summary["_wandb"]["runtime"] = runtime_us / 1000000;
-  std::string text = ToJsonText(summary);
-  if (text.size() <= options_.max_line_bytes) return text;
-  // Better without its longest texts than not at all.
-  for (auto& [key, value] : summary.items()) {
-    if (ToJsonText(value).size() > kLongMember) value = nullptr;
-  }
-  return ToJsonText(summary);
+  return SummaryDocument(run_, history_.summary().ToJson(), lost_rows_ + refused_rows,
+                         options_.max_line_bytes);
 }
 
 int32_t WandbDelivery::ExitCode() const {

@@ -19,7 +19,10 @@ namespace {
 
 using ranklog::testing::FakeWandb;
 using ranklog::testing::StatusIs;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 using Fault = FakeWandb::Fault;
 
@@ -88,6 +91,61 @@ TEST_F(ReadBackTest, FindsAllOfWhatWasDelivered) {
   EXPECT_EQ(pages_, 3);
 }
 
+TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"opt", {{"betas", {0.9, 0.95}}}}});
+  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}, {"note", "so far"}});
+  model::MetricDefinition x;
+  x.name = "x";
+  x.summary = {"min", "max"};
+  stored_.Define(x);
+  stored_.Append(5, "", /*shape=*/2);
+  Deliver();
+  EXPECT_FALSE(Read().config.compared) << "what is set meanwhile may be under way";
+  stored_.Append(5);
+  Deliver();
+  x.summary = {"max", "min", "last"};
+  stored_.Define(x);  // after the last row
+  stored_.Close(model::RunState::kFinished, 0);
+  Deliver();
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(/*ended=*/true));
+  EXPECT_TRUE(report.config.compared);
+  EXPECT_GE(report.config.there, 2u);  // and who the rank is
+  EXPECT_THAT(report.summary.problems, IsEmpty());
+  EXPECT_EQ(report.summary.there, 4u);  // loss, x, best, note
+
+  server_.Tamper("r", [](FakeWandb::Run& run) {
+    run.config = absl::StrReplaceAll(run.config, {{"0.95", "0.96"}, {"\"lr\"", "\"rate\""}});
+    run.summary = absl::StrReplaceAll(run.summary, {{"0.25", "0.5"}, {"\"max\"", "\"most\""}});
+  });
+  const ReadBackReport tampered = Read();
+  EXPECT_FALSE(tampered.ok(true));
+  EXPECT_EQ(tampered.diff.there, 10u);
+  EXPECT_THAT(tampered.config.problems,
+              UnorderedElementsAre("\"lr\" is not there", HasSubstr("\"opt\" is {"),
+                                   "\"rate\" is 0.1, and was not sent"));
+  EXPECT_THAT(tampered.summary.problems,
+              UnorderedElementsAre("\"best\" is 0.5, not 0.25", HasSubstr("\"x\" is {")));
+}
+
+TEST_F(ReadBackTest, MissesAConfigThatTheServerRefused) {
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"bad", "\x01"}});
+  server_.RefuseConfigs([](const std::string& config) { return absl::StrContains(config, "bad"); });
+  DeliverToTheEnd(3);
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(true));
+  EXPECT_THAT(report.config.problems, Contains("\"lr\" is not there"));
+}
+
+TEST_F(ReadBackTest, KnowsTheRowsThatTheSummaryCountsAsLost) {
+  server_.RefuseLines(
+      [](const std::string& line) { return absl::StrContains(line, "\"loss\":4.5,\"_"); });
+  DeliverToTheEnd(10);
+  const ReadBackReport report = Read();
+  EXPECT_THAT(server_.run("r").summary, HasSubstr("\"ranklog/rows_lost\":1"));
+  EXPECT_THAT(report.summary.problems, IsEmpty());
+}
+
 TEST_F(ReadBackTest, NamesADroppedRow) {
   DeliverToTheEnd(10);
   Tamper([](std::vector<std::string>& lines) { lines.erase(lines.begin() + 4); });
@@ -131,8 +189,19 @@ TEST_F(ReadBackTest, LinesThatNoRowHasMakeTheNumberWrong) {
   EXPECT_EQ(report.lines, 11);
 }
 
+TEST_F(ReadBackTest, MissesASummaryThatTheServerRefused) {
+  server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "_wandb"); });
+  DeliverToTheEnd(3);
+  const ReadBackReport report = Read();
+  EXPECT_FALSE(report.ok(true));
+  EXPECT_EQ(report.diff.there, 3u);
+  EXPECT_THAT(report.summary.problems, Contains("\"loss\" is not there"));
+}
+
 TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
-  server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "bad"); });
+  server_.RefuseLines([](const std::string& line) {
+    return absl::StrContains(line, "bad") && !absl::StrContains(line, "_wandb");  // no summary
+  });
   stored_.Append(5);
   stored_.Append(3, "bad");
   DeliverToTheEnd(2);

@@ -1,0 +1,60 @@
+#include "service/deliver/wandb/document_diff.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/deliver/wandb/server_json.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using nlohmann::json;
+
+// The keys that are compared; none if it is no object.
+json Members(absl::string_view text, const DocumentOptions& options) {
+  const json document = ParseServerJson(text);
+  json members = json::object();
+  if (!document.is_object()) return members;
+  for (const auto& [key, value] : document.items()) {
+    if (key.rfind('_', 0) == 0 || options.free.count(key) != 0) continue;
+    const bool unwrap = options.wrapped && value.is_object() && value.contains("value");
+    members[key] = unwrap ? value["value"] : value;
+  }
+  return members;
+}
+
+void Tell(std::string problem, uint64_t* count, DocumentDiff* diff) {
+  ++*count;
+  if (diff->problems.size() < DocumentDiff::kKept) diff->problems.push_back(std::move(problem));
+}
+
+}  // namespace
+
+DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
+                              const DocumentOptions& options) {
+  DocumentDiff diff;
+  diff.compared = true;
+  const json sent = Members(want, options);
+  const json found = Members(got, options);
+  for (const auto& [key, value] : sent.items()) {
+    const auto there = found.find(key);
+    if (there == found.end()) {
+      Tell(absl::StrCat(ShownValue(key), " is not there"), &diff.missing, &diff);
+    } else if (!SameValue(*there, value)) {
+      Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(*there), ", not ", ShownValue(value)),
+           &diff.differing, &diff);
+    } else {
+      ++diff.there;
+    }
+  }
+  if (options.shared) return diff;
+  for (const auto& [key, value] : found.items()) {
+    if (sent.contains(key)) continue;
+    Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(value), ", and was not sent"),
+         &diff.unexpected, &diff);
+  }
+  return diff;
+}
+
+}  // namespace ranklog::deliver::wandb

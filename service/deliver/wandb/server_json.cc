@@ -1,0 +1,51 @@
+#include "service/deliver/wandb/server_json.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kShown = 80;  // bytes of a value in a difference
+
+bool IsWordChar(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+}  // namespace
+
+json ParseServerJson(absl::string_view line) {
+  std::string strict;
+  strict.reserve(line.size() + 16);
+  bool in_text = false;
+  for (size_t i = 0; i < line.size();) {
+    const char c = line[i];
+    const bool word = !in_text && (c == 'N' || c == 'I' ||
+                                   (c == '-' && i + 1 < line.size() && line[i + 1] == 'I'));
+    if (word) {
+      strict += '"';
+      do {
+        strict += line[i++];
+      } while (i < line.size() && IsWordChar(line[i]));
+      strict += '"';
+      continue;
+    }
+    if (c == '"') in_text = !in_text;
+    if (in_text && c == '\\' && i + 1 < line.size())
+      strict += line[i++];  // what it escapes is next
+    strict += line[i++];
+  }
+  return json::parse(strict, /*cb=*/nullptr, /*allow_exceptions=*/false);
+}
+
+bool SameValue(const json& a, const json& b) {
+  if (a.is_number() && b.is_number() && (a.is_number_float() || b.is_number_float())) {
+    return a.get<double>() == b.get<double>();
+  }
+  return a == b;
+}
+
+std::string ShownValue(const json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+  return text;
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,25 @@
+// JSON as W&B servers hand it out: by value, not by byte.
+
+#ifndef SERVICE_DELIVER_WANDB_SERVER_JSON_H_
+#define SERVICE_DELIVER_WANDB_SERVER_JSON_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace ranklog::deliver::wandb {
+
+// JSON in which NaN, Infinity and -Infinity may stand as bare words: they become texts. Discarded
+// if it is neither.
+nlohmann::json ParseServerJson(absl::string_view text);
+
+// 1 is 1.0.
+bool SameValue(const nlohmann::json& a, const nlohmann::json& b);
+
+// For people: the first 80 bytes.
+std::string ShownValue(const nlohmann::json& value);
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_SERVER_JSON_H_

@@ -1,0 +1,44 @@
+#include "service/deliver/wandb/summary_document.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "service/deliver/json_writer.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr char kRowsLost[] = "ranklog/rows_lost";
+constexpr size_t kLongMember = 64 << 10;  // of a summary that is over the limit
+
+}  // namespace
+
+std::string SummaryDocument(const model::Run& run, model::Json summary, uint64_t lost_rows,
+                            size_t max_bytes) {
+  if (lost_rows > 0) summary[kRowsLost] = lost_rows;
+  const int64_t start_us = StartOf(run);
+  const auto time = summary.find("_timestamp");
+  int64_t runtime_us = 0;
+  if (run.state != model::RunState::kRunning && run.ended_us > start_us) {
+    runtime_us =
+        (run.ended_us - start_us) / 1000000 * 1000000;  // whole seconds, as the official client
+  } else if (time != summary.end() && time->is_number()) {
+    const double time_us = std::round(time->get<double>() * 1e6);
+    runtime_us = std::max<int64_t>(static_cast<int64_t>(time_us) - start_us, 0);
+  }
+  summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
+  if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
+    summary["_wandb"] = model::Json::object();
+  summary["_wandb"]["runtime"] = runtime_us / 1000000;
+  std::string text = ToJsonText(summary);
+  if (text.size() <= max_bytes) return text;
+  // Better without its longest texts than not at all.
+  for (auto& [key, value] : summary.items()) {
+    if (ToJsonText(value).size() > kLongMember) value = nullptr;
+  }
+  return ToJsonText(summary);
+}
+
+}  // namespace ranklog::deliver::wandb
