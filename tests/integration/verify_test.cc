@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/terminal.h"
 
 namespace ranklog::testing {
 namespace {
@@ -177,6 +178,47 @@ TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
   json wandb = VerifyJson(1)["destinations"][0];
   EXPECT_THAT(wandb["problems"].dump(), HasSubstr("not read back"));
   EXPECT_EQ(wandb["not_checked"], kRows);
+}
+
+TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
+  const std::string url = wandb_->url();
+  wandb_.reset();  // it is down before it has seen the run
+  const std::map<std::string, std::string> settings = {
+      {"RANKLOG_DESTINATIONS", "wandb"}, {"WANDB_BASE_URL", url}, {"WANDB_API_KEY", key_}};
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows)}, settings);
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  ASSERT_EQ(node_.Terminate(), 0);
+  const json wandb = VerifyJson(1)["destinations"][0];
+  EXPECT_EQ(wandb["pending_rows"], kRows);
+  EXPECT_EQ(wandb["sent"], 0);
+  EXPECT_EQ(wandb["there"], 0);
+  EXPECT_EQ(wandb["missing"], 0);
+  const Finished finished = Verify();
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("PENDING"), HasSubstr("1200 rows not yet delivered"),
+                                     Not(HasSubstr("all is there"))));
+}
+
+TEST_F(VerifyTest, DrawsABarOnATerminalOnly) {
+  RunJob();
+  // Longer than a bar takes to be drawn.
+  const auto answer_late = [&] {
+    wandb_->Inject({.on = FakeWandb::Fault::On::kGraphql,
+                    .times = 1,
+                    .code = 200,
+                    .act = true,
+                    .retry_after = "",
+                    .delay = absl::Milliseconds(1500)});
+  };
+  answer_late();
+  const std::vector<std::string> args = {RANKLOG_CLI, "verify", "job", "--state-dir",
+                                         node_.state_dir()};
+  EXPECT_THAT(RunOnTerminal(args, options_).output,
+              AllOf(HasSubstr("\rread back ["), HasSubstr("\r\x1b[K")));
+  answer_late();
+  EXPECT_THAT(RunToEnd(args, options_).output,
+              AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b")), Not(HasSubstr("read back ["))));
 }
 
 TEST_F(VerifyTest, WithoutAKeyItSaysWhereOneMayBePut) {

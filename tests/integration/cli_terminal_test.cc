@@ -1,0 +1,86 @@
+// What a person sees on a terminal and a file does not get: bars and colours.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/cli_fixture.h"
+#include "tests/support/terminal.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kEscape[] = "\x1b[";
+constexpr char kTakenAway[] = "\r\x1b[K";
+
+class CliTerminalTest : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    options_.environment["TERM"] = "xterm";
+    options_.unset.push_back("NO_COLOR");
+  }
+  Finished OnTerminal(std::vector<std::string> args) const {
+    args.insert(args.begin(), RANKLOG_CLI);
+    return RunOnTerminal(args, options_);
+  }
+  Finished OnTerminalOfStore(std::vector<std::string> args) const {
+    args.insert(args.end(), {"--state-dir", state_dir()});
+    return OnTerminal(std::move(args));
+  }
+};
+
+TEST_F(CliTerminalTest, ColoursAreForATerminalThatWantsThem) {
+  store_.reset();
+  const Finished coloured = OnTerminalOfStore({"status"});
+  EXPECT_EQ(coloured.code, 0);
+  EXPECT_THAT(coloured.output, AllOf(HasSubstr("not running"), HasSubstr(kEscape)));
+  for (const auto& [name, value] : {std::pair("NO_COLOR", "1"), std::pair("TERM", "dumb")}) {
+    const std::string before = std::exchange(options_.environment[name], value);
+    EXPECT_THAT(OnTerminalOfStore({"status"}).output,
+                AllOf(HasSubstr("not running"), Not(HasSubstr(kEscape))))
+        << name;
+    options_.environment[name] = before;
+  }
+  EXPECT_THAT(Ranklog({"status"}).output, AllOf(HasSubstr("not running"), Not(HasSubstr(kEscape))));
+}
+
+// It waits for a tracker that does not answer for longer than a bar takes to be drawn.
+TEST_F(CliTerminalTest, SyncDrawsABar) {
+  store_.reset();
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
+  const std::vector<std::string> sync = {"sync", "--timeout", "2s"};
+  const Finished drawn = OnTerminalOfStore(sync);
+  EXPECT_EQ(drawn.code, 1) << drawn.output;
+  EXPECT_THAT(drawn.output, AllOf(HasSubstr("\rsync ["), HasSubstr("60%  3/5"),
+                                  HasSubstr(kTakenAway), HasSubstr("2 of 5 rows delivered")));
+  const Finished written = Ranklog(sync);
+  EXPECT_EQ(written.code, 1) << written.output;
+  EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr(kEscape)),
+                                    HasSubstr("2 of 5 rows delivered")));
+}
+
+// It waits for a rank of the run that it never sees.
+TEST_F(CliTerminalTest, RecoverDrawsABar) {
+  store_.reset();
+  const std::string file = state_dir() + "/ranklog.db";
+  const Finished drawn = OnTerminal({"recover", file});
+  EXPECT_EQ(drawn.code, 0) << drawn.output;
+  EXPECT_THAT(drawn.output, AllOf(HasSubstr("\rmake the rows of runs ["), HasSubstr(kTakenAway)));
+  std::filesystem::remove_all(file + ".recovered");
+  const Finished written = RunToEnd({RANKLOG_CLI, "recover", file}, options_);
+  EXPECT_EQ(written.code, 0) << written.output;
+  EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("make the rows")),
+                                    Not(HasSubstr(kEscape)), HasSubstr("saved in")));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,20 @@
+// A program on a terminal: what a person sees of it.
+
+#ifndef TESTS_SUPPORT_TERMINAL_H_
+#define TESTS_SUPPORT_TERMINAL_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/support/child_process.h"
+
+namespace ranklog::testing {
+
+// Runs a program to its end as RunToEnd() does, with a terminal of 80 columns for what it writes.
+// The output is all that came there, control characters included.
+Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess::Options& options,
+                       absl::Duration timeout = absl::Seconds(60));
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_SUPPORT_TERMINAL_H_
