@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
+#include "service/base/file_identity.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
@@ -92,6 +93,7 @@ class Sync {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
+    file_ = FileIdentity(StorePath());
     auto lock = storage::StateLock::Acquire(state_dir_);
     if (lock.ok()) {
       ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, *std::move(lock)));
@@ -215,6 +217,10 @@ class Sync {
     absl::optional<Sum> last;
     absl::Time moved = SteadyNow();
     while (true) {
+      if (!file_.InPlace()) {
+        return absl::DataLossError(absl::StrCat(
+            StorePath(), " was removed or replaced: what it had not delivered went with it"));
+      }
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
       const Sum sum = AddUp(reports);
       progress.Update(sum.done, sum.total);
@@ -227,6 +233,8 @@ class Sync {
       absl::SleepFor(kPoll);
     }
   }
+
+  std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
 
   // Each error once, when it is new.
   void SayErrors(const std::vector<RunReport>& reports, Progress* progress) {
@@ -295,6 +303,7 @@ class Sync {
   absl::Duration timeout_;
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
+  FileIdentity file_;                       // the store that `reader_` holds open
   std::unique_ptr<SyncPipeline> pipeline_;  // null: a daemon has the store, and delivers
   std::set<int64_t> chosen_;
   std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said

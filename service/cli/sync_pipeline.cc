@@ -44,6 +44,7 @@ SyncPipeline::SyncPipeline(std::string state_dir, storage::StateLock lock,
 // The aggregate's writes call the delivery, and the store's loop answers both: so it ends before
 // they go.
 SyncPipeline::~SyncPipeline() {
+  store_.StopRetrying();  // a store that cannot be written would keep them for ever
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (deliver_ != nullptr) deliver_->Stop();
   store_.Stop();

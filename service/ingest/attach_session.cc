@@ -230,7 +230,8 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   --unanswered_;
   if (!status.ok()) {
     if (open_ && !absl::IsUnavailable(status)) {
-      ++context_.counters->refused_messages;
+      // A disk that fails is no fault of the rank's; `store.failed_commits` counts that.
+      if (!absl::IsInternal(status)) ++context_.counters->refused_messages;
       spdlog::warn("closed the stream of rank {} of {}: {}", key_.rank, key_.job_id,
                    status.ToString());
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,17 @@ TEST_F(CliTest, SyncOfALocalRunAsksForADestination) {
   const Finished finished = Ranklog({"sync", "other"});
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output, HasSubstr("--to wandb"));
+}
+
+TEST_F(CliTest, SyncEndsWhenItsStoreIsRemoved) {
+  store_.reset();
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
+  ChildProcess sync({RANKLOG_CLI, "sync", "--timeout", "1h", "--state-dir", state_dir()}, options_);
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(sync.Output(), "127.0.0.1"); }));
+  // At once, as rm -rf does it where nobody looks.
+  std::filesystem::rename(state_dir(), state_dir() + ".gone");
+  EXPECT_EQ(sync.Wait(), 1) << sync.Output();
+  EXPECT_THAT(sync.Output(), HasSubstr(state_dir() + "/ranklog.db was removed or replaced"));
 }
 
 TEST_F(CliTest, SyncFollowsTheDaemonThatHoldsTheStore) {

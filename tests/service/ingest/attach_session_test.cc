@@ -312,6 +312,7 @@ TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
   EXPECT_THAT(call.Acks(), IsEmpty());
   ASSERT_TRUE(call.finished);
   EXPECT_FALSE(call.finished->ok());  // the rank connects again, and sends it again
+  EXPECT_EQ(counters_.refused_messages, 0u);
 }
 
 TEST_F(AttachSessionTest, StopsToReadWhileTheStoreIsBehindAndGoesOnAfterwards) {
