@@ -25,6 +25,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -65,6 +66,18 @@ class PlantedKeyTest : public ::testing::Test {
     return finished.output;
   }
 
+  // A server that refuses us when a run is read back says the key in its answer.
+  void ExpectVerifyToKeepTheKey(const Node& node) {
+    wandb_.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 403});
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, "verify", kJob, "--state-dir", node.state_dir()},
+                 {.environment = {{"WANDB_API_KEY", key_}}, .unset = {}, .output = ""});
+    EXPECT_EQ(finished.code, 1);
+    EXPECT_THAT(finished.output, HasSubstr("you sent Authorization"));
+    EXPECT_THAT(finished.output, Not(HasSubstr(key_)));
+    EXPECT_THAT(finished.output, Not(HasSubstr(basic_)));
+  }
+
   // All that there is to read about the node, by the name of the place.
   std::map<std::string, std::string> AllThatIsThere(const Node& node, pid_t daemon) const {
     std::map<std::string, std::string> places;
@@ -78,6 +91,7 @@ class PlantedKeyTest : public ::testing::Test {
                                                  {"runs", "--json"},
                                                  {"show", kJob},
                                                  {"show", kJob, "--json"},
+                                                 {"dead", kJob},
                                                  {"dead", kJob, "--json"},
                                                  {"export", kJob}}) {
       places[absl::StrCat("ranklog ", args[0], args.size())] = Ranklog(node, args);
@@ -156,6 +170,7 @@ TEST_F(PlantedKeyTest, ADaemonThatLogsEverythingLeavesItNowhere) {
   node.Start();
   CountingJob job(node, kJob, kRows, RankEnvironment());
   RunAJob(node, job, [&] { return node.daemon().pid(); });
+  ExpectVerifyToKeepTheKey(node);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/place.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
@@ -173,6 +174,7 @@ class Asker {
     while (true) {
       request_.timeout = std::clamp(deadline - options_.now(), absl::Seconds(1), kRequestTimeout);
       absl::StatusOr<HttpResponse> answer = transport_.Post(request_);
+      MaskKey(request_.basic_password, &answer);
       const Outcome outcome = Judge(answer);
       if (outcome == Outcome::kAccepted) return std::move(answer->body);
       if (outcome != Outcome::kLater) return absl::FailedPreconditionError(Explain(answer));

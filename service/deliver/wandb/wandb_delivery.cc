@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/masking.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -300,11 +299,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     server_->Answered();
     project_->Answered();
   }
-  // What a server says is stored and shown, and some say back what they were sent.
-  if (answer.ok()) {
-    absl::StrReplaceAll({{*key, "[key]"}, {absl::Base64Escape("api:" + *key), "[key]"}},
-                        &answer->body);
-  }
+  MaskKey(*key, &answer);
   return answer;
 }
 
