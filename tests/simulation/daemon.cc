@@ -46,7 +46,7 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
   for (int i = 0; i < kWorkers; ++i) {
     pipeline::DeliverLoop::Worker worker;
     const std::shared_ptr<deliver::Transport> transport =
-        surroundings_.tracker->Connect([this] { return works(); });
+        surroundings_.tracker->Connect(surroundings_.node, [this] { return works(); });
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = world_.Bits() | 1;
     options.user_agent = "simulation";

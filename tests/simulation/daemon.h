@@ -25,6 +25,7 @@ namespace ranklog::simulation {
 class DaemonLife {
  public:
   struct Surroundings {
+    uint32_t node = 0;
     std::string state_dir;
     testing::FaultyVfs* vfs = nullptr;
     Tracker* tracker = nullptr;

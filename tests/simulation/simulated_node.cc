@@ -37,6 +37,7 @@ void SimulatedNode::StartDaemon() {
   if (daemon_ != nullptr) return;
   vfs_.Thaw();
   DaemonLife::Surroundings surroundings{
+      .node = options_.rank.node,
       .state_dir = options_.dir + "/state",
       .vfs = &vfs_,
       .tracker = &tracker_,
@@ -59,7 +60,7 @@ void SimulatedNode::StartDaemon() {
           }};
   auto started = DaemonLife::Start(&world_, surroundings);
   world_.Note("daemon starts: ", std::string(absl::StatusCodeToString(started.status().code())));
-  tracker_.ForgetWaits();
+  tracker_.ForgetWaits(options_.rank.node);
   if (!started.ok()) {
     if (!world_.faults) outcome_.wrong.push_back(started.status().ToString());
     vfs_.Thaw();
@@ -127,7 +128,7 @@ void SimulatedNode::DisturbDisk() {
     if (kind == 1) vfs_.FailSyncs(n, error);
     if (kind == 2) vfs_.FailReads(n, EIO);
     world_.Note("the disk fails: ", kind);
-    tracker_.ForgetWaits();
+    tracker_.ForgetWaits(options_.rank.node);
   }
   world_.After(world_.Delay(100, 3000), [this] { DisturbDisk(); });
 }

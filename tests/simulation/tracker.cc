@@ -11,15 +11,16 @@ namespace ranklog::simulation {
 
 class TrackerTransport : public deliver::Transport {
  public:
-  TrackerTransport(Tracker* tracker, std::function<bool()> works)
-      : tracker_(*tracker), works_(std::move(works)) {}
+  TrackerTransport(Tracker* tracker, uint32_t node, std::function<bool()> works)
+      : tracker_(*tracker), node_(node), works_(std::move(works)) {}
   absl::StatusOr<deliver::HttpResponse> Post(const deliver::HttpRequest& request) override {
     if (!works_()) return absl::UnavailableError("the process is dead");
-    return tracker_.Post(request);
+    return tracker_.Post(node_, request);
   }
 
  private:
   Tracker& tracker_;
+  const uint32_t node_;
   const std::function<bool()> works_;
 };
 
@@ -30,8 +31,8 @@ Tracker::Tracker(World* world, Options options)
       [](const std::string& line) { return line.find("poison") != std::string::npos; });
 }
 
-std::unique_ptr<deliver::Transport> Tracker::Connect(std::function<bool()> works) {
-  return std::make_unique<TrackerTransport>(this, std::move(works));
+std::unique_ptr<deliver::Transport> Tracker::Connect(uint32_t node, std::function<bool()> works) {
+  return std::make_unique<TrackerTransport>(this, node, std::move(works));
 }
 
 Tracker::SetBack Tracker::set_back(const std::string& run_id) const {
@@ -84,8 +85,10 @@ void Tracker::NoteEffect(const std::string& stream_run, const std::string& text,
   set(&effects.newest_end, &effects.set_back.end);
 }
 
-absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& request) {
-  if (world_.now() < not_before_) {
+absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
+                                                    const deliver::HttpRequest& request) {
+  const auto wait = not_before_.find(node);
+  if (wait != not_before_.end() && world_.now() < wait->second) {
     wrong_.push_back(absl::StrCat("a request to ", request.url, " before Retry-After"));
   }
   const bool faulty = world_.faults && world_.Chance(options_.fault);
@@ -102,7 +105,7 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(const deliver::HttpRequest& 
     case 2: {
       response.code = 429;
       response.retry_after = absl::Seconds(static_cast<int64_t>(world_.Between(1, 20)));
-      not_before_ = world_.now() + *response.retry_after;
+      not_before_[node] = world_.now() + *response.retry_after;
       return response;
     }
     case 3:

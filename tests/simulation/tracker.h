@@ -23,11 +23,11 @@ class Tracker {
   };
   Tracker(World* world, Options options);
 
-  // A way there, for one worker of a daemon; nothing passes while `works` is false.
-  std::unique_ptr<deliver::Transport> Connect(std::function<bool()> works);
+  // A way there, for one worker of a node's daemon; nothing passes while `works` is false.
+  std::unique_ptr<deliver::Transport> Connect(uint32_t node, std::function<bool()> works);
   // A daemon that was restarted, or could not store what it knew, need not remember what it was
   // asked to wait for.
-  void ForgetWaits() { not_before_ = absl::InfinitePast(); }
+  void ForgetWaits(uint32_t node) { not_before_.erase(node); }
 
   // What of a run a late request has set back since it was last set: a request that was given up
   // may take effect after those that were made later. Nobody can prevent that where a value
@@ -44,7 +44,7 @@ class Tracker {
 
  private:
   friend class TrackerTransport;
-  absl::StatusOr<deliver::HttpResponse> Post(const deliver::HttpRequest& request);
+  absl::StatusOr<deliver::HttpResponse> Post(uint32_t node, const deliver::HttpRequest& request);
   deliver::HttpResponse Act(const deliver::HttpRequest& request, uint64_t number);
   void ActLate(const deliver::HttpRequest& request, uint64_t number);
   // `stream_run`: whose file stream it is; empty: GraphQL.
@@ -53,7 +53,7 @@ class Tracker {
   World& world_;
   const Options options_;
   testing::WandbServer server_;
-  absl::Time not_before_ = absl::InfinitePast();  // what a 429 asked for, of all runs
+  std::map<uint32_t, absl::Time> not_before_;  // by node: what a 429 asked for, of all its runs
   uint64_t requests_ = 0;
   struct Effects {  // the number of the last request that set it
     uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;
