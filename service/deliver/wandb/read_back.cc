@@ -207,6 +207,7 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
   for (const model::Stream& stream : streams) {
     lost_rows += stream.losses.total() + stream.late_rows;
   }
+  expected->DefineRest(updates);
   expected->summary().Set(aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates));
   options = {.wrapped = false, .shared = options.shared, .free = expected->added()};
   report->summary = CompareDocuments(SummaryDocument(run, expected->summary().ToJson(), lost_rows,
