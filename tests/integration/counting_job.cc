@@ -4,20 +4,22 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace ranklog::testing {
 
 CountingJob::CountingJob(const Node& node, const std::string& job, uint64_t rows,
                          std::map<std::string, std::string> environment,
-                         std::vector<std::string> wrapper)
+                         std::vector<std::string> wrapper, size_t metrics)
     : node_(node), job_(job), counter_(MapRankCounter(dir_.File("counter"))) {
   ChildProcess::Options options;
   options.environment = node.RankEnvironment(job, 0, 0, 1, 1);
   for (auto& [name, value] : environment) options.environment[name] = value;
   options.unset = {"WANDB_API_KEY", "XDG_RUNTIME_DIR"};
   std::vector<std::string> args = std::move(wrapper);
-  args.insert(args.end(), {COUNTING_RANK, dir_.File("counter"), std::to_string(rows)});
+  args.insert(args.end(),
+              {COUNTING_RANK, dir_.File("counter"), std::to_string(rows), std::to_string(metrics)});
   rank_ = std::make_unique<ChildProcess>(args, options);
 }
 
@@ -52,11 +54,15 @@ void CountingJob::ExpectEveryReturnedRowOnce() const {
     if (batches->empty()) break;
     for (const storage::StoredBatch& stored : *batches) {
       uint64_t wrong = 0;
-      model::ForEachRow(stored.batch,
-                        [&](const model::Block& block, size_t row, uint64_t position) {
-                          const double expected = static_cast<double>(position - 1);
-                          if (block.values[row] != expected || position != ++rows) ++wrong;
-                        });
+      model::ForEachRow(
+          stored.batch, [&](const model::Block& block, size_t row, uint64_t position) {
+            const double expected = static_cast<double>(position - 1);
+            const size_t width = block.values.size() / block.steps.size();
+            const auto first = block.values.begin() + static_cast<ptrdiff_t>(row * width);
+            const bool all = std::all_of(first, first + static_cast<ptrdiff_t>(width),
+                                         [&](double value) { return value == expected; });
+            if (!all || position != ++rows) ++wrong;
+          });
       ASSERT_EQ(wrong, 0u) << "rows " << stored.batch.first << " to " << stored.batch.last;
     }
   }

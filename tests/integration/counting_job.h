@@ -16,11 +16,12 @@ namespace ranklog::testing {
 
 class CountingJob {
  public:
-  // Starts the rank. `rows` 0: without end. `wrapper` goes before the program, e.g. {"unshare",
+  // Starts the rank. `rows` 0: without end. `metrics`: of each row. `wrapper` goes before the
+  // program, e.g. {"unshare",
   // "-m"}.
   CountingJob(const Node& node, const std::string& job, uint64_t rows,
               std::map<std::string, std::string> environment = {},
-              std::vector<std::string> wrapper = {});
+              std::vector<std::string> wrapper = {}, size_t metrics = 1);
   ~CountingJob();
 
   ChildProcess& rank() { return *rank_; }

@@ -1,15 +1,20 @@
 // A rank that logs numbered rows as fast as its ring takes them, for tests that kill it or its
 // daemon.
 //
-//   counting_rank COUNTER_FILE [ROWS]
+//   counting_rank COUNTER_FILE [ROWS [METRICS]]
 //
-// Row n has n = n at step n, n from 0. After ROWS rows it waits (0, the default: logs for ever).
-// Ends with Finish(0) when RankCounter.stop is set; the exit code is 0 if all was durable.
+// Row n has METRICS metrics (n, n1, n2, ...; default 1), all n, at step n, n from 0. After ROWS
+// rows it waits (0, the default: logs for ever). Ends with Finish(0) when RankCounter.stop is set;
+// the exit code is 0 if all was durable.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "ranklog/ranklog.h"
 #include "tests/integration/rank_counter.h"
@@ -19,12 +24,22 @@ int main(int argc, char** argv) {
   ranklog::testing::RankCounter* const counter = ranklog::testing::MapRankCounter(argv[1]);
   if (counter == nullptr) return 2;
   const uint64_t rows = argc > 2 ? strtoull(argv[2], nullptr, 10) : 0;
+  const size_t metrics = argc > 3 ? strtoull(argv[3], nullptr, 10) : 1;
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < metrics; ++i) {
+    names.emplace_back("n");
+    if (i > 0) names.back() += std::to_string(i);
+  }
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  const ranklog::RowHandle row = run.Row(keys);
+  std::vector<double> values(metrics);
   uint64_t n = 0;
   while (counter->stop.load() == 0) {
+    std::fill(values.begin(), values.end(), static_cast<double>(n));
     if (rows != 0 && n == rows) {
       usleep(1000);
-    } else if (run.Log({{"n", n}}, static_cast<int64_t>(n))) {
+    } else if (run.Log(row, values, static_cast<int64_t>(n))) {
       counter->returned.store(++n);
     } else {
       ++counter->refused;
