@@ -18,20 +18,18 @@ void AttachReactor::OnReadDone(bool ok) {
   if (ok) {
     session_->OnMessage(incoming_);
   } else {
-    if (ReadTooMuch()) session_->OnMessageTooLarge();
+    ended_after_message_ = grpc_call_failed_before_recv_message(call_.c_call()) == 0;
     session_->OnNoMoreMessages();
   }
 }
 
-// gRPC ends the call itself when a message is over its limit, and tells only the client why. That
-// the call is over though the connection brought a whole message tells it from all other ends.
-bool AttachReactor::ReadTooMuch() const {
-  return call_.IsCancelled() && grpc_call_failed_before_recv_message(call_.c_call()) == 0;
-}
-
 void AttachReactor::OnWriteDone(bool ok) { session_->OnWritten(ok); }
 
+// gRPC ends the call itself when a message is over its limit, and tells only the client why. That
+// the call was cancelled though the connection brought a whole message tells it from all other ends
+// of our ranks, who never end their half alone. Only here is it known whether it was cancelled.
 void AttachReactor::OnDone() {
+  if (ended_after_message_ && call_.IsCancelled()) session_->OnMessageTooLarge();
   session_->OnDone();  // waits until Finish() has returned
   delete this;
 }

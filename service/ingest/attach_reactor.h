@@ -26,7 +26,6 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
 
  private:
   explicit AttachReactor(grpc::CallbackServerContext* call) : call_(*call) {}
-  bool ReadTooMuch() const;
 
   void Read() override { StartRead(&incoming_); }
   void Write(const v1::ServerMessage& message) override { StartWrite(&message); }
@@ -34,6 +33,7 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
 
   grpc::CallbackServerContext& call_;  // gRPC's, until OnDone() returns
   v1::ClientMessage incoming_;         // of the read under way
+  bool ended_after_message_ = false;   // the last read failed, and not for want of a message
   std::shared_ptr<AttachSession> session_;
 };
 

@@ -39,7 +39,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
                                               std::shared_ptr<const Peer> peer, Call* call);
 
   void OnMessage(const v1::ClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Beside OnNoMoreMessages(), where gRPC has ended the call for it.
+  // Behind OnNoMoreMessages(), where gRPC has ended the call for it.
   void OnMessageTooLarge() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNoMoreMessages() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
