@@ -50,10 +50,11 @@ void AggregateLoop::Run() {
   // Behind the threads that make rows durable, where they compete: this one may lag, the store is
   // its queue.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
-  const auto must_go_on = [inbox = inbox_.get()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
+  Inbox* const inbox = inbox_.get();
+  const auto must_go_on = [inbox]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
     return inbox->stopping || inbox->at_once;
   };
-  const auto has_something = [inbox = inbox_.get()]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
+  const auto has_something = [inbox]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
     return inbox->stopping || inbox->at_once || !inbox->runs.empty() || !inbox->answers.empty();
   };
   while (true) {
