@@ -64,6 +64,7 @@ fail() { echo "quickstart.sh: $1" >&2; exit 1; }
 
 say "building into $build"
 mkdir -p "$build"
+# RANKLOG_WERROR=ON: with the flags of the tests, for .ci/run, whose compiler cache then has most of it.
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||

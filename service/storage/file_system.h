@@ -29,9 +29,8 @@ inline constexpr char kAllowNetworkFileSystem[] = "RANKLOG_ALLOW_NETWORK_FILE_SY
 absl::Status CheckLocal(const std::string& directory);
 
 // Makes `directory` and what is missing above it, all 0700; harmless if it is there.
-//   kPermissionDenied    it cannot be made, is no directory, or is not this user's alone: its
-//   owner,
-//                        or that of a link in its place, is another, or others may write it
+//   kPermissionDenied    it cannot be made, is no directory, or is not this user's alone: it (or a
+//                        link in its place) is another's, or others may write it
 //   kResourceExhausted   no space
 absl::Status MakeDirectory(const std::string& directory);
 
