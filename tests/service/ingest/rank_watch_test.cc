@@ -1,5 +1,6 @@
 #include "service/ingest/rank_watch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 #include "service/ingest/convert.h"
 #include "tests/support/bare_ingest.h"
 #include "tests/support/child_process.h"
+#include "tests/support/faulty_vfs.h"
 #include "tests/support/ring_image.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -38,7 +40,7 @@ using ::testing::HasSubstr;
 class RankWatchTest : public ::testing::Test {
  protected:
   RankWatchTest() {
-    auto store = storage::Store::Open(state_.path(), {});
+    auto store = storage::Store::Open(state_.path(), {.vfs = disk_.name()});
     EXPECT_OK(store);
     store_ = std::make_unique<pipeline::StoreLoop>(
         *std::move(store), pipeline::StoreLoop::Options{.commit_interval = absl::Milliseconds(1)});
@@ -135,6 +137,7 @@ class RankWatchTest : public ::testing::Test {
     EXPECT_TRUE(WaitFor([&] { return HasEnded(incarnation) && !IsThere(incarnation); }));
   }
 
+  testing::FaultyVfs disk_;  // outlives the store
   const TempDir state_;
   const TempDir spool_;
   WakeEvent wake_;
@@ -155,6 +158,16 @@ TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
   EXPECT_EQ(stream.durable_seq, 2u);
   EXPECT_EQ(counters_.orphans, 1u);
   EXPECT_EQ(counters_.orphan_rows, 2u);
+}
+
+TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
+  disk_.FailSyncs(1, EIO);
+  Leave(1, Ring(1));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return store_->counters().failed_commits > 0; }));
+  disk_.Heal();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
 TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {
