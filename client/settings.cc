@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/environment.h"
 
 namespace ranklog {
@@ -99,6 +100,18 @@ void ReadSpool(Settings* settings) {
   ReadFlag(&settings->start_daemon, "RANKLOG_START_DAEMON", settings);
 }
 
+// A key that was set in a wrong variable as well stays out of the error about that one. What is
+// shorter than any key would only spoil the words of the errors.
+void MaskKey(Settings* settings) {
+  constexpr size_t kShortestKey = 40;  // W&B's first keys; later ones are longer
+  for (const auto& [name, key] : settings->credentials) {
+    if (key.size() < kShortestKey) continue;
+    for (std::string& error : settings->environment_errors) {
+      absl::StrReplaceAll({{key, absl::StrCat("[", name, "]")}}, &error);
+    }
+  }
+}
+
 }  // namespace
 
 Settings Settings::FromEnvironment() {
@@ -125,6 +138,7 @@ Settings Settings::FromEnvironment() {
   ReadDestinations(&settings);
   ReadSpool(&settings);
   internal::ReadRanks(&settings);
+  MaskKey(&settings);
   return settings;
 }
 

@@ -52,6 +52,13 @@ TEST_F(SettingsTest, AnEmptyEnvironmentIsOneRank) {
   EXPECT_NE(settings.run_id, internal::Resolve(From({})).run_id);
 }
 
+TEST_F(SettingsTest, AKeyInAWrongVariableStaysOutOfTheError) {
+  const std::string key(40, 'k');
+  const Settings settings = From({{"WANDB_API_KEY", key}, {"WANDB_MODE", key + "x"}});
+  EXPECT_THAT(settings.Validate(),
+              ElementsAre("WANDB_MODE=[WANDB_API_KEY]x is none of online, offline, disabled"));
+}
+
 TEST_F(SettingsTest, OursWinOverWandbs) {  // S8
   const Settings settings = From({{"RANKLOG_PROJECT", "ours"},
                                   {"WANDB_PROJECT", "theirs"},

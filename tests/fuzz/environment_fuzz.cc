@@ -1,6 +1,7 @@
 // The environment of a rank. Input: lines of NAME=VALUE.
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -12,12 +13,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ranklog;
-  clearenv();
   const absl::string_view text = fuzz::Text(data, size);
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::vector<std::string> sides = absl::StrSplit(line, absl::MaxSplits('=', 1));
-    if (sides.size() == 2 && !sides[0].empty()) setenv(sides[0].c_str(), sides[1].c_str(), 1);
-  }
+  // Not by setenv(), which never frees what it was given.
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::vector<char*> variables;
+  for (std::string& line : lines) variables.push_back(line.data());
+  variables.push_back(nullptr);
+  environ = variables.data();
   const Settings settings = Settings::FromEnvironment();
   for (const auto& number : {settings.rank, settings.world_size, settings.local_rank,
                              settings.local_world_size, settings.node_rank}) {
@@ -34,5 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   internal::SlurmTasksOnNode(std::string(text), 3);
+  environ = nullptr;
   return 0;
 }

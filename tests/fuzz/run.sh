@@ -44,13 +44,20 @@ export -f fuzz
 failed=0
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
 
+complaints=()
 printf '%-12s %12s %10s %8s  %s\n' target executions per_second corpus result
 for target in "${targets[@]}"; do
   log=$out/logs/$target
   figure() { sed -n "s/^stat::$1: *//p" "$log"; }
   result=ok
-  grep -q '^Done ' "$log" || { result="FAILED, see $log"; failed=1; }
+  grep -q '^Done ' "$log" || { result=FAILED; failed=1; }
   printf '%-12s %12s %10s %8s  %s\n' "$target" "$(figure number_of_executed_units)" \
     "$(figure average_exec_per_sec)" "$(find "$out/corpus/$target" -type f | wc -l)" "$result"
+  [ $result = ok ] || complaints+=("$log")
+done
+for log in "${complaints[@]}"; do
+  printf '\n== %s: the input is %s\n' "$log" "$(sed -n 's/.*Test unit written to //p' "$log")"
+  # What did not hold, where, and the input in base64; not the search before it.
+  grep -v -E '^(#|INFO:|"|stat::|0x)' "$log" | tail -n 60 | cut -c 1-2000
 done
 exit $failed
