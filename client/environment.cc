@@ -104,6 +104,7 @@ std::optional<int> SlurmTasksOnNode(std::string_view tasks_per_node, int64_t nod
       nodes = ParseInteger(item.substr(paren + 2, item.size() - paren - 3));
     }
     if (!tasks || !nodes || *nodes < 1) return std::nullopt;
+    if (*tasks < 1 || *tasks > std::numeric_limits<int>::max()) return std::nullopt;
     if (node_id < *nodes) return static_cast<int>(*tasks);
     node_id -= *nodes;
   }

@@ -131,6 +131,8 @@ TEST_F(SettingsTest, SlurmsNotationOfTasks) {
   EXPECT_EQ(SlurmTasksOnNode("2(x3),1", 3), 1);
   EXPECT_FALSE(SlurmTasksOnNode("2(x3),1", 4).has_value());
   EXPECT_FALSE(SlurmTasksOnNode("many", 0).has_value());
+  EXPECT_FALSE(SlurmTasksOnNode("0", 0).has_value());
+  EXPECT_FALSE(SlurmTasksOnNode("4294967295", 0).has_value());
 }
 
 TEST_F(SettingsTest, OpenMpiAndPmi) {  // S5

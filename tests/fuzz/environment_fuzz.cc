@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       MUST(error.find(key) == std::string::npos);
     }
   }
-  internal::SlurmTasksOnNode(std::string(text), 3);
+  const auto tasks = internal::SlurmTasksOnNode(std::string(text), 3);
+  MUST(!tasks.has_value() || *tasks > 0);
   environ = nullptr;
   return 0;
 }
