@@ -41,6 +41,23 @@ absl::Status UseWriteAheadLog(Database& database) {
       absl::StrCat(database.path(), ": this file system has no shared memory for SQLite's log"));
 }
 
+// A writer that was killed may have written a commit to the log and not synced it, and that commit
+// is read like any other. Whoever acts on it must know that no power cut takes it back.
+absl::Status SyncLog(Database& database) {
+  sqlite3_file* log = nullptr;  // stays open while the database is
+  RETURN_IF_ERROR(SqliteStatus(
+      database.handle(),
+      sqlite3_file_control(database.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log),
+      "find the log"));
+  if (log == nullptr || log->pMethods == nullptr) {
+    return absl::InternalError(absl::StrCat(database.path(), ": its log is not open"));
+  }
+  const int result = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (result == SQLITE_OK) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("sync the log of ", database.path(), ": ",
+                                          sqlite3_errstr(result), " (SQLite code ", result, ")"));
+}
+
 absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
   RETURN_IF_ERROR(CheckForStump(path));
   ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadWrite, vfs));
@@ -52,6 +69,7 @@ absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
   RETURN_IF_ERROR(UseWriteAheadLog(database));
   RETURN_IF_ERROR(database.Execute(kWriterPragmas));
   RETURN_IF_ERROR(CheckForDamage(database));
+  RETURN_IF_ERROR(SyncLog(database));
   sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return database;
 }
