@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <memory>
 
 #include "ranklog/v1/ranklog.pb.h"
@@ -22,18 +23,21 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnCancel() override { cancelled_ = true; }
   void OnDone() override;
 
  private:
   explicit AttachReactor(grpc::CallbackServerContext* call) : call_(*call) {}
 
-  void Read() override { StartRead(&incoming_); }
+  void Read() override;
   void Write(const v1::ServerMessage& message) override { StartWrite(&message); }
   void Finish(const absl::Status& status) override;
 
   grpc::CallbackServerContext& call_;  // gRPC's, until OnDone() returns
   v1::ClientMessage incoming_;         // of the read under way
-  bool ended_after_message_ = false;   // the last read failed, and not for want of a message
+  std::atomic<bool> cancelled_ = false;
+  bool started_cancelled_ = false;    // the read under way
+  bool ended_after_message_ = false;  // the last read failed, and not for want of a message
   std::shared_ptr<AttachSession> session_;
 };
 

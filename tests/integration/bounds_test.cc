@@ -10,7 +10,9 @@
 
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "ranklog/v1/spool_layout.h"
+#include "service/storage/sqlite.h"
 #include "tests/integration/counting_job.h"
+#include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
 namespace {
@@ -132,6 +134,28 @@ TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
     stream.End();
   }
   EXPECT_TRUE(WaitFor([&] { return node_.Counter("ingest.attaches") == 51; }));
+  ExpectTheOtherRankGoesOn();
+  EXPECT_EQ(node_.Counter("ingest.refused_too_large"), 0u);
+}
+
+// Nor is who gave up while the disk kept the answer waiting.
+TEST_F(BoundsTest, WhoLeavesUnansweredIsNotRefused) {
+  ASSERT_OK_AND_ASSIGN(
+      storage::Database other,
+      storage::Database::Open(node_.state_dir() + "/" + storage::kStoreFile,
+                              storage::Database::Mode::kReadWrite, /*vfs=*/nullptr));
+  ASSERT_OK(other.Execute("BEGIN IMMEDIATE"));
+  std::vector<std::unique_ptr<BareStream>> streams;
+  for (uint64_t i = 1; i <= 10; ++i) {
+    streams.push_back(std::make_unique<BareStream>(stub_.get(), i));
+  }
+  // A question that is answered gives the daemon time to read what was sent before. Were it too
+  // slow all the same, the streams would leave before their Hello, and not be refused either.
+  node_.Counter("ingest.attaches");
+  for (const auto& stream : streams) stream->Cancel();
+  for (const auto& stream : streams) stream->End();
+  node_.Counter("ingest.attaches");
+  ASSERT_OK(other.Execute("ROLLBACK"));
   ExpectTheOtherRankGoesOn();
   EXPECT_EQ(node_.Counter("ingest.refused_too_large"), 0u);
 }
