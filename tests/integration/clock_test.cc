@@ -126,5 +126,31 @@ TEST_F(ClockTest, SetBackAndForwardByADayNothingWaitsAndNothingIsLost) {
   EXPECT_GE(ParseExtendedJson(run.summary)["_runtime"].get<double>(), 0);
 }
 
+TEST_F(ClockTest, SetBackWhileThereIsNoDaemonTheRanksComeBackToTheNextOne) {
+  ChildProcess primary = StartRank(0);
+  ChildProcess other = StartRank(1);
+  ASSERT_TRUE(RowsGoOn());
+  for (const int hours : {-24, 24}) {
+    SCOPED_TRACE(std::to_string(hours) + " hours off");
+    node_.Kill();
+    clock_.Set(absl::Hours(hours));
+    auto environment = clock_.Environment();
+    environment["WANDB_API_KEY"] = std::string(40, 'k');
+    node_.StartWith(environment);
+    ASSERT_TRUE(RowsGoOn());
+  }
+  close(open(StopFile().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_EQ(primary.Wait(), 0) << primary.Output();
+  ASSERT_EQ(other.Wait(), 0) << other.Output();
+  ASSERT_TRUE(
+      wandb_.WaitFor([](const auto& runs) { return runs.at("job").complete; }, absl::Seconds(60)));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
+  EXPECT_EQ(node_.GetRun("job").late_rows, 0u);
+  int rows = 0;
+  ASSERT_EQ(sscanf(primary.Output().c_str(), "logged %d, durable", &rows), 1) << primary.Output();
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(wandb_.run("job").history, SizeIs(rows));
+}
+
 }  // namespace
 }  // namespace ranklog::testing
