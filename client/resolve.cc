@@ -1,6 +1,7 @@
 #include "client/resolve.h"
 
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/environment.h"
 #include "client/version.h"
@@ -47,6 +49,12 @@ std::string ReadFile(const std::string& path) {
   return text;
 }
 
+std::string BootId() {
+  std::string id = ReadFile("/proc/sys/kernel/random/boot_id");
+  absl::StripTrailingAsciiWhitespace(&id);
+  return id;
+}
+
 // What all ranks that one launcher started on this node share, and no other job does.
 std::string ParentName() {
   const std::string parent = std::to_string(getppid());
@@ -58,7 +66,7 @@ std::string ParentName() {
   std::string field;
   for (int i = 2; i <= 22 && fields >> field; ++i) {
   }
-  return HashName(parent + "/" + field + "/" + ReadFile("/proc/sys/kernel/random/boot_id"));
+  return HashName(parent + "/" + field + "/" + BootId());
 }
 
 bool IsRunId(const std::string& text) {
@@ -94,6 +102,12 @@ void ResolveRanks(Settings* settings) {
   if (!settings->local_rank) settings->local_rank = one_node ? rank : 0;
   if (!settings->node_rank)
     settings->node_rank = rank / settings->local_world_size.value_or(world_size);
+}
+
+uint64_t MicrosSinceBoot() {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
 std::string HostName() {
@@ -152,6 +166,8 @@ v1::Hello MakeHello(const Settings& settings) {
   identity->set_node_rank(static_cast<uint32_t>(*settings.node_rank));
   identity->set_node(settings.node);
   identity->set_client_version(kVersion);
+  identity->set_began_us(MicrosSinceBoot());
+  identity->set_boot_id(BootId());
   return hello;
 }
 

@@ -2,16 +2,30 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <fstream>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "ranklog/v1/ranklog.pb.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/drain.h"
 
 namespace ranklog::ingest {
+namespace {
+
+std::string ThisBoot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+bool IsSameRank(const model::StreamKey& one, const model::StreamKey& other) {
+  return one.project == other.project && one.job_id == other.job_id && one.rank == other.rank;
+}
+
+}  // namespace
 
 bool Orphans::EndGone(const LiveStream& live) {
   const std::string how = live.peer != nullptr ? live.peer->how_it_ended() : "";
@@ -76,18 +90,30 @@ bool Orphans::End(const LiveStream& live, const RingReader* ring, const std::str
   return true;
 }
 
-absl::Status Orphans::Adopt(const std::shared_ptr<const RingFile>& file, const RingReader& ring) {
+Orphans::Birth Orphans::BirthOf(const v1::Hello& hello) {
+  static const std::string this_boot = ThisBoot();
+  const v1::Identity& identity = hello.identity();
+  if (!this_boot.empty() && identity.boot_id() == this_boot) {
+    return {true, static_cast<int64_t>(identity.began_us())};
+  }
+  return {false, hello.settings().start_time_us()};
+}
+
+absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
   v1::Hello hello;
-  if (!hello.ParseFromString(ring.hello())) return absl::DataLossError("its Hello is unreadable");
+  if (!hello.ParseFromString(left.ring.hello())) {
+    return absl::DataLossError("its Hello is unreadable");
+  }
   ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
-  if (session.stream.incarnation != ring.incarnation()) {
+  if (session.stream.incarnation != left.ring.incarnation()) {
     return absl::DataLossError("its Hello is of another ring");
   }
-  if (Known(session.stream, ring)) {
-    file->Unlink();
-    return absl::OkStatus();
-  }
-  session.first_seq = ring.FirstSeq();
+  return Found{&left, std::move(session), BirthOf(hello)};
+}
+
+absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
+  model::Session session = found.session;
+  session.first_seq = found.left->ring.FirstSeq();
   ResolveDestinations(context_.credentials, &session.settings);
   model::Stream stream;
   RETURN_IF_ERROR(context_.store->SubmitAndWait([&](storage::Store& store) {
@@ -95,13 +121,56 @@ absl::Status Orphans::Adopt(const std::shared_ptr<const RingFile>& file, const R
     return absl::OkStatus();
   }));
   context_.run_attached(stream.run);
-  LiveStream live{.key = stream.key,
-                  .id = stream.id,
-                  .run = stream.run,
-                  .pid = stream.identity.pid,
-                  .ring = file,
-                  .peer = nullptr};
-  return EndGone(live) ? absl::OkStatus() : absl::UnavailableError("the store is closing");
+  return Attached{{.key = stream.key,
+                   .id = stream.id,
+                   .run = stream.run,
+                   .pid = stream.identity.pid,
+                   .ring = found.left->file,
+                   .peer = nullptr},
+                  found.birth};
+}
+
+bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
+                       std::vector<Attached>* attached) {
+  const auto those =
+      std::stable_partition(attached->begin(), attached->end(), std::not_fn(predicate));
+  const bool ended = std::all_of(those, attached->end(),
+                                 [this](const Attached& each) { return EndGone(each.live); });
+  attached->erase(those, attached->end());
+  return ended;
+}
+
+void Orphans::Adopt(const std::vector<Left>& left,
+                    const std::function<void(const Left&, const absl::Status&)>& left_alone) {
+  std::vector<Found> all;
+  for (const Left& each : left) {
+    absl::StatusOr<Found> found = Read(each);
+    if (!found.ok()) {
+      left_alone(each, found.status());
+    } else if (Known(found->session.stream, each.ring)) {
+      each.file->Unlink();
+    } else {
+      all.push_back(*std::move(found));
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Found& a, const Found& b) { return a.birth < b.birth; });
+  std::vector<Attached> attached;
+  for (const Found& next : all) {
+    const auto came_before = [&](const Attached& other) {
+      return IsSameRank(other.live.key, next.session.stream) && other.birth != next.birth;
+    };
+    if (!EndThose(came_before, &attached)) return;
+    absl::StatusOr<Attached> now = Attach(next);
+    if (now.ok()) {
+      attached.push_back(*std::move(now));
+      continue;
+    }
+    // Those two are of the store, which may do better the next time.
+    if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
+    left_alone(*next.left, now.status());
+  }
+  EndThose([](const Attached&) { return true; }, &attached);
 }
 
 bool Orphans::Known(const model::StreamKey& key, const RingReader& ring) {

@@ -3,10 +3,16 @@
 #ifndef SERVICE_INGEST_ORPHANS_H_
 #define SERVICE_INGEST_ORPHANS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/ring_file.h"
 #include "service/ingest/ring_reader.h"
@@ -18,6 +24,12 @@ namespace ranklog::ingest {
 // Who is gone is for the caller to know. Not thread-safe; blocks until what it read is durable.
 class Orphans {
  public:
+  // A ring of no live stream.
+  struct Left {
+    std::shared_ptr<const RingFile> file;
+    RingReader ring;
+  };
+
   // Both outlive this.
   Orphans(const IngestContext* context, storage::StoreReader* reader)
       : context_(*context), reader_(reader) {}
@@ -25,13 +37,38 @@ class Orphans {
   // Drains, ends and forgets a stream whose rank is gone, and removes its ring. False: the store is
   // closing, or failed; try again.
   bool EndGone(const LiveStream& live);
-  // The same for a ring of no live stream: attaches by the Hello in it before. A ring of which the
-  // store has all is only removed.
-  //   kUnavailable  the store is closing, or failed: try again
-  //   any other     it cannot be read, and is left alone
-  absl::Status Adopt(const std::shared_ptr<const RingFile>& file, const RingReader& ring);
+  // The same for rings of no live stream: attaches by the Hellos in them before. A ring of which
+  // the store has all is only removed. All are attached before the rows of one are taken, so that
+  // those who ran side by side are aggregated as such; but of one rank the processes come one after
+  // the other, as they lived. `left_alone` is told of each that cannot be read. What the store
+  // would not take now may be given again.
+  void Adopt(const std::vector<Left>& left,
+             const std::function<void(const Left&, const absl::Status&)>& left_alone);
 
  private:
+  // When a process called Init, in the order of those of one rank: by the clock of this boot, which
+  // nobody sets; those of an earlier boot, or of an earlier version, before that by the wall clock.
+  struct Birth {
+    bool this_boot = false;
+    int64_t at_us = 0;
+    auto operator<=>(const Birth&) const = default;
+  };
+  struct Found {
+    const Left* left;
+    model::Session session;
+    Birth birth;  // the same for all rings of a process, and of those that it forked
+  };
+  struct Attached {
+    LiveStream live;
+    Birth birth;
+  };
+
+  static Birth BirthOf(const v1::Hello& hello);
+  absl::StatusOr<Found> Read(const Left& left) const;
+  absl::StatusOr<Attached> Attach(const Found& found);
+  // Ends those of `attached` that `predicate` holds for, and takes them out. False: as EndGone().
+  bool EndThose(const std::function<bool(const Attached&)>& predicate,
+                std::vector<Attached>* attached);
   bool End(const LiveStream& live, const RingReader* ring, const std::string& reason);
   // Whether the store has all of the ring, and its stream has ended.
   bool Known(const model::StreamKey& key, const RingReader& ring);

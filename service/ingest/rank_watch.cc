@@ -19,7 +19,8 @@ namespace ranklog::ingest {
 namespace {
 
 constexpr absl::Duration kAbandoned =
-    absl::Minutes(1);  // a file without a Hello for so long gets none any more
+    absl::Minutes(1);             // a file without a Hello for so long gets none any more
+constexpr size_t kMaxLeft = 256;  // taken at once, each with a descriptor; the others soon after
 
 struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
@@ -79,6 +80,9 @@ absl::Status RankWatch::Start() {
   }
   started_ = SteadyNow();
   thread_ = std::thread([this] { Run(); });
+  absl::MutexLock lock(&mutex_);
+  const auto caught_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return caught_up_; };
+  changed_.Await(&mutex_, options_.head_start, caught_up);
   return absl::OkStatus();
 }
 
@@ -98,6 +102,11 @@ void RankWatch::Run() {
     }
     WatchPeers();
     Sweep(now);
+    if (suspects_.empty()) {
+      absl::MutexLock lock(&mutex_);
+      caught_up_ = true;
+      changed_.Wake();
+    }
     const absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     epoll_event events[64];
     const int count =
@@ -141,12 +150,17 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
 
 void RankWatch::Scan() {
   const std::set<FileId> suspected = std::exchange(suspects_, {});
+  std::vector<Orphans::Left> left;
   for (const std::string& dir : options_.spool_dirs) {
-    for (const std::string& path : RingsIn(dir)) Examine(path, suspected);
+    for (const std::string& path : RingsIn(dir)) Examine(path, suspected, &left);
   }
+  orphans_.Adopt(left, [this](const Orphans::Left& ring, const absl::Status& why) {
+    LeaveAlone(*ring.file, why);
+  });
 }
 
-void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected) {
+void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected,
+                        std::vector<Orphans::Left>* left) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
@@ -158,22 +172,21 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
     if (!(*file)->locked() && context_.wall_clock() - modified > kAbandoned) (*file)->Unlink();
     return;
   }
-  absl::Status status = ring.status();
-  if (status.ok()) {
-    const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
-    if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
-    if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
-    if (suspected.count(id) == 0) {
-      suspects_.insert(id);
-      return;
-    }
-    status = orphans_.Adopt(*file, *ring);
+  if (absl::IsInternal(ring.status())) return;  // of the disk, which may do better the next time
+  if (!ring.ok()) return LeaveAlone(**file, ring.status());
+  const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
+  if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
+  if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
+  if (suspected.count(id) == 0 || left->size() >= kMaxLeft) {
+    suspects_.insert(id);
+    return;
   }
-  // Those two are of the store, which may do better the next time.
-  if (!status.ok() && !absl::IsUnavailable(status) && !absl::IsInternal(status)) {
-    spdlog::warn("left {} alone: {}", path, status.ToString());
-    ignored_.insert(id);
-  }
+  left->push_back({*std::move(file), *std::move(ring)});
+}
+
+void RankWatch::LeaveAlone(const RingFile& file, const absl::Status& why) {
+  spdlog::warn("left {} alone: {}", file.path(), why.ToString());
+  ignored_.insert({file.device(), file.inode()});
 }
 
 }  // namespace ranklog::ingest

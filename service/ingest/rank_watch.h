@@ -12,8 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/steady_wait.h"
 #include "service/ingest/attach.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/orphans.h"
@@ -50,6 +53,9 @@ class RankWatch {
     absl::Duration scan_interval = absl::Seconds(3);
     // A ring without a lock is looked at again after this: its rank may be about to take the lock.
     absl::Duration confirm = absl::Milliseconds(250);
+    // Start() waits so long until what the dead left is taken, so that it comes before what their
+    // successors send, and the successors' attach is seen to come after their end.
+    absl::Duration head_start = absl::Seconds(5);
     // After our start, a live stream whose ring is nowhere may still be about to attach: this long.
     absl::Duration attach_grace = absl::Seconds(15);
   };
@@ -59,7 +65,9 @@ class RankWatch {
             const WakeEvent* wake, Options options);
   ~RankWatch();  // Stop()
 
-  // Takes up the streams that the store says are live, then starts the thread.
+  // Takes up the streams that the store says are live, then starts the thread, and waits until that
+  // has ended those whose rank is gone, and taken the rings that were left; but no longer than the
+  // head start.
   absl::Status Start();
   // Ends after the drain under way. Twice is harmless.
   void Stop();
@@ -73,7 +81,10 @@ class RankWatch {
   bool Gone(const LiveStream& live, absl::Time now) const;
 
   void Scan();
-  void Examine(const std::string& path, const std::set<FileId>& suspected);
+  // Adds a ring without a lock, which had none at the last look either, to `left`.
+  void Examine(const std::string& path, const std::set<FileId>& suspected,
+               std::vector<Orphans::Left>* left);
+  void LeaveAlone(const RingFile& file, const absl::Status& why);
 
   const IngestContext& context_;
   const std::unique_ptr<storage::StoreReader> reader_;
@@ -85,6 +96,9 @@ class RankWatch {
   UniqueFd stop_;              // an eventfd
   std::set<FileId> suspects_;  // rings without a lock at the last look
   std::set<FileId> ignored_;   // rings that cannot be read; said once
+  absl::Mutex mutex_;
+  SteadyWait changed_;  // goes with mutex_
+  bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -1,9 +1,10 @@
 // A rank for the integration tests: logs rows whose values tell rank and step, then ends as it is
 // told.
 //
-//   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE]]]
+//   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE [FIRST_STEP]]]]
 //
-// Row n of rank r, at step n: loss = 1000 r + n, shared = r. Fewer rows once STOP_FILE is there.
+// Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on. Fewer rows once
+// STOP_FILE is there.
 // Ends with Finish(EXIT_CODE), and prints how many calls of Log() returned true and whether all was
 // durable.
 
@@ -19,13 +20,14 @@ int main(int argc, char** argv) {
   const int exit_code = argc > 2 ? atoi(argv[2]) : 0;
   const useconds_t pause_us = argc > 3 ? static_cast<useconds_t>(atoi(argv[3])) : 0;
   const char* const stop_file = argc > 4 ? argv[4] : nullptr;
+  const long first_step = argc > 5 ? atol(argv[5]) : 0;
   ranklog::Settings settings = ranklog::Settings::FromEnvironment();
   ranklog::Run run = ranklog::Init(settings);
   const int rank = *run.settings().rank;
   run.Config({{"lr", 0.5}, {"model", ranklog::Value::Object({{"layers", 2}, {"name", "tiny"}})}});
   run.DefineMetric("loss", {.summary = {"min", "last"}});
   long logged = 0;
-  for (long step = 0; step < rows; ++step) {
+  for (long step = first_step; step < first_step + rows; ++step) {
     if (stop_file != nullptr && access(stop_file, F_OK) == 0) break;
     while (!run.Log({{"loss", 1000.0 * rank + static_cast<double>(step)}, {"shared", rank}}, step))
       usleep(1000);

@@ -104,6 +104,30 @@ TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
 }
 
+// In whatever order the daemon meets their rings: of several jobs, so that it meets them in both.
+TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
+  const int jobs = 6;
+  for (int i = 0; i < jobs; ++i) {
+    const std::string job = "job" + std::to_string(i);
+    CountingJob crashed(node_, job, kRows);
+    ASSERT_TRUE(crashed.WaitForReturned(kRows));
+    crashed.rank().Kill();
+    ChildProcess again =
+        node_.StartRank(job, 0, 0, 1, 1, {"100", "0", "0", "none", std::to_string(kRows)},
+                        {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
+    ASSERT_EQ(again.Wait(), 3) << again.Output();  // spooled
+  }
+  node_.Start();
+  for (int i = 0; i < jobs; ++i) {
+    const std::string job = "job" + std::to_string(i);
+    ASSERT_TRUE(WaitFor([&] {
+      return node_.RunHasEnded(job) && node_.GetRun(job).rows == kRows + 100;
+    })) << node_.GetRun(job).rows;
+    EXPECT_EQ(node_.GetRun(job).state, model::RunState::kFinished) << node_.GetRun(job).reason;
+    EXPECT_EQ(node_.GetRun(job).late_rows, 0u);
+  }
+}
+
 TEST_F(OrphanSpoolTest, AFinishThatNobodyHeardIsStillAFinish) {
   ChildProcess rank =
       node_.StartRank("job", 0, 0, 1, 1, {"100", "7"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});

@@ -171,18 +171,20 @@ void DaemonLife::Watch() {
 }
 
 void DaemonLife::FindRings() {
+  std::vector<ingest::Orphans::Left> left;
   for (const std::string& path : surroundings_.ring_files()) {
     if (!works()) return;
-    const auto file = ingest::RingFile::OpenLeft(path);
+    auto file = ingest::RingFile::OpenLeft(path);
     if (!file.ok()) continue;
-    const auto ring = ingest::RingReader::Open((*file)->fd());
+    auto ring = ingest::RingReader::Open((*file)->fd());
     if (!ring.ok()) continue;
     const auto live = registry_.FindIncarnation(ring->incarnation());
     if (live && live->ring == nullptr) registry_.OfferRing(ring->incarnation(), *file);
     if (live || surroundings_.lives(ring->incarnation())) continue;
     world_.Note("adopts a ring");
-    orphans_->Adopt(*file, *ring).IgnoreError();  // looked at again
+    left.push_back({*std::move(file), *std::move(ring)});
   }
+  orphans_->Adopt(left, [](const auto&, const auto&) {});  // looked at again
 }
 
 }  // namespace ranklog::simulation

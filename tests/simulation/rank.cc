@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -19,6 +20,13 @@ constexpr size_t kMaxParts = 3;  // rows of one ring at one step
 
 internal::StreamProtocol::Time ClientTime(absl::Time time) {
   return internal::StreamProtocol::Time(absl::ToChronoNanoseconds(time - absl::UnixEpoch()));
+}
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
 }
 
 // Often the same on two ranks, so that the rank of the largest is not clear, and now and then odd.
@@ -85,6 +93,8 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   identity->set_node_rank(options_.node);
   identity->set_pid(options_.pid);
   identity->set_thread(thread);
+  identity->set_began_us(options_.began_us);
+  identity->set_boot_id(BootId());
   return hello;
 }
 

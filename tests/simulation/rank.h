@@ -34,6 +34,7 @@ struct RankOptions {
   uint32_t ranks_of_node = 1;
   uint32_t rings = 1;
   uint64_t process = 1;  // counts those of the rank
+  uint64_t began_us = 1;
   int64_t pid = 0;
   int64_t first_step = 0;
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;

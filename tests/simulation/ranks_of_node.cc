@@ -15,6 +15,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.rings = process == 1 ? options_.rings[index]
                             : static_cast<uint32_t>(world_.Between(1, options_.rings[index]));
   rank.process = process;
+  rank.began_us = static_cast<uint64_t>(absl::ToUnixMicros(world_.now()));
   rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
   rank.first_step = step;
   rank.spool_dir = options_.dir + "/spool";

@@ -57,12 +57,14 @@ class RankWatchTest : public ::testing::Test {
     EXPECT_OK(reader);
     return *std::move(reader);
   }
-  void Watch(absl::Duration attach_grace = absl::Hours(1)) {
+  void Watch(absl::Duration attach_grace = absl::Hours(1),
+             absl::Duration head_start = absl::ZeroDuration()) {
     watch_ = std::make_unique<RankWatch>(
         &context_, Reader(), &wake_,
         RankWatch::Options{.spool_dirs = {spool_.path(), spool_.File("not/there")},
                            .scan_interval = absl::Milliseconds(5),
                            .confirm = absl::Milliseconds(5),
+                           .head_start = head_start,
                            .attach_grace = attach_grace});
     ASSERT_OK(watch_->Start());
   }
@@ -203,6 +205,82 @@ TEST_F(RankWatchTest, TakesUpTheStreamsThatTheStoreSaysAreLive) {
   Watch();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+}
+
+// So that what a rank left is in the store before the process that took its place attaches.
+TEST_F(RankWatchTest, StartReturnsWhenWhatTheDeadLeftIsTaken) {
+  AttachAndLose(1, nullptr);
+  Leave(1, Ring(1));
+  Leave(2, Ring(2));
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  for (const uint64_t incarnation : {1, 2}) {
+    EXPECT_TRUE(HasEnded(incarnation)) << incarnation;
+    EXPECT_EQ(StreamOf(incarnation).durable_seq, 2u);
+  }
+}
+
+TEST_F(RankWatchTest, StartWaitsNoLongerThanTheHeadStart) {
+  disk_.FailSyncs(1, EIO);
+  Leave(1, Ring(1));
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Milliseconds(20));
+  EXPECT_FALSE(HasEnded(1));
+  disk_.Heal();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
+}
+
+// The process with the smaller number is an older boot's, or called Init before.
+TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
+  std::string this_boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), this_boot);
+  const int processes = 6;
+  for (uint64_t i = processes; i > 0; --i) {
+    v1::Hello hello = HelloOf(i);
+    hello.mutable_stream()->set_job_id(Job(1));
+    // The wall clock goes back from each to the next of this boot.
+    hello.mutable_settings()->set_start_time_us(static_cast<int64_t>(i <= 2 ? i : 1000 - i));
+    hello.mutable_identity()->set_boot_id(i == 1 ? "" : i == 2 ? "another" : this_boot);
+    hello.mutable_identity()->set_began_us(i <= 2 ? 100 - i : i);
+    RingImage ring = Ring(i);
+    ring.Hello(hello.SerializeAsString());
+    Leave(i, ring);
+  }
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  const auto runs = Reader()->Runs();
+  ASSERT_OK(runs);
+  ASSERT_EQ(runs->size(), 1u);
+  const auto streams = Reader()->Streams(runs->front().id);
+  ASSERT_OK(streams);
+  ASSERT_EQ(streams->size(), size_t{processes});
+  for (size_t i = 0; i < streams->size(); ++i) {
+    EXPECT_EQ((*streams)[i].key.incarnation, i + 1);
+    EXPECT_EQ((*streams)[i].state, model::StreamState::kCrashed);
+    if (i == 0) continue;
+    EXPECT_GE((*streams)[i].started_us, (*streams)[i - 1].ended_us);
+  }
+}
+
+// The rings of threads, and of other ranks, were written side by side.
+TEST_F(RankWatchTest, WhatRanSideBySideIsAttachedBeforeOneOfItEnds) {
+  for (uint64_t i = 1; i <= 4; ++i) {
+    v1::Hello hello = HelloOf(i);
+    hello.mutable_stream()->set_job_id(Job(1));
+    hello.mutable_stream()->set_rank(static_cast<uint32_t>(i / 3));
+    hello.mutable_identity()->set_world_size(2);
+    hello.mutable_identity()->set_local_rank(static_cast<uint32_t>(i / 3));
+    hello.mutable_identity()->set_thread(i % 2 == 0 ? 1 : 0);
+    RingImage ring = Ring(i);
+    ring.Hello(hello.SerializeAsString());
+    Leave(i, ring);
+  }
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  const auto runs = Reader()->Runs();
+  ASSERT_OK(runs);
+  const auto streams = Reader()->Streams(runs->front().id);
+  ASSERT_OK(streams);
+  ASSERT_EQ(streams->size(), 4u);
+  for (const model::Stream& one : *streams) {
+    for (const model::Stream& other : *streams) EXPECT_LE(one.started_us, other.ended_us);
+  }
 }
 
 TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
