@@ -225,6 +225,7 @@ class Sync {
       const Sum sum = AddUp(reports);
       progress.Update(sum.done, sum.total);
       SayErrors(reports, &progress);
+      SayStoreError(&progress);
       if (last != sum) moved = SteadyNow();
       last = sum;
       const absl::Duration still = SteadyNow() - moved;
@@ -251,6 +252,19 @@ class Sync {
     }
   }
 
+  // The same, while this process has the store: nobody else says that it cannot be written.
+  void SayStoreError(Progress* progress) {
+    const std::string error = pipeline_ == nullptr ? "" : pipeline_->StoreError();
+    if (error.empty() == store_error_.empty()) return;
+    store_error_ = error;
+    progress->Clear();
+    if (error.empty()) {
+      std::cerr << "the store can be written again\n";
+    } else {
+      std::cerr << "waits until the store can be written: " << Printable(error) << "\n";
+    }
+  }
+
   static std::string NameOf(const model::Run& run) {
     return Printable(run.project + ":" + run.run_id);
   }
@@ -271,6 +285,11 @@ class Sync {
       }
     }
     if (unfinished == 0) return absl::OkStatus();
+    if (!store_error_.empty()) {
+      return absl::UnavailableError(
+          absl::StrCat("the store could not be written: ", Printable(store_error_),
+                       "\nWhat is left stays in it, and the next sync goes on with it"));
+    }
     return absl::UnavailableError(
         "not all was delivered; what is left stays in the store, and the next sync goes on with "
         "it");
@@ -306,6 +325,7 @@ class Sync {
   FileIdentity file_;                       // the store that `reader_` holds open
   std::unique_ptr<SyncPipeline> pipeline_;  // null: a daemon has the store, and delivers
   std::set<int64_t> chosen_;
+  std::string store_error_;  // the last one that was said; empty: there is none now
   std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said
 };
 

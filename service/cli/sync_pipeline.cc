@@ -39,20 +39,30 @@ SyncPipeline::SyncPipeline(std::string state_dir, storage::StateLock lock,
     : state_dir_(std::move(state_dir)),
       lock_(std::move(lock)),
       credentials_(deliver::CredentialStore::Options::FromEnvironment(state_dir_)),
-      store_(std::move(store), {}) {}
+      unused_(std::move(store)) {}
 
 // The aggregate's writes call the delivery, and the store's loop answers both: so it ends before
 // they go.
 SyncPipeline::~SyncPipeline() {
-  store_.StopRetrying();  // a store that cannot be written would keep them for ever
+  if (store_ == nullptr) return;
+  store_->StopRetrying();  // a store that cannot be written would keep them for ever
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (deliver_ != nullptr) deliver_->Stop();
-  store_.Stop();
+  store_->Stop();
 }
 
 absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) {
-  return store_.SubmitAndWait(
-      [run, kind](storage::Store& store) { return store.AddDelivery(run, kind); });
+  RETURN_IF_ERROR(unused_->Begin());
+  absl::Status status = unused_->AddDelivery(run, absl::string_view(kind.data(), kind.size()));
+  if (status.ok()) status = unused_->Commit();
+  if (!status.ok()) unused_->Rollback();
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "\nMake room on that disk, and try again"));
+}
+
+std::string SyncPipeline::StoreError() const {
+  return store_ == nullptr ? "" : store_->counters().last_error;
 }
 
 absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::string& kind) const {
@@ -61,15 +71,17 @@ absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::st
 
 absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
   pipeline::TrackerOptions options = pipeline::TrackerOptions::FromEnvironment();
+  store_ =
+      std::make_unique<pipeline::StoreLoop>(std::move(unused_), pipeline::StoreLoop::Options());
   options.wanted = [chosen = std::move(runs)](int64_t run) { return chosen.count(run) != 0; };
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
                    pipeline::MakeTrackerWorkers(state_dir_, &credentials_, options));
-  deliver_ = std::make_unique<pipeline::DeliverLoop>(&store_, std::move(workers),
+  deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
                                                      pipeline::DeliverLoop::Options());
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
                    storage::StoreReader::Open(state_dir_));
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
-      &store_, std::move(reader), SteadyNow,
+      store_.get(), std::move(reader), SteadyNow,
       [deliver = deliver_.get()](int64_t run) { deliver->NotifyRows(run); },
       pipeline::AggregateLoop::Options());
   deliver_->Start();

@@ -33,7 +33,8 @@ class SyncPipeline {
                                                             storage::StateLock lock);
   ~SyncPipeline();
 
-  // Gives a run another destination. Before Start().
+  // Gives a run another destination; tried once. Before Start().
+  //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
   // Whether the key for this run's tracker is there; the errors are FindKey's.
@@ -42,6 +43,9 @@ class SyncPipeline {
   // Starts to deliver `runs`; the others stay as they are.
   absl::Status Start(std::set<int64_t> runs);
 
+  // Why nothing can be stored, which is tried again each second; empty: it can.
+  std::string StoreError() const;
+
  private:
   SyncPipeline(std::string state_dir, storage::StateLock lock,
                std::unique_ptr<storage::Store> store);
@@ -49,7 +53,8 @@ class SyncPipeline {
   const std::string state_dir_;
   const storage::StateLock lock_;  // first in, last out
   deliver::CredentialStore credentials_;
-  pipeline::StoreLoop store_;
+  std::unique_ptr<storage::Store> unused_;  // until Start()
+  std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
 };

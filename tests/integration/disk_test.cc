@@ -11,11 +11,13 @@
 
 #include "tests/integration/counting_job.h"
 #include "tests/support/absent.h"
+#include "tests/support/fake_wandb.h"
 #include "tests/support/own_mounts.h"
 
 namespace ranklog::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // So small that it is full at once when the daemon takes nothing.
@@ -32,6 +34,10 @@ class Filler {
     close(fd);
   }
   ~Filler() { std::filesystem::remove(path_); }
+
+  void LeaveRoomFor(uint64_t bytes) const {
+    std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - bytes);
+  }
 
  private:
   const std::string path_;
@@ -79,6 +85,63 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
   EXPECT_EQ(node_.GetRun("late").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("late").rows, 100u);
   EXPECT_GE(node_.TimesSaid("commits succeed again"), 1);
+}
+
+// `ranklog sync` does not wait for room as a daemon does: somebody waits for it.
+TEST_F(DiskTest, ThatIsFullEndsASync) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(node_.state_dir(), "16m");
+  ASSERT_TRUE(disk.mounted());
+  const FakeWandb wandb;
+  node_.Start();
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"100"},
+                      {{"RANKLOG_DESTINATIONS", "local"}, {"WANDB_BASE_URL", wandb.url()}});
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.Terminate(), 0);
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", std::string(40, 'k')}};
+  const auto sync = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync"});
+    return RunToEnd(args, options);
+  };
+  {
+    // The destination cannot be written down.
+    const Filler filler(node_.state_dir() + "/filler");
+    for (const uint64_t room : {0, 40 << 10}) {  // for nothing; for the log's index, and no commit
+      filler.LeaveRoomFor(room);
+      const Finished none = sync({"latest", "--to", "wandb"});
+      EXPECT_EQ(none.code, 1) << none.output;
+      EXPECT_THAT(none.output, ContainsRegex("disk is full|No space left")) << room;
+    }
+  }
+  EXPECT_EQ(sync({"latest", "--to", "wandb"}).code, 0);
+  EXPECT_TRUE(wandb.run("job").complete);
+}
+
+// The same, where only the daemon could say so: what was delivered cannot be written down.
+TEST_F(DiskTest, ThatGetsFullIsSaidByASync) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(node_.state_dir(), "16m");
+  ASSERT_TRUE(disk.mounted());
+  FakeWandb wandb;
+  node_.Start();
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"100"},
+                      {{"RANKLOG_DESTINATIONS", "wandb"}, {"WANDB_BASE_URL", wandb.url()}});
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.Terminate(), 0);
+  const Filler filler(node_.state_dir() + "/filler");
+  filler.LeaveRoomFor(40 << 10);
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", std::string(40, 'k')}};
+  const Finished full = RunToEnd(
+      {RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync", "--timeout", "500ms"}, options);
+  EXPECT_EQ(full.code, 1) << full.output;
+  EXPECT_THAT(full.output, HasSubstr("waits until the store can be written: "));
+  EXPECT_THAT(full.output, HasSubstr("the store could not be written: "));
 }
 
 // An ext4 of its own, for its way to become read-only under open files. Only a new mount makes it
