@@ -35,7 +35,15 @@ struct Answer {
   HttpResponse response;
   size_t max_body = 0;
   int retry_after_headers = 0;
+  absl::optional<double> remaining;  // of a quota
+  absl::optional<double> reset;      // in so many seconds
 };
+
+absl::optional<double> Number(absl::string_view text) {
+  double number = 0;
+  const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) && number >= 0;
+  return good ? absl::optional<double>(number) : absl::nullopt;
+}
 
 size_t OnBody(char* data, size_t size, size_t count, void* user) {
   auto& answer = *static_cast<Answer*>(user);
@@ -48,11 +56,15 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
   auto& answer = *static_cast<Answer*>(user);
   const absl::string_view line(data, size * count);
   if (absl::StartsWith(line, "HTTP/")) {  // of a later answer than an informational one
-    answer = {.response = {}, .max_body = answer.max_body};
+    answer = {.response = {}, .max_body = answer.max_body, .remaining = {}, .reset = {}};
   } else if (absl::StartsWithIgnoreCase(line, "retry-after:")) {
     answer.response.retry_after =
         ParseRetryAfter(absl::StripAsciiWhitespace(line.substr(12)), absl::Now());
     if (++answer.retry_after_headers > 1) answer.response.retry_after = absl::nullopt;
+  } else if (absl::StartsWithIgnoreCase(line, "ratelimit-remaining:")) {
+    answer.remaining = Number(absl::StripAsciiWhitespace(line.substr(20)));
+  } else if (absl::StartsWithIgnoreCase(line, "ratelimit-reset:")) {
+    answer.reset = Number(absl::StripAsciiWhitespace(line.substr(16)));
   }
   return size * count;
 }
@@ -189,6 +201,9 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   answer.response.code = static_cast<int>(status);
+  if (answer.remaining == 0 && answer.reset.has_value()) {
+    answer.response.quota_after = absl::Seconds(*answer.reset);
+  }
   return std::move(answer.response);
 }
 

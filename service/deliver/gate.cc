@@ -14,7 +14,9 @@ constexpr absl::Duration kLookSeldom = absl::Seconds(1);
 }  // namespace
 
 Gate::Gate(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock)
-    : steady_clock_(std::move(steady_clock)), backoff_(backoff) {}
+    : steady_clock_(std::move(steady_clock)),
+      max_wait_(backoff.max_retry_after),
+      backoff_(backoff) {}
 
 absl::Duration Gate::Enter() {
   const absl::Time now = steady_clock_();
@@ -44,7 +46,15 @@ absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after) {
   failing_ = !retry_after.has_value();
   // Those that were inside together count as one failure.
   if (now >= closed_until_) closed_until_ = now + backoff_.Next(Outcome::kLater, retry_after);
+  // Who was asked to wait longer than the others waits, and so do they.
+  if (retry_after) closed_until_ = std::max(closed_until_, now + std::min(*retry_after, max_wait_));
   return closed_until_ - now;
+}
+
+void Gate::CloseFor(absl::Duration wait) {
+  const absl::Time now = steady_clock_();
+  absl::MutexLock lock(&mutex_);
+  closed_until_ = std::max(closed_until_, now + std::min(wait, max_wait_));
 }
 
 uint64_t Gate::answers() const {

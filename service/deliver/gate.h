@@ -33,15 +33,18 @@ class Gate {
 
   // The place gave an answer to somebody: it works.
   void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
-  // It did not, or asks for patience: closes the gate, unless it is closed already, and returns for
-  // how long.
+  // It did not, or asks for patience: closes the gate, unless it is closed already for as long as
+  // it asks, and returns for how long.
   absl::Duration Failed(absl::optional<absl::Duration> retry_after) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It answered, and asks not to be asked again for so long.
+  void CloseFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   // How often Answered() was called. Who fails twice, with answers for others in between, is at
   // fault itself, and should close the gate for nobody.
   uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::function<absl::Time()> steady_clock_;
+  const absl::Duration max_wait_;  // that the place may ask for
   mutable absl::Mutex mutex_;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time closed_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

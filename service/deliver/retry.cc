@@ -51,7 +51,8 @@ Backoff::Backoff(const Options& options)
 
 absl::Duration Backoff::Next(Outcome outcome, absl::optional<absl::Duration> retry_after) {
   const int failure = failures_++;
-  if (retry_after.has_value()) return std::min(*retry_after, options_.max_retry_after);
+  // To ask again at once, for as long as it says so, would be to ask without a pause.
+  if (retry_after > absl::ZeroDuration()) return std::min(*retry_after, options_.max_retry_after);
   if (outcome == Outcome::kBlocked) return options_.blocked;
   constexpr int kDoublings = 16;  // beyond any sensible max / min
   const absl::Duration wait = options_.min * (int64_t{1} << std::min(failure, kDoublings)) *

@@ -46,7 +46,8 @@ class Backoff {
 
   explicit Backoff(const Options& options);
 
-  // How long to wait after one more failure. What the answer asks for goes before our own figure.
+  // How long to wait after one more failure. What the answer asks for goes before our own figure,
+  // unless that is no time at all.
   absl::Duration Next(Outcome outcome, absl::optional<absl::Duration> retry_after);
   void Reset() { failures_ = 0; }  // after a success
 

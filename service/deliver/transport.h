@@ -28,6 +28,8 @@ struct HttpResponse {
   int code = 0;
   std::string body;                            // at most max_answer; the rest is dropped
   absl::optional<absl::Duration> retry_after;  // if the answer says so
+  // If the answer says that it was the last which the quota allows: until there is more of it.
+  absl::optional<absl::Duration> quota_after;
 };
 
 // Blocks for at most the request's timeout. Not thread-safe, but for Cancel(), unless it says so.

@@ -298,6 +298,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
     server_->Answered();
     project_->Answered();
+    if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
   }
   MaskKey(*key, &answer);
   return answer;

@@ -40,6 +40,10 @@ class CurlTransportTest : public ::testing::Test {
       response.status = 503;
       response.set_header("Retry-After", "1.5");
     });
+    server_.Post("/quota", [](const httplib::Request& request, httplib::Response& response) {
+      response.set_header("RateLimit-Remaining", request.body);
+      response.set_header("RateLimit-Reset", "12.5");
+    });
     server_.Post("/slow", [this](const httplib::Request&, httplib::Response&) {
       slow_was_asked_ = true;
       while (!stop_.load()) std::this_thread::yield();
@@ -127,6 +131,20 @@ TEST_F(CurlTransportTest, ReadsRetryAfter) {
   ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/busy")));
   EXPECT_EQ(response.code, 503);
   EXPECT_EQ(response.retry_after, absl::Milliseconds(1500));
+}
+
+TEST_F(CurlTransportTest, ReadsThatAQuotaIsUsedUp) {
+  HttpRequest request = To("/quota");
+  for (const char* left : {"0", "0.0"}) {
+    request.body = left;
+    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+    EXPECT_EQ(response.quota_after, absl::Seconds(12.5)) << left;
+  }
+  for (const char* left : {"1", "0.5", "-0.5", "nan", "none"}) {
+    request.body = left;
+    ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
+    EXPECT_EQ(response.quota_after, absl::nullopt) << left;
+  }
 }
 
 TEST_F(CurlTransportTest, SaysWhyThereIsNoAnswer) {

@@ -60,6 +60,29 @@ TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
   EXPECT_THAT(gate_.Failed(absl::nullopt), AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
 }
 
+TEST_F(GateTest, OfThoseThatAreAskedToWaitTheLongestCounts) {
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
+  EXPECT_EQ(gate_.Failed(absl::Seconds(1)), absl::Seconds(1));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(10)), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(5)), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::InfiniteDuration()), absl::Hours(1));
+}
+
+TEST_F(GateTest, WhoIsAskedToComeAtOnceDoesNot) {
+  EXPECT_GE(gate_.Failed(absl::ZeroDuration()), absl::Seconds(2));
+}
+
+TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
+  gate_.Answered();
+  gate_.CloseFor(absl::Seconds(30));
+  gate_.CloseFor(absl::Seconds(3));
+  EXPECT_EQ(gate_.Enter(), absl::Seconds(30));
+  now_ += absl::Seconds(30);
+  EXPECT_EQ(gate_.Enter(), kOpen);
+  gate_.CloseFor(absl::InfiniteDuration());
+  EXPECT_EQ(gate_.Enter(), absl::Hours(1));
+}
+
 TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
   for (int i = 0; i < 10; ++i) now_ += gate_.Failed(absl::nullopt);
   EXPECT_EQ(gate_.answers(), 0u);

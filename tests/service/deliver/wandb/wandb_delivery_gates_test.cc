@@ -38,11 +38,13 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     StoredRun stored{kUrl};
     int code = 200;
     absl::optional<absl::Duration> retry_after;
+    absl::optional<absl::Duration> quota_after;
     FakeTransport transport{[this](const HttpRequest& request) -> FakeTransport::Answer {
       if (code == 0) return absl::UnavailableError("no connection");
       HttpResponse response = FakeTransport::Code(
           code, absl::StrContains(request.body, "mutation UpsertBucket") ? kUpserted : "{}");
       response.retry_after = retry_after;
+      response.quota_after = quota_after;
       return response;
     }};
     model::Delivery delivery;
@@ -84,6 +86,21 @@ TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
   EXPECT_EQ(Step(two_), absl::Seconds(7));
   EXPECT_EQ(two_.requests(), 0u);
   now_ += absl::Seconds(7);
+  EXPECT_EQ(Step(two_), absl::ZeroDuration());
+  EXPECT_EQ(two_.requests(), 1u);
+}
+
+// As the official client, which paces its posts by it; a graph query it does not ask.
+TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
+  one_.quota_after = absl::Seconds(20);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
+  EXPECT_EQ(one_.requests(), 2u);
+  Step(one_);  // the rows
+  ASSERT_EQ(one_.requests(), 3u);
+  EXPECT_EQ(Step(one_), absl::Seconds(20));
+  EXPECT_EQ(Step(two_), absl::Seconds(20));
+  EXPECT_EQ(two_.requests(), 0u);
+  now_ += absl::Seconds(20);
   EXPECT_EQ(Step(two_), absl::ZeroDuration());
   EXPECT_EQ(two_.requests(), 1u);
 }
