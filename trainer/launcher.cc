@@ -215,7 +215,8 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
           {"TORCHELASTIC_RESTART_COUNT", "0"}};
 }
 
-absl::Status Launch(const LaunchOptions& options) {
+absl::Status Launch(const LaunchOptions& options, int* told) {
+  *told = 0;
   SignalPipe signals;
   if (signals.fd() < 0)
     return absl::InternalError(absl::StrCat("open a pipe: ", std::strerror(errno)));
@@ -223,12 +224,11 @@ absl::Status Launch(const LaunchOptions& options) {
   for (int rank = 0; rank < options.ranks; ++rank) {
     if (absl::Status status = ranks.Start(options, rank); !status.ok()) return status;
   }
-  int told = 0;
   bool ending = false;
   while (!ranks.empty()) {
     ranks.Wait(signals);
     while (const int signal = signals.Next()) {
-      told = signal;
+      *told = signal;
       ranks.End(signal);
     }
     if (!ranks.failure().empty() && !ending) {
@@ -236,8 +236,10 @@ absl::Status Launch(const LaunchOptions& options) {
       ranks.End(SIGTERM);
     }
   }
-  if (told != 0)
-    return absl::CancelledError(absl::StrCat("ended by signal ", told, " (", strsignal(told), ")"));
+  if (*told != 0) {
+    return absl::CancelledError(
+        absl::StrCat("ended by signal ", *told, " (", strsignal(*told), ")"));
+  }
   if (!ranks.failure().empty()) return absl::AbortedError(ranks.failure());
   return absl::OkStatus();
 }

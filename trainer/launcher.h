@@ -27,9 +27,9 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
 // fails, or does not start, the others are ended; they are also killed should this process die.
 // Call it from the main thread, once at a time.
 //   kAborted    a rank failed; the message says which, and how
-//   kCancelled  we were told to end by a signal
+//   kCancelled  we were told to end by a signal: `*told`, else 0
 //   kInternal   a rank could not be started
-absl::Status Launch(const LaunchOptions& options);
+absl::Status Launch(const LaunchOptions& options, int* told);
 
 }  // namespace ranklog::trainer
 

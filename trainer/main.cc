@@ -1,5 +1,6 @@
 // ranklog-train: reads the command line, then starts ranks, or trains as one.
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -53,10 +54,19 @@ std::vector<std::string> RankCommand(int argc, char** argv) {
 int LaunchRanks(const Options& options, int argc, char** argv) {
   const absl::StatusOr<HostedStore> store = HostedStore::Serve();
   if (!store.ok()) return Fail(std::string(store.status().message()), 1);
+  int told = 0;
   const absl::Status status = Launch({.command = RankCommand(argc, argv),
                                       .ranks = options.nproc_per_node,
-                                      .master_port = store->port()});
-  return status.ok() ? 0 : Fail(std::string(status.message()), 1);
+                                      .master_port = store->port()},
+                                     &told);
+  if (status.ok()) return 0;
+  Fail(std::string(status.message()), 1);
+  // As if we had not caught it: a shell that runs us in a loop ends the loop then.
+  if (told != 0) {
+    signal(told, SIG_DFL);
+    raise(told);
+  }
+  return 1;
 }
 
 int Main(int argc, char** argv) {

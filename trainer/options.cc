@@ -17,7 +17,7 @@ Examples:
   ranklog-train                                           one rank, the text that Debian's jargon-text brings
   ranklog-train --nproc-per-node 2 --steps 500            two ranks of this machine, DDP over Gloo
   ranklog-train --data book.txt --model small --lr 5e-4   your own text
-  ranklog-train --save-dir out --experiment-name a        the run's id follows from both, so a second start goes on with it
+  ranklog-train --save-dir out --experiment-name a        the run's id follows from both: the same each time
   torchrun --no_python --nproc_per_node 2 ranklog-train --log-strategy all
   srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
 
@@ -121,7 +121,9 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "ranklog-train: " << error.what() << "; `ranklog-train --help` says more\n";
+    return 2;
   }
   if (words.comm == "nccl") {
     std::cerr << "ranklog-train: this build has no NCCL; use --comm gloo\n";

@@ -86,7 +86,9 @@ void SayWhereItIs(const Run& run, FlushResult result) {
   const uint64_t lost =
       stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large;
   if (lost > 0) std::cerr << absl::StrCat(lost, " rows were not taken: ", stats.last_error, "\n");
-  std::cerr << absl::StrCat("next: ranklog show ", id, "\n");
+  // Where a job has several runs, rank 0's rows are in the one with its number.
+  const bool several = run.settings().log_strategy != LogStrategy::kMain;
+  std::cerr << absl::StrCat("next: ranklog show ", id, several ? "-0" : "", "\n");
 }
 
 }  // namespace

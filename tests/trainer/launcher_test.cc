@@ -20,6 +20,10 @@ using ::testing::HasSubstr;
 
 class LaunchTest : public ::testing::Test {
  protected:
+  static absl::Status Launch(const LaunchOptions& options) {
+    int told = 0;
+    return trainer::Launch(options, &told);
+  }
   // `ranks` ranks that run `script` in the test's folder.
   LaunchOptions Shell(const std::string& script, int ranks = 2) {
     return {.command = {"/bin/sh", "-c", "cd " + dir_.path() + "; " + script},
@@ -77,11 +81,14 @@ TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
     EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
     kill(self, SIGTERM);
   });
-  status =
-      Launch(Shell("trap 'echo told > told$RANK; exit 0' TERM; echo up > up$RANK; while :; do "
-                   "sleep 0.01; done"));
+  int signal = 0;
+  status = trainer::Launch(
+      Shell("trap 'echo told > told$RANK; exit 0' TERM; echo up > up$RANK; while :; do "
+            "sleep 0.01; done"),
+      &signal);
   killer.join();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(signal, SIGTERM);
   EXPECT_EQ(Read("told0"), "told\n");
   EXPECT_EQ(Read("told1"), "told\n");
 }

@@ -17,7 +17,9 @@ using ::ranklog::testing::ChildProcess;
 using ::ranklog::testing::Finished;
 using ::ranklog::testing::RunToEnd;
 using ::ranklog::testing::WaitFor;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class TrainProgramTest : public ::testing::Test {
  protected:
@@ -48,7 +50,9 @@ TEST_F(TrainProgramTest, HelpShowsExamples) {
 }
 
 TEST_F(TrainProgramTest, WrongUsageIsTwo) {
-  EXPECT_EQ(Train({"--no-such-flag"}).code, 2);
+  const Finished unknown = Train({"--no-such-flag"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.output, AllOf(StartsWith("ranklog-train: "), HasSubstr("--no-such-flag")));
   EXPECT_EQ(Train({"--steps", "0"}).code, 2);
 }
 
@@ -85,6 +89,24 @@ TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
   EXPECT_EQ(launcher.Wait(absl::Seconds(30)), 1);
   EXPECT_THAT(launcher.Output(),
               HasSubstr("rank 1 (pid " + std::to_string(second) + ") was killed by signal 9"));
+}
+
+TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
+  EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
+                     "--save-dir", "out", "--experiment-name", "first", "--log-strategy", "all"})
+                  .output,
+              HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74-0\n"));
+}
+
+TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
+  ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
+                                 "--batch-size", "2"}),
+                        Alone());
+  ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
+      << launcher.Output();
+  launcher.Signal(SIGINT);
+  EXPECT_EQ(launcher.Wait(absl::Seconds(30)), -SIGINT);
+  EXPECT_THAT(launcher.Output(), HasSubstr("ended by signal 2"));
 }
 
 TEST_F(TrainProgramTest, RanksInTheEnvironmentAndNprocContradict) {
