@@ -48,7 +48,7 @@ CLI::Validator DurationText(absl::Duration least) {
         return absl::StrCat("'", text, "' is no duration of at least ", absl::FormatDuration(least),
                             ", such as 500ms, 30s or 2m");
       },
-      "DURATION");
+      "");
 }
 
 CLI::Validator UnixAddress() {
@@ -57,7 +57,7 @@ CLI::Validator UnixAddress() {
         if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
         return absl::StrCat("'", text, "' is no address; it has the form unix:PATH");
       },
-      "unix:PATH");
+      "");
 }
 
 // It says where to listen and what to keep, so nobody else may have written it. A pipe of ours, as
@@ -73,7 +73,7 @@ CLI::Validator OwnFile() {
         }
         return (info.st_mode & 002) == 0 ? "" : "others may write " + path + ": chmod o-w " + path;
       },
-      "FILE");
+      "");
 }
 
 // What is wrong with the file itself. CLI11 takes every file for INI, and a section that nobody
@@ -83,10 +83,10 @@ std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
   const std::string what = error.what();
   absl::string_view key = absl::string_view(what.data(), what.size());
   if (!absl::ConsumePrefix(&key, "INI was not able to parse ")) {
-    return absl::StrCat(file, ": ", what, "\n");
+    return absl::StrCat("ranklogd: ", file, ": ", what, "\n");
   }
   absl::ConsumeSuffix(&key, ".++");
-  return absl::StrCat(file, ": there is no option '", key,
+  return absl::StrCat("ranklogd: ", file, ": there is no option '", key,
                       "'. Those of `ranklogd --help` are its keys, without the dashes; take it out "
                       "or mend its name.\n");
 }
@@ -142,27 +142,33 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
   app.set_config("--config", "", "a file of these options, in TOML", /*config_required=*/false)
+      ->type_name("FILE")
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--state-dir", config.state_dir,
                  "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else "
-                 "$XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog]");
+                 "$XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog]")
+      ->type_name("DIR");
   app.add_option("--listen", address,
                  "the socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in "
                  "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog or /dev/shm/ranklog-UID]")
+      ->type_name("unix:PATH")
       ->check(UnixAddress());
   app.add_option(
-      "--spool-dir", spool_dir,
-      "where to look for what ranks left that never reached us [$RANKLOG_SPOOL_DIR, else "
-      "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog and /dev/shm/ranklog-UID]");
+         "--spool-dir", spool_dir,
+         "where to look for what ranks left that never reached us [$RANKLOG_SPOOL_DIR, else "
+         "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog and /dev/shm/ranklog-UID]")
+      ->type_name("DIR");
   app.add_option("--drain", drain, "how long to go on delivering after SIGTERM")
+      ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str();
-  app.add_option("--log-level", config.log_level, "debug, info, warn or error")
+  app.add_option("--log-level", config.log_level, "what is logged: that, and what is worse")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   const std::string advanced = "Advanced";
   app.add_option("--commit-interval", commit_interval, "how long rows gather before a commit")
+      ->type_name("DURATION")
       ->check(DurationText(absl::Milliseconds(1)))
       ->capture_default_str()
       ->group(advanced);
@@ -171,12 +177,14 @@ Parsed ParseConfig(int argc, const char* const* argv) {
                "trackers")
       ->group(advanced);
   app.add_option("--step-wait", step_wait, "how long a step waits for slow ranks' statistics")
+      ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str()
       ->group(advanced);
   app.add_option("--wandb-transmit-interval", transmit,
                  "how often rows are posted to Weights & Biases "
                  "[$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
+      ->type_name("DURATION")
       ->check(DurationText(absl::Milliseconds(1)))
       ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
       ->capture_default_str()
@@ -195,8 +203,13 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     parsed.text = AboutFile(app, error);
     return parsed;
   } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    parsed.exit_code = app.exit(error, out, out) == 0 ? 0 : 2;
+    if (error.get_exit_code() != 0) {
+      parsed.exit_code = 2;
+      parsed.text = absl::StrCat("ranklogd: ", error.what(), "; `ranklogd --help` says more\n");
+      return parsed;
+    }
+    std::ostringstream out;  // --help, --version
+    parsed.exit_code = app.exit(error, out, out);
     parsed.text = out.str();
     return parsed;
   }

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Parsed Parse(std::vector<const char*> args) {
   args.insert(args.begin(), "ranklogd");
@@ -76,6 +77,7 @@ TEST(ConfigTest, TheEnvironmentFillsWhatIsNotSaid) {
 TEST(ConfigTest, WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_EQ(Parse({"--drain", "-3s"}).exit_code, 2);
   EXPECT_EQ(Parse({"--log-level", "loud"}).exit_code, 2);
+  EXPECT_THAT(Parse({"--log-level", "loud"}).text, StartsWith("ranklogd: --log-level"));
   EXPECT_EQ(Parse({"--listen", "/no/scheme"}).exit_code, 2);
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
   EXPECT_THAT(Parse({"--help"}).text, HasSubstr("Examples"));
