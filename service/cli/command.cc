@@ -1,6 +1,9 @@
 #include "service/cli/command.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,12 @@ absl::StatusOr<std::string> Globals::StateDir() const {
 
 absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const {
   ASSIGN_OR_RETURN(const std::string dir, StateDir());
+  if (access(absl::StrCat(dir, "/", storage::kStoreFile).c_str(), R_OK) != 0 && errno == EACCES) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the store in ", dir,
+                     " may not be read: only its user may. Name a directory of yours with "
+                     "--state-dir (or $RANKLOG_STATE_DIR)"));
+  }
   auto reader = storage::StoreReader::Open(dir);
   if (absl::IsNotFound(reader.status())) {
     return absl::NotFoundError(

@@ -26,7 +26,8 @@ struct Globals {
   // The directory of the store: as given, or as the daemon at `address` says, or the usual one.
   absl::StatusOr<std::string> StateDir() const;
   // The store, to be read.
-  //   kNotFound  there is none; the message says what to do
+  //   kNotFound          there is none; the message says what to do
+  //   kPermissionDenied  it is another user's
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 };
 

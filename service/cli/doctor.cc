@@ -17,8 +17,8 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kFooter[] = R"(
-Looks at the state directory, its daemon, its store with every row in it, stores that were set aside because
-they were damaged, and the spools of this user. Changes nothing.
+Looks at the state directory, its daemon, its store with every row in it, what waits for the trackers, stores
+that were set aside because they were damaged, and the spools of this user. Changes nothing.
 
 Exit code 0: all is well. 1: something is to be done, and the lines below each part say what.
 

@@ -17,8 +17,10 @@
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
+#include "service/cli/delivery_check.h"
 #include "service/cli/number_text.h"
 #include "service/cli/progress.h"
+#include "service/cli/run_report.h"
 #include "service/cli/salvage_report.h"
 #include "service/storage/damage.h"
 #include "service/storage/file_system.h"
@@ -120,6 +122,14 @@ absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::stri
 std::string RecoverAdvice(const std::string& dir, const std::string& path) {
   return absl::StrCat(storage::StateLock::Holder(dir) == 0 ? "save" : "stop ranklogd, then save",
                       " what is left: ranklog recover ", path);
+}
+
+std::vector<Finding> LookAtTrackers(const std::string& dir) {
+  const auto reader = storage::StoreReader::Open(dir);
+  if (!reader.ok()) return {};  // said of the store
+  const auto runs = ReportRuns(**reader);
+  if (!runs.ok()) return {};
+  return LookAtDeliveries(*runs, storage::StateLock::Holder(dir) != 0);
 }
 
 Finding LookAtStore(const std::string& dir) {
@@ -234,6 +244,7 @@ std::vector<std::string> SpoolDirs() {
 std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir) {
   std::vector<Finding> findings = {LookAtDirectory(state_dir), LookAtDaemon(globals, state_dir),
                                    LookAtStore(state_dir)};
+  for (Finding& tracker : LookAtTrackers(state_dir)) findings.push_back(std::move(tracker));
   for (const std::string& path : storage::SetAsideStores(state_dir)) {
     findings.push_back(LookAtSetAside(path));
   }

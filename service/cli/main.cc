@@ -55,12 +55,19 @@ std::string AllCommands(CLI::App& app) {
   return names;
 }
 
-// Of a command line without a command, or with one that there is not, CLI11 says only that a
-// "subcommand" is required.
+// Prints what was asked for (--help, --version), or what is wrong with the command line. Of one
+// without a command, or with one that there is not, CLI11 says only that a "subcommand" is
+// required.
 int Refuse(CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
   const bool no_command =
       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.get_subcommands().empty();
-  if (!no_command) return app.exit(error) == 0 ? 0 : kWrongUsage;
+  if (!no_command) {
+    std::string command = "ranklog";
+    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
+    std::cerr << command << ": " << error.what() << "; `" << command << " --help` says more\n";
+    return kWrongUsage;
+  }
   const std::vector<std::string> words = app.remaining();
   std::string what = "no command was given";
   if (!words.empty()) {

@@ -7,10 +7,17 @@
 #include "absl/strings/str_format.h"
 
 namespace ranklog::cli {
+
 std::string ShortNumber(double value, int digits) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return absl::StrFormat("%.*g", digits, value);
+}
+
+std::string PlainNumber(double value, int digits) {
+  constexpr double kExact = 9007199254740992;  // 2^53: a double holds all whole numbers up to it
+  const bool whole = std::abs(value) <= kExact && value == std::trunc(value);
+  return whole ? absl::StrFormat("%.0f", value) : ShortNumber(value, digits);
 }
 
 std::string Counted(uint64_t count, const std::string& what) {

@@ -12,6 +12,8 @@ namespace ranklog::cli {
 
 // With at most `digits` significant digits: 2.3079, 3e-04.
 std::string ShortNumber(double value, int digits = 5);
+// The same, but a whole number of up to 2^53 is written out: 123456789, not 1.2346e+08.
+std::string PlainNumber(double value, int digits = 5);
 
 std::string Counted(uint64_t count, const std::string& what);  // 1 row, 3 rows
 std::string BytesText(int64_t bytes);                          // 512 B, 1.2 MiB

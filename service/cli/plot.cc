@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "service/cli/number_text.h"
@@ -76,10 +77,12 @@ struct Range {
   explicit Range(const Series& series) : low(series.min()), high(series.max()) {
     if (high > low) return;
     const double room = low == 0 ? 1 : std::abs(low) * 0.05;  // a constant runs through the middle
-    low -= room;
-    high += room;
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    low = std::max(low - room, -kLargest);
+    high = std::min(high + room, kLargest);
   }
-  double At(double part) const { return low + (high - low) * part; }
+  // Not by the difference, which the largest doubles do not have.
+  double At(double part) const { return low * (1 - part) + high * part; }
 };
 
 void DrawCurve(const Series& series, const Range& range, Canvas& canvas) {
@@ -142,8 +145,14 @@ std::string XAxis(const Series& series, int columns, bool ascii) {
 std::string Title(const std::string& title, const Series& series, const Terminal& terminal) {
   std::string text = terminal.Bold(Printable(title));
   if (series.count() > 0) {
-    absl::StrAppend(&text, "  last ", ShortNumber(series.last()), "  min ",
-                    ShortNumber(series.min()), "  max ", ShortNumber(series.max()));
+    // As many digits as tell the smallest value from the largest.
+    int digits = 5;
+    while (digits < 17 && series.min() < series.max() &&
+           ShortNumber(series.min(), digits) == ShortNumber(series.max(), digits)) {
+      ++digits;
+    }
+    absl::StrAppend(&text, "  last ", PlainNumber(series.last(), digits), "  min ",
+                    PlainNumber(series.min(), digits), "  max ", PlainNumber(series.max(), digits));
   }
   if (series.not_finite() > 0) {
     absl::StrAppend(&text, "  ", terminal.Red(absl::StrCat(series.not_finite(), " not finite")));

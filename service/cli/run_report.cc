@@ -80,6 +80,11 @@ std::string LossesText(const model::Losses& losses) {
   return text;
 }
 
+bool IsOpen(const RunReport& report, const DestinationReport& destination) {
+  if (destination.pending_rows > 0) return true;
+  return !destination.complete && report.run.state != model::RunState::kRunning;
+}
+
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {
   RunReport report;
   report.run = run;

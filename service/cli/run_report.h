@@ -38,6 +38,9 @@ struct RunReport {
   model::Losses losses;                         // over all ranks
 };
 
+// Whether it waits for rows, or for the end of a run that has ended.
+bool IsOpen(const RunReport& report, const DestinationReport& destination);
+
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run);
 // Of all runs, newest first.
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader);

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr char kFooter[] = R"(
 Examples:
   ranklog runs
+  ranklog runs -n 20
   ranklog runs --project gpt --state running
   ranklog runs --json | jq '.[0].ranks')";
 
@@ -26,6 +28,7 @@ struct Flags {
   bool json = false;
   std::string project;
   std::string state;
+  size_t limit = 0;  // 0: all
 };
 
 std::string DestinationText(const DestinationReport& destination) {
@@ -61,6 +64,11 @@ absl::Status ListRuns(const Globals& globals, const Flags& flags) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);
   });
+  size_t left_out = 0;
+  if (flags.limit > 0 && reports.size() > flags.limit) {
+    left_out = reports.size() - flags.limit;
+    reports.resize(flags.limit);
+  }
   if (flags.json) {
     model::Json array = model::Json::array();
     for (const RunReport& report : reports) array.push_back(ToJson(report));
@@ -69,6 +77,7 @@ absl::Status ListRuns(const Globals& globals, const Flags& flags) {
     std::cout << "no runs\n";
   } else {
     std::cout << TableOf(reports);
+    if (left_out > 0) std::cout << "and " << left_out << " older\n";
   }
   return absl::OkStatus();
 }
@@ -83,6 +92,12 @@ void AddRuns(CLI::App& app, const Globals& globals, Action& action) {
   command->add_option("--project", flags->project, "only this project's")->type_name("NAME");
   command->add_option("--state", flags->state, "only those in this state")
       ->check(CLI::IsMember({"running", "finished", "failed", "crashed"}));
+  command->add_option("-n,--limit", flags->limit, "only the newest N")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        size_t number = 0;
+        return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "a number from 1 is needed";
+      });
   command->callback([&globals, &action, flags] {
     action = [&globals, flags] { return ListRuns(globals, *flags); };
   });

@@ -45,7 +45,13 @@ Runs Matching(const Runs& runs, const std::string& text, Field field) {
 Runs Candidates(const Runs& runs, const std::string& text) {
   if (text == "latest") return runs.empty() ? Runs() : Runs{runs.front()};
   if (Runs by_id = Matching(runs, text, &model::Run::run_id); !by_id.empty()) return by_id;
-  return Matching(runs, text, &model::Run::name);
+  if (Runs by_name = Matching(runs, text, &model::Run::name); !by_name.empty()) return by_name;
+  Runs of_job;
+  for (const model::Run* run : runs) {
+    if (run->run_id == absl::StrCat(text, "-", run->primary_rank)) of_job.push_back(run);
+  }
+  DropLocalParts(&of_job);
+  return of_job;
 }
 
 Runs OfProject(const std::vector<model::Run>& runs, const std::string& project) {

@@ -21,7 +21,8 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr int kWidestPlot = 100;  // wider than that a curve is no clearer
+constexpr int kWidestPlot = 100;   // wider than that a curve is no clearer
+constexpr size_t kMostLines = 40;  // of the summary: more than that pushes all else off the screen
 
 constexpr char kFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
@@ -89,8 +90,9 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
   std::string text = absl::StrCat(
       terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
       Printable(absl::StrCat(run.project, ":", run.run_id)), "  ", StateText(run, terminal), "\n",
-      "rows ", run.rows, ", last step ", run.last_step, ", started ", TimeText(run.started_us),
-      run.ended_us == 0 ? ", for " : ", took ", DurationText(took), "\n");
+      "rows ", run.rows, run.last_step < 0 ? "" : absl::StrCat(", last step ", run.last_step),
+      ", started ", TimeText(run.started_us), run.ended_us == 0 ? ", for " : ", took ",
+      DurationText(took), "\n");
   if (run.local_only) {
     absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
   }
@@ -123,7 +125,7 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
 // unless they are empty, and an object without further objects or lists, such as a metric's
 // {"min":2.5,"last":3}, becomes "min 2.5, last 3".
 std::string ValueText(const model::Json& value) {
-  if (value.is_number_float()) return ShortNumber(value.get<double>(), 6);
+  if (value.is_number_float()) return PlainNumber(value.get<double>(), 6);
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) {
     return Printable(value.get_ref<const std::string&>());
   }
@@ -138,32 +140,30 @@ std::string ValueText(const model::Json& value) {
   return text;
 }
 
-// The members of `object`, a line each.
+// The members of `object`, a line each; unless `all`, the first kMostLines, and no statistics over
+// the ranks.
 std::string SectionText(const std::string& title, const model::Json& object, bool all,
                         const Terminal& terminal) {
-  // _step and _timestamp are said above.
-  const auto shown = [&](const std::string& key) {
-    return all || !(IsRankStatistic(key) || key == "_step" || key == "_timestamp");
-  };
+  std::vector<std::pair<std::string, const model::Json*>> shown;
+  size_t hidden = 0;
   int width = 0;
-  size_t count = 0;
   for (auto item = object.begin(); item != object.end(); ++item) {
-    if (!shown(item.key())) continue;
-    width = std::max(width, TextWidth(Printable(item.key())));
-    ++count;
+    if (!all && (item.key() == "_step" || item.key() == "_timestamp")) continue;  // said above
+    if (!all && (IsRankStatistic(item.key()) || shown.size() == kMostLines)) {
+      ++hidden;
+      continue;
+    }
+    shown.emplace_back(Printable(item.key()), &*item);
+    width = std::max(width, TextWidth(shown.back().first));
   }
-  if (count == 0) return "";
+  if (shown.empty()) return "";
   std::string text = absl::StrCat("\n", terminal.Bold(title), "\n");
-  for (auto item = object.begin(); item != object.end(); ++item) {
-    if (!shown(item.key())) continue;
-    const std::string key = Printable(item.key());
+  for (const auto& [key, value] : shown) {
     absl::StrAppend(&text, "  ", key, std::string(width - TextWidth(key) + 2, ' '),
-                    ValueText(*item), "\n");
+                    ValueText(*value), "\n");
   }
-  if (count < object.size()) {
-    absl::StrAppend(&text, "  ",
-                    terminal.Dim(absl::StrCat(object.size() - count, " more are shown with --all")),
-                    "\n");
+  if (hidden > 0) {
+    absl::StrAppend(&text, "  ", terminal.Dim(absl::StrCat(hidden, " more with --all")), "\n");
   }
   return text;
 }
@@ -213,7 +213,7 @@ void AddShow(CLI::App& app, const Globals& globals, Action& action) {
   command->footer(kFooter);
   flags->run.AddTo(*command);
   command->add_flag("--json", flags->json, "an object, for programs");
-  command->add_flag("--all", flags->all, "the statistics over the ranks in the summary, too");
+  command->add_flag("--all", flags->all, "all of the summary, the statistics over the ranks, too");
   command->add_flag("--ascii", flags->ascii, "draw with ASCII characters");
   command->add_option("--metric", flags->metrics, "draw this metric; may be given several times")
       ->type_name("NAME")

@@ -15,6 +15,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
+#include "service/cli/number_text.h"
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
 #include "service/cli/select_run.h"
@@ -66,11 +67,6 @@ struct Sum {
   friend bool operator==(const Sum&, const Sum&) = default;
 };
 
-bool IsOpen(const RunReport& report, const DestinationReport& destination) {
-  if (destination.pending_rows > 0) return true;
-  return !destination.complete && report.run.state != model::RunState::kRunning;
-}
-
 Sum AddUp(const std::vector<RunReport>& reports) {
   Sum sum;
   for (const RunReport& report : reports) {
@@ -104,6 +100,7 @@ class Sync {
     if (chosen_.empty()) return absl::OkStatus();
     if (pipeline_ != nullptr) {
       RETURN_IF_ERROR(CheckCredentials());
+      RETURN_IF_ERROR(LeaveOldErrors());
       RETURN_IF_ERROR(pipeline_->Start(chosen_));
     }
     RETURN_IF_ERROR(Wait());
@@ -172,18 +169,18 @@ class Sync {
                        });
   }
 
+  static std::string Staying(uint64_t local, size_t looked_at) {
+    return absl::StrCat(local, " of ", Counted(looked_at, "run"), local == 1 ? " stays" : " stay",
+                        " on this node only (destination local)");
+  }
+
   absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local, bool named) const {
     if (local > 0 && named) {
       return absl::FailedPreconditionError(
-          absl::StrCat(local,
-                       " of the runs stay on this node only (destination local); give them "
-                       "another with --to wandb"));
+          absl::StrCat(Staying(local, looked_at), "; --to wandb gives them another destination"));
     }
     if (local > 0) {
-      std::cout
-          << local << " of " << looked_at
-          << " runs stay on this node only (destination local); `ranklog sync RUN --to wandb` "
-             "uploads one\n";
+      std::cout << Staying(local, looked_at) << "; `ranklog sync RUN --to wandb` uploads one\n";
     }
     if (chosen_.empty()) std::cout << "nothing waits to be delivered\n";
     return absl::OkStatus();
@@ -197,6 +194,17 @@ class Sync {
         if (Leaves(destination) && !destination.complete) {
           RETURN_IF_ERROR(pipeline_->CheckCredentials(run, destination.kind));
         }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What a daemon met some day says nothing of this try.
+  absl::Status LeaveOldErrors() {
+    ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
+    for (const RunReport& report : reports) {
+      for (const DestinationReport& destination : report.destinations) {
+        errors_[{report.run.id, destination.kind}] = destination.last_error;
       }
     }
     return absl::OkStatus();

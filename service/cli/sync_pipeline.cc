@@ -1,5 +1,9 @@
 #include "service/cli/sync_pipeline.h"
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,12 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
 
 absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir,
                                                                  storage::StateLock lock) {
+  // What the loops log. What a tracker answers, a warning, the caller reads from the store, and
+  // says in its own words.
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "ranklog", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("ranklog: %v");
+  spdlog::set_level(spdlog::level::err);
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
   return std::unique_ptr<SyncPipeline>(
       new SyncPipeline(state_dir, std::move(lock), std::move(store)));

@@ -19,10 +19,12 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr size_t kMostValues = 20;  // of a row, for people; a row of 1000 fills a screen
 
 constexpr char kFooter[] = R"(
 While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. The
-statistics over the ranks (rank_mean/ and so on) are shown with --all and in --json.
+statistics over the ranks (rank_mean/ and so on), and more than 20 values of a row, are shown with --all and
+in --json.
 
 Examples:
   ranklog tail latest
@@ -47,11 +49,20 @@ class LineFormat {
   // Empty where the row has none of the metrics to show.
   std::string Line(const Row& row) const {
     std::string values;
+    size_t count = 0;
     for (size_t i = 0; i < row.keys.size(); ++i) {
-      Append(row.keys[i], ShortNumber(row.values()[i]), &values);
+      if (IsShown(row.keys[i]) && Fits(++count)) {
+        Append(row.keys[i], PlainNumber(row.values()[i]), &values);
+      }
     }
-    for (const model::Text& text : row.texts()) Append(text.key, Printable(text.value), &values);
-    if (values.empty() && !flags_.metrics.empty()) return "";
+    for (const model::Text& text : row.texts()) {
+      if (IsShown(text.key) && Fits(++count)) Append(text.key, Printable(text.value), &values);
+    }
+    if (count == 0 && !flags_.metrics.empty()) return "";
+    if (!Fits(count)) {
+      absl::StrAppend(&values, "  ",
+                      terminal_.Dim(absl::StrCat(count - kMostValues, " more with --all")));
+    }
     const std::string time =
         absl::FormatTime("%H:%M:%S", absl::FromUnixMicros(row.time_us()), absl::LocalTimeZone());
     return absl::StrCat(terminal_.Dim(time), "  ", terminal_.Bold(absl::StrCat(row.step())), values,
@@ -59,10 +70,14 @@ class LineFormat {
   }
 
  private:
+  bool IsShown(const std::string& key) const {
+    if (flags_.metrics.empty()) return flags_.all || !IsRankStatistic(key);
+    return std::count(flags_.metrics.begin(), flags_.metrics.end(), key) > 0;
+  }
+  bool Fits(size_t count) const {
+    return flags_.all || !flags_.metrics.empty() || count <= kMostValues;
+  }
   void Append(const std::string& key, const std::string& value, std::string* out) const {
-    if (flags_.metrics.empty() ? !flags_.all && IsRankStatistic(key)
-                               : std::count(flags_.metrics.begin(), flags_.metrics.end(), key) == 0)
-      return;
     absl::StrAppend(out, "  ", terminal_.Dim(Printable(key)), " ", value);
   }
 
@@ -113,10 +128,14 @@ void AddTail(CLI::App& app, const Globals& globals, Action& action) {
   const auto flags = std::make_shared<Flags>();
   command->footer(kFooter);
   flags->run.AddTo(*command);
-  command->add_option("-n,--rows", flags->rows, "how many rows to begin with; 10 if not given");
+  command->add_option("-n,--rows", flags->rows, "how many rows to begin with; 10 if not given")
+      ->type_name("N")
+      ->check([](const std::string& text) {  // CLI11 takes -1 for the largest number
+        return text.rfind('-', 0) == 0 ? "a number of rows is not negative" : "";
+      });
   command->add_flag("--no-follow", flags->no_follow, "end after these rows");
   command->add_flag("--json", flags->json, "an object per line, as of `ranklog export`");
-  command->add_flag("--all", flags->all, "the statistics over the ranks, too");
+  command->add_flag("--all", flags->all, "all of a row, the statistics over the ranks, too");
   command->add_option("--metric", flags->metrics, "only this metric; may be given several times")
       ->type_name("NAME")
       ->expected(1)

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -27,6 +29,26 @@ bool Utf8Locale() {
     return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
   return false;
+}
+
+struct Block {
+  uint32_t first, last;
+};
+
+// Unicode's East_Asian_Width W and F, by whole blocks.
+constexpr Block kWide[] = {
+    {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},  {0xA960, 0xA97F}, {0xAC00, 0xD7A3},
+    {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF01, 0xFF60},  {0xFFE0, 0xFFE6}, {0x1F300, 0x1F64F},
+    {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
+// Combining marks, joiners and variation selectors.
+constexpr Block kJoining[] = {
+    {0x0300, 0x036F}, {0x200B, 0x200D}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}};
+
+template <size_t kCount>
+bool In(const Block (&blocks)[kCount], uint32_t point) {
+  return std::any_of(std::begin(blocks), std::end(blocks), [point](const Block& block) {
+    return block.first <= point && point <= block.last;
+  });
 }
 
 int Width(int fd) {
@@ -54,16 +76,33 @@ std::string Terminal::Paint(absl::string_view code, absl::string_view text) cons
 }
 
 std::string Printable(absl::string_view text) {
-  std::string printable(text);
-  std::replace_if(
-      printable.begin(), printable.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  std::string printable;
+  printable.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
+      printable.push_back('?');
+      ++i;
+    } else {
+      printable.push_back(byte < 0x20 || byte == 0x7F ? '?' : text[i]);
+    }
+  }
   return printable;
 }
 
 int TextWidth(absl::string_view text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  int width = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    uint32_t point = lead < 0x80   ? lead
+                     : lead < 0xE0 ? lead & 0x1F
+                     : lead < 0xF0 ? lead & 0x0F
+                                   : lead & 0x07;
+    for (; i < text.size() && (text[i] & 0xC0) == 0x80; ++i) point = point << 6 | (text[i] & 0x3F);
+    width += In(kJoining, point) ? 0 : In(kWide, point) ? 2 : 1;
+  }
+  return width;
 }
 
 }  // namespace ranklog::cli

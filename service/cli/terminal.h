@@ -28,11 +28,12 @@ struct Terminal {
   std::string Paint(absl::string_view code, absl::string_view text) const;
 };
 
-// `text` with control characters shown as '?', so that what a run is called cannot drive the
-// terminal.
+// `text` with control characters (C0, DEL and C1) shown as '?', so that what a run is called cannot
+// drive the terminal.
 std::string Printable(absl::string_view text);
 
-// The columns that `text` takes: one per code point.
+// The columns that `text`, UTF-8, takes: two for what East Asian scripts and emoji are written
+// with, none for marks that join the character before, one for all else.
 int TextWidth(absl::string_view text);
 
 }  // namespace ranklog::cli

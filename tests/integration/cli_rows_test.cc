@@ -47,6 +47,47 @@ TEST_F(CliTest, ShowOfARunDuringWhichTheClockWasSetBackHasNoNegativeTime) {
   EXPECT_THAT(Ranklog({"show", "tiny"}).output, HasSubstr("took 0.0 s\n"));
 }
 
+// Of a running run with one row of 50 metrics.
+void LogManyMetrics(storage::Store& store, int64_t run) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 50; ++i) keys.push_back("layer" + std::to_string(i));
+  model::Batch batch = MakeBatch(2, 1);
+  batch.blocks[0].shape = 2;
+  batch.blocks[0].values.assign(keys.size(), 0.5);
+  ASSERT_OK(store.Begin());
+  ASSERT_OK(store.DefineRunShape(run, 2, keys));
+  ASSERT_OK(store.AppendRunRows(run, batch));
+  ASSERT_OK(store.Commit());
+}
+
+TEST_F(CliTest, ShowCutsALongSummaryAndAllDoesNot) {
+  EXPECT_THAT(Ranklog({"show", "other"}).output, Not(HasSubstr("more with --all")));
+  LogManyMetrics(*store_, live_.run);
+  // 40 of 53: loss, note,x, the text and the 50 layers.
+  EXPECT_THAT(Ranklog({"show", "other"}).output,
+              AllOf(HasSubstr("\n  layer36"), Not(HasSubstr("\n  layer37")),
+                    HasSubstr("\n  13 more with --all\n")));
+  EXPECT_THAT(Ranklog({"show", "other", "--all"}).output,
+              AllOf(HasSubstr("\n  layer49"), Not(HasSubstr("more with --all"))));
+}
+
+TEST_F(CliTest, TailCutsAWideRowAndAllDoesNot) {
+  LogManyMetrics(*store_, live_.run);
+  EXPECT_THAT(Ranklog({"tail", "other", "--no-follow", "-n", "1"}).output,
+              AllOf(HasSubstr("layer19 0.5  30 more with --all\n"), Not(HasSubstr("layer20"))));
+  EXPECT_THAT(Ranklog({"tail", "other", "--no-follow", "-n", "1", "--all"}).output,
+              AllOf(HasSubstr("layer49 0.5\n"), Not(HasSubstr("more"))));
+  EXPECT_THAT(Ranklog({"tail", "other", "--no-follow", "-n", "1", "--metric", "layer45"}).output,
+              HasSubstr("  layer45 0.5\n"));
+}
+
+TEST_F(CliTest, ShowOfARunWithoutRowsHasNoLastStep) {
+  ASSERT_OK(store_->Begin());
+  Attach("job3", 0, "empty", "local", kStart);
+  ASSERT_OK(store_->Commit());
+  EXPECT_THAT(Ranklog({"show", "empty"}).output, HasSubstr("\nrows 0, started "));
+}
+
 TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {
   EXPECT_THAT(Ranklog({"show", "tiny", "--metric", "lr"}).output,
               AllOf(HasSubstr("lr  last 4"), Not(HasSubstr("train/loss  last"))));

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -60,6 +62,27 @@ TEST_F(CliTest, WhatItDoesNotKnowIsNamed) {
                 AllOf(HasSubstr("--nonsense"), HasSubstr("--help")));
   }
   EXPECT_THAT(Ranklog({}).output, HasSubstr("no command was given"));
+}
+
+TEST_F(CliTest, WrongUsageNamesTheCommandAndItsHelp) {
+  EXPECT_EQ(Ranklog({"show"}).output,
+            "ranklog show: RUN is required; `ranklog show --help` says more\n");
+  EXPECT_THAT(Ranklog({"tail", "latest", "-n", "-1"}).output,
+              AllOf(HasSubstr("not negative"), HasSubstr("`ranklog tail --help`")));
+}
+
+TEST_F(CliTest, AStoreThatMayNotBeReadIsNoneThatIsMissing) {
+  ASSERT_EQ(chmod(state_dir().c_str(), 0), 0);
+  // As root without the right to read everything.
+  std::vector<std::string> args = {RANKLOG_CLI, "runs", "--state-dir", state_dir()};
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(state_dir().c_str(), 65534, 65534), 0);
+    args.insert(args.begin(), {"setpriv", "--bounding-set=-dac_override,-dac_read_search"});
+  }
+  const Finished finished = RunToEnd(args, options_);
+  EXPECT_EQ(chmod(state_dir().c_str(), 0700), 0);
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("may not be read"), HasSubstr("--state-dir")));
 }
 
 TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
@@ -142,6 +165,23 @@ TEST_F(CliTest, RunsIsATable) {  // S37
 TEST_F(CliTest, RunsCanBeNarrowedDown) {
   EXPECT_THAT(RanklogJson({"runs", "--state", "running"}), SizeIs(1));
   EXPECT_THAT(RanklogJson({"runs", "--project", "none"}), SizeIs(0));
+}
+
+TEST_F(CliTest, RunsCanBeCutToTheNewest) {
+  const Json runs = RanklogJson({"runs", "-n", "1"});
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_EQ(runs[0]["name"], "other");
+  EXPECT_THAT(Ranklog({"runs", "--limit", "1"}).output,
+              AllOf(HasSubstr("job2"), Not(HasSubstr("job1")), HasSubstr("and 1 older\n")));
+  EXPECT_THAT(Ranklog({"runs", "-n", "2"}).output, Not(HasSubstr("older")));
+  EXPECT_EQ(Ranklog({"runs", "-n", "0"}).code, 2);
+}
+
+TEST_F(CliTest, DoctorSaysWhatATrackerDoesNotTake) {
+  const Finished finished = Ranklog({"doctor"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("delivery   wandb, 1 run, 1 waiting, 2 rows to go"),
+                                     HasSubstr("start ranklogd"), HasSubstr("HTTP 503")));
 }
 
 TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37

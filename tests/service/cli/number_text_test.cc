@@ -21,6 +21,16 @@ TEST(NumberTextTest, ShortNumbersSayWhatIsNoNumber) {
   EXPECT_EQ(ShortNumber(-INFINITY), "-Infinity");
 }
 
+TEST(NumberTextTest, PlainNumbersWriteOutWhatIsWhole) {
+  EXPECT_EQ(PlainNumber(123456789), "123456789");
+  EXPECT_EQ(PlainNumber(-5), "-5");
+  EXPECT_EQ(PlainNumber(9007199254740992), "9007199254740992");
+  EXPECT_EQ(PlainNumber(1e20), "1e+20");
+  EXPECT_EQ(PlainNumber(0.123456), "0.12346");
+  EXPECT_EQ(PlainNumber(NAN), "NaN");
+  EXPECT_EQ(PlainNumber(-INFINITY), "-Infinity");
+}
+
 TEST(NumberTextTest, BytesGrowIntoUnits) {
   EXPECT_EQ(BytesText(0), "0 B");
   EXPECT_EQ(BytesText(1023), "1023 B");

@@ -118,6 +118,30 @@ TEST(PlotTest, TellsLabelsApartThatDifferLate) {
   EXPECT_THAT(lines[3], HasSubstr("1.00001 |"));
 }
 
+TEST(PlotTest, TheTitleTellsTheLeastFromTheLargest) {
+  const PlotSize size = Ascii(60, 3);
+  Series series(0, 1, size.dot_columns());
+  series.Add(0, 1e9 + 0.25);
+  series.Add(1, 1e9 + 0.5);
+  EXPECT_EQ(Lines(DrawPlot("x", series, size, {}))[0],
+            "x  last 1000000000.5  min 1000000000.2  max 1000000000.5");
+}
+
+TEST(PlotTest, LabelsTheLargestDoubles) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const PlotSize size = Ascii(60, 3);
+  Series series(0, 1, size.dot_columns());
+  series.Add(0, -kLargest);
+  series.Add(1, kLargest);
+  const std::vector<std::string> lines = Lines(DrawPlot("x", series, size, {}));
+  EXPECT_THAT(lines[1], StartsWith("1.798e+308 |"));
+  EXPECT_THAT(lines[2], StartsWith("         0 |"));
+  EXPECT_THAT(lines[3], StartsWith("-1.798e+308 |"));
+  Series constant(0, 1, size.dot_columns());
+  constant.Add(0, kLargest);
+  EXPECT_THAT(DrawPlot("x", constant, size, {}), Not(HasSubstr("Infinity")));
+}
+
 TEST(PlotTest, DrawsAConstantAsALineThroughTheMiddle) {
   const PlotSize size = Ascii(32, 5);
   Series series(0, 19, size.dot_columns());

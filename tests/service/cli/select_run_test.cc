@@ -69,6 +69,17 @@ TEST_F(SelectRunTest, AnIdGoesBeforeAName) {
   EXPECT_THAT(SelectRun(runs, "b", ""), IsRun(1));
 }
 
+TEST_F(SelectRunTest, AJobThatHasARunPerRankIsFoundByItsId) {
+  std::vector<model::Run> runs = {MakeRun(2, "p", "job-1", "rank-1"),
+                                  MakeRun(1, "p", "job-0", "rank-0")};
+  runs[0].primary_rank = 1;
+  EXPECT_THAT(SelectRun(runs, "job", ""),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("p:job-0"), HasSubstr("p:job-1"))));
+  runs.erase(runs.begin());
+  EXPECT_THAT(SelectRun(runs, "job", ""), IsRun(1));
+  EXPECT_THAT(SelectRun(runs, "jo", ""), StatusIs(kNotFound));
+}
+
 TEST_F(SelectRunTest, AColonMayBePartOfAName) {
   const std::vector<model::Run> runs = {MakeRun(1, "p", "a", "lr: 3e-4")};
   EXPECT_THAT(SelectRun(runs, "lr: 3e-4", ""), IsRun(1));

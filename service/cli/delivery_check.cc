@@ -1,0 +1,71 @@
+#include "service/cli/delivery_check.h"
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "service/cli/number_text.h"
+#include "service/cli/terminal.h"
+
+namespace ranklog::cli {
+namespace {
+
+// Over the runs of one kind of tracker.
+struct Deliveries {
+  uint64_t runs = 0;
+  uint64_t waiting_runs = 0;
+  uint64_t pending_rows = 0;
+  uint64_t refused_rows = 0;
+  std::string last_error;  // of the newest run that waits and has one
+};
+
+std::string Advice(const Deliveries& sum, bool daemon_runs) {
+  if (sum.waiting_runs == 0) return "";
+  std::string advice;
+  if (!daemon_runs) advice = "nobody delivers: start ranklogd, or call `ranklog sync`";
+  if (!sum.last_error.empty()) {
+    absl::StrAppend(&advice, advice.empty() ? "" : "; ",
+                    "it was not taken: ", Printable(sum.last_error));
+  }
+  return advice;
+}
+
+}  // namespace
+
+std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool daemon_runs) {
+  std::map<std::string, Deliveries> by_kind;
+  for (const RunReport& report : runs) {
+    for (const DestinationReport& destination : report.destinations) {
+      if (destination.kind == "local") continue;  // that is the store
+      Deliveries& sum = by_kind[destination.kind];
+      ++sum.runs;
+      sum.pending_rows += destination.pending_rows;
+      sum.refused_rows += destination.refused_rows;
+      if (!IsOpen(report, destination)) continue;
+      ++sum.waiting_runs;
+      if (sum.last_error.empty()) sum.last_error = destination.last_error;
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& [kind, sum] : by_kind) {
+    std::string text =
+        absl::StrCat(Printable(kind), ", ", Counted(sum.runs, "run"), ", ", sum.waiting_runs,
+                     " waiting, ", Counted(sum.pending_rows, "row"), " to go");
+    if (sum.refused_rows > 0) {
+      absl::StrAppend(&text, ", ", Counted(sum.refused_rows, "row"),
+                      " refused (`ranklog dead RUN` says why)");
+    }
+    findings.push_back({"delivery",
+                        {{"kind", kind},
+                         {"runs", sum.runs},
+                         {"waiting_runs", sum.waiting_runs},
+                         {"pending_rows", sum.pending_rows},
+                         {"refused_rows", sum.refused_rows},
+                         {"last_error", sum.last_error}},
+                        text,
+                        Advice(sum, daemon_runs)});
+  }
+  return findings;
+}
+
+}  // namespace ranklog::cli

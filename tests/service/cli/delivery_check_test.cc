@@ -1,0 +1,66 @@
+#include "service/cli/delivery_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ranklog::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A run of 5 rows that has ended.
+RunReport Ended(const std::string& kind, uint64_t pending, const std::string& error) {
+  RunReport report;
+  report.run.state = model::RunState::kFinished;
+  report.run.rows = 5;
+  DestinationReport destination;
+  destination.kind = kind;
+  destination.delivered_rows = 5 - pending;
+  destination.pending_rows = pending;
+  destination.complete = pending == 0;
+  destination.last_error = error;
+  report.destinations = {destination};
+  return report;
+}
+
+TEST(DeliveryCheckTest, RunsThatStayOnTheNodeAreNobodysToDeliver) {
+  EXPECT_THAT(LookAtDeliveries({Ended("local", 0, "")}, /*daemon_runs=*/false), IsEmpty());
+}
+
+TEST(DeliveryCheckTest, AnErrorOfARunThatIsDeliveredIsOver) {
+  const auto findings = LookAtDeliveries({Ended("wandb", 0, "HTTP 503")}, /*daemon_runs=*/false);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].advice, "");
+  EXPECT_EQ(findings[0].text, "wandb, 1 run, 0 waiting, 0 rows to go");
+}
+
+TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
+  const std::vector<RunReport> runs = {Ended("wandb", 2, ""), Ended("wandb", 0, "")};
+  EXPECT_EQ(LookAtDeliveries(runs, /*daemon_runs=*/true)[0].advice, "");
+  const auto findings = LookAtDeliveries(runs, /*daemon_runs=*/false);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].advice, HasSubstr("start ranklogd"));
+  EXPECT_EQ(findings[0].text, "wandb, 2 runs, 1 waiting, 2 rows to go");
+  EXPECT_EQ(findings[0].data["pending_rows"], 2);
+}
+
+TEST(DeliveryCheckTest, WhatTheTrackerLastSaidToARunThatWaitsIsTold) {
+  const auto findings = LookAtDeliveries({Ended("wandb", 2, "no API key")}, /*daemon_runs=*/true);
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].advice, HasSubstr("no API key"));
+}
+
+TEST(DeliveryCheckTest, TheEndOfARunIsToBeDeliveredToo) {
+  RunReport report = Ended("wandb", 0, "");
+  report.destinations[0].complete = false;
+  report.destinations[0].refused_rows = 1;
+  const auto findings = LookAtDeliveries({report}, /*daemon_runs=*/false);
+  EXPECT_THAT(findings[0].advice, HasSubstr("ranklog sync"));
+  EXPECT_THAT(findings[0].text, AllOf(HasSubstr("1 row refused"), HasSubstr("ranklog dead")));
+}
+
+}  // namespace
+}  // namespace ranklog::cli
