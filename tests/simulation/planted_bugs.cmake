@@ -71,9 +71,9 @@ plant(wandb_rows.cc late_definition_unseen
 plant(history.cc summary_of_new_rows_only
   "Summarize(batch, shapes);"
   "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")
-plant(retry.cc retry_after_ignored
-  "if (retry_after.has_value()) return"
-  "if (retry_after.has_value() && !@BUG@) return")
+plant(wandb_delivery.cc retry_after_ignored
+  "return answer.ok() ? answer->retry_after : absl::nullopt;"
+  "return answer.ok() && !@BUG@ ? answer->retry_after : absl::nullopt;")
 plant(live_run.cc new_beginning_unseen
   "if (BeganAnew(stream, streams)) continue;"
   "if (!@BUG@ && BeganAnew(stream, streams)) continue;")

@@ -31,9 +31,11 @@ class DdpTest : public ::testing::Test {
   static void SetUpTestSuite() {
     dir_ = new ranklog::testing::TempDir();
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
+    int told = 0;
     ASSERT_OK(Launch({.command = {std::getenv("GRADIENT_RANK"), dir_->path()},
                       .ranks = kRanks,
-                      .master_port = store.port()}));
+                      .master_port = store.port()},
+                     &told));
   }
   static void TearDownTestSuite() {
     delete dir_;
