@@ -112,6 +112,7 @@ absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::stri
   uint64_t done = 0;
   for (const model::Run& run : runs) {
     const absl::Status status = ReadRun(reader, run.id);
+    if (absl::IsNotFound(status)) continue;  // it was delivered, and removed meanwhile
     if (!absl::IsDataLoss(status)) RETURN_IF_ERROR(status);
     if (!status.ok()) damaged->push_back(run.run_id);
     progress.Update(++done, runs.size());

@@ -166,6 +166,11 @@ absl::StatusOr<StoreCheck> CheckStore(
   }
   for (auto& [number, rank] : ranks) check.ranks.push_back(std::move(rank));
   Note(CheckRun(reader, audit, run, read, &check), &check.findings);
+  // Then nothing that was found means anything.
+  if (absl::IsNotFound(reader.GetRun(run.id).status())) {
+    return absl::NotFoundError(
+        absl::StrCat("run ", run.run_id, " was delivered, and removed from the store meanwhile"));
+  }
   return check;
 }
 

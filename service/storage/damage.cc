@@ -54,6 +54,11 @@ absl::Status CheckAllPages(Database& database) {
     }
     RETURN_IF_ERROR(check.status());
   }
+  // What removed runs held has no owner until it is swept. That the table is missing is for
+  // CheckTables() to say.
+  const absl::StatusOr<int64_t> to_empty =
+      database.SelectInteger("SELECT count(*) FROM removed_run WHERE emptied = 0");
+  if (to_empty.ok() && *to_empty != 0) return absl::OkStatus();
   Query lost = database.Select("PRAGMA foreign_key_check");
   if (lost.Next())
     return Damaged(database, absl::StrCat("a row of ", lost.Text(0), " has no owner"));

@@ -141,7 +141,31 @@ constexpr char kVersion2[] =
 // this version know.
 constexpr char kVersion3[] = "";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
+// What is known of runs that were delivered and removed. An id is given once, and a ring that comes
+// again is known.
+constexpr char kVersion4[] = R"sql(
+CREATE TABLE removed_run(
+  id INTEGER PRIMARY KEY,
+  project TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  ended_us INTEGER NOT NULL,
+  removed_us INTEGER NOT NULL,
+  emptied INTEGER NOT NULL
+) STRICT;
+CREATE INDEX removed_run_to_empty ON removed_run(id) WHERE emptied = 0;
+
+CREATE TABLE removed_stream(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES removed_run(id),
+  rank INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL,
+  durable_seq INTEGER NOT NULL
+) STRICT;
+CREATE INDEX removed_stream_of_run ON removed_stream(run);
+CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

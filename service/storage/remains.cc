@@ -147,7 +147,7 @@ Remains::Look Remains::LookAtBatch(size_t copy, int64_t id) {
   // An id that was never given is no loss: those are given one after the other.
   if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
   Stream* const stream = StreamAt(copy, query.Integer(0));
-  if (stream == nullptr) return Look::kDamaged;
+  if (stream == nullptr) return LookAtOwnerless(copy, query.Integer(0));
   const absl::StatusOr<model::Batch> batch = DecodeBatch(query.Bytes(2), stream->seal);
   if (!batch.ok() || batch->last != query.Unsigned(1) || !HasKeys(*stream, *batch)) {
     return Look::kDamaged;
@@ -161,8 +161,9 @@ Remains::Look Remains::LookAtUpdate(size_t copy, int64_t id) {
       "SELECT stream, time_us, kind, data FROM run_update WHERE id = ?1", {id});
   if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
   Stream* const stream = StreamAt(copy, query.Integer(0));
+  if (stream == nullptr) return LookAtOwnerless(copy, query.Integer(0));
   absl::StatusOr<model::Update> update = DecodeUpdate(query.Integer(2), query.Bytes(3));
-  if (stream == nullptr || !update.ok()) return Look::kDamaged;
+  if (!update.ok()) return Look::kDamaged;
   stream->updates.try_emplace(
       id, model::StoredUpdate{id, query.Integer(0), query.Integer(1), *std::move(update)});
   return Look::kSound;
@@ -171,6 +172,13 @@ Remains::Look Remains::LookAtUpdate(size_t copy, int64_t id) {
 Remains::Stream* Remains::StreamAt(size_t copy, int64_t id) {
   const auto found = by_place_.find({copy, id});
   return found == by_place_.end() ? nullptr : &streams_[found->second];
+}
+
+Remains::Look Remains::LookAtOwnerless(size_t copy, int64_t stream) {
+  // An error too where the store is of a version that removed nothing.
+  const absl::StatusOr<int64_t> removed =
+      copies_[copy]->SelectInteger("SELECT count(*) FROM removed_stream WHERE id = ?1", {stream});
+  return removed.ok() && *removed != 0 ? Look::kAbsent : Look::kDamaged;
 }
 
 bool Remains::HasKeys(Stream& stream, const model::Batch& batch) {

@@ -67,6 +67,8 @@ class Remains {
   Look LookAtBatch(size_t copy, int64_t id);
   Look LookAtUpdate(size_t copy, int64_t id);
   Stream* StreamAt(size_t copy, int64_t id);
+  // What is said of a record of a stream that is not there: that it was removed, or is damaged.
+  Look LookAtOwnerless(size_t copy, int64_t stream);
   void Add(Stream found, bool has_settings);
   // Whether it is known what the numbers of `batch` are.
   bool HasKeys(Stream& stream, const model::Batch& batch);

@@ -20,12 +20,14 @@ constexpr int64_t kMaxLogBytes = 64 << 20;
 // Pages of 4 KiB, because most batches are smaller than that: at 16 KiB, 25 KiB batches waste a
 // third of the file. cache_spill off: nothing is written before Commit(), so that is where a full
 // disk shows. wal_autocheckpoint off: Checkpoint() does it, and no commit stalls for it.
+// secure_delete, which distributions switch on: a removal would write every page that it frees.
 constexpr char kWriterPragmas[] =
     "PRAGMA synchronous = FULL;"
     "PRAGMA mmap_size = 0;"
     "PRAGMA wal_autocheckpoint = 0;"
     "PRAGMA temp_store = MEMORY;"
     "PRAGMA cache_spill = OFF;"
+    "PRAGMA secure_delete = FAST;"
     "PRAGMA journal_size_limit = 67108864";
 constexpr char kCheckpointerPragmas[] =
     "PRAGMA synchronous = FULL;"

@@ -21,6 +21,7 @@
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/storage/retention.h"
 #include "service/storage/sqlite.h"
 
 namespace ranklog::storage {
@@ -75,7 +76,8 @@ class Store {
   //   Finish comes again). A run that had ended is running again if a stream is new to it or live
   //   again, and its deliveries are to be completed again.
   //   A stream that is new begins after the rows before session.first_seq, which went with another
-  //   store: they count as its losses.with_store.
+  //   store: they count as its losses.with_store. So do those that were removed with its run, where
+  //   the same ring comes again after that; they are not taken a second time.
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
@@ -117,6 +119,18 @@ class Store {
   // Creates or replaces.
   absl::Status PutDelivery(const model::Delivery& delivery);
   absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
+
+  // Removes a run that may go (retention.h): from the commit on no reader sees it, nor anything of
+  // it. Its ids are not given again. What it held stays in the file until SweepRemoved().
+  //   kFailedPrecondition  it may not go, or is not there
+  absl::Status RemoveRun(int64_t run, int64_t now_us);
+  // Frees a part of what removed runs held, some milliseconds' work.
+  struct Swept {
+    int64_t records = 0;
+    uint64_t bytes = 0;
+    bool more = false;  // there may be more
+  };
+  absl::StatusOr<Swept> SweepRemoved();
 
   // Moves what the log of writes holds into the database file, and shortens a log that has become
   // long. On a second connection of its own, so it may be called from another thread than the
@@ -204,6 +218,8 @@ class StoreReader {
   // The streams of runs that are running: what a daemon takes up again when it starts.
   absl::StatusOr<std::vector<model::Stream>> LiveStreams();
 
+  // These four: kNotFound if the stream or the run is not there (any more: it may be removed
+  // between two calls).
   // Keys by shape id; ids count from 1, so element 0 is empty, as is that of an id never defined.
   absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream);
   absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
@@ -227,6 +243,12 @@ class StoreReader {
   // Looks for damage as Store::Open does.
   absl::Status Check();
   absl::StatusOr<int64_t> FileBytes();  // of the database and its log of writes
+  absl::StatusOr<int64_t> UsedBytes();  // of the database, without its free pages
+
+  // As RemovableRuns() in retention.h.
+  absl::StatusOr<std::vector<RemovableRun>> Removable(int64_t ended_by_us);
+  // The last row that was removed with the run of this ring; 0 if none was.
+  absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
 
  private:
   explicit StoreReader(Database database) : database_(std::move(database)) {}

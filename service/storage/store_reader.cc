@@ -124,12 +124,12 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, ui
 }
 
 absl::StatusOr<StoreReader::Owner> StoreReader::OwnerOf(const char* sql, int64_t id) {
-  Owner owner;
   Query query = database_.Select(sql, {id});
-  if (query.Next())
-    owner = {query.Text(0), query.Unsigned(1), query.Unsigned(2) != 0 || pass_over_missing_};
+  if (query.Next()) {
+    return Owner{query.Text(0), query.Unsigned(1), query.Unsigned(2) != 0 || pass_over_missing_};
+  }
   RETURN_IF_ERROR(query.status());
-  return owner;  // of one that is not there: it has nothing
+  return absl::NotFoundError(absl::StrCat("nothing in the store has the id ", id));
 }
 
 absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, const Owner& owner,
@@ -220,6 +220,25 @@ absl::StatusOr<int64_t> StoreReader::FileBytes() {
     if (stat(absl::StrCat(database_.path(), suffix).c_str(), &info) == 0) bytes += info.st_size;
   }
   return bytes;
+}
+
+absl::StatusOr<int64_t> StoreReader::UsedBytes() {
+  return database_.SelectInteger(
+      "SELECT (page_count - freelist_count) * page_size "
+      "FROM pragma_page_count, pragma_freelist_count, pragma_page_size");
+}
+
+absl::StatusOr<std::vector<RemovableRun>> StoreReader::Removable(int64_t ended_by_us) {
+  return RemovableRuns(database_, ended_by_us);
+}
+
+absl::StatusOr<uint64_t> StoreReader::RemovedThrough(const model::StreamKey& key) {
+  ASSIGN_OR_RETURN(
+      const int64_t seq,
+      database_.SelectInteger("SELECT coalesce(max(durable_seq), 0) FROM removed_stream "
+                              "WHERE incarnation = ?1 AND rank = ?2",
+                              {key.incarnation, key.rank}));
+  return static_cast<uint64_t>(seq);
 }
 
 }  // namespace ranklog::storage

@@ -90,8 +90,9 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& a
   }
   if (!absl::IsNotFound(found.status())) return found.status();
   RETURN_IF_ERROR(
-      Write("INSERT INTO run(job, run_id, name, primary_rank, local_only, state, started_us) "
-            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+      Write("INSERT INTO run(id, job, run_id, name, primary_rank, local_only, state, started_us) "
+            "VALUES(1 + max((SELECT coalesce(max(id), 0) FROM run), "
+            "(SELECT coalesce(max(id), 0) FROM removed_run)), ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             {job, assignment.run_id, assignment.name, assignment.primary_rank,
              assignment.local_only, static_cast<int64_t>(RunState::kRunning), now_us}));
   return writer_.last_insert_id();
@@ -105,16 +106,23 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                    writer_.SelectInteger("SELECT coalesce(max(ended_us), 0) FROM stream "
                                          "WHERE run = ?1 AND rank = ?2",
                                          {owner.run, session.stream.rank}));
-  RETURN_IF_ERROR(
-      Write("INSERT INTO stream(run, job, rank, incarnation, is_primary, local_rank, world_size, "
-            "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
-            "durable_seq, aggregated_seq, lost_with_store) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-            "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
-            {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
-             identity.local_rank, identity.world_size, identity.local_world_size,
-             identity.node_rank, identity.node, identity.pid, identity.thread,
-             identity.client_version, static_cast<int64_t>(StreamState::kLive),
-             std::max(now_us, last_end), session.first_seq - 1}));
+  // A ring that comes again after its run was removed: its rows up to there are delivered.
+  ASSIGN_OR_RETURN(const int64_t removed,
+                   writer_.SelectInteger("SELECT coalesce(max(durable_seq), 0) FROM removed_stream "
+                                         "WHERE incarnation = ?1 AND rank = ?2",
+                                         {session.stream.incarnation, session.stream.rank}));
+  const uint64_t gone = std::max(session.first_seq - 1, static_cast<uint64_t>(removed));
+  RETURN_IF_ERROR(Write(
+      "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
+      "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
+      "durable_seq, aggregated_seq, lost_with_store) VALUES("
+      "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
+      "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
+      {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
+       identity.local_rank, identity.world_size, identity.local_world_size, identity.node_rank,
+       identity.node, identity.pid, identity.thread, identity.client_version,
+       static_cast<int64_t>(StreamState::kLive), std::max(now_us, last_end), gone}));
   return writer_.last_insert_id();
 }
 

@@ -112,7 +112,7 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
               StatusIs(kFailedPrecondition, HasSubstr("start ranklogd once")));
 
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
-  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(3));
+  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(4));
   const std::vector<std::string> keys = {"loss", "shared"};
   ASSERT_OK(store->Begin());
   EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";
@@ -139,9 +139,10 @@ TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
   Query query =
       database.Select("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   while (query.Next()) absl::StrAppend(&tables, query.Text(0), " ");
-  EXPECT_EQ(
-      tables,
-      "dead_letter delivery job run run_batch run_shape run_update shape stream stream_batch ");
+  EXPECT_EQ(tables,
+            "dead_letter delivery job removed_run removed_stream run run_batch run_shape "
+            "run_update shape "
+            "stream stream_batch ");
 }
 
 }  // namespace

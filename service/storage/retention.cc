@@ -1,0 +1,58 @@
+#include "service/storage/retention.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::storage {
+namespace {
+
+// Conditions on `run`. The numbers are those of schema.md: 0 is a run that runs, a stream that is
+// live.
+constexpr char kHasEnded[] = "run.state <> 0";
+constexpr char kIsWhole[] = "run.local_only = 0";
+constexpr char kIsAtATracker[] =
+    "EXISTS (SELECT 1 FROM delivery WHERE delivery.run = run.id AND kind <> 'local')";
+constexpr char kIsDelivered[] =
+    "NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.run = run.id AND complete = 0)";
+constexpr char kNothingWasRefused[] =
+    "NOT EXISTS (SELECT 1 FROM dead_letter WHERE dead_letter.run = run.id)";
+constexpr char kStreamsAreOver[] =
+    "NOT EXISTS (SELECT 1 FROM stream WHERE stream.run = run.id "
+    "AND (state = 0 OR aggregated_seq < durable_seq OR late_rows <> 0))";
+
+std::string WhereRemovable() {
+  return absl::StrCat("FROM run WHERE ", kHasEnded, " AND ", kIsWhole, " AND ", kIsAtATracker,
+                      " AND ", kIsDelivered, " AND ", kNothingWasRefused, " AND ", kStreamsAreOver);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us) {
+  std::vector<RemovableRun> runs;
+  Query query =
+      database.Select(absl::StrCat("SELECT run.id, run.ended_us, run.rows ", WhereRemovable(),
+                                   " AND run.ended_us <= ?1 ORDER BY run.ended_us, run.id"),
+                      {ended_by_us});
+  while (query.Next()) runs.push_back({query.Integer(0), query.Integer(1), query.Unsigned(2)});
+  RETURN_IF_ERROR(query.status());
+  return runs;
+}
+
+absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run) {
+  ASSIGN_OR_RETURN(
+      const int64_t count,
+      database.SelectInteger(absl::StrCat("SELECT count(*) ", WhereRemovable(), " AND run.id = ?1"),
+                             {run}));
+  return count != 0;
+}
+
+bool MustGo(const RemovableRun& run, int64_t used_bytes, const KeepLimits& limits, absl::Time now) {
+  const absl::Duration age = now - absl::FromUnixMicros(run.ended_us);
+  if (age < kLeastAge) return false;
+  return age >= limits.keep_for || used_bytes > limits.keep_bytes;
+}
+
+}  // namespace ranklog::storage
