@@ -247,7 +247,7 @@ class StoreReader {
 
   // As RemovableRuns() in retention.h.
   absl::StatusOr<std::vector<RemovableRun>> Removable(int64_t ended_by_us);
-  // The last row that was removed with the run of this ring; 0 if none was.
+  // The last row that was removed with the run of this ring; kNotFound if it was not.
   absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
 
  private:

@@ -235,8 +235,8 @@ absl::StatusOr<std::vector<RemovableRun>> StoreReader::Removable(int64_t ended_b
 absl::StatusOr<uint64_t> StoreReader::RemovedThrough(const model::StreamKey& key) {
   ASSIGN_OR_RETURN(
       const int64_t seq,
-      database_.SelectInteger("SELECT coalesce(max(durable_seq), 0) FROM removed_stream "
-                              "WHERE incarnation = ?1 AND rank = ?2",
+      database_.SelectInteger("SELECT durable_seq FROM removed_stream WHERE incarnation = ?1 "
+                              "AND rank = ?2 ORDER BY durable_seq DESC LIMIT 1",
                               {key.incarnation, key.rank}));
   return static_cast<uint64_t>(seq);
 }
