@@ -48,6 +48,7 @@ bool Orphans::EndGone(const LiveStream& live) {
     return true;
   }
   absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store, context_.wall_clock);
+  if (absl::IsNotFound(drained.status())) return End(live, nullptr, who);
   if (!drained.ok()) return false;
   ++context_.counters->orphans;
   context_.counters->orphan_rows += drained->rows;
@@ -74,6 +75,11 @@ bool Orphans::End(const LiveStream& live, const RingReader* ring, const std::str
                            finished ? ring->exit_code() : 0, finished ? "" : reason,
                            absl::ToUnixMicros(context_.wall_clock()));
   });
+  // Its run was delivered and removed: what the ring still holds is for Adopt() to look at.
+  if (absl::IsNotFound(ended)) {
+    context_.registry->Remove(live.key);
+    return true;
+  }
   if (!ended.ok()) {
     spdlog::error("cannot end the stream of rank {} of {}: {}", live.key.rank, live.key.job_id,
                   ended.ToString());
@@ -174,6 +180,8 @@ void Orphans::Adopt(const std::vector<Left>& left,
 }
 
 bool Orphans::Known(const model::StreamKey& key, const RingReader& ring) {
+  const absl::StatusOr<uint64_t> removed = reader_->RemovedThrough(key);
+  if (removed.ok() && *removed >= ring.rows()) return true;
   const absl::StatusOr<std::vector<model::Run>> runs = reader_->Runs();
   if (!runs.ok()) return false;
   for (const model::Run& run : *runs) {

@@ -70,7 +70,8 @@ class Orphans {
   bool EndThose(const std::function<bool(const Attached&)>& predicate,
                 std::vector<Attached>* attached);
   bool End(const LiveStream& live, const RingReader* ring, const std::string& reason);
-  // Whether the store has all of the ring, and its stream has ended.
+  // Whether the store has all of the ring, and its stream has ended; or had, until its run was
+  // delivered and removed.
   bool Known(const model::StreamKey& key, const RingReader& ring);
 
   const IngestContext& context_;

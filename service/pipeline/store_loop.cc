@@ -56,7 +56,8 @@ void StoreLoop::Submit(Write write) {
   if (write.done) write.done(absl::UnavailableError("the daemon is stopping"));
 }
 
-absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply) {
+absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
+                                      bool urgent) {
   absl::Status result;
   absl::Notification answered;
   Submit({.apply = std::move(apply),
@@ -65,7 +66,7 @@ absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::S
                 result = std::move(status);
                 answered.Notify();
               },
-          .urgent = true});
+          .urgent = urgent});
   if (!options_.threads) {
     Step();
     if (!answered.HasBeenNotified()) {

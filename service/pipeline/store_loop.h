@@ -65,8 +65,8 @@ class StoreLoop {
   void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
   // Submits and waits for the commit; not from the loop's own thread. Without threads it commits
   // all that waits; if the disk is full then, this write alone is given up: kUnavailable.
-  absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
+                             bool urgent = true) ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
   // False: the store's file was removed. Nothing is answered any more, until Stop().
   bool store_in_place() const { return store_->InPlace(); }

@@ -133,6 +133,23 @@ class RankWatchTest : public ::testing::Test {
     const model::Stream stream = StreamOf(incarnation);
     return stream.id != 0 && stream.state != model::StreamState::kLive;
   }
+  // What becomes of the run of a stream that has ended, in the end.
+  void RemoveRunOf(uint64_t incarnation) {
+    const model::Stream stream = StreamOf(incarnation);
+    ASSERT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+      EXPECT_OK(store.SetAggregated(stream.id, stream.durable_seq, 0));
+      EXPECT_OK(store.CloseRun(stream.run, model::RunState::kCrashed, 1, "", 1));
+      for (const char* kind : {"local", "wandb"}) {
+        model::Delivery delivery;
+        delivery.run = stream.run;
+        delivery.kind = kind;
+        delivery.complete = true;
+        delivery.place = model::Json::object();
+        EXPECT_OK(store.PutDelivery(delivery));
+      }
+      return store.RemoveRun(stream.run, 2);
+    }));
+  }
   // The watch has looked at everything twice since.
   void ExpectItLooksOn(uint64_t incarnation) {
     Leave(incarnation, Ring(incarnation));
@@ -160,6 +177,31 @@ TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
   EXPECT_EQ(stream.durable_seq, 2u);
   EXPECT_EQ(counters_.orphans, 1u);
   EXPECT_EQ(counters_.orphan_rows, 2u);
+}
+
+// The daemon died after it had stored the ring, and before it removed the file; and then its run
+// was removed.
+TEST_F(RankWatchTest, ARingWhoseRunWasRemovedIsNotTakenAgain) {
+  Leave(1, Ring(1));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  RemoveRunOf(1);
+  Leave(1, Ring(1));
+  EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).id, 0);
+  EXPECT_EQ(counters_.orphan_rows, 2u);
+}
+
+TEST_F(RankWatchTest, AStreamWhoseRunWasRemovedIsForgotten) {
+  Leave(1, Ring(1));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  const model::Stream stream = StreamOf(1);
+  RemoveRunOf(1);
+  registry_.AddKnown(stream);  // as of a rank that attached once more after its end
+  Leave(1, Ring(1));
+  EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  EXPECT_FALSE(registry_.Find(stream.key).has_value());
 }
 
 TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
