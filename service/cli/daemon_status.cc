@@ -89,6 +89,8 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   daemon.start_time_us = reply.start_time_us();
   daemon.started_by = reply.started_by();
   daemon.live_streams = reply.live_streams();
+  if (reply.has_keep_for_us()) daemon.keep_for = absl::Microseconds(reply.keep_for_us());
+  if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());
   return daemon;
 }

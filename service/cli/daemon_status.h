@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 namespace ranklog::cli {
@@ -22,6 +23,8 @@ struct DaemonStatus {
   int64_t start_time_us = 0;
   std::string started_by;  // systemd, slurm, rank, user
   uint32_t live_streams = 0;
+  absl::optional<absl::Duration> keep_for;  // none: age removes nothing
+  absl::optional<int64_t> keep_bytes;       // none: size removes nothing
   std::map<std::string, uint64_t> counters;
 };
 

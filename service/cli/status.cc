@@ -43,6 +43,7 @@ Examples:
 struct Overview {
   std::string state_dir;
   int64_t store_bytes = 0;
+  int64_t used_bytes = 0;               // of the store, without its free pages
   int64_t daemon_pid = 0;               // 0: no daemon
   absl::optional<DaemonStatus> daemon;  // what it said, if it could be asked
   std::vector<RunReport> runs;          // newest first
@@ -85,6 +86,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
+  ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
@@ -109,6 +111,12 @@ model::Json DaemonJson(const Overview& overview) {
   json["version"] = overview.daemon->version;
   json["uptime_seconds"] = absl::ToDoubleSeconds(Uptime(*overview.daemon));
   json["started_by"] = overview.daemon->started_by;
+  json["keep_for_seconds"] = nullptr;
+  if (const auto& keep_for = overview.daemon->keep_for) {
+    json["keep_for_seconds"] = absl::ToDoubleSeconds(*keep_for);
+  }
+  json["keep_bytes"] = nullptr;
+  if (const auto& bytes = overview.daemon->keep_bytes) json["keep_bytes"] = *bytes;
   json["live_streams"] = overview.daemon->live_streams;
   json["counters"] = overview.daemon->counters;
   return json;
@@ -125,22 +133,23 @@ model::Json ToJson(const Overview& overview) {
                             {"refused_rows", destination.refused_rows},
                             {"last_error", destination.last_error}});
   }
-  return {
-      {"daemon", DaemonJson(overview)},
-      {"state_dir", overview.state_dir},
-      {"store",
-       {{"path", overview.state_dir + "/" + storage::kStoreFile}, {"bytes", overview.store_bytes}}},
-      {"set_aside", overview.set_aside},
-      {"runs", overview.runs.size()},
-      {"live_runs", live},
-      {"rows",
-       {{"queued", overview.queued()},
-        {"delivered", overview.delivered()},
-        {"refused", overview.refused()},
-        {"late", overview.late_rows},
-        {"lost", overview.lost()}}},
-      {"lost", LossesJson(overview.losses)},
-      {"destinations", destinations}};
+  return {{"daemon", DaemonJson(overview)},
+          {"state_dir", overview.state_dir},
+          {"store",
+           {{"path", overview.state_dir + "/" + storage::kStoreFile},
+            {"bytes", overview.store_bytes},
+            {"used_bytes", overview.used_bytes}}},
+          {"set_aside", overview.set_aside},
+          {"runs", overview.runs.size()},
+          {"live_runs", live},
+          {"rows",
+           {{"queued", overview.queued()},
+            {"delivered", overview.delivered()},
+            {"refused", overview.refused()},
+            {"late", overview.late_rows},
+            {"lost", overview.lost()}}},
+          {"lost", LossesJson(overview.losses)},
+          {"destinations", destinations}};
 }
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
@@ -166,6 +175,22 @@ std::string RowsText(const Overview& overview, const Terminal& terminal) {
   return absl::StrCat(text, terminal.Red(lost), " (", LossesText(overview.losses), ")");
 }
 
+// What the daemon keeps of that which is delivered; empty without one.
+std::string KeepText(const Overview& overview) {
+  if (!overview.daemon) return "";
+  const DaemonStatus& daemon = *overview.daemon;
+  std::string text = "delivered runs, ";
+  if (!daemon.keep_for && !daemon.keep_bytes) return text + "for ever";
+  if (daemon.keep_for) absl::StrAppend(&text, "for ", DurationText(*daemon.keep_for));
+  if (daemon.keep_for && daemon.keep_bytes) text += " and ";
+  if (daemon.keep_bytes) absl::StrAppend(&text, "up to ", BytesText(*daemon.keep_bytes));
+  const auto removed = daemon.counters.find("store.removed_runs");
+  if (removed != daemon.counters.end() && removed->second > 0) {
+    absl::StrAppend(&text, "; ", removed->second, " removed since it started");
+  }
+  return text;
+}
+
 // Clients that the daemon sent away since it started, by what they did; empty if there were none.
 std::string RefusedText(const Overview& overview) {
   constexpr std::pair<const char*, const char*> kKinds[] = {
@@ -187,13 +212,15 @@ std::string RefusedText(const Overview& overview) {
 
 std::string ToText(const Overview& overview, const Terminal& terminal) {
   const std::vector<const RunReport*> live = Live(overview);
-  std::string text =
-      absl::StrCat("daemon  ", DaemonText(overview, terminal), "\n",  //
-                   "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
-                   BytesText(overview.store_bytes),
-                   "\n",                                                                       //
-                   "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",  //
-                   "rows    ", RowsText(overview, terminal), "\n");
+  std::string text = absl::StrCat(
+      "daemon  ", DaemonText(overview, terminal), "\n",  //
+      "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
+      BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
+      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",            //
+      "rows    ", RowsText(overview, terminal), "\n");
+  if (const std::string keep = KeepText(overview); !keep.empty()) {
+    absl::StrAppend(&text, "keeps   ", keep, "\n");
+  }
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
   }

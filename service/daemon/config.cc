@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -16,12 +18,15 @@ namespace ranklog::daemon {
 namespace {
 
 constexpr char kUnix[] = "unix:";
+constexpr char kForever[] = "forever";      // --keep-for
+constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
 
 constexpr char kExamples[] = R"(
 Examples:
   ranklogd                                       the usual places, until SIGTERM
   ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
   ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
+  ranklogd --keep-for 48h --keep-bytes 20GiB     remove what is delivered later, or for want of room
   ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
 
 Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
@@ -49,6 +54,49 @@ CLI::Validator DurationText(absl::Duration least) {
                             ", such as 500ms, 30s or 2m");
       },
       "");
+}
+
+// A number with an optional unit: B, KiB, MiB, GiB or TiB. False: it is none, or above 2^62.
+bool ParseBytes(absl::string_view text, int64_t* bytes) {
+  constexpr std::pair<const char*, int> kUnits[] = {
+      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}};
+  int shift = 0;
+  for (const auto& [unit, bits] : kUnits) {
+    if (!absl::ConsumeSuffix(&text, unit)) continue;
+    shift = bits;
+    break;
+  }
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || !(number >= 0)) return false;
+  number = std::ldexp(number, shift);
+  if (!(number < std::ldexp(1, 62))) return false;
+  *bytes = static_cast<int64_t>(number);
+  return true;
+}
+
+CLI::Validator BytesText() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        int64_t bytes = 0;
+        if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
+        return absl::StrCat("'", text, "' is no size, such as 500MiB or 4GiB, nor ", kUnlimited);
+      },
+      "SIZE");
+}
+
+// A duration, or forever.
+CLI::Validator KeepText() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        absl::Duration parsed;
+        if (text == kForever ||
+            (absl::ParseDuration(text, &parsed) && parsed >= absl::ZeroDuration() &&
+             parsed < absl::InfiniteDuration())) {
+          return "";
+        }
+        return absl::StrCat("'", text, "' is no duration, such as 12h or 168h, nor ", kForever);
+      },
+      "DURATION");
 }
 
 CLI::Validator UnixAddress() {
@@ -97,6 +145,14 @@ absl::Duration ToDuration(const std::string& text) {
   return parsed;
 }
 
+storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& keep_bytes) {
+  storage::KeepLimits limits;
+  limits.keep_for = keep_for == kForever ? absl::InfiniteDuration() : ToDuration(keep_for);
+  limits.keep_bytes = storage::KeepLimits::kUnlimited;
+  if (keep_bytes != kUnlimited) ParseBytes(keep_bytes, &limits.keep_bytes);  // as above
+  return limits;
+}
+
 }  // namespace
 
 std::string DefaultStateDir() {
@@ -130,6 +186,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   std::string address = DefaultAddress();
   std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
   std::string drain = "0s";
+  std::string keep_for = "168h";
+  std::string keep_bytes = "4GiB";
   std::string commit_interval = absl::FormatDuration(config.commit_interval);
   std::string step_wait = absl::FormatDuration(config.step_wait);
   std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
@@ -162,6 +220,20 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.add_option("--drain", drain, "how long to go on delivering after SIGTERM")
       ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
+      ->capture_default_str();
+  app.add_option("--keep-for", keep_for,
+                 "how long a run that was delivered in full is kept after its end; forever: age "
+                 "removes nothing")
+      ->type_name("DURATION")
+      ->check(KeepText())
+      ->capture_default_str();
+  app.add_option(
+         "--keep-bytes", keep_bytes,
+         "above this size of the store, the runs that were delivered go at once, the oldest "
+         "first; 0: all of them; unlimited: size removes nothing. What is not delivered "
+         "stays, whatever the limits")
+      ->type_name("SIZE")
+      ->check(BytesText())
       ->capture_default_str();
   app.add_option("--log-level", config.log_level, "what is logged: that, and what is worse")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
@@ -216,6 +288,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   parsed.run = true;
   config.socket_path = address.substr(sizeof(kUnix) - 1);
   config.drain = ToDuration(drain);
+  config.keep = ToLimits(keep_for, keep_bytes);
   config.commit_interval = ToDuration(commit_interval);
   config.step_wait = ToDuration(step_wait);
   config.wandb_transmit_interval = ToDuration(transmit);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/storage/retention.h"
 
 namespace ranklog::daemon {
 
@@ -17,6 +18,7 @@ struct Config {
   std::vector<std::string>
       spool_dirs;  // where rings of ranks may lie, the one named by a flag first
   absl::Duration drain = absl::ZeroDuration();
+  storage::KeepLimits keep;
   std::string log_level = "info";
   bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);

@@ -14,6 +14,12 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   reply->set_start_time_us(about_.start_time_us);
   reply->set_started_by(about_.started_by);
   reply->set_live_streams(about_.live_streams());
+  if (about_.keep.keep_for < absl::InfiniteDuration()) {
+    reply->set_keep_for_us(absl::ToInt64Microseconds(about_.keep.keep_for));
+  }
+  if (about_.keep.keep_bytes < storage::KeepLimits::kUnlimited) {
+    reply->set_keep_bytes(about_.keep.keep_bytes);
+  }
   for (const auto& [name, value] : about_.counters()) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);

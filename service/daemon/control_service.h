@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
+#include "service/storage/retention.h"
 
 namespace ranklog::daemon {
 
@@ -25,6 +26,7 @@ class ControlService final : public v1::Control::CallbackService {
     std::string state_dir;
     std::string started_by;  // systemd, slurm, rank, user
     int64_t start_time_us = 0;
+    storage::KeepLimits keep;
     std::function<uint32_t()> live_streams;                     // thread-safe
     std::function<std::map<std::string, uint64_t>()> counters;  // thread-safe
     AddDestinationFn add_destination;                           // thread-safe

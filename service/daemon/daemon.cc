@@ -103,8 +103,14 @@ absl::Status Daemon::StartStages() {
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;
   watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  pipeline::RetentionLoop::Options retention_options;
+  retention_options.limits = config_.keep;
+  retention_ =
+      std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
   deliver_->Start();
   aggregate_->Start();
+  retention_->Start();
   return watch_->Start();
 }
 
@@ -114,6 +120,7 @@ absl::Status Daemon::StartServer() {
       .state_dir = config_.state_dir,
       .started_by = StartedBy(),
       .start_time_us = absl::ToUnixMicros(absl::Now()),
+      .keep = config_.keep,
       .live_streams = [this] { return static_cast<uint32_t>(registry_.attached()); },
       .counters = [this] { return Counters(); },
       .add_destination =
@@ -190,6 +197,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
   if (watch_ != nullptr) watch_->Stop();
+  if (retention_ != nullptr) retention_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (deliver_ != nullptr) deliver_->Stop();
@@ -220,6 +228,7 @@ std::map<std::string, uint64_t> Daemon::Counters() const {
   const pipeline::StoreLoop::Counters store = store_->counters();
   const pipeline::AggregateLoop::Counters aggregate = aggregate_->counters();
   const pipeline::DeliverLoop::Counters deliver = deliver_->counters();
+  const pipeline::RetentionLoop::Counters retention = retention_->counters();
   return {
       {"accept.accepted", accept_counters_.accepted},
       {"accept.refused_user", accept_counters_.refused_user},
@@ -244,6 +253,9 @@ std::map<std::string, uint64_t> Daemon::Counters() const {
       {"store.commits", store.commits},
       {"store.failed_commits", store.failed_commits},
       {"store.checkpoints", store.checkpoints},
+      {"store.removed_runs", retention.removed_runs},
+      {"store.removed_rows", retention.removed_rows},
+      {"store.removed_bytes", retention.removed_bytes},
       {"aggregate.live_runs", aggregate.live_runs},
       {"aggregate.made_rows", aggregate.made_rows},
       {"aggregate.late_rows", aggregate.late_rows},

@@ -22,6 +22,7 @@
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store.h"
 
@@ -76,6 +77,7 @@ class Daemon {
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+  std::unique_ptr<pipeline::RetentionLoop> retention_;
   std::unique_ptr<ingest::Attacher> attacher_;
   ingest::IngestContext context_;
   std::unique_ptr<ingest::RankWatch> watch_;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
@@ -30,6 +31,47 @@ TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
   EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
   EXPECT_EQ(parsed.config.commit_interval, absl::Milliseconds(10));
   EXPECT_THAT(parsed.config.spool_dirs, ::testing::ElementsAre("/x"));
+}
+
+TEST(ConfigTest, DeliveredRunsAreKeptForAWeekAndUpToFourGibibytes) {
+  const Parsed parsed = Parse({"--state-dir", "/s"});
+  EXPECT_EQ(parsed.config.keep.keep_for, absl::Hours(168));
+  EXPECT_EQ(parsed.config.keep.keep_bytes, int64_t{4} << 30);
+  EXPECT_THAT(Parse({"--help"}).text,
+              AllOf(HasSubstr("--keep-for"), HasSubstr("DURATION=168h"), HasSubstr("SIZE=4GiB")));
+}
+
+TEST(ConfigTest, HowLongDeliveredRunsAreKeptCanBeSaid) {
+  const std::pair<const char*, absl::Duration> ages[] = {{"0", absl::ZeroDuration()},
+                                                         {"90m", absl::Minutes(90)},
+                                                         {"forever", absl::InfiniteDuration()}};
+  for (const auto& [text, age] : ages) {
+    const Parsed parsed = Parse({"--state-dir", "/s", "--keep-for", text});
+    EXPECT_TRUE(parsed.run) << parsed.text;
+    EXPECT_EQ(parsed.config.keep.keep_for, age) << text;
+  }
+  const std::pair<const char*, int64_t> sizes[] = {{"0", 0},
+                                                   {"1048576", 1 << 20},
+                                                   {"12B", 12},
+                                                   {"3KiB", 3 << 10},
+                                                   {"500MiB", 500 << 20},
+                                                   {"1.5GiB", int64_t{3} << 29},
+                                                   {"2TiB", int64_t{2} << 40},
+                                                   {"unlimited", storage::KeepLimits::kUnlimited}};
+  for (const auto& [text, size] : sizes) {
+    const Parsed parsed = Parse({"--state-dir", "/s", "--keep-bytes", text});
+    EXPECT_TRUE(parsed.run) << parsed.text;
+    EXPECT_EQ(parsed.config.keep.keep_bytes, size) << text;
+  }
+}
+
+TEST(ConfigTest, WhatIsNeitherAnAgeNorASizeIsRefused) {
+  for (const char* text : {"-1h", "7", "soon", "inf", ""}) {
+    EXPECT_EQ(Parse({"--state-dir", "/s", "--keep-for", text}).exit_code, 2) << text;
+  }
+  for (const char* text : {"-1", "4GB", "4 G", "lots", "nan", "inf", "9999999TiB", "GiB", ""}) {
+    EXPECT_EQ(Parse({"--state-dir", "/s", "--keep-bytes", text}).exit_code, 2) << text;
+  }
 }
 
 TEST(ConfigTest, AFlagGoesBeforeTheFile) {
