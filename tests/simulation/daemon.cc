@@ -85,6 +85,15 @@ absl::Status DaemonLife::Open() {
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
       aggregate);
+  if (surroundings_.before_removal != nullptr) {
+    ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
+    retention_ = std::make_unique<pipeline::RetentionLoop>(
+        store_.get(), std::move(reader),
+        pipeline::RetentionLoop::Options{
+            .limits = {.keep_for = absl::ZeroDuration(), .keep_bytes = 0},
+            .interval = absl::Seconds(1),
+            .wall_clock = wall_clock});
+  }
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(dir, vfs));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader), wall_clock);
   ASSIGN_OR_RETURN(reader_, storage::StoreReader::Open(dir, vfs));
@@ -144,16 +153,22 @@ absl::Duration DaemonLife::Step() {
         if (now < next_watch_) return;
         next_watch_ = now + world_.Delay(250, 3000);
         return Watch();
-      default:
+      case 4:
         if (now < next_checkpoint_) return;
         next_checkpoint_ = now + absl::Seconds(1);
         return store_->Checkpoint();
+      default:
+        if (now < next_removal_) return;
+        surroundings_.before_removal();
+        next_removal_ = now + retention_->Step();
+        return;
     }
   };
-  int order[] = {0, 1, 2, 3, 4};
-  for (int i = 4; i > 0; --i)
+  int order[] = {0, 1, 2, 3, 4, 5};
+  for (int i = retention_ != nullptr ? 5 : 4; i > 0; --i)
     std::swap(order[i], order[world_.Below(static_cast<uint64_t>(i + 1))]);
   for (int which : order) {
+    if (which == 5 && retention_ == nullptr) continue;
     if (works() && (!world_.faults || world_.Chance(0.8))) stage(which);
   }
   return std::max(wait, absl::Milliseconds(1));

@@ -15,6 +15,7 @@
 #include "service/ingest/unary_calls.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/retention_loop.h"
 #include "tests/simulation/link.h"
 #include "tests/simulation/tracker.h"
 #include "tests/simulation/world.h"
@@ -33,6 +34,7 @@ class DaemonLife {
     std::function<bool(uint64_t incarnation)> lives;       // its rank does
     std::function<std::vector<std::string>()> ring_files;  // of ranks that are gone
     std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;
+    std::function<void()> before_removal;  // called before a run may be removed; null: none is
   };
 
   // Opens the store as a daemon that starts does.
@@ -68,6 +70,7 @@ class DaemonLife {
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+  std::unique_ptr<pipeline::RetentionLoop> retention_;  // null: nothing is removed
   std::unique_ptr<ingest::Attacher> attacher_;
   std::unique_ptr<storage::StoreReader> reader_;
   ingest::IngestContext context_;
@@ -76,6 +79,7 @@ class DaemonLife {
   absl::Time next_watch_ = absl::InfinitePast();
   absl::Time next_checkpoint_;
   absl::Time next_commit_ = absl::InfinitePast();
+  absl::Time next_removal_ = absl::InfinitePast();
 };
 
 }  // namespace ranklog::simulation

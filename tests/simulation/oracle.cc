@@ -38,12 +38,19 @@ const RingRecord* Oracle::RingOf(const model::Stream& stream) const {
 }
 
 std::vector<std::string> Oracle::Judge(uint32_t node, storage::StoreReader& reader,
+                                       const std::vector<Removed>& removed,
                                        const Tracker& tracker) {
   wrong_.clear();
   seen_.clear();
   const auto runs = reader.Runs();
   if (!runs.ok()) return {runs.status().ToString()};
   for (const model::Run& run : *runs) JudgeRun(node, reader, run, tracker);
+  for (const Removed& gone : removed) {
+    const auto before = storage::StoreReader::Open(gone.state_dir);
+    if (!before.ok()) return {before.status().ToString()};
+    JudgeRun(node, **before, gone.run, tracker);
+  }
+  if (const absl::Status sound = reader.Check(); !sound.ok()) Wrong(sound.ToString());
   for (const auto& ring : rings_) {
     const uint64_t due = ring->lost_with_node ? ring->acknowledged : ring->rows.size();
     if (ring->node == node && due > 0 && seen_.count(ring->incarnation) == 0) {

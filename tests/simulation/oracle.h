@@ -57,6 +57,12 @@ struct RingRecord {
   std::string SummaryKey() const;
 };
 
+// A run that was delivered and removed, and a state directory with a store that still had it.
+struct Removed {
+  std::string state_dir;
+  model::Run run;
+};
+
 class Oracle {
  public:
   // Rings keep their address.
@@ -70,7 +76,7 @@ class Oracle {
 
   // What is wrong with a node now that everything should be delivered; empty: nothing.
   std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
-                                 const Tracker& tracker);
+                                 const std::vector<Removed>& removed, const Tracker& tracker);
 
  private:
   using Line = std::map<std::string, std::string>;  // values as they stand, by key

@@ -105,5 +105,8 @@ plant(run_aggregator.cc step_not_waited_for
 plant(run_aggregator.cc late_rows_not_counted
   "++stream.late_rows;"
   "stream.late_rows += @BUG@ ? 0 : 1;")
+plant(retention.cc undelivered_run_removed
+  "\" AND \", kIsDelivered,"
+  "\" AND \", @BUG@ ? \"1\" : kIsDelivered,")
 
 file(WRITE "${TO}" "namespace ranklog::simulation {\nbool Planted(const char* bug);\n}\n${source}")

@@ -42,7 +42,8 @@ constexpr const char* kBugs[] = {"ack_before_commit",
                                  "stamps_by_the_clock",
                                  "resumed_run_stays_ended",
                                  "silence_taken_for_refusal",
-                                 "nodes_share_a_run"};
+                                 "nodes_share_a_run",
+                                 "undelivered_run_removed"};
 
 const char* planted = "";
 

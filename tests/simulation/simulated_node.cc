@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 namespace ranklog::simulation {
@@ -57,7 +58,9 @@ void SimulatedNode::StartDaemon() {
                   message.has_hello() ? message.hello().durable_seq() : message.ack().durable_seq();
               ring->acknowledged = std::max(ring->acknowledged, durable);
             }
-          }};
+          },
+      .before_removal = nullptr};
+  if (options_.removes) surroundings.before_removal = [this] { CopyStore(); };
   auto started = DaemonLife::Start(&world_, surroundings);
   world_.Note("daemon starts: ", std::string(absl::StatusCodeToString(started.status().code())));
   tracker_.ForgetWaits(options_.rank.node);
@@ -151,6 +154,41 @@ void SimulatedNode::EndFaults() {
   if (daemon_ == nullptr) StartDaemon();
 }
 
+void SimulatedNode::CopyStore() {
+  NoteRemoved();
+  const auto reader = OpenStore();
+  if (!reader.ok()) return;
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok() || std::all_of(runs->begin(), runs->end(), [](const model::Run& run) {
+        return run.state == model::RunState::kRunning;
+      })) {
+    return;
+  }
+  copied_ = *runs;
+  copy_ = absl::StrCat(options_.dir, "/before-", ++copies_);
+  std::filesystem::create_directories(copy_);
+  std::filesystem::permissions(copy_, std::filesystem::perms::owner_all);
+  for (const char* file : {"/ranklog.db", "/ranklog.db-wal"}) {
+    std::error_code absent;
+    std::filesystem::copy_file(options_.dir + "/state" + file, copy_ + file, absent);
+  }
+}
+
+void SimulatedNode::NoteRemoved() {
+  if (copied_.empty()) return;
+  const auto reader = OpenStore();
+  if (!reader.ok()) return;
+  bool needed = false;
+  for (const model::Run& run : copied_) {
+    if (!absl::IsNotFound((*reader)->GetRun(run.id).status())) continue;
+    world_.Note("removed ", run.run_id);
+    removed_.push_back({copy_, run});
+    needed = true;
+  }
+  if (!needed) std::filesystem::remove_all(copy_);
+  copied_.clear();
+}
+
 bool SimulatedNode::Delivered() const {
   if (daemon_ == nullptr) return false;
   if (std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank != nullptr; })) {
@@ -163,12 +201,17 @@ bool SimulatedNode::Delivered() const {
   if (!reader.ok()) return false;
   const auto streams = (*reader)->LiveStreams();
   const auto pending = (*reader)->PendingDeliveries();
+  if (options_.removes) {
+    const auto removable = (*reader)->Removable(std::numeric_limits<int64_t>::max());
+    if (!removable.ok() || !removable->empty()) return false;
+  }
   return streams.ok() && streams->empty() && pending.ok() && pending->empty();
 }
 
 void SimulatedNode::Close() {
   daemon_.reset();
   vfs_.Thaw();
+  NoteRemoved();
 }
 
 absl::StatusOr<std::unique_ptr<storage::StoreReader>> SimulatedNode::OpenStore() const {

@@ -31,6 +31,7 @@ class SimulatedNode {
     bool bursts = true;           // a rank is now and then far ahead of the others
     bool clock_steps = false;     // somebody sets the wall clock
     double restarts = 0;          // of a rank that died
+    bool removes = false;         // its daemon keeps nothing that is delivered
     bool same_pids = false;       // as in containers: a new process has the number of the old
   };
 
@@ -47,11 +48,17 @@ class SimulatedNode {
   void EndFaults();
   // Everything came to rest: no rank, no ring, nothing to deliver.
   bool Delivered() const;
-  // The daemon closes its files; what the store says is judged by this.
+  // The daemon closes its files; what the stores say is judged by this, and by what they were
+  // before a run was removed.
   void Close();
+  const std::vector<Removed>& removed() const { return removed_; }
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 
  private:
+  // A copy of the store, for the oracle: once a run is gone from it nobody else can tell.
+  void CopyStore();
+  // Which runs are gone since then.
+  void NoteRemoved();
   void StartDaemon();
   void KillDaemon(const std::string& why);
   // In ranks_of_node.cc.
@@ -79,6 +86,10 @@ class SimulatedNode {
   std::vector<std::string> left_rings_;  // of ranks that are gone
   std::unique_ptr<DaemonLife> daemon_;
   uint64_t lives_ = 0;
+  std::string copy_;                // of the store, before a run may have been removed
+  std::vector<model::Run> copied_;  // the runs in it
+  uint64_t copies_ = 0;
+  std::vector<Removed> removed_;
   bool logging_ = true;
 };
 
