@@ -155,6 +155,21 @@ void RunAggregator::AddRows(int64_t stream, const model::Batch& batch) {
   });
 }
 
+void RunAggregator::SkipRows(int64_t stream, uint64_t through) {
+  StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr || through <= rows->added_seq) return;
+  rows->added_seq = through;
+  if (rows->rows.empty()) {
+    rows->consumed_seq = through;
+    return;
+  }
+  OpenRow none;  // used up with the last row before it
+  none.seq = through;
+  none.step = rows->added_step;
+  none.dropped = true;
+  rows->rows.Push(std::move(none), nullptr);
+}
+
 void RunAggregator::SetProgress(int64_t stream, int64_t passed_step) {
   StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return;

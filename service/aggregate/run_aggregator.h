@@ -80,6 +80,8 @@ class RunAggregator {
   // The next rows of a stream that was added; rows seen before are skipped. Their steps ascend; a
   // row below the one before it, or of a shape that was not told, is left out and counted as late.
   void AddRows(int64_t stream, const model::Batch& batch);
+  // The rows of a stream up to `through` that were not added are not in the store.
+  void SkipRows(int64_t stream, uint64_t through);
   // Both after all the rows that came before it.
   void SetProgress(int64_t stream, int64_t passed_step);
   void EndStream(int64_t stream);

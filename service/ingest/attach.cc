@@ -20,9 +20,10 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
   const model::RunAssignment assignment = aggregate::Assign(session);
   ASSIGN_OR_RETURN(model::Stream stream,
                    store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
-  if (const uint64_t gone = stream.losses.with_store; gone > 0 && stream.durable_seq == gone) {
+  if (const uint64_t gone = stream.losses.with_store;
+      gone > 0 && stream.durable_seq + 1 == session.first_seq) {
     spdlog::warn("rank {} of {} goes on at row {}: {} rows went with an earlier store",
-                 session.stream.rank, session.stream.job_id, gone + 1, gone);
+                 session.stream.rank, session.stream.job_id, session.first_seq, gone);
   }
   std::vector<std::string> wanted = session.settings.destinations;
   if (assignment.local_only) wanted = {"local"};

@@ -153,6 +153,8 @@ absl::Status LiveRun::ReadChunks(storage::StoreReader& reader, size_t max_open_v
     if (full && !aggregator_->holds_back(stream.id)) continue;
     ASSIGN_OR_RETURN(const auto batches,
                      reader.StreamBatches(stream.id, added, options_.chunk_bytes));
+    // The last ones went with another store.
+    if (batches.empty()) aggregator_->SkipRows(stream.id, stream.durable_seq);
     for (const storage::StoredBatch& stored : batches) {
       RETURN_IF_ERROR(DefineShapes(reader, stream.id, stored.batch));
       aggregator_->AddRows(stream.id, stored.batch);

@@ -76,8 +76,9 @@ class Store {
   //   Finish comes again). A run that had ended is running again if a stream is new to it or live
   //   again, and its deliveries are to be completed again.
   //   A stream that is new begins after the rows before session.first_seq, which went with another
-  //   store: they count as its losses.with_store. So do those that were removed with its run, where
-  //   the same ring comes again after that; they are not taken a second time.
+  //   store: they count as its losses.with_store. So do those that a stream which is there lacks
+  //   before session.first_seq (this store is an older copy then, or was recovered), and those that
+  //   were removed with their run, where the same ring comes again: they are not taken twice.
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
@@ -88,8 +89,8 @@ class Store {
   //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its
   //   shape's
   absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch);
-  // Says that the rows after the stream's last one, up to `seq`, are lost, and more follow: they
-  // count as its losses.with_store. For what is saved from a damaged store.
+  // Says that the rows after the stream's last one, up to `seq`, are lost: they count as its
+  // losses.with_store.
   absl::Status SkipTo(int64_t stream, uint64_t seq);
   // Keeps an update, unless it is the stream's last one again.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);

@@ -32,7 +32,12 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
       kSelectStreamId, {owner.job, session.stream.rank, session.stream.incarnation});
   if (found.ok()) {
     ASSIGN_OR_RETURN(const model::Stream stream, ReadStream(writer_, *found));
-    if (stream.state != StreamState::kCrashed) return stream;
+    if (stream.state == StreamState::kFinished) return stream;
+    // Its rank was told that they are durable, and has them no more.
+    if (session.first_seq > stream.durable_seq + 1) {
+      RETURN_IF_ERROR(SkipTo(stream.id, session.first_seq - 1));
+    }
+    if (stream.state == StreamState::kLive) return ReadStream(writer_, stream.id);
     RETURN_IF_ERROR(
         Write("UPDATE stream SET state = ?2, exit_code = 0, reason = '', ended_us = 0 "
               "WHERE id = ?1",

@@ -74,6 +74,29 @@ TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
   EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows went with an earlier store"));
 }
 
+// From a backup, or what `ranklog recover` saved: the rank has let go of rows that it lacks.
+TEST_F(LostStoreTest, ALiveRankGoesOnInAnOlderStore) {
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(20'000));
+  ASSERT_TRUE(WaitFor([&] { return node_.Counter("ingest.rows") > 0; }));
+  EXPECT_EQ(node_.Terminate(), 0);
+  const std::string older = node_.state_dir() + ".older";
+  std::filesystem::copy(node_.state_dir(), older, std::filesystem::copy_options::recursive);
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
+  LoseTheStore();
+  std::filesystem::rename(older, node_.state_dir());
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
+  EXPECT_EQ(counting_.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
+  const model::Stream stream = counting_.Stream();
+  EXPECT_EQ(stream.durable_seq, counting_.returned());
+  EXPECT_GT(stream.losses.with_store, 0u);
+  EXPECT_EQ(node_.GetRun("job").rows, stream.durable_seq - stream.losses.with_store);
+}
+
 // SQLite alone would go on writing to files without a name.
 TEST_F(LostStoreTest, ADaemonWhoseStoreIsRemovedBeginsANewOne) {
   node_.Start();

@@ -143,6 +143,27 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
   EXPECT_EQ(StoredRun().state, RunState::kCrashed);
 }
 
+// In a store that is an older copy; the rank logged none after that.
+TEST_F(AggregateLoopTest, RowsThatWentWithAnotherStoreKeepNothingWaiting) {
+  const int64_t first = Attach(0);
+  const int64_t second = Attach(1);
+  Log(first, 0, 5, 0);
+  Settle();  // waits for the second
+  for (const int64_t stream : {first, second}) {
+    Write([&](storage::Store& store) { return store.SkipTo(stream, 20); });
+    loop_->Notify(kRun);
+    Settle();
+  }
+  End(second);
+  Settle();
+  EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(Reader()->GetStream(first)->aggregated_seq, 20u);
+  End(first);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  EXPECT_EQ(StoredRun().late_rows, 0u);
+}
+
 TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);

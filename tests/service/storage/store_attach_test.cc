@@ -99,6 +99,37 @@ TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
   });
 }
 
+// The rank's rows in between were acknowledged by a store of which this one is an older copy.
+TEST_F(AttachTest, AStreamGoesOnAtTheFirstRowThatCanCome) {
+  model::Session session = SessionOf(0);
+  for (const model::StreamState state : {model::StreamState::kLive, model::StreamState::kCrashed}) {
+    ++session.stream.incarnation;
+    session.first_seq = 1;
+    int64_t id = 0;
+    Do([&] {
+      id = store_->Attach(session, AssignmentOf("job", true), 1000)->id;
+      ASSERT_OK(store_->DefineShape(id, 1, ranklog::testing::Keys(1)));
+      ASSERT_OK(store_->Append(id, Dense(1, 5, 1, 1)));
+      if (state != model::StreamState::kLive) {
+        ASSERT_OK(store_->EndStream(id, state, 0, "gone", 2000));
+      }
+    });
+    session.first_seq = 6;
+    Do([&] {
+      EXPECT_EQ(store_->Attach(session, AssignmentOf("job", true), 3000)->losses.with_store, 0);
+    });
+    session.first_seq = 9;
+    Do([&] {
+      const auto again = store_->Attach(session, AssignmentOf("job", true), 3000);
+      ASSERT_OK(again);
+      EXPECT_EQ(again->state, model::StreamState::kLive);
+      EXPECT_EQ(again->durable_seq, 8);
+      EXPECT_EQ(again->losses.with_store, 3);
+      EXPECT_THAT(store_->Append(id, Dense(9, 2, 1, 1)), ::ranklog::testing::IsOkAndHolds(10));
+    });
+  }
+}
+
 TEST_F(AttachTest, KeepsAnIncarnationWithItsHighestBitSet) {
   Do([&] { Attach(0, ~uint64_t{0}); });
   EXPECT_EQ(reader_->GetStream(1)->key.incarnation, ~uint64_t{0});
