@@ -8,11 +8,11 @@ namespace {
 
 using model::Json;
 
+// The last one: a job that is resumed may have another size, or be on another node.
 const model::Stream* Primary(absl::Span<const model::Stream> streams) {
-  for (const model::Stream& stream : streams) {
-    if (stream.primary) return &stream;
-  }
-  return nullptr;
+  const auto found = std::find_if(streams.rbegin(), streams.rend(),
+                                  [](const model::Stream& stream) { return stream.primary; });
+  return found == streams.rend() ? nullptr : &*found;
 }
 
 void Merge(Json& into, const Json& object) {
@@ -60,9 +60,13 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
   }
   if (!StatisticsOn(run.settings) || streams.empty()) return config;
 
-  std::set<uint32_t> ranks;
-  for (const model::Stream& stream : streams) ranks.insert(stream.key.rank);
-  const model::Identity& identity = (primary != nullptr ? *primary : streams[0]).identity;
+  const model::Identity& identity = (primary != nullptr ? *primary : streams.back()).identity;
+  std::set<uint32_t> ranks;  // but those of a time when there were more
+  for (const model::Stream& stream : streams) {
+    if (identity.world_size == 0 || stream.key.rank < identity.world_size) {
+      ranks.insert(stream.key.rank);
+    }
+  }
   Json over = Json::object();
   over["ranks"] = ranks;
   over["of"] = identity.world_size;

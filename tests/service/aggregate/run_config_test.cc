@@ -41,6 +41,15 @@ TEST_F(RunConfigTest, SaysWhoThePrimaryIsAndOverWhomTheStatisticsAre) {
                     R"("ranklog":{"statistics_over":{"ranks":[2,3],"of":4,"node":"n1"}}})");
 }
 
+TEST_F(RunConfigTest, OfAJobThatIsResumedTheLastSessionCounts) {
+  for (model::Stream& stream : streams_) stream.key.rank -= 2;
+  streams_.push_back(streams_[0]);
+  streams_.back().identity.world_size = 1;
+  streams_.back().identity.node = "n2";
+  EXPECT_EQ(Made(), R"({"rank":0,"local_rank":0,"world_size":1,"node":"n2",)"
+                    R"("ranklog":{"statistics_over":{"ranks":[0],"of":1,"node":"n2"}}})");
+}
+
 TEST_F(RunConfigTest, HasNoStatisticsWhereTheyAreOff) {
   run_.settings.rank_statistics = {"none"};
   EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("ranklog"));
