@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,15 @@ namespace ranklog::cli {
 
 absl::StatusOr<std::string> Globals::StateDir() const {
   if (!state_dir.empty()) return state_dir;
-  if (address.empty()) return DefaultStateDir();
+  if (address.empty()) {
+    // Whoever names a daemon for the ranks, and no directory, means that daemon's.
+    const char* dir = std::getenv("RANKLOG_STATE_DIR");
+    const char* named = std::getenv("RANKLOG_ADDRESS");
+    if ((dir == nullptr || *dir == 0) && named != nullptr && *named != 0) {
+      if (const auto daemon = AskDaemon(named); daemon.ok()) return daemon->state_dir;
+    }
+    return DefaultStateDir();
+  }
   ASSIGN_OR_RETURN(const DaemonStatus daemon, AskDaemon(address));
   return daemon.state_dir;
 }

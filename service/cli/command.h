@@ -23,7 +23,8 @@ struct Globals {
   std::string state_dir;  // empty: not given
   std::string address;    // empty: not given
 
-  // The directory of the store: as given, or as the daemon at `address` says, or the usual one.
+  // The directory of the store: as given, or as the daemon at `address` says; else
+  // $RANKLOG_STATE_DIR, else as the daemon at $RANKLOG_ADDRESS says, else the usual one.
   absl::StatusOr<std::string> StateDir() const;
   // The store, to be read.
   //   kNotFound          there is none; the message says what to do

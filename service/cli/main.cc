@@ -34,8 +34,8 @@ Every command also takes --state-dir DIR or --address unix:PATH; see `ranklog --
 void AddGlobalFlags(CLI::App& app, ranklog::cli::Globals& globals) {
   CLI::Option* state_dir =
       app.add_option("--state-dir", globals.state_dir,
-                     "the directory of the store; else $RANKLOG_STATE_DIR, $XDG_STATE_HOME/ranklog "
-                     "or ~/.local/state/ranklog")
+                     "the directory of the store; else $RANKLOG_STATE_DIR, that of the daemon at "
+                     "$RANKLOG_ADDRESS, $XDG_STATE_HOME/ranklog or ~/.local/state/ranklog")
           ->type_name("DIR");
   app.add_option(
          "--address", globals.address,

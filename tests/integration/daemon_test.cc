@@ -103,6 +103,23 @@ ChildProcess StartWithSocket(const Node& node) {
   return daemon;
 }
 
+// As deploy/quickstart.sh --keep says to, and for a job whose ranks have it.
+TEST(DaemonTest, TheCommandLineReadsTheStoreOfTheDaemonAtTheRanksAddress) {
+  Node node;
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", node.address()}, {"HOME", node.spool_dir()}};
+  options.unset = {"RANKLOG_STATE_DIR", "XDG_STATE_HOME"};
+  const Finished without = RunToEnd({RANKLOG_CLI, "status"}, options);
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.output, HasSubstr(node.spool_dir() + "/.local/state/ranklog"));
+  node.Start();
+  const Finished with = RunToEnd({RANKLOG_CLI, "status"}, options);
+  EXPECT_EQ(with.code, 0);
+  EXPECT_THAT(with.output, AllOf(HasSubstr(node.state_dir()), HasSubstr("running, pid")));
+  options.environment["RANKLOG_STATE_DIR"] = node.spool_dir();
+  EXPECT_THAT(RunToEnd({RANKLOG_CLI, "status"}, options).output, HasSubstr("there is no store in"));
+}
+
 TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
   Node node;
   ChildProcess daemon = StartWithSocket(node);
