@@ -22,8 +22,8 @@ Rows are written as they are read: the size of a run does not matter. Those that
 are left out.
 
 jsonl: an object per line with _step, _timestamp (Unix time in seconds) and the row's metrics. JSON has no
-  NaN and no infinities; they are written as NaN, Infinity and -Infinity, which Python's json and
-  pandas.read_json(lines=True) of ujson read, and jq does not.
+  NaN and no infinities; they are written as NaN, Infinity and -Infinity, which Python's json
+  reads; jq 1.6 makes null of NaN, and the largest number of an infinity.
 csv: the union of all metrics as columns, a header first; quoting and line ends by RFC 4180; a row without a
   metric has an empty field.
 --raw: what the ranks sent, before the strategy made the run's rows of it, by rank, then by stream (a rank
