@@ -217,7 +217,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
          "where to look for what ranks left that never reached us [$RANKLOG_SPOOL_DIR, else "
          "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog and /dev/shm/ranklog-UID]")
       ->type_name("DIR");
-  app.add_option("--drain", drain, "how long to go on delivering after SIGTERM")
+  app.add_option("--drain", drain,
+                 "how long to go on delivering after SIGTERM; a second one ends that")
       ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
 #include "service/daemon/notify.h"
@@ -78,9 +79,15 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
                  getpid(), config.state_dir, (*daemon)->address());
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
     if (WaitForSignal(ending, **daemon, &told)) {
-      spdlog::info("{} from {}: stopping", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
-                   Sender(told));
+      const bool drains = config.drain > absl::ZeroDuration();
+      spdlog::info("{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+                   Sender(told),
+                   drains ? "; what is left is delivered for at most " +
+                                absl::FormatDuration(config.drain) + ", and kept at the next signal"
+                          : "");
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
+      // Then the next one ends us as SIGKILL would, which costs nothing.
+      if (drains) sigprocmask(SIG_UNBLOCK, &ending, nullptr);
       (*daemon)->Stop(config.drain);
       spdlog::info("stopped");
       return 0;

@@ -103,6 +103,20 @@ ChildProcess StartWithSocket(const Node& node) {
   return daemon;
 }
 
+TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
+  Node node({"--drain", "1h"});
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt("http://127.0.0.1:1"));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  node.daemon().Signal(SIGTERM);
+  ASSERT_TRUE(WaitFor([&] { return node.TimesSaid("for at most 1h") == 1; }));
+  node.daemon().Signal(SIGTERM);
+  EXPECT_EQ(node.daemon().Wait(), -SIGTERM);
+  EXPECT_EQ(node.GetRun("job").rows, 100u);
+  node.Start();
+}
+
 // As deploy/quickstart.sh --keep says to, and for a job whose ranks have it.
 TEST(DaemonTest, TheCommandLineReadsTheStoreOfTheDaemonAtTheRanksAddress) {
   Node node;
