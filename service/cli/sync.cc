@@ -231,7 +231,8 @@ class Sync {
       }
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
       const Sum sum = AddUp(reports);
-      progress.Update(sum.done, sum.total);
+      // Once all rows are there, the ends of runs are what is left.
+      progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
       SayErrors(reports, &progress);
       SayStoreError(&progress);
       if (last != sum) moved = SteadyNow();

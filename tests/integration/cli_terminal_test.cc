@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/integration/cli_fixture.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/terminal.h"
 
 namespace ranklog::testing {
@@ -66,6 +67,22 @@ TEST_F(CliTerminalTest, SyncDrawsABar) {
   EXPECT_EQ(written.code, 1) << written.output;
   EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr(kEscape)),
                                     HasSubstr("2 of 5 rows delivered")));
+}
+
+TEST_F(CliTerminalTest, ABarIsNotFullBeforeTheRunsEndIsDelivered) {
+  model::Delivery delivery;
+  delivery.run = run_;
+  delivery.kind = "wandb";
+  delivery.delivered_rows = 5;
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->PutDelivery(delivery));
+  ASSERT_OK(store_->Commit());
+  store_.reset();
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
+  const Finished drawn = OnTerminalOfStore({"sync", "--timeout", "2s"});
+  EXPECT_EQ(drawn.code, 1) << drawn.output;
+  EXPECT_THAT(drawn.output, AllOf(HasSubstr("83%  5/6"), Not(HasSubstr("100%")),
+                                  HasSubstr("the run's end is left")));
 }
 
 // It waits for a rank of the run that it never sees.
