@@ -175,15 +175,17 @@ TEST_F(RecoverTest, WritesOverNothing) {
   EXPECT_FALSE(fs::exists(to + ".partial"));
 }
 
-// One page at a time.
+// One page at a time, but none of the first: each table begins on one of them, and small ones end
+// there. Without the job, the run or the stream nobody knows whose a batch is.
 TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
   const std::string kept = node_.state_dir() + ".kept";
   fs::copy_file(database(), kept);
   const uint64_t pages = fs::file_size(kept) / 4096;
   std::mt19937_64 random(1);
+  constexpr uint64_t kFirstPages = 32;  // tables and indexes, and some more
   uint64_t best = 0;
   for (int round = 0; round < 8; ++round) {
-    const uint64_t page = 1 + random() % (pages - 1);
+    const uint64_t page = kFirstPages + random() % (pages - kFirstPages);
     SCOPED_TRACE(absl::StrCat("page ", page, " of ", pages));
     fs::remove_all(node_.state_dir());
     fs::create_directory(node_.state_dir());
