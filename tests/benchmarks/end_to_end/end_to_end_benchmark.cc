@@ -54,12 +54,20 @@ class Directory {
   std::string path_;
 };
 
+// In shared memory, as a rank's own choice is; but what ranks leave behind here, the user's daemon
+// does not take for a job, and ours takes up nothing of his.
+const std::string& SpoolDir() {
+  static const Directory directory("/dev/shm");  // ranks end by _exit, and leave it be
+  return directory.path();
+}
+
 // A ranklogd of our own.
 class Daemon {
  public:
   explicit Daemon(const Directory& directory, int cpu = -1, const char* api_key = nullptr)
       : socket_(sockets_.path() + "/d.sock") {
     if (api_key != nullptr) setenv("WANDB_API_KEY", api_key, 1);
+    const std::string spools = SpoolDir();
     pid_ = fork();
     if (pid_ == 0) {
       if (cpu >= 0) {
@@ -70,7 +78,7 @@ class Daemon {
       }
       const std::string state = directory.path() + "/state", listen = "unix:" + socket_;
       execl(RANKLOGD, "ranklogd", "--state-dir", state.c_str(), "--listen", listen.c_str(),
-            "--log-level", "warn", nullptr);
+            "--spool-dir", spools.c_str(), "--log-level", "warn", nullptr);
       _exit(127);
     }
     for (int i = 0; i < 1000 && !std::filesystem::exists(socket_); ++i) usleep(5000);
@@ -121,6 +129,7 @@ ranklog::Settings RankSettings(const std::string& address, const std::string& jo
   settings.world_size = world_size;
   settings.local_world_size = world_size;
   settings.address = address;
+  settings.spool_dir = SpoolDir();
   settings.destinations = {"local"};
   settings.start_daemon = false;
   return settings;
