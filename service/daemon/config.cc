@@ -81,7 +81,7 @@ CLI::Validator BytesText() {
         if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
         return absl::StrCat("'", text, "' is no size, such as 500MiB or 4GiB, nor ", kUnlimited);
       },
-      "SIZE");
+      "");
 }
 
 // A duration, or forever.
@@ -96,7 +96,7 @@ CLI::Validator KeepText() {
         }
         return absl::StrCat("'", text, "' is no duration, such as 12h or 168h, nor ", kForever);
       },
-      "DURATION");
+      "");
 }
 
 CLI::Validator UnixAddress() {
