@@ -183,7 +183,7 @@ Acceptor::Decision Acceptor::Look(int fd) {
   char bytes[kDescriptorMessage];
   const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EINTR ? Decision::kWait : Decision::kRefuse;
-  if (size == 0) return Decision::kRefuse;
+  if (size == 0) return Decision::kGone;  // it only looked whether we answer
   const size_t got = static_cast<size_t>(size);
   if (StartsWith(bytes, got, kGrpcMagic, sizeof(kGrpcMagic))) {
     return got >= sizeof(kGrpcMagic) ? Decision::kGrpc : Decision::kWait;
@@ -206,7 +206,7 @@ void Acceptor::Decide(int fd) {
     handlers_.grpc(std::move(connection.fd), std::move(connection.peer));
   } else if (decision == Decision::kDescriptor) {
     ReceiveDescriptor(std::move(connection));
-  } else {
+  } else if (decision == Decision::kRefuse) {
     ++counters_.refused_protocol;
   }
 }

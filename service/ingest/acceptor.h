@@ -70,7 +70,7 @@ class Acceptor {
     std::shared_ptr<const Peer> peer;  // shared with the stream that it becomes
     absl::Time deadline;
   };
-  enum class Decision { kWait, kGrpc, kDescriptor, kRefuse };
+  enum class Decision { kWait, kGrpc, kDescriptor, kGone, kRefuse };
 
   Acceptor(ListenSocket socket, Options options, Handlers handlers, Counters* counters);
   void Run();

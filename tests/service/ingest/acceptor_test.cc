@@ -149,6 +149,16 @@ TEST_F(AcceptorTest, RefusesOtherProtocolsAndTheSilent) {
   EXPECT_EQ(counters_.refused_protocol, 2u);
 }
 
+// As a second daemon does, which only looks whether somebody answers there.
+TEST_F(AcceptorTest, WhoLeavesWithoutAWordIsNotRefused) {
+  Start();
+  Connect(path_);
+  const UniqueFd http = Connect(path_);  // after that one
+  ASSERT_EQ(send(http.get(), "GET / HTTP/1.1", 14, 0), 14);
+  EXPECT_TRUE(WasClosed(http));
+  EXPECT_EQ(counters_.refused_protocol, 1u);
+}
+
 TEST_F(AcceptorTest, TheSocketIsOursAloneAndGoesWithIt) {
   Start();
   struct stat info {};
