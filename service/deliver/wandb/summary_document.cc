@@ -1,6 +1,5 @@
 #include "service/deliver/wandb/summary_document.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -11,6 +10,7 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr char kRowsLost[] = "ranklog/rows_lost";
+constexpr double kMaxTimeUs = 9e18;       // what an int64_t holds
 constexpr size_t kLongMember = 64 << 10;  // of a summary that is over the limit
 
 }  // namespace
@@ -25,8 +25,11 @@ std::string SummaryDocument(const model::Run& run, model::Json summary, uint64_t
     runtime_us =
         (run.ended_us - start_us) / 1000000 * 1000000;  // whole seconds, as the official client
   } else if (time != summary.end() && time->is_number()) {
+    // A program may have set any number, NaN too.
     const double time_us = std::round(time->get<double>() * 1e6);
-    runtime_us = std::max<int64_t>(static_cast<int64_t>(time_us) - start_us, 0);
+    if (time_us > static_cast<double>(start_us) && time_us < kMaxTimeUs) {
+      runtime_us = static_cast<int64_t>(time_us) - start_us;
+    }
   }
   summary["_runtime"] = static_cast<double>(runtime_us) / 1e6;
   if (!summary.contains("_wandb") || !summary["_wandb"].is_object())
