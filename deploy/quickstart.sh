@@ -115,6 +115,8 @@ say "training: $ranks ranks, $steps steps"
 "$bin/ranklog-train" --nproc-per-node "$ranks" --steps "$steps" --model tiny --data builtin --batch-size 4
 
 say "the log"
+# Follows the run to its end: the daemon closes the last steps after the ranks have left.
+timeout 60 "$bin/ranklog" tail latest -n 1 --state-dir "$state" >/dev/null || true
 "$bin/ranklog" show latest --state-dir "$state"
 
 cat <<TEXT
