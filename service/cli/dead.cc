@@ -24,7 +24,7 @@ struct Flags {
   bool json = false;
 };
 
-model::Json ToJson(const model::DeadLetter& letter) {
+model::Json DeadLetterJson(const model::DeadLetter& letter) {
   return {{"kind", letter.kind},
           {"row", letter.row},
           {"timestamp", static_cast<double>(letter.time_us) / 1e6},
@@ -38,7 +38,7 @@ absl::Status ListDeadLetters(const Globals& globals, const Flags& flags) {
   ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader->DeadLetters(run.id));
   if (flags.json) {
     model::Json array = model::Json::array();
-    for (const model::DeadLetter& letter : letters) array.push_back(ToJson(letter));
+    for (const model::DeadLetter& letter : letters) array.push_back(DeadLetterJson(letter));
     std::cout << PrettyJson(array);
   } else if (letters.empty()) {
     std::cout << "nothing of this run was refused\n";

@@ -36,7 +36,7 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
   std::map<std::string, Deliveries> by_kind;
   for (const RunReport& report : runs) {
     for (const DestinationReport& destination : report.destinations) {
-      if (destination.kind == "local") continue;  // that is the store
+      if (destination.kind == kLocal) continue;  // that is the store
       Deliveries& sum = by_kind[destination.kind];
       ++sum.runs;
       sum.pending_rows += destination.pending_rows;

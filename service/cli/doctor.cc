@@ -29,7 +29,7 @@ Examples:
 
 constexpr size_t kNameColumns = 11;
 
-void Print(const std::vector<Finding>& findings) {
+void PrintFindings(const std::vector<Finding>& findings) {
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   for (const Finding& finding : findings) {
     std::string name = finding.part;
@@ -40,7 +40,7 @@ void Print(const std::vector<Finding>& findings) {
   }
 }
 
-model::Json ToJson(const std::vector<Finding>& findings) {
+model::Json FindingsJson(const std::vector<Finding>& findings) {
   model::Json parts = model::Json::array();
   model::Json problems = model::Json::array();
   for (const Finding& finding : findings) {
@@ -58,9 +58,9 @@ absl::Status Doctor(const Globals& globals, bool as_json) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
   const std::vector<Finding> findings = Examine(globals, dir);
   if (as_json) {
-    std::cout << PrettyJson(ToJson(findings));
+    std::cout << PrettyJson(FindingsJson(findings));
   } else {
-    Print(findings);
+    PrintFindings(findings);
   }
   const auto problems = static_cast<uint64_t>(std::count_if(
       findings.begin(), findings.end(), [](const Finding& f) { return !f.advice.empty(); }));

@@ -24,6 +24,10 @@ std::string Counted(uint64_t count, const std::string& what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
+std::string RowsText(uint64_t first, uint64_t last) {
+  return first == last ? absl::StrCat("row ", first) : absl::StrCat("rows ", first, " to ", last);
+}
+
 std::string BytesText(int64_t bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) return absl::StrFormat("%d B", bytes);

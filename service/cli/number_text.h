@@ -16,6 +16,7 @@ std::string ShortNumber(double value, int digits = 5);
 std::string PlainNumber(double value, int digits = 5);
 
 std::string Counted(uint64_t count, const std::string& what);  // 1 row, 3 rows
+std::string RowsText(uint64_t first, uint64_t last);           // row 7, rows 3 to 5
 std::string BytesText(int64_t bytes);                          // 512 B, 1.2 MiB
 std::string DurationText(absl::Duration value);  // 0.4 s, 2 m 13 s, 5 h 02 m, 3 d 04 h
 std::string TimeText(int64_t unix_us);           // in the local time zone; "-" for 0

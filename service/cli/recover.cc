@@ -43,8 +43,8 @@ Examples:
   ranklog runs --state-dir ~/.local/state/ranklog/ranklog.db.damaged-20260704T120000Z.recovered
   ranklog recover ranklog.db.damaged-20260704T120000Z --to /data/saved --json | jq .lost_rows)";
 
-constexpr absl::Duration kLook = absl::Milliseconds(20);
-constexpr absl::Duration kPatience = absl::Minutes(1);  // without a row that is made
+constexpr absl::Duration kRecoverPoll = absl::Milliseconds(20);
+constexpr absl::Duration kRecoverPatience = absl::Minutes(1);  // without a row that is made
 
 struct Flags {
   std::string file;
@@ -61,7 +61,7 @@ absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
   uint64_t made = 0;
   uint64_t total = 0;  // as at the first look: streams that are done are no longer live
   absl::Time changed = SteadyNow();
-  while (SteadyNow() - changed < kPatience) {
+  while (SteadyNow() - changed < kRecoverPatience) {
     ASSIGN_OR_RETURN(const auto live, reader->LiveStreams());
     if (live.empty()) return absl::OkStatus();
     uint64_t left = live.size();
@@ -69,7 +69,7 @@ absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
     total = std::max(total, left);
     progress.Update(total - left, total);
     if (std::exchange(made, total - left) != total - left) changed = SteadyNow();
-    absl::SleepFor(kLook);
+    absl::SleepFor(kRecoverPoll);
   }
   return absl::UnavailableError(
       "the rows of the ranks are saved; of the runs' own rows not all can be made from them");
@@ -103,7 +103,7 @@ absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
   return lock;
 }
 
-void Print(const storage::Salvaged& salvaged, const std::string& to) {
+void PrintSalvaged(const storage::Salvaged& salvaged, const std::string& to) {
   Table table({"RUN", "PROJECT", "RANK", "SAVED", "LOST"});
   for (const storage::Salvaged::Stream& stream : salvaged.streams) {
     table.AddRow({stream.run_id, stream.key.project, absl::StrCat(stream.key.rank),
@@ -148,7 +148,7 @@ absl::Status Recover(const Flags& flags) {
     json["saved_to"] = to;
     std::cout << PrettyJson(json);
   } else {
-    Print(*salvaged, to);
+    PrintSalvaged(*salvaged, to);
   }
   return made;
 }

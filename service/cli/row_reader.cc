@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kPageBytes = 4 << 20;
 
-using Batches = std::vector<storage::StoredBatch>;
-
 struct Source {
   int64_t owner;
   absl::FunctionRef<absl::StatusOr<Batches>(uint64_t begin)> page;  // with rows from `begin` on

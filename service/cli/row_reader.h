@@ -34,6 +34,8 @@ struct Row {
 
 using Shapes = std::vector<std::vector<std::string>>;  // keys by shape id
 
+using Batches = std::vector<storage::StoredBatch>;
+
 using ShapeSource = absl::FunctionRef<absl::StatusOr<Shapes>()>;
 
 // Sees to it that `shapes` has those of the batch: a shape may be defined after the shapes were

@@ -11,8 +11,6 @@ namespace {
 
 using model::Json;
 
-constexpr char kLocal[] = "local";
-
 DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
   DestinationReport report;
   report.kind = delivery.kind;

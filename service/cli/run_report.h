@@ -14,6 +14,9 @@
 
 namespace ranklog::cli {
 
+// The destination of a run that stays on this node.
+inline constexpr char kLocal[] = "local";
+
 // Over all the rank's streams.
 struct RankReport {
   uint32_t rank = 0;

@@ -43,7 +43,7 @@ struct Flags {
   int height = 8;
 };
 
-model::Json ToJson(const RunReport& report, const RunDigest& digest) {
+model::Json RunJson(const RunReport& report, const RunDigest& digest) {
   model::Json json = ToJson(report);
   json["config"] = digest.config;
   json["summary"] = digest.summary;
@@ -78,7 +78,7 @@ std::string StateText(const model::Run& run, const Terminal& terminal) {
 
 bool IsLocal(const RunReport& report) {
   return std::all_of(report.destinations.begin(), report.destinations.end(),
-                     [](const DestinationReport& one) { return one.kind == "local"; });
+                     [](const DestinationReport& one) { return one.kind == kLocal; });
 }
 
 std::string HeadText(const RunReport& report, const Terminal& terminal) {
@@ -106,7 +106,7 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     absl::StrAppend(&text, "\n");
   }
   for (const DestinationReport& destination : report.destinations) {
-    if (destination.kind == "local") continue;  // it has what this node has
+    if (destination.kind == kLocal) continue;  // it has what this node has
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
                     destination.refused_rows, " refused\n");
@@ -190,14 +190,14 @@ absl::Status Show(const Globals& globals, const Flags& flags) {
 
   std::string text;
   if (flags.json) {
-    text = PrettyJson(ToJson(report, digest));
+    text = PrettyJson(RunJson(report, digest));
   } else {
     text = HeadText(report, terminal) +
            SectionText("config", digest.config, /*all=*/true, terminal) +
            SectionText("summary", digest.summary, flags.all, terminal);
     for (const size_t i : digest.plotted) {
       const RunDigest::Metric& metric = digest.metrics[i];
-      text += "\n" + DrawPlot(metric.name, metric.series, size, terminal);
+      absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal));
     }
   }
   std::cout << text;

@@ -5,7 +5,7 @@
 namespace ranklog::cli {
 namespace {
 
-std::string Environment(const char* name) {
+std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -13,9 +13,9 @@ std::string Environment(const char* name) {
 }  // namespace
 
 absl::StatusOr<std::string> DefaultStateDir() {
-  if (std::string dir = Environment("RANKLOG_STATE_DIR"); !dir.empty()) return dir;
-  if (const std::string dir = Environment("XDG_STATE_HOME"); !dir.empty()) return dir + "/ranklog";
-  if (const std::string dir = Environment("HOME"); !dir.empty()) {
+  if (std::string dir = Variable("RANKLOG_STATE_DIR"); !dir.empty()) return dir;
+  if (const std::string dir = Variable("XDG_STATE_HOME"); !dir.empty()) return dir + "/ranklog";
+  if (const std::string dir = Variable("HOME"); !dir.empty()) {
     return dir + "/.local/state/ranklog";
   }
   return absl::FailedPreconditionError(

@@ -66,7 +66,7 @@ struct Overview {
   }
 };
 
-void AddUp(Overview* overview) {
+void AddUpRuns(Overview* overview) {
   for (const RunReport& report : overview->runs) {
     overview->late_rows += report.run.late_rows;
     AddLosses(report.losses, &overview->losses);
@@ -91,7 +91,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
-  AddUp(&overview);
+  AddUpRuns(&overview);
   return overview;
 }
 
@@ -122,7 +122,7 @@ model::Json DaemonJson(const Overview& overview) {
   return json;
 }
 
-model::Json ToJson(const Overview& overview) {
+model::Json OverviewJson(const Overview& overview) {
   model::Json live = model::Json::array();
   for (const RunReport* report : Live(overview)) live.push_back(ToJson(*report));
   model::Json destinations = model::Json::array();
@@ -166,7 +166,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
-std::string RowsText(const Overview& overview, const Terminal& terminal) {
+std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
   std::string text =
       absl::StrCat(overview.queued(), " queued, ", overview.delivered(), " delivered, ",
                    overview.refused(), " refused, ", overview.late_rows, " late, ");
@@ -210,14 +210,14 @@ std::string RefusedText(const Overview& overview) {
   return absl::StrJoin(parts, ", ");
 }
 
-std::string ToText(const Overview& overview, const Terminal& terminal) {
+std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   const std::vector<const RunReport*> live = Live(overview);
   std::string text = absl::StrCat(
       "daemon  ", DaemonText(overview, terminal), "\n",  //
       "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
       BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
       "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",            //
-      "rows    ", RowsText(overview, terminal), "\n");
+      "rows    ", RowCountsText(overview, terminal), "\n");
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");
   }
@@ -234,7 +234,7 @@ std::string ToText(const Overview& overview, const Terminal& terminal) {
                     absl::StrCat(destination.pending_rows), absl::StrCat(destination.refused_rows),
                     destination.last_error.empty() ? "none" : destination.last_error});
     }
-    text += "\n" + table.ToString(terminal);
+    absl::StrAppend(&text, "\n", table.ToString(terminal));
   }
   if (!live.empty()) {
     Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
@@ -244,7 +244,7 @@ std::string ToText(const Overview& overview, const Terminal& terminal) {
                     run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
                     absl::StrCat(report->ranks.size()), TimeText(run.started_us)});
     }
-    text += "\n" + table.ToString(terminal);
+    absl::StrAppend(&text, "\n", table.ToString(terminal));
   }
   return text;
 }
@@ -260,8 +260,8 @@ void AddStatus(CLI::App& app, const Globals& globals, Action& action) {
   command->callback([&globals, &action, json] {
     action = [&globals, json]() -> absl::Status {
       ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
-      std::cout << (*json ? PrettyJson(ToJson(overview))
-                          : ToText(overview, Terminal::Of(STDOUT_FILENO)));
+      std::cout << (*json ? PrettyJson(OverviewJson(overview))
+                          : OverviewText(overview, Terminal::Of(STDOUT_FILENO)));
       return absl::OkStatus();
     };
   });

@@ -8,13 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
+#include "service/cli/number_text.h"
 #include "service/cli/row_reader.h"
 #include "service/cli/run_report.h"
 
 namespace ranklog::cli {
 namespace {
-
-using Batches = std::vector<storage::StoredBatch>;
 
 // The rows of a stream or of a run, in the order of their positions.
 struct Rows {
@@ -26,10 +25,6 @@ struct Rows {
   absl::FunctionRef<absl::StatusOr<uint64_t>(uint64_t position)> batch_end;  // its last position
   ShapeSource shapes;
 };
-
-std::string RowsText(uint64_t first, uint64_t last) {
-  return first == last ? absl::StrCat("row ", first) : absl::StrCat("rows ", first, " to ", last);
-}
 
 // The position of the first row whose step is not above the one before it.
 absl::optional<uint64_t> FindStepBack(const model::Batch& batch, int64_t* last_step) {

@@ -24,11 +24,10 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 // After so long without a change a run whose ranks are still expected has all the rows it will have
 // for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
-constexpr char kLocal[] = "local";
 
 constexpr char kFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
@@ -67,7 +66,7 @@ struct Sum {
   friend bool operator==(const Sum&, const Sum&) = default;
 };
 
-Sum AddUp(const std::vector<RunReport>& reports) {
+Sum SumOf(const std::vector<RunReport>& reports) {
   Sum sum;
   for (const RunReport& report : reports) {
     if (report.run.state == model::RunState::kRunning) ++sum.going;
@@ -230,7 +229,7 @@ class Sync {
             StorePath(), " was removed or replaced: what it had not delivered went with it"));
       }
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
-      const Sum sum = AddUp(reports);
+      const Sum sum = SumOf(reports);
       // Once all rows are there, the ends of runs are what is left.
       progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
       SayErrors(reports, &progress);
@@ -240,7 +239,7 @@ class Sync {
       const absl::Duration still = SteadyNow() - moved;
       if (sum.open == 0 && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
       if (still > timeout_) return absl::OkStatus();
-      absl::SleepFor(kPoll);
+      absl::SleepFor(kSyncPoll);
     }
   }
 

@@ -18,7 +18,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(200);
+constexpr absl::Duration kTailPoll = absl::Milliseconds(200);
 constexpr size_t kMostValues = 20;  // of a row, for people; a row of 1000 fills a screen
 
 constexpr char kFooter[] = R"(
@@ -116,7 +116,7 @@ absl::Status Tail(const Globals& globals, const Flags& flags) {
     next = run.rows;
     // The state and the number of rows were read together, so of a run that had ended this was all.
     if (flags.no_follow || run.state != model::RunState::kRunning) return absl::OkStatus();
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kTailPoll);
     ASSIGN_OR_RETURN(run, reader->GetRun(run.id));
   }
 }

@@ -16,7 +16,7 @@
 namespace ranklog::cli {
 namespace {
 
-absl::string_view Environment(const char* name) {
+absl::string_view TerminalVariable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? absl::string_view() : absl::string_view(value);
 }
@@ -24,7 +24,7 @@ absl::string_view Environment(const char* name) {
 // The first of these that is set decides, as in setlocale(3).
 bool Utf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const std::string locale = absl::AsciiStrToLower(Environment(name));
+    const std::string locale = absl::AsciiStrToLower(TerminalVariable(name));
     if (locale.empty()) continue;
     return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
@@ -55,7 +55,7 @@ int Width(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   int columns = 0;
-  if (absl::SimpleAtoi(Environment("COLUMNS"), &columns) && columns > 0) return columns;
+  if (absl::SimpleAtoi(TerminalVariable("COLUMNS"), &columns) && columns > 0) return columns;
   return 80;
 }
 
@@ -64,8 +64,8 @@ int Width(int fd) {
 Terminal Terminal::Of(int fd) {
   Terminal terminal;
   terminal.interactive = isatty(fd) == 1;
-  terminal.color =
-      terminal.interactive && Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
+  terminal.color = terminal.interactive && TerminalVariable("NO_COLOR").empty() &&
+                   TerminalVariable("TERM") != "dumb";
   terminal.unicode = Utf8Locale();
   terminal.width = Width(fd);
   return terminal;

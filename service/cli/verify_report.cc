@@ -14,8 +14,6 @@ using deliver::wandb::HistoryDiff;
 using deliver::wandb::ReadBackReport;
 using model::Json;
 
-constexpr char kLocal[] = "local";
-
 // What of a destination's rows is where; for `local`, in the store.
 struct Figures {
   uint64_t sent = 0;
@@ -44,11 +42,6 @@ Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destinatio
   return figures;
 }
 
-std::string RowsText(const HistoryDiff::Rows& rows) {
-  return rows.first == rows.last ? absl::StrCat("row ", rows.first)
-                                 : absl::StrCat("rows ", rows.first, " to ", rows.last);
-}
-
 void AddDocument(const char* name, const DocumentDiff& diff, Findings* problems) {
   for (const std::string& text : diff.problems) {
     problems->Add(absl::StrCat(name, ": ", text));
@@ -64,7 +57,7 @@ void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* probl
   if (diff.missing > 0) {
     problems->Add(absl::StrCat(Counted(diff.missing, "row"), " not there"));
     for (const HistoryDiff::Rows& gap : diff.gaps) {
-      problems->Add(absl::StrCat(RowsText(gap), ": not there"));
+      problems->Add(absl::StrCat(RowsText(gap.first, gap.last), ": not there"));
     }
   }
   for (const HistoryDiff::Difference& difference : diff.differences) {

@@ -44,6 +44,11 @@ TEST(NumberTextTest, OneThingIsNoThings) {
   EXPECT_EQ(Counted(12, "row"), "12 rows");
 }
 
+TEST(NumberTextTest, RowsAreARangeOrOne) {
+  EXPECT_EQ(RowsText(7, 7), "row 7");
+  EXPECT_EQ(RowsText(3, 5), "rows 3 to 5");
+}
+
 TEST(NumberTextTest, DurationsKeepTwoUnits) {
   EXPECT_EQ(DurationText(absl::Milliseconds(1500)), "1.5 s");
   EXPECT_EQ(DurationText(absl::Seconds(59)), "59 s");
