@@ -2,18 +2,17 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/select_run.h"
 #include "service/cli/state_dir.h"
+#include "service/model/run.h"
+#include "service/storage/store.h"
 
 namespace ranklog::cli {
 
@@ -51,21 +50,14 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
   return reader;
 }
 
-void RunArgument::AddTo(CLI::App& command) {
-  command.add_option("RUN", text, kRunHelp)->required();
-  command.add_option("--project", project, "look only at the runs of this project")
-      ->type_name("NAME");
+void RunArgument::AddTo(Options& options) {
+  options.Add("RUN", &text, kRunHelp, {.required = true});
+  options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
 }
 
 absl::StatusOr<model::Run> RunArgument::Find(storage::StoreReader& reader) const {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   return SelectRun(runs, text, project);
-}
-
-std::string CheckDuration(const std::string& text) {
-  absl::Duration duration;
-  const bool good = absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration();
-  return good ? "" : "a duration has the form 30s, 10m or 1h30m";
 }
 
 }  // namespace ranklog::cli

@@ -3,17 +3,17 @@
 #ifndef SERVICE_CLI_COMMAND_H_
 #define SERVICE_CLI_COMMAND_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "service/model/run.h"
-#include "service/storage/store.h"
+#include "service/cli/command_line.h"
 
-namespace CLI {
-class App;
+namespace ranklog::model {
+struct Run;
+}
+namespace ranklog::storage {
+class StoreReader;
 }
 
 namespace ranklog::cli {
@@ -37,28 +37,21 @@ struct RunArgument {
   std::string text;
   std::string project;
 
-  void AddTo(CLI::App& command);
+  void AddTo(Options& options);
   absl::StatusOr<model::Run> Find(storage::StoreReader& reader) const;
 };
 
-// What CLI11's check() wants: an empty text if `text` is a duration above zero, else what to write.
-std::string CheckDuration(const std::string& text);
-
-// What to do once the command line is understood.
-using Action = std::function<absl::Status()>;
-
-// Each adds its subcommand to `app`, and sets `action` when that one is chosen. `globals` and
-// `action` outlive `app`.
-void AddStatus(CLI::App& app, const Globals& globals, Action& action);
-void AddRuns(CLI::App& app, const Globals& globals, Action& action);
-void AddShow(CLI::App& app, const Globals& globals, Action& action);
-void AddTail(CLI::App& app, const Globals& globals, Action& action);
-void AddExport(CLI::App& app, const Globals& globals, Action& action);
-void AddSync(CLI::App& app, const Globals& globals, Action& action);
-void AddVerify(CLI::App& app, const Globals& globals, Action& action);
-void AddDead(CLI::App& app, const Globals& globals, Action& action);
-void AddDoctor(CLI::App& app, const Globals& globals, Action& action);
-void AddRecover(CLI::App& app, Action& action);
+// Each adds its subcommand to `program`.
+void AddStatus(Program& program);
+void AddRuns(Program& program);
+void AddShow(Program& program);
+void AddTail(Program& program);
+void AddExport(Program& program);
+void AddSync(Program& program);
+void AddVerify(Program& program);
+void AddDead(Program& program);
+void AddDoctor(Program& program);
+void AddRecover(Program& program);
 
 }  // namespace ranklog::cli
 

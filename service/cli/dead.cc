@@ -1,8 +1,6 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
@@ -10,16 +8,18 @@
 #include "service/cli/json_text.h"
 #include "service/cli/number_text.h"
 #include "service/cli/table.h"
+#include "service/model/run.h"
+#include "service/storage/store.h"
 
 namespace ranklog::cli {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kDeadFooter[] = R"(
 Examples:
   ranklog dead latest
   ranklog dead latest --json | jq -r '.[].content')";
 
-struct Flags {
+struct DeadFlags {
   RunArgument run;
   bool json = false;
 };
@@ -32,7 +32,7 @@ model::Json DeadLetterJson(const model::DeadLetter& letter) {
           {"content", letter.content}};
 }
 
-absl::Status ListDeadLetters(const Globals& globals, const Flags& flags) {
+absl::Status ListDeadLetters(const Globals& globals, const DeadFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
   ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader->DeadLetters(run.id));
@@ -55,16 +55,12 @@ absl::Status ListDeadLetters(const Globals& globals, const Flags& flags) {
 
 }  // namespace
 
-void AddDead(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("dead", "list what a destination refused of a run, with its answers");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  flags->run.AddTo(*command);
-  command->add_flag("--json", flags->json, "an array of objects, with what was refused");
-  command->callback([&globals, &action, flags] {
-    action = [&globals, flags] { return ListDeadLetters(globals, *flags); };
-  });
+void AddDead(Program& program) {
+  auto [options, flags] =
+      program.Add("dead", "list what a destination refused of a run, with its answers", kDeadFooter,
+                  ListDeadLetters);
+  flags.run.AddTo(options);
+  options.Add("--json", &flags.json, "an array of objects, with what was refused");
 }
 
 }  // namespace ranklog::cli

@@ -1,9 +1,7 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
@@ -16,7 +14,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kDoctorFooter[] = R"(
 Looks at the state directory, its daemon, its store with every row in it, what waits for the trackers, stores
 that were set aside because they were damaged, and the spools of this user. Changes nothing.
 
@@ -26,6 +24,10 @@ Examples:
   ranklog doctor
   ranklog doctor --state-dir /data/ranklog
   ranklog doctor --json | jq '.problems')";
+
+struct DoctorFlags {
+  bool json = false;
+};
 
 constexpr size_t kNameColumns = 11;
 
@@ -54,10 +56,10 @@ model::Json FindingsJson(const std::vector<Finding>& findings) {
   return {{"parts", parts}, {"problems", problems}};
 }
 
-absl::Status Doctor(const Globals& globals, bool as_json) {
+absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
   const std::vector<Finding> findings = Examine(globals, dir);
-  if (as_json) {
+  if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {
     PrintFindings(findings);
@@ -71,14 +73,10 @@ absl::Status Doctor(const Globals& globals, bool as_json) {
 
 }  // namespace
 
-void AddDoctor(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "say what is wrong on this node, and what to do about it");
-  const auto json = std::make_shared<bool>(false);
-  command->footer(kFooter);
-  command->add_flag("--json", *json, "an object, for programs");
-  command->callback(
-      [&globals, &action, json] { action = [&globals, json] { return Doctor(globals, *json); }; });
+void AddDoctor(Program& program) {
+  auto [options, flags] = program.Add(
+      "doctor", "say what is wrong on this node, and what to do about it", kDoctorFooter, Doctor);
+  options.Add("--json", &flags.json, "an object, for programs");
 }
 
 }  // namespace ranklog::cli

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr size_t kWriteBytes = 256 << 10;
 
-constexpr char kFooter[] = R"(
+constexpr char kExportFooter[] = R"(
 Rows are written as they are read: the size of a run does not matter. Those that come while the command runs
 are left out.
 
@@ -34,7 +33,7 @@ Examples:
   ranklog export gpt:abc123 --format csv --output run.csv
   ranklog export latest --raw | grep '"rank":3,')";
 
-struct Flags {
+struct ExportFlags {
   RunArgument run;
   std::string format = "jsonl";
   std::string output;
@@ -56,7 +55,8 @@ absl::Status WriteToStandardOutput(absl::string_view text) {
 
 class Exporter {
  public:
-  Exporter(storage::StoreReader& reader, const model::Run& run, const Flags& flags, Output out)
+  Exporter(storage::StoreReader& reader, const model::Run& run, const ExportFlags& flags,
+           Output out)
       : reader_(reader),
         run_(run),
         flags_(flags),
@@ -125,7 +125,7 @@ class Exporter {
 
   storage::StoreReader& reader_;
   const model::Run& run_;
-  const Flags& flags_;
+  const ExportFlags& flags_;
   const Output out_;
   Progress progress_;
   std::vector<model::Stream> streams_;  // parts_ points into it
@@ -134,7 +134,7 @@ class Exporter {
   uint64_t total_ = 0;
 };
 
-absl::Status ExportRun(const Globals& globals, const Flags& flags) {
+absl::Status ExportRun(const Globals& globals, const ExportFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
   if (flags.output.empty()) return Exporter(*reader, run, flags, WriteToStandardOutput).Export();
@@ -146,19 +146,15 @@ absl::Status ExportRun(const Globals& globals, const Flags& flags) {
 
 }  // namespace
 
-void AddExport(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command = app.add_subcommand("export", "write a run's rows as JSON lines or CSV");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  flags->run.AddTo(*command);
-  command->add_option("--format", flags->format, "jsonl or csv; jsonl if not given")
-      ->check(CLI::IsMember({"jsonl", "csv"}));
-  command->add_flag("--raw", flags->raw, "the rows that the ranks sent, not the run's");
-  command->add_option("--output,-o", flags->output, "a file instead of the standard output")
-      ->type_name("FILE");
-  command->callback([&globals, &action, flags] {
-    action = [&globals, flags] { return ExportRun(globals, *flags); };
-  });
+void AddExport(Program& program) {
+  auto [options, flags] =
+      program.Add("export", "write a run's rows as JSON lines or CSV", kExportFooter, ExportRun);
+  flags.run.AddTo(options);
+  options.Add("--format", &flags.format, "jsonl or csv; jsonl if not given",
+              {.one_of = {"jsonl", "csv"}});
+  options.Add("--raw", &flags.raw, "the rows that the ranks sent, not the run's");
+  options.Add("--output,-o", &flags.output, "a file instead of the standard output",
+              {.type = "FILE"});
 }
 
 }  // namespace ranklog::cli

@@ -1,9 +1,7 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFooter[] = R"(
+constexpr char kRecoverFooter[] = R"(
 FILE is a damaged store: one that ranklogd set aside (`ranklog doctor` names it), or a state directory's
 ranklog.db that no daemon uses. It is only read. The runs are saved into a store of their own, in the directory
 FILE.recovered or where --to says, which every command reads with --state-dir. Rows whose checksums do not hold are
@@ -46,7 +44,7 @@ Examples:
 constexpr absl::Duration kRecoverPoll = absl::Milliseconds(20);
 constexpr absl::Duration kRecoverPatience = absl::Minutes(1);  // without a row that is made
 
-struct Flags {
+struct RecoverFlags {
   std::string file;
   std::string to;
   bool json = false;
@@ -117,7 +115,7 @@ void PrintSalvaged(const storage::Salvaged& salvaged, const std::string& to) {
   std::cout << "\nLook at them: ranklog runs --state-dir " << to << "\n";
 }
 
-absl::Status Recover(const Flags& flags) {
+absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   std::error_code error;
   if (!fs::is_regular_file(flags.file, error)) {
     return absl::NotFoundError(absl::StrCat("there is no file ", flags.file));
@@ -155,16 +153,14 @@ absl::Status Recover(const Flags& flags) {
 
 }  // namespace
 
-void AddRecover(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("recover", "save what can be read of a damaged store");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  command->add_option("FILE", flags->file, "the damaged store, e.g. ranklog.db.damaged-TIME")
-      ->required();
-  command->add_option("--to", flags->to, "the directory of the new store; else FILE.recovered")
-      ->type_name("DIR");
-  command->add_flag("--json", flags->json, "an object, for programs");
-  command->callback([&action, flags] { action = [flags] { return Recover(*flags); }; });
+void AddRecover(Program& program) {
+  auto [options, flags] =
+      program.Add("recover", "save what can be read of a damaged store", kRecoverFooter, Recover);
+  options.Add("FILE", &flags.file, "the damaged store, e.g. ranklog.db.damaged-TIME",
+              {.required = true});
+  options.Add("--to", &flags.to, "the directory of the new store; else FILE.recovered",
+              {.type = "DIR"});
+  options.Add("--json", &flags.json, "an object, for programs");
 }
 
 }  // namespace ranklog::cli

@@ -1,8 +1,6 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
-#include <memory>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,19 +15,24 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kRunsFooter[] = R"(
 Examples:
   ranklog runs
   ranklog runs -n 20
   ranklog runs --project gpt --state running
   ranklog runs --json | jq '.[0].ranks')";
 
-struct Flags {
+struct RunsFlags {
   bool json = false;
   std::string project;
   std::string state;
   size_t limit = 0;  // 0: all
 };
+
+std::string CheckPositive(const std::string& text) {
+  size_t number = 0;
+  return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "a number from 1 is needed";
+}
 
 std::string DestinationText(const DestinationReport& destination) {
   std::string text = absl::StrCat(destination.kind, " ", destination.delivered_rows);
@@ -57,7 +60,7 @@ std::string TableOf(const std::vector<RunReport>& reports) {
   return table.ToString(Terminal::Of(STDOUT_FILENO));
 }
 
-absl::Status ListRuns(const Globals& globals, const Flags& flags) {
+absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));
   std::erase_if(reports, [&](const RunReport& report) {
@@ -84,23 +87,14 @@ absl::Status ListRuns(const Globals& globals, const Flags& flags) {
 
 }  // namespace
 
-void AddRuns(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command = app.add_subcommand("runs", "list the runs, newest first");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  command->add_flag("--json", flags->json, "an array of objects, for programs");
-  command->add_option("--project", flags->project, "only this project's")->type_name("NAME");
-  command->add_option("--state", flags->state, "only those in this state")
-      ->check(CLI::IsMember({"running", "finished", "failed", "crashed"}));
-  command->add_option("-n,--limit", flags->limit, "only the newest N")
-      ->type_name("N")
-      ->check([](const std::string& text) {
-        size_t number = 0;
-        return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "a number from 1 is needed";
-      });
-  command->callback([&globals, &action, flags] {
-    action = [&globals, flags] { return ListRuns(globals, *flags); };
-  });
+void AddRuns(Program& program) {
+  auto [options, flags] = program.Add("runs", "list the runs, newest first", kRunsFooter, ListRuns);
+  options.Add("--json", &flags.json, "an array of objects, for programs");
+  options.Add("--project", &flags.project, "only this project's", {.type = "NAME"});
+  options.Add("--state", &flags.state, "only those in this state",
+              {.one_of = {"running", "finished", "failed", "crashed"}});
+  options.Add("-n,--limit", &flags.limit, "only the newest N",
+              {.type = "N", .check = CheckPositive});
 }
 
 }  // namespace ranklog::cli

@@ -1,9 +1,7 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
-#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -24,7 +22,7 @@ namespace {
 constexpr int kWidestPlot = 100;   // wider than that a curve is no clearer
 constexpr size_t kMostLines = 40;  // of the summary: more than that pushes all else off the screen
 
-constexpr char kFooter[] = R"(
+constexpr char kShowFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
 and where the locale is not UTF-8. However long the run, its peaks are drawn.
 
@@ -33,7 +31,7 @@ Examples:
   ranklog show latest --metric train/loss --metric rank_argmax/train/loss --height 20
   ranklog show gpt:abc123 --json | jq .summary)";
 
-struct Flags {
+struct ShowFlags {
   RunArgument run;
   bool json = false;
   bool all = false;
@@ -168,7 +166,7 @@ std::string SectionText(const std::string& title, const model::Json& object, boo
   return text;
 }
 
-PlotSize SizeOf(const Flags& flags, const Terminal& terminal) {
+PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
   PlotSize size;
   size.width = flags.width > 0 ? flags.width : std::min(terminal.width, kWidestPlot);
   size.width = std::max(size.width, kMinPlotWidth);
@@ -177,7 +175,7 @@ PlotSize SizeOf(const Flags& flags, const Terminal& terminal) {
   return size;
 }
 
-absl::Status Show(const Globals& globals, const Flags& flags) {
+absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
   ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader, run));
@@ -206,26 +204,19 @@ absl::Status Show(const Globals& globals, const Flags& flags) {
 
 }  // namespace
 
-void AddShow(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("show", "show a run: state, config, summary, and curves of its metrics");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  flags->run.AddTo(*command);
-  command->add_flag("--json", flags->json, "an object, for programs");
-  command->add_flag("--all", flags->all, "all of the summary, the statistics over the ranks, too");
-  command->add_flag("--ascii", flags->ascii, "draw with ASCII characters");
-  command->add_option("--metric", flags->metrics, "draw this metric; may be given several times")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--width", flags->width, "of the plots, in columns; else the terminal's")
-      ->check(CLI::Range(kMinPlotWidth, 1000));
-  command->add_option("--height", flags->height, "of each plot, in lines; 8 if not given")
-      ->check(CLI::Range(2, 200));
-  command->callback(
-      [&globals, &action, flags] { action = [&globals, flags] { return Show(globals, *flags); }; });
+void AddShow(Program& program) {
+  auto [options, flags] = program.Add(
+      "show", "show a run: state, config, summary, and curves of its metrics", kShowFooter, Show);
+  flags.run.AddTo(options);
+  options.Add("--json", &flags.json, "an object, for programs");
+  options.Add("--all", &flags.all, "all of the summary, the statistics over the ranks, too");
+  options.Add("--ascii", &flags.ascii, "draw with ASCII characters");
+  options.Add("--metric", &flags.metrics, "draw this metric; may be given several times",
+              {.type = "NAME"});
+  options.Add("--width", &flags.width, "of the plots, in columns; else the terminal's",
+              {.least = kMinPlotWidth, .most = 1000});
+  options.Add("--height", &flags.height, "of each plot, in lines; 8 if not given",
+              {.least = 2, .most = 200});
 }
 
 }  // namespace ranklog::cli

@@ -1,10 +1,8 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +28,7 @@ absl::Duration Uptime(const DaemonStatus& daemon) {
   return std::max(absl::Now() - absl::FromUnixMicros(daemon.start_time_us), absl::ZeroDuration());
 }
 
-constexpr char kFooter[] = R"(
+constexpr char kStatusFooter[] = R"(
 Rows are counted per destination: queued ones wait to be delivered, refused ones were set apart (see
 `ranklog dead RUN`). Late rows of a rank came after their step was closed: kept, but not in the statistics
 over the ranks. Lost ones were refused by Log() itself, by reason.
@@ -39,6 +37,10 @@ Examples:
   ranklog status
   ranklog status --address unix:/run/ranklog/1000/ranklogd.sock
   ranklog status --json | jq .rows.queued)";
+
+struct StatusFlags {
+  bool json = false;
+};
 
 struct Overview {
   std::string state_dir;
@@ -249,22 +251,20 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
+absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
+  ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
+  std::cout << (flags.json ? PrettyJson(OverviewJson(overview))
+                           : OverviewText(overview, Terminal::Of(STDOUT_FILENO)));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-void AddStatus(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("status", "show the daemon, the store, and what waits to be delivered");
-  const auto json = std::make_shared<bool>(false);
-  command->footer(kFooter);
-  command->add_flag("--json", *json, "an object, for programs");
-  command->callback([&globals, &action, json] {
-    action = [&globals, json]() -> absl::Status {
-      ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
-      std::cout << (*json ? PrettyJson(OverviewJson(overview))
-                          : OverviewText(overview, Terminal::Of(STDOUT_FILENO)));
-      return absl::OkStatus();
-    };
-  });
+void AddStatus(Program& program) {
+  auto [options, flags] =
+      program.Add("status", "show the daemon, the store, and what waits to be delivered",
+                  kStatusFooter, ShowStatus);
+  options.Add("--json", &flags.json, "an object, for programs");
 }
 
 }  // namespace ranklog::cli

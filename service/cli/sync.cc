@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -29,7 +28,7 @@ constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 // for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
 
-constexpr char kFooter[] = R"(
+constexpr char kSyncFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
 for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
 
@@ -42,7 +41,7 @@ Examples:
   ranklog sync latest --to wandb
   ranklog sync gpt:abc123 --timeout 10m)";
 
-struct Flags {
+struct SyncFlags {
   std::vector<std::string> runs;
   std::string project;
   std::string to;
@@ -82,7 +81,7 @@ Sum SumOf(const std::vector<RunReport>& reports) {
 
 class Sync {
  public:
-  Sync(const Globals& globals, const Flags& flags) : globals_(globals), flags_(flags) {}
+  Sync(const Globals& globals, const SyncFlags& flags) : globals_(globals), flags_(flags) {}
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
@@ -326,7 +325,7 @@ class Sync {
   }
 
   const Globals& globals_;
-  const Flags& flags_;
+  const SyncFlags& flags_;
   absl::Duration timeout_;
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
@@ -337,26 +336,23 @@ class Sync {
   std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said
 };
 
+absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
+  return Sync(globals, flags).Run();
+}
+
 }  // namespace
 
-void AddSync(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command = app.add_subcommand("sync", "deliver what waits, and wait until it is done");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  command->add_option("RUN", flags->runs, kRunHelp);
-  command->add_option("--project", flags->project, "only this project's runs")->type_name("NAME");
-  CLI::Option* to =
-      command->add_option("--to", flags->to, "deliver the runs there, too; wandb is what there is")
-          ->check(CLI::IsMember({"wandb"}));
-  command->add_flag("--wandb", flags->wandb, "the same as --to wandb")->excludes(to);
-  command
-      ->add_option("--timeout", flags->timeout,
-                   "give up when nothing has moved for so long; 2m if not given")
-      ->type_name("DURATION")
-      ->check(CheckDuration);
-  command->callback([&globals, &action, flags] {
-    action = [&globals, flags] { return Sync(globals, *flags).Run(); };
-  });
+void AddSync(Program& program) {
+  auto [options, flags] =
+      program.Add("sync", "deliver what waits, and wait until it is done", kSyncFooter, RunSync);
+  options.Add("RUN", &flags.runs, kRunHelp);
+  options.Add("--project", &flags.project, "only this project's runs", {.type = "NAME"});
+  options.Add("--to", &flags.to, "deliver the runs there, too; wandb is what there is",
+              {.one_of = {"wandb"}});
+  options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
+  options.Add("--timeout", &flags.timeout,
+              "give up when nothing has moved for so long; 2m if not given",
+              {.type = "DURATION", .check = CheckDuration});
 }
 
 }  // namespace ranklog::cli

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -21,7 +20,7 @@ namespace {
 constexpr absl::Duration kTailPoll = absl::Milliseconds(200);
 constexpr size_t kMostValues = 20;  // of a row, for people; a row of 1000 fills a screen
 
-constexpr char kFooter[] = R"(
+constexpr char kTailFooter[] = R"(
 While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. The
 statistics over the ranks (rank_mean/ and so on), and more than 20 values of a row, are shown with --all and
 in --json.
@@ -32,7 +31,7 @@ Examples:
   ranklog tail latest --metric train/loss --metric val/loss
   ranklog tail latest --json | python3 monitor.py)";
 
-struct Flags {
+struct TailFlags {
   RunArgument run;
   uint64_t rows = 10;
   bool no_follow = false;
@@ -41,10 +40,15 @@ struct Flags {
   std::vector<std::string> metrics;
 };
 
+// CLI11 takes -1 for the largest number.
+std::string CheckNotNegative(const std::string& text) {
+  return text.rfind('-', 0) == 0 ? "a number of rows is not negative" : "";
+}
+
 // A row as a line for people.
 class LineFormat {
  public:
-  explicit LineFormat(const Flags& flags) : flags_(flags) {}
+  explicit LineFormat(const TailFlags& flags) : flags_(flags) {}
 
   // Empty where the row has none of the metrics to show.
   std::string Line(const Row& row) const {
@@ -81,7 +85,7 @@ class LineFormat {
     absl::StrAppend(out, "  ", terminal_.Dim(Printable(key)), " ", value);
   }
 
-  const Flags& flags_;
+  const TailFlags& flags_;
   const Terminal terminal_ = Terminal::Of(STDOUT_FILENO);
 };
 
@@ -93,7 +97,7 @@ void WarnIfNobodyWrites(const Globals& globals) {
                "does\n";
 }
 
-absl::Status Tail(const Globals& globals, const Flags& flags) {
+absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(model::Run run, flags.run.Find(*reader));
   const std::unique_ptr<RowFormat> json = NewJsonFormat();
@@ -123,26 +127,17 @@ absl::Status Tail(const Globals& globals, const Flags& flags) {
 
 }  // namespace
 
-void AddTail(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command = app.add_subcommand("tail", "show a run's last rows, and those that come");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  flags->run.AddTo(*command);
-  command->add_option("-n,--rows", flags->rows, "how many rows to begin with; 10 if not given")
-      ->type_name("N")
-      ->check([](const std::string& text) {  // CLI11 takes -1 for the largest number
-        return text.rfind('-', 0) == 0 ? "a number of rows is not negative" : "";
-      });
-  command->add_flag("--no-follow", flags->no_follow, "end after these rows");
-  command->add_flag("--json", flags->json, "an object per line, as of `ranklog export`");
-  command->add_flag("--all", flags->all, "all of a row, the statistics over the ranks, too");
-  command->add_option("--metric", flags->metrics, "only this metric; may be given several times")
-      ->type_name("NAME")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->callback(
-      [&globals, &action, flags] { action = [&globals, flags] { return Tail(globals, *flags); }; });
+void AddTail(Program& program) {
+  auto [options, flags] =
+      program.Add("tail", "show a run's last rows, and those that come", kTailFooter, Tail);
+  flags.run.AddTo(options);
+  options.Add("-n,--rows", &flags.rows, "how many rows to begin with; 10 if not given",
+              {.type = "N", .check = CheckNotNegative});
+  options.Add("--no-follow", &flags.no_follow, "end after these rows");
+  options.Add("--json", &flags.json, "an object per line, as of `ranklog export`");
+  options.Add("--all", &flags.all, "all of a row, the statistics over the ranks, too");
+  options.Add("--metric", &flags.metrics, "only this metric; may be given several times",
+              {.type = "NAME"});
 }
 
 }  // namespace ranklog::cli

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
@@ -22,7 +21,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kVerifyFooter[] = R"(
 Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the numbers of the rows.
 Then reads the run back from each destination and compares it with the store, value by value:
 
@@ -46,7 +45,7 @@ Examples:
   ranklog verify gpt:abc123 --timeout 5m
   ranklog verify latest --json | jq '.destinations[0].missing')";
 
-struct Flags {
+struct VerifyFlags {
   RunArgument run;
   bool json = false;
   std::string timeout = "30s";
@@ -54,7 +53,7 @@ struct Flags {
 
 class Verify {
  public:
-  Verify(const Globals& globals, const Flags& flags) : globals_(globals), flags_(flags) {}
+  Verify(const Globals& globals, const VerifyFlags& flags) : globals_(globals), flags_(flags) {}
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
@@ -120,28 +119,26 @@ class Verify {
   }
 
   const Globals& globals_;
-  const Flags& flags_;
+  const VerifyFlags& flags_;
   std::unique_ptr<storage::StoreReader> reader_;
   VerifyReport report_;
 };
 
+absl::Status RunVerify(const Globals& globals, const VerifyFlags& flags) {
+  return Verify(globals, flags).Run();
+}
+
 }  // namespace
 
-void AddVerify(CLI::App& app, const Globals& globals, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "verify", "read a run back from its destinations, and compare it with the store");
-  const auto flags = std::make_shared<Flags>();
-  command->footer(kFooter);
-  flags->run.AddTo(*command);
-  command->add_flag("--json", flags->json, "an object, for programs; see service/README.md");
-  command
-      ->add_option("--timeout", flags->timeout,
-                   "how long to ask again where a destination does not answer; 30s if not given")
-      ->type_name("DURATION")
-      ->check(CheckDuration);
-  command->callback([&globals, &action, flags] {
-    action = [&globals, flags] { return Verify(globals, *flags).Run(); };
-  });
+void AddVerify(Program& program) {
+  auto [options, flags] =
+      program.Add("verify", "read a run back from its destinations, and compare it with the store",
+                  kVerifyFooter, RunVerify);
+  flags.run.AddTo(options);
+  options.Add("--json", &flags.json, "an object, for programs; see service/README.md");
+  options.Add("--timeout", &flags.timeout,
+              "how long to ask again where a destination does not answer; 30s if not given",
+              {.type = "DURATION", .check = CheckDuration});
 }
 
 }  // namespace ranklog::cli

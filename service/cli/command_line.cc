@@ -1,0 +1,118 @@
+#include "service/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "absl/time/time.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr int kDidNotWork = 1;
+constexpr int kWrongUsage = 2;
+
+std::string AllCommands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
+// Prints what was asked for (--help, --version), or what is wrong with the command line. Of one
+// without a command, or with one that there is not, CLI11 says only that a "subcommand" is
+// required.
+int Refuse(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const bool no_command =
+      dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.get_subcommands().empty();
+  if (!no_command) {
+    std::string command = app.get_name();
+    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
+    std::cerr << command << ": " << error.what() << "; `" << command << " --help` says more\n";
+    return kWrongUsage;
+  }
+  const std::vector<std::string> words = app.remaining();
+  std::string what = "no command was given";
+  if (!words.empty()) {
+    what = (words[0].rfind("-", 0) == 0 ? "there is no option '" : "there is no command '") +
+           words[0] + "'";
+  }
+  std::cerr << app.get_name() << ": " << what << ". The commands are " << AllCommands(app) << "; `"
+            << app.get_name() << " --help` says what they do.\n";
+  return kWrongUsage;
+}
+
+CLI::Option* AddOption(CLI::App& app, const char* names, const Options::Value& value,
+                       const char* help) {
+  if (const auto* flag = std::get_if<bool*>(&value)) return app.add_flag(names, **flag, help);
+  if (const auto* texts = std::get_if<std::vector<std::string>*>(&value)) {
+    CLI::Option* option = app.add_option(names, **texts, help);
+    if (option->get_positional()) return option;
+    // One value each time that it is given: the word behind may be a positional.
+    return option->expected(1)->allow_extra_args(false)->multi_option_policy(
+        CLI::MultiOptionPolicy::TakeAll);
+  }
+  if (const auto* number = std::get_if<int*>(&value)) return app.add_option(names, **number, help);
+  if (const auto* number = std::get_if<uint64_t*>(&value)) {
+    return app.add_option(names, **number, help);
+  }
+  return app.add_option(names, *std::get<std::string*>(value), help);
+}
+
+void Apply(const OptionRules& rules, CLI::App& app, CLI::Option* option) {
+  if (rules.type != nullptr) option->type_name(rules.type);
+  if (rules.required) option->required();
+  if (rules.excludes != nullptr) option->excludes(app.get_option(rules.excludes));
+  if (!rules.one_of.empty()) option->check(CLI::IsMember(rules.one_of));
+  if (rules.most > 0) option->check(CLI::Range(rules.least, rules.most));
+  if (rules.check != nullptr) option->check(rules.check);
+}
+
+}  // namespace
+
+std::string CheckDuration(const std::string& text) {
+  absl::Duration duration;
+  const bool good = absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration();
+  return good ? "" : "a duration has the form 30s, 10m or 1h30m";
+}
+
+void Options::Add(const char* names, Value value, const char* help, OptionRules rules) {
+  options_.push_back({names, value, help, std::move(rules)});
+}
+
+int Program::Main(int argc, char** argv) const {
+  CLI::App app(texts_.help, texts_.name);
+  app.set_version_flag("--version", texts_.version);
+  app.footer(texts_.footer);
+  app.require_subcommand(1);
+  app.fallthrough();  // inherited: the program's options may also stand after the subcommand
+  const auto add_all = [](const Options& options, CLI::App& to) {
+    for (const Options::Option& option : options.options_) {
+      Apply(option.rules, to, AddOption(to, option.names, option.value, option.help));
+    }
+  };
+  add_all(options_, app);
+  const Command* chosen = nullptr;
+  for (const Command& command : commands_) {
+    CLI::App* const to = app.add_subcommand(command.name, command.help);
+    to->footer(std::string(command.footer) + texts_.command_footer);
+    add_all(command.options, *to);
+    to->callback([&chosen, &command] { chosen = &command; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return Refuse(app, error);
+  }
+
+  absl::Status status = chosen->action(globals_);
+  if (status.ok() && !std::cout.flush()) status = absl::UnavailableError("cannot write the output");
+  if (status.ok()) return 0;
+  std::cout.flush();
+  std::cerr << texts_.name << ": " << status.message()
+            << (absl::IsDataLoss(status) ? "; `ranklog doctor` says what to do" : "") << "\n";
+  return kDidNotWork;
+}
+
+}  // namespace ranklog::cli

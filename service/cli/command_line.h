@@ -1,0 +1,119 @@
+// The command line of `ranklog`: its subcommands declare here what they are called, their options
+// and their action. command_line.cc alone includes CLI11, whose templates take seconds to compile.
+//
+//   struct TailFlags { bool all = false; std::string format = "text"; };
+//   absl::Status Tail(const Globals& globals, const TailFlags& flags);
+//
+//   auto [options, flags] = program.Add("tail", "show the last rows", "\nExamples: ...", Tail);
+//   options.Add("--all", &flags.all, "all of a row");
+//   options.Add("--format", &flags.format, "text or json", {.one_of = {"text", "json"}});
+
+#ifndef SERVICE_CLI_COMMAND_LINE_H_
+#define SERVICE_CLI_COMMAND_LINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace ranklog::cli {
+
+struct Globals;
+
+// Returns what is wrong with the text of an option's value, or an empty text.
+using OptionCheck = std::string (*)(const std::string& text);
+
+// An OptionCheck: the text must be a duration above zero, such as 30s or 1h30m.
+std::string CheckDuration(const std::string& text);
+
+// What a value may be. --help shows the type, the choices and the bounds.
+struct OptionRules {
+  const char* type = nullptr;            // what --help calls the value; null: TEXT, INT or UINT
+  std::vector<std::string> one_of = {};  // the choices; empty: any text
+  int least = 0;                         // the bounds of a number
+  int most = 0;                          // 0: no bounds
+  OptionCheck check = nullptr;
+  const char* excludes = nullptr;  // an option, added before, that cannot stand beside this one
+  bool required = false;
+};
+
+class Options {
+ public:
+  // Where the value goes: it must outlive Program::Main(), and holds the default until then.
+  //   bool         a flag without a value
+  //   vector       a positional takes all further words; an option may be given several times
+  using Value = std::variant<bool*, std::string*, std::vector<std::string>*, int*, uint64_t*>;
+
+  // `names` as "--all", "-n,--rows", or "RUN" for a positional; --help lists options in the order
+  // of these calls. The texts must be literals.
+  void Add(const char* names, Value value, const char* help, OptionRules rules = {});
+
+ private:
+  friend class Program;
+
+  struct Option {
+    const char* names;
+    Value value;
+    const char* help;
+    OptionRules rules;
+  };
+  std::vector<Option> options_;
+};
+
+// The texts of the program, all literals.
+struct ProgramTexts {
+  const char* name;
+  const char* version;
+  const char* help;
+  const char* footer;
+  const char* command_footer;  // below the footer of every subcommand
+};
+
+class Program {
+ public:
+  // `globals` must outlive the program; it is handed to the chosen action.
+  Program(const ProgramTexts& texts, const Globals& globals) : texts_(texts), globals_(globals) {}
+
+  // Options of every subcommand. They may stand before or after it.
+  Options& options() { return options_; }
+
+  // Declares a subcommand that does `action`. Returns its options, and the flags that the action
+  // is handed: point the options at the fields. Both live as long as the program.
+  template <typename Flags>
+  std::pair<Options&, Flags&> Add(const char* name, const char* help, const char* footer,
+                                  absl::Status (*action)(const Globals&, const Flags&)) {
+    const auto flags = std::make_shared<Flags>();  // a std::function must be copyable
+    commands_.push_back({name, help, footer, Options(), [action, flags](const Globals& globals) {
+                           return action(globals, *flags);
+                         }});
+    return {commands_.back().options, *flags};
+  }
+
+  // Reads the command line, does the action of its subcommand, and prints errors to stderr.
+  // Returns the exit code: 0 done (or --help, --version), 1 it did not work, 2 wrong usage.
+  int Main(int argc, char** argv) const;
+
+ private:
+  struct Command {
+    const char* name;
+    const char* help;
+    const char* footer;
+    Options options;
+    std::function<absl::Status(const Globals&)> action;
+  };
+
+  const ProgramTexts texts_;
+  const Globals& globals_;  // outlives this
+  Options options_;
+  std::deque<Command> commands_;  // references to its elements stay valid
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_COMMAND_LINE_H_
