@@ -18,10 +18,10 @@ constexpr size_t kMaxPlans = 1024;
 enum Figure : uint32_t { kMean, kMin, kMax, kStd, kArgmin, kArgmax, kFigureCount };
 static_assert(std::size(JoinPlanner::kFigures) == kFigureCount);
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 
 double Value(const RankStats& stats, uint32_t figure) {
-  if (stats.count == 0) return kNaN;
+  if (stats.count == 0) return kNoFigure;
   switch (figure) {
     case kMean:
       return stats.mean;

@@ -117,13 +117,16 @@ struct Delivery {
 
 // What a backend would not take.
 struct DeadLetter {
+  // Enough to recognize a record, whatever its size.
+  static constexpr size_t kMaxContent = 64 << 10;
+
   int64_t id = 0;
   int64_t run = 0;
   std::string kind;
   uint64_t row = 0;  // its index in the run
   int64_t time_us = 0;
   std::string answer;   // of the backend
-  std::string content;  // what was refused, shortened to 64 KiB
+  std::string content;  // what was refused, shortened to kMaxContent bytes
 };
 
 }  // namespace ranklog::model

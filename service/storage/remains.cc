@@ -16,7 +16,6 @@ constexpr char kUpdate[] = "run_update";
 
 // A record takes at least so many bytes: bounds the ids to try where the last one is unreadable.
 constexpr int64_t kMinRecordBytes = 32;
-constexpr int64_t kPageBytes = 4096;
 
 }  // namespace
 

@@ -23,6 +23,8 @@
 
 namespace ranklog::storage {
 
+inline constexpr int64_t kPageBytes = 4096;  // of the store, and of every store before it
+
 // Not thread-safe.
 class Remains {
  public:

@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 // A durable_seq this far above the last row that was found is itself damaged.
 constexpr uint64_t kMaxLostTail = 1'000'000'000;
 constexpr uint64_t kRowsPerCommit = 100'000;
-constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kMaxPaddedPages = uint64_t{1} << 28;
 
 // The first position that this store lost itself: not those that were lost before it was made.

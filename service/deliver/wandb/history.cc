@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/deliver/wandb/server_json.h"
+#include "service/model/run.h"
+
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
 constexpr absl::string_view kOwnKeys[] = {"_step", "_runtime"};
 
 // Appends `key:value,` where the key and a textual value are escaped for the string around the
@@ -46,13 +48,11 @@ const std::vector<std::string>& KeysOf(const model::Block& block,
   return known ? shapes[block.shape] : *none;
 }
 
-// The start of what a quoted line says.
-std::string Unquoted(absl::string_view quoted) {
-  const auto json = nlohmann::json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
-                                          /*allow_exceptions=*/false);
-  std::string text = json.is_string() ? json.get<std::string>() : "";
-  if (text.size() <= kShownContent) return text;
-  size_t end = kShownContent;
+// As much of a quoted line's text as a dead letter keeps.
+std::string Shortened(absl::string_view quoted) {
+  std::string text = Unquoted(quoted);
+  size_t end = model::DeadLetter::kMaxContent;
+  if (text.size() <= end) return text;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
     --end;  // whole characters
   text.resize(end);
@@ -61,7 +61,7 @@ std::string Unquoted(absl::string_view quoted) {
 
 }  // namespace
 
-std::string HistoryLines::Shown(uint64_t row) const { return Unquoted(Of(row, 1)); }
+std::string HistoryLines::Shown(uint64_t row) const { return Shortened(Of(row, 1)); }
 
 absl::string_view HistoryLines::Of(uint64_t row, uint64_t rows) const {
   if (rows == 0) return "";
@@ -114,7 +114,7 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
     size_t bytes = AppendLine(block, row, keys, plan, bare.count(position) > 0, &lines->content);
     if (bytes > max_line_bytes_) {
       lines->too_long.push_back(
-          {position, bytes, Unquoted(absl::string_view(lines->content).substr(begin))});
+          {position, bytes, Shortened(absl::string_view(lines->content).substr(begin))});
       lines->content.resize(begin);
       bytes = AppendLine(block, row, keys, plan, /*bare=*/true, &lines->content);
     }

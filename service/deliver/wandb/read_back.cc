@@ -17,6 +17,7 @@
 #include "service/deliver/wandb/history.h"
 #include "service/deliver/wandb/masking.h"
 #include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
@@ -25,15 +26,9 @@ namespace {
 
 // A page's lines, each twice, escaped once more: far below this unless a line is at its limit.
 constexpr size_t kMaxAnswer = 64 << 20;
-constexpr size_t kReadBytes = 64 << 10;  // of the store at a time: about a page's rows
+constexpr size_t kComparedBytes = 64 << 10;  // of the store at a time: about a page's rows
 constexpr absl::Duration kRequestTimeout = absl::Seconds(30);
 constexpr int64_t kSharedLines = 10000;  // of others, that a page may have besides ours
-
-std::string Unquoted(absl::string_view quoted) {
-  const auto json = nlohmann::json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
-                                          /*allow_exceptions=*/false);
-  return json.is_string() ? json.get<std::string>() : "";
-}
 
 // The lines of a run, page by page, from its rows in the store.
 class ExpectedLines {
@@ -83,7 +78,7 @@ class ExpectedLines {
     while (next() < to && own.line_bytes < max_bytes) {
       const uint64_t before = next();
       ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
-                       reader_.RunBatches(run_.id, before, kReadBytes));
+                       reader_.RunBatches(run_.id, before, kComparedBytes));
       for (const storage::StoredBatch& stored : batches) {
         RETURN_IF_ERROR(ReadShapes(stored.batch));
         const uint64_t first = next();

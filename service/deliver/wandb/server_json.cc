@@ -35,6 +35,12 @@ json ParseServerJson(absl::string_view line) {
   return json::parse(strict, /*cb=*/nullptr, /*allow_exceptions=*/false);
 }
 
+std::string Unquoted(absl::string_view quoted) {
+  const json text = json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
+                                /*allow_exceptions=*/false);
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
 bool SameValue(const json& a, const json& b) {
   if (a.is_number() && b.is_number() && (a.is_number_float() || b.is_number_float())) {
     return a.get<double>() == b.get<double>();

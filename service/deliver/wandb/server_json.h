@@ -14,6 +14,9 @@ namespace ranklog::deliver::wandb {
 // if it is neither.
 nlohmann::json ParseServerJson(absl::string_view text);
 
+// The text of `quoted`, a JSON string; empty if it is anything else.
+std::string Unquoted(absl::string_view quoted);
+
 // 1 is 1.0.
 bool SameValue(const nlohmann::json& a, const nlohmann::json& b);
 

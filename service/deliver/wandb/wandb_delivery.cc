@@ -14,7 +14,6 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr size_t kShownContent = 64 << 10;  // as DeadLetter.content
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
 constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
@@ -344,7 +343,7 @@ void WandbDelivery::AddLetter(uint64_t row, std::string answer, std::string cont
                       .kind = delivery_.kind,
                       .row = row,
                       .answer = std::move(answer),
-                      .content = content.substr(0, kShownContent)});
+                      .content = content.substr(0, model::DeadLetter::kMaxContent)});
 }
 
 }  // namespace ranklog::deliver::wandb
