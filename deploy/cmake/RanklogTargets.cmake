@@ -3,7 +3,12 @@
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/
-#   ranklog_test(NAME SOURCES a_test.cc [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [ENVIRONMENT A=b ...])
+#   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
+#                [PROGRAMS MACRO=target ...] [PER_FILE] [THREADS])
+#     PROGRAMS  programs that the test starts: MACRO is the path of `target`, as a string literal
+#     PER_FILE  an entry of ctest for each source, named after it, instead of one for all
+#     THREADS   it has threads, so it is in the ThreadSanitizer build too
+#     COST      about how long it takes, in seconds: long ones start first
 
 # What TSan cannot know of gRPC and all that it needs, which Debian does not instrument: memcpy, memcmp, free and the
 # like are not looked at when one of these libraries calls them, for they hand memory from thread to thread by lock-free
@@ -33,8 +38,18 @@ if(RANKLOG_SANITIZE STREQUAL "thread")
   set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions=${PROJECT_BINARY_DIR}/tsan.supp history_size=4")
 endif()
 
+# Most of what a source costs is the headers of gRPC, Abseil, nlohmann-json and GoogleTest, and their templates. Sources
+# that are compiled together pay for them once: a third of the CPU time. Ten in a batch leave work for several
+# cores, and keeps what an edit compiles again below half a minute.
+set(ranklog_batch 10)
+
 function(ranklog_target_options target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${RANKLOG_UNITY} UNITY_BUILD_BATCH_SIZE ${ranklog_batch})
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
+  if(RANKLOG_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes a source that is compiled with others for a header.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} PRIVATE -Wthread-safety -Werror=thread-safety)
   endif()
@@ -77,25 +92,73 @@ function(ranklog_program target)
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# Sets `filter` to the --gtest_filter that selects the tests of `source`.
+function(ranklog_gtest_filter source filter)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(STRINGS ${source} lines REGEX "^TEST(_F|_P)?\\(")
+  list(TRANSFORM lines REPLACE "^TEST(_F|_P)?\\(([A-Za-z0-9_]+).*" "\\2")
+  list(REMOVE_DUPLICATES lines)
+  if(NOT lines)
+    message(FATAL_ERROR "${source} has no test")
+  endif()
+  list(TRANSFORM lines REPLACE ".+" "\\0.*:*/\\0.*")  # the second is for TEST_P
+  list(JOIN lines ":" lines)
+  set(${filter} ${lines} PARENT_SCOPE)
+endfunction()
+
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;PRIVATE;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PROGRAMS" ${ARGN})
+  if(RANKLOG_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
+    return()
+  endif()
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
   target_compile_options(${target} PRIVATE -O0)  # the assertions need no speed, and compile twice as fast
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  foreach(program ${ARG_PROGRAMS})
+    string(REGEX MATCH "^([^=]*)=(.*)$" program ${program})
+    target_compile_definitions(${target} PRIVATE ${CMAKE_MATCH_1}="$<TARGET_FILE:${CMAKE_MATCH_2}>")
+    add_dependencies(${target} ${CMAKE_MATCH_2})
+  endforeach()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
   if(RANKLOG_SANITIZE)
     math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
   endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
   if(NOT ARG_LABELS MATCHES "integration|interop")
     set_property(GLOBAL APPEND PROPERTY ranklog_unit_tests ${target})  # built by the target unit_tests
   endif()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
-  add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
+  set(entries ${target})
+  if(ARG_PER_FILE)
+    set(entries)
+    foreach(source ${ARG_SOURCES})
+      if(source MATCHES "_test\\.cc$")
+        cmake_path(GET source STEM entry)
+        ranklog_gtest_filter(${CMAKE_CURRENT_SOURCE_DIR}/${source} filter)
+        add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
+        list(APPEND entries ${entry})
+      endif()
+    endforeach()
+  else()
+    add_test(NAME ${target} COMMAND ${target})
+  endif()
+  # GoogleTest calls a run without tests a success.
+  set_tests_properties(${entries} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}"
+                       ENVIRONMENT "${environment}" FAIL_REGULAR_EXPRESSION "Running 0 tests")
+endfunction()
+
+# A program that a test starts as a rank, linked as a user's would be.
+function(ranklog_rank_program target)
+  add_executable(${target} ${target}.cc)
+  ranklog_target_options(${target})
+  target_link_libraries(${target} PRIVATE ranklog::ranklog Threads::Threads)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
 # A Google Benchmark program, left out of ctest: run.sh --bench runs them.

@@ -28,11 +28,6 @@ Finished Ranklog(std::vector<std::string> args) {
   args.insert(args.begin(), RANKLOG_CLI);
   return RunToEnd(args);
 }
-Finished Ranklogd(std::vector<std::string> args) {
-  args.insert(args.begin(), RANKLOGD);
-  return RunToEnd(args);
-}
-
 TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
   TempDir dir;
   const std::string config = dir.File("config.toml");
@@ -45,7 +40,7 @@ TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
       {{"--config", dir.File("absent.toml")}, "absent.toml"},
       {{"--config", config}, "drian"}};
   for (const auto& [args, message] : daemon) {
-    const Finished finished = Ranklogd(args);
+    const Finished finished = RunRanklogd(args);
     EXPECT_EQ(finished.code, 2) << finished.output;
     EXPECT_THAT(finished.output, HasSubstr(message));
   }
@@ -86,8 +81,8 @@ class BadStoreTest : public ::testing::Test {
   // meanwhile arrives once the store was moved away.
   void ExpectRefusedUntouchedAndNothingLost(const std::string& message) {
     const std::string before = FileContent(database());
-    const Finished refused = Ranklogd({"--state-dir", node_.state_dir(), "--listen",
-                                       node_.address(), "--spool-dir", node_.spool_dir()});
+    const Finished refused = RunRanklogd({"--state-dir", node_.state_dir(), "--listen",
+                                          node_.address(), "--spool-dir", node_.spool_dir()});
     EXPECT_EQ(refused.code, 1);
     EXPECT_THAT(refused.output, AllOf(HasSubstr(database()), HasSubstr(message)));
     EXPECT_EQ(FileContent(database()), before) << "the file was changed";

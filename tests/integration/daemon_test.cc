@@ -19,11 +19,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Finished Ranklogd(std::vector<std::string> args) {
-  args.insert(args.begin(), RANKLOGD);
-  return RunToEnd(args);
-}
-
 TEST(DaemonTest, RanksThatStartedBeforeItAreHeard) {
   Node node;
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "65536"}});
@@ -70,7 +65,7 @@ TEST(DaemonTest, ASecondOneOnTheSameStateDirectoryIsRefused) {
   node.Start();
   TempDir other;
   const Finished second =
-      Ranklogd({"--state-dir", node.state_dir(), "--listen", "unix:" + other.File("s")});
+      RunRanklogd({"--state-dir", node.state_dir(), "--listen", "unix:" + other.File("s")});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.output, HasSubstr(std::to_string(node.daemon().pid())));
 }
@@ -80,7 +75,7 @@ TEST(DaemonTest, ASecondOneAtTheSameSocketIsRefused) {
   node.Start();
   TempDir other;
   const Finished second =
-      Ranklogd({"--state-dir", other.File("state"), "--listen", node.address()});
+      RunRanklogd({"--state-dir", other.File("state"), "--listen", node.address()});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.output, HasSubstr("another daemon answers"));
 }
@@ -163,23 +158,23 @@ TEST(DaemonTest, SaysClearlyWhyItCannotStart) {
   TempDir dir;
   const std::string listen = "unix:" + dir.File("s");
   const std::string long_path = "unix:" + dir.File(std::string(110, 'x'));
-  EXPECT_THAT(Ranklogd({"--state-dir", dir.File("a"), "--listen", long_path}).output,
+  EXPECT_THAT(RunRanklogd({"--state-dir", dir.File("a"), "--listen", long_path}).output,
               HasSubstr("107"));
-  EXPECT_EQ(Ranklogd({"--state-dir", dir.File("a"), "--listen", long_path}).code, 1);
+  EXPECT_EQ(RunRanklogd({"--state-dir", dir.File("a"), "--listen", long_path}).code, 1);
 
   std::ofstream(dir.File("file")) << "not a directory";
-  const Finished unwritable = Ranklogd({"--state-dir", dir.File("file/b"), "--listen", listen});
+  const Finished unwritable = RunRanklogd({"--state-dir", dir.File("file/b"), "--listen", listen});
   EXPECT_EQ(unwritable.code, 1);
   EXPECT_THAT(unwritable.output, HasSubstr(dir.File("file")));
 
-  const Finished shared = Ranklogd({"--state-dir", dir.File("d"), "--listen", "unix:/tmp/s"});
+  const Finished shared = RunRanklogd({"--state-dir", dir.File("d"), "--listen", "unix:/tmp/s"});
   EXPECT_EQ(shared.code, 1);
   EXPECT_THAT(shared.output, HasSubstr("0700"));
 }
 
 TEST(DaemonTest, HelpAndVersionAreAnswered) {
-  EXPECT_THAT(Ranklogd({"--help"}).output, AllOf(HasSubstr("Examples"), HasSubstr("--drain")));
-  EXPECT_EQ(Ranklogd({"--version"}).code, 0);
+  EXPECT_THAT(RunRanklogd({"--help"}).output, AllOf(HasSubstr("Examples"), HasSubstr("--drain")));
+  EXPECT_EQ(RunRanklogd({"--version"}).code, 0);
 }
 
 }  // namespace

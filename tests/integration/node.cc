@@ -144,4 +144,9 @@ std::map<std::string, std::string> WandbAt(const std::string& url) {
   return {{"WANDB_BASE_URL", url}, {"WANDB_API_KEY", std::string(40, 'k')}};
 }
 
+Finished RunRanklogd(std::vector<std::string> args) {
+  args.insert(args.begin(), RANKLOGD);
+  return RunToEnd(args);
+}
+
 }  // namespace ranklog::testing

@@ -67,6 +67,9 @@ class Node {
 // The settings of a rank whose run goes to the W&B server at `url`.
 std::map<std::string, std::string> WandbAt(const std::string& url);
 
+// Runs ranklogd to its end, as when it cannot start or is asked for its help.
+Finished RunRanklogd(std::vector<std::string> args);
+
 }  // namespace ranklog::testing
 
 #endif  // TESTS_INTEGRATION_NODE_H_

@@ -16,20 +16,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kRows = 1000;
+constexpr uint64_t kOrphanRows = 1000;
 const std::map<std::string, std::string> kNoFlush = {{"RANKLOG_FLUSH_INTERVAL_MS", "60000"}};
 
 class OrphanSpoolTest : public ::testing::Test {
  protected:
   // Kills a rank that has attached and logged, and expects all of it in the store.
   void KillAndExpectAll(CountingJob& counting) {
-    ASSERT_TRUE(counting.WaitForReturned(kRows));
+    ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
     ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
     EXPECT_EQ(counting.Stream().durable_seq, 0u) << "the rows came by another way";
     counting.rank().Kill();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
     EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
-    EXPECT_EQ(counting.Stream().durable_seq, kRows);
+    EXPECT_EQ(counting.Stream().durable_seq, kOrphanRows);
     counting.ExpectEveryReturnedRowOnce();
   }
   bool SpoolsAreGone() const {
@@ -54,7 +54,7 @@ bool CanMakeNamespaces() {
 
 TEST_F(OrphanSpoolTest, ByItsPath) {
   node_.Start();
-  CountingJob counting(node_, "job", kRows, kNoFlush);
+  CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
   KillAndExpectAll(counting);
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
 }
@@ -64,7 +64,7 @@ TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
   node_.Start();
   auto environment = kNoFlush;
   environment["RANKLOG_SPOOL_DIR"] = "/dev/shm/own";
-  CountingJob counting(node_, "job", kRows, environment,
+  CountingJob counting(node_, "job", kOrphanRows, environment,
                        WithOwnMounts("mount -t tmpfs none /dev/shm"));
   KillAndExpectAll(counting);
 }
@@ -84,7 +84,7 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   node_.Start();
   auto environment = kNoFlush;
   environment["RANKLOG_SPOOL_DIR"] = "/proc/none";
-  CountingJob counting(node_, "job", kRows, environment,
+  CountingJob counting(node_, "job", kOrphanRows, environment,
                        WithOwnMounts("mount -t tmpfs -o ro none /dev/shm"));
   // The descriptor comes behind the answer to Hello; a rank that dies before has no ring to be
   // read.
@@ -93,8 +93,8 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
 }
 
 TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
-  CountingJob counting(node_, "job", kRows);
-  ASSERT_TRUE(counting.WaitForReturned(kRows));
+  CountingJob counting(node_, "job", kOrphanRows);
+  ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
   counting.rank().Kill();
   node_.Start();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
@@ -109,11 +109,11 @@ TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
   const int jobs = 6;
   for (int i = 0; i < jobs; ++i) {
     const std::string job = "job" + std::to_string(i);
-    CountingJob crashed(node_, job, kRows);
-    ASSERT_TRUE(crashed.WaitForReturned(kRows));
+    CountingJob crashed(node_, job, kOrphanRows);
+    ASSERT_TRUE(crashed.WaitForReturned(kOrphanRows));
     crashed.rank().Kill();
     ChildProcess again =
-        node_.StartRank(job, 0, 0, 1, 1, {"100", "0", "0", "none", std::to_string(kRows)},
+        node_.StartRank(job, 0, 0, 1, 1, {"100", "0", "0", "none", std::to_string(kOrphanRows)},
                         {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
     ASSERT_EQ(again.Wait(), 3) << again.Output();  // spooled
   }
@@ -121,7 +121,7 @@ TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
   for (int i = 0; i < jobs; ++i) {
     const std::string job = "job" + std::to_string(i);
     ASSERT_TRUE(WaitFor([&] {
-      return node_.RunHasEnded(job) && node_.GetRun(job).rows == kRows + 100;
+      return node_.RunHasEnded(job) && node_.GetRun(job).rows == kOrphanRows + 100;
     })) << node_.GetRun(job).rows;
     EXPECT_EQ(node_.GetRun(job).state, model::RunState::kFinished) << node_.GetRun(job).reason;
     EXPECT_EQ(node_.GetRun(job).late_rows, 0u);

@@ -24,9 +24,9 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kBacklogs = 8;
-constexpr int kRows = 2000;  // of each backlog
-constexpr int kWorkers = 4;  // of the daemon: so many requests are under way at once
-constexpr int kLimit = 5;    // requests in each window
+constexpr int kOutageRows = 2000;  // of each backlog
+constexpr int kWorkers = 4;        // of the daemon: so many requests are under way at once
+constexpr int kLimit = 5;          // requests in each window
 constexpr absl::Duration kWindow = absl::Milliseconds(500);
 
 std::string Backlog(int n) { return absl::StrCat("old-", n); }
@@ -44,7 +44,8 @@ class OutageTest : public ::testing::Test {
 
   // A job that has ended before its tracker was there.
   void MakeBacklog(int n) {
-    ChildProcess rank = node_.StartRank(Backlog(n), 0, 0, 1, 1, {std::to_string(kRows)}, there_);
+    ChildProcess rank =
+        node_.StartRank(Backlog(n), 0, 0, 1, 1, {std::to_string(kOutageRows)}, there_);
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(Backlog(n)); }));
   }
@@ -118,7 +119,7 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
   ASSERT_TRUE(AllComplete(live));
 
   printf("%d backlogs of %d rows drained in %.1f s, %d requests, %d of them over the limit\n",
-         kBacklogs, kRows, absl::ToDoubleSeconds(drained), drain.accepted, drain.refused);
+         kBacklogs, kOutageRows, absl::ToDoubleSeconds(drained), drain.accepted, drain.refused);
   // So many are under way at once: one may overtake those that began with it, and no other.
   ASSERT_THAT(drain.ended, SizeIs(kBacklogs));
   for (int n = 0; n < kBacklogs; ++n) {
@@ -130,7 +131,7 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
   EXPECT_LE(drain.refused, kWorkers * (drain.accepted / kLimit));
 
   EXPECT_THAT(wandb_->errors(), IsEmpty());
-  for (const std::string& job : all) ExpectEveryRowOnce(wandb_->run(job), kRows);
+  for (const std::string& job : all) ExpectEveryRowOnce(wandb_->run(job), kOutageRows);
   for (const std::string& job : live) ExpectEveryRowOnce(wandb_->run(job), node_.GetRun(job).rows);
 }
 

@@ -29,7 +29,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-constexpr uint64_t kRows = 50;
+constexpr uint64_t kKeyRows = 50;
 constexpr char kJob[] = "planted-job";
 
 std::string RandomKey() {
@@ -119,7 +119,7 @@ class PlantedKeyTest : public ::testing::Test {
 
   // The life of a run whose rank logs, fails to deliver, delivers, and ends.
   void RunAJob(const Node& node, CountingJob& job, const std::function<pid_t()>& daemon) {
-    ASSERT_TRUE(job.WaitForReturned(kRows));
+    ASSERT_TRUE(job.WaitForReturned(kKeyRows));
     ASSERT_TRUE(WaitFor([&] { return node.GetRun(kJob).id != 0; }));
     const auto has_letter = [&] {
       const auto letters = node.Reader()->DeadLetters(node.GetRun(kJob).id);
@@ -156,7 +156,7 @@ TEST_F(PlantedKeyTest, ADaemonThatARankStartedLeavesItNowhere) {
                       {"RANKLOG_DAEMON", RANKLOGD},
                       {"RANKLOG_STATE_DIR", node.state_dir()}});
   {
-    CountingJob job(node, kJob, kRows, environment);
+    CountingJob job(node, kJob, kKeyRows, environment);
     RunAJob(node, job, [&] {
       EXPECT_THAT(daemons(), SizeIs(1));
       return daemons().empty() ? 0 : daemons()[0];
@@ -168,7 +168,7 @@ TEST_F(PlantedKeyTest, ADaemonThatARankStartedLeavesItNowhere) {
 TEST_F(PlantedKeyTest, ADaemonThatLogsEverythingLeavesItNowhere) {
   Node node({"--log-level", "debug", "--wandb-transmit-interval", "20ms"});
   node.Start();
-  CountingJob job(node, kJob, kRows, RankEnvironment());
+  CountingJob job(node, kJob, kKeyRows, RankEnvironment());
   RunAJob(node, job, [&] { return node.daemon().pid(); });
   ExpectVerifyToKeepTheKey(node);
 }

@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr uid_t kOther = 65534;  // nobody
+constexpr uid_t kOtherUser = 65534;  // nobody
 constexpr char kContent[] = "what must stay";
 constexpr absl::Duration kHang = absl::Seconds(60);
 
@@ -97,7 +97,7 @@ class PlantedPathsTest : public ::testing::Test {
     ASSERT_TRUE(made) << path;
     // A hard link is the file of ours itself.
     if (kind != Kind::kHardLink) {
-      ASSERT_EQ(lchown(path.c_str(), kOther, kOther), 0);
+      ASSERT_EQ(lchown(path.c_str(), kOtherUser, kOtherUser), 0);
     }
   }
 
@@ -328,7 +328,7 @@ TEST_F(PlantedPathsTest, TheCommandLineSaysNothingToAnothersDaemon) {
   const pid_t other = fork();
   if (other == 0) {
     alarm(60);
-    if (setgid(kOther) != 0 || setuid(kOther) != 0) _exit(2);
+    if (setgid(kOtherUser) != 0 || setuid(kOtherUser) != 0) _exit(2);
     const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

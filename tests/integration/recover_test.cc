@@ -24,15 +24,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr uint64_t kRows = 20'000;
+constexpr uint64_t kRecoverRows = 20'000;
 
 class RecoverTest : public ::testing::Test {
  protected:
   void SetUp() override {
     node_.Start();
     for (const char* job : {"one", "two"}) {
-      CountingJob counting(node_, job, kRows);
-      ASSERT_TRUE(counting.WaitForReturned(kRows));
+      CountingJob counting(node_, job, kRecoverRows);
+      ASSERT_TRUE(counting.WaitForReturned(kRecoverRows));
       ASSERT_EQ(counting.Finish(), 0);
       ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
     }
@@ -140,7 +140,8 @@ TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
   EXPECT_THAT(Ranklog({"status"}, node_.state_dir()).output, HasSubstr(aside));
   const json said = ExpectRecovered(aside);
   EXPECT_GT(said["lost_rows"], 0);
-  EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(), 2 * kRows);
+  EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(),
+            2 * kRecoverRows);
   const Finished after = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_EQ(after.code, 0) << after.output;
 }
@@ -155,7 +156,7 @@ TEST_F(RecoverTest, SavesTheRowsOfRunsWhoseSettingsAreDamaged) {
   const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_EQ(doctor.code, 1) << doctor.output;
   const json said = ExpectRecovered(database());
-  EXPECT_EQ(said["saved_rows"], 2 * kRows);
+  EXPECT_EQ(said["saved_rows"], 2 * kRecoverRows);
   EXPECT_GE(said["damaged_records"], 1);
 }
 
@@ -195,13 +196,14 @@ TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
     const json said = ExpectRecovered(SetAside());
     node_.Kill();
     // A batch lies on many pages, and one that is damaged takes it along: some 20,000 rows.
-    EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(), 2 * kRows);
+    EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(),
+              2 * kRecoverRows);
     best = std::max(best, said["saved_rows"].get<uint64_t>());
     printf("page %llu of %llu: %s rows saved, %s lost\n", static_cast<unsigned long long>(page),
            static_cast<unsigned long long>(pages), said["saved_rows"].dump().c_str(),
            said["lost_rows"].dump().c_str());
   }
-  EXPECT_EQ(best, 2 * kRows) << "a page that held no rows of ranks cost some";
+  EXPECT_EQ(best, 2 * kRecoverRows) << "a page that held no rows of ranks cost some";
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr int kRows = 2000;
-constexpr int kRefusedRow = kRows + 500;                // only a longer run has it
+constexpr int kRetainedRows = 2000;
+constexpr int kRefusedRow = kRetainedRows + 500;        // only a longer run has it
 constexpr absl::Duration kPatience = absl::Minutes(2);  // a run is ten seconds old before it goes
 constexpr int64_t kKeepBytes = 256 << 10;
 
@@ -71,10 +71,10 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   const std::map<std::string, std::string> there = WandbAt(wandb_.url());
   const std::string stop = node_.state_dir() + "/stop";
   ChildProcess live = StartRun("live", {"100000", "0", "20000", stop}, there);
-  MakeRun("local", kRows, {{"RANKLOG_DESTINATIONS", "local"}});
-  MakeRun("undelivered", kRows, WandbAt(dead_.url()));
-  MakeRun("refused", kRows + 600, there);
-  for (int i = 0; i < 8; ++i) MakeRun(absl::StrCat("delivered-", i), kRows, there);
+  MakeRun("local", kRetainedRows, {{"RANKLOG_DESTINATIONS", "local"}});
+  MakeRun("undelivered", kRetainedRows, WandbAt(dead_.url()));
+  MakeRun("refused", kRetainedRows + 600, there);
+  for (int i = 0; i < 8; ++i) MakeRun(absl::StrCat("delivered-", i), kRetainedRows, there);
 
   // The store is above its limit with those that stay alone, so all others go.
   EXPECT_TRUE(WaitFor([&] { return Runs().size() == 4; }, kPatience));
@@ -84,7 +84,7 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   EXPECT_EQ(node_.Counter("store.removed_runs"), 8u);
   const int64_t used = *node_.Reader()->UsedBytes();
   for (int i = 0; i < 8; ++i) {
-    EXPECT_THAT(wandb_.run(absl::StrCat("delivered-", i)).history, SizeIs(kRows)) << i;
+    EXPECT_THAT(wandb_.run(absl::StrCat("delivered-", i)).history, SizeIs(kRetainedRows)) << i;
   }
   EXPECT_THAT(wandb_.errors(), IsEmpty());
 
@@ -107,9 +107,9 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   EXPECT_LE(status["store"]["used_bytes"], status["store"]["bytes"]);
 
   // A run that is resumed goes on behind what the tracker has, as where the store was lost.
-  MakeRun("delivered-3", kRows, there);
-  EXPECT_TRUE(
-      WaitFor([&] { return wandb_.run("delivered-3").history.size() == 2 * kRows; }, kPatience));
+  MakeRun("delivered-3", kRetainedRows, there);
+  EXPECT_TRUE(WaitFor([&] { return wandb_.run("delivered-3").history.size() == 2 * kRetainedRows; },
+                      kPatience));
   EXPECT_THAT(Runs(), Contains("delivered-3"));
   EXPECT_LT(*node_.Reader()->UsedBytes(), used + (1 << 20));
 

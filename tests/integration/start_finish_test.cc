@@ -20,7 +20,7 @@ namespace ranklog::testing {
 namespace {
 
 // The second half is more than a socket holds: a daemon that is stopped leaves a write unfinished.
-constexpr long kRows = 20'000;
+constexpr long kTimedRows = 20'000;
 constexpr double kDeadlineMs = 2000;
 
 struct Backend {
@@ -71,7 +71,7 @@ TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S2
     options.environment["RANKLOG_FINISH_TIMEOUT_MS"] =
         std::to_string(static_cast<int>(kDeadlineMs));
     const absl::Time begin = absl::Now();
-    ChildProcess rank({TIMED_RANK, std::to_string(kRows), dir.File("half")}, options);
+    ChildProcess rank({TIMED_RANK, std::to_string(kTimedRows), dir.File("half")}, options);
     ASSERT_TRUE(WaitFor([&] { return access(dir.File("half").c_str(), F_OK) == 0; }));
     if (daemon == "killed") node.Kill();
     if (daemon == "stopped") node.daemon().Signal(SIGSTOP);
@@ -91,7 +91,7 @@ TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S2
         kind.c_str(), daemon.c_str(), t.init_us * 1e-3, t.log_ns[0], t.log_ns[1] * 1e-3,
         t.log_ns[2] * 1e-3, t.log_ns[3] * 1e-3, t.finish_ms, gone_ms * 1e-3,
         t.durable ? "durable" : "spooled");
-    EXPECT_EQ(t.returned, kRows);
+    EXPECT_EQ(t.returned, kTimedRows);
     // Beyond its deadline only by what a busy machine takes to schedule it.
     EXPECT_LT(t.finish_ms, kDeadlineMs + 500);
     EXPECT_EQ(t.durable, daemon == "up" ? 1 : 0);
@@ -100,7 +100,7 @@ TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S2
     if (daemon == "stopped") node.daemon().Signal(SIGCONT);
     if (daemon == "absent" || daemon == "killed") node.Start();
     ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
-    EXPECT_EQ(node.GetRun("job").rows, static_cast<uint64_t>(kRows));
+    EXPECT_EQ(node.GetRun("job").rows, static_cast<uint64_t>(kTimedRows));
     EXPECT_EQ(node.GetRun("job").state, model::RunState::kFinished);
   }
 }

@@ -19,7 +19,7 @@ using nlohmann::json;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int kRows = 20;
+constexpr int kStrategyRows = 20;
 
 class StrategiesTest : public ::testing::Test {
  protected:
@@ -31,8 +31,8 @@ class StrategiesTest : public ::testing::Test {
                                                          {"WANDB_NAME", "the name"}};
     std::vector<ChildProcess> ranks;
     for (int rank = 0; rank < 4; ++rank) {
-      ranks.push_back(
-          nodes_[rank / 2].StartRank(job, rank, rank % 2, 4, 2, {std::to_string(kRows)}, settings));
+      ranks.push_back(nodes_[rank / 2].StartRank(job, rank, rank % 2, 4, 2,
+                                                 {std::to_string(kStrategyRows)}, settings));
     }
     for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   }
@@ -64,8 +64,8 @@ std::vector<std::string> Names(const std::map<std::string, FakeWandb::Run>& runs
 
 // The rows of `rank`, in order, each with its own values.
 void ExpectRowsOfRank(const FakeWandb::Run& run, int rank) {
-  ASSERT_THAT(run.history, SizeIs(kRows));
-  for (int step = 0; step < kRows; ++step) {
+  ASSERT_THAT(run.history, SizeIs(kStrategyRows));
+  for (int step = 0; step < kStrategyRows; ++step) {
     const json row = ParseExtendedJson(run.history[step]);
     EXPECT_EQ(row["_step"], step);
     EXPECT_EQ(row["loss"], 1000 * rank + step);
@@ -86,7 +86,7 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
   ExpectRowsOfRank(run, 0);
   EXPECT_EQ(run.variables["displayName"], "the name");
   EXPECT_EQ(run.exit_code, 0);
-  for (int step = 0; step < kRows; ++step) {
+  for (int step = 0; step < kStrategyRows; ++step) {
     const json row = ParseExtendedJson(run.history[step]);
     EXPECT_EQ(row["rank_mean/loss"], 500 + step);
     EXPECT_EQ(row["rank_min/loss"], step);
@@ -98,7 +98,8 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
   EXPECT_EQ(ConfigValue(run, "model"), json({{"layers", 2}, {"name", "tiny"}}));
   EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["ranks"], json({0, 1}));
   EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["of"], 4);
-  EXPECT_EQ(ParseExtendedJson(run.summary)["loss"], json({{"min", 0}, {"last", kRows - 1}}));
+  EXPECT_EQ(ParseExtendedJson(run.summary)["loss"],
+            json({{"min", 0}, {"last", kStrategyRows - 1}}));
 
   // The other node's rows are in its own store, under its first rank.
   ASSERT_TRUE(WaitFor([&] { return nodes_[1].RunHasEnded("job-2"); }));
@@ -106,7 +107,7 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
   const auto streams = reader->Streams(nodes_[1].GetRun("job-2").id);
   ASSERT_TRUE(streams.ok());
   ASSERT_THAT(*streams, SizeIs(2));
-  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, kRows);
+  for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, kStrategyRows);
 }
 
 TEST_F(StrategiesTest, NodeIsOneRunPerNodeOfItsFirstRank) {
@@ -147,7 +148,7 @@ TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
   for (const char* job : {"one", "two"}) {
     for (int rank = 0; rank < 2; ++rank) {
       ranks.push_back(
-          nodes_[0].StartRank(job, rank, rank, 2, 2, {std::to_string(kRows)}, settings));
+          nodes_[0].StartRank(job, rank, rank, 2, 2, {std::to_string(kStrategyRows)}, settings));
     }
   }
   for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();

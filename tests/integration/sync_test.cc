@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int kRows = 300;
+constexpr int kSyncRows = 300;
 
 class SyncTest : public ::testing::Test {
  protected:
   // Runs a job of one rank whose rows stay on this node.
   void LogLocally(const std::string& job) {
     ChildProcess rank =
-        node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kRows)},
+        node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kSyncRows)},
                         {{"RANKLOG_DESTINATIONS", "local"}, {"WANDB_BASE_URL", wandb_->url()}});
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
@@ -51,8 +51,8 @@ class SyncTest : public ::testing::Test {
     const FakeWandb::Run run = wandb_->run(job);
     EXPECT_TRUE(run.complete);
     EXPECT_EQ(run.repeated_lines, 0u);
-    ASSERT_THAT(run.history, SizeIs(kRows));
-    for (int step = 0; step < kRows; ++step) {
+    ASSERT_THAT(run.history, SizeIs(kSyncRows));
+    for (int step = 0; step < kSyncRows; ++step) {
       const nlohmann::json row = ParseExtendedJson(run.history[step]);
       ASSERT_EQ(row["_step"], step);
       ASSERT_EQ(row["loss"], step);
@@ -119,7 +119,7 @@ TEST_F(SyncTest, FollowsTheDaemonThatDelivers) {
   const std::string url = wandb_->url();
   wandb_.reset();
   node_.Start();
-  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows)}, WandbAt(url));
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows)}, WandbAt(url));
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   ChildProcess sync({RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync"}, options_);

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr int kRows = 1200;  // more than a page of the server's
+constexpr int kVerifyRows = 1200;  // more than a page of the server's
 
 class VerifyTest : public ::testing::Test {
  protected:
@@ -39,7 +39,8 @@ class VerifyTest : public ::testing::Test {
                                                          {"WANDB_API_KEY", key_}};
     std::vector<ChildProcess> ranks;
     for (int rank = 0; rank < 2; ++rank) {
-      ranks.push_back(node_.StartRank("job", rank, rank, 2, 2, {std::to_string(kRows)}, settings));
+      ranks.push_back(
+          node_.StartRank("job", rank, rank, 2, 2, {std::to_string(kVerifyRows)}, settings));
     }
     for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
@@ -90,16 +91,16 @@ TEST_F(VerifyTest, AllIsThereWithADaemonAndWithoutOne) {
     const json report = VerifyJson(0);
     ASSERT_THAT(report["ranks"], SizeIs(2));
     for (const json& rank : report["ranks"]) {
-      EXPECT_EQ(rank["rows"], kRows);
-      EXPECT_EQ(rank["there"], kRows);
+      EXPECT_EQ(rank["rows"], kVerifyRows);
+      EXPECT_EQ(rank["there"], kVerifyRows);
       EXPECT_EQ(rank["waiting_rows"], 0);
     }
     ASSERT_THAT(report["destinations"], SizeIs(1));
     const json& wandb = report["destinations"][0];
     EXPECT_EQ(wandb["kind"], "wandb");
-    EXPECT_EQ(wandb["sent"], kRows);
-    EXPECT_EQ(wandb["there"], kRows);
-    EXPECT_EQ(wandb["lines"], kRows);
+    EXPECT_EQ(wandb["sent"], kVerifyRows);
+    EXPECT_EQ(wandb["there"], kVerifyRows);
+    EXPECT_EQ(wandb["lines"], kVerifyRows);
     EXPECT_EQ(wandb["not_checked"], 0);
     EXPECT_EQ(wandb["state"], "finished");
   }
@@ -118,7 +119,7 @@ TEST_F(VerifyTest, NamesWhatTheServerLacksChangedOrHasTwice) {
   EXPECT_EQ(wandb["gaps"], json::parse(R"([{"first":17,"last":17}])"));
   EXPECT_EQ(wandb["differing"], 1);
   EXPECT_EQ(wandb["duplicates"], 2);
-  EXPECT_EQ(wandb["there"], kRows - 2);
+  EXPECT_EQ(wandb["there"], kVerifyRows - 2);
   EXPECT_THAT(Verify().output,
               AllOf(HasSubstr("row 17: not there"), HasSubstr("row 1100: "), HasSubstr("1099.5"),
                     HasSubstr("2 lines there once more"),
@@ -146,7 +147,7 @@ TEST_F(VerifyTest, NamesTheKeysOfConfigAndSummaryThatDiffer) {
     run.summary = summary.dump();
   });
   wandb = VerifyJson(1)["destinations"][0];
-  EXPECT_EQ(wandb["there"], kRows);
+  EXPECT_EQ(wandb["there"], kVerifyRows);
   EXPECT_EQ(wandb["config"]["differing"], 1);
   EXPECT_EQ(wandb["config"]["missing"], 1);
   EXPECT_EQ(wandb["config"]["unexpected"], 1);
@@ -165,7 +166,7 @@ TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
   RunJob();
   const json wandb = VerifyJson(1)["destinations"][0];
   EXPECT_EQ(wandb["dead_letters"], 1);
-  EXPECT_EQ(wandb["there"], kRows - 1);
+  EXPECT_EQ(wandb["there"], kVerifyRows - 1);
   EXPECT_EQ(wandb["missing"], 0);
   EXPECT_EQ(wandb["differing"], 0);
 }
@@ -177,7 +178,7 @@ TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
   timeout_ = "1s";
   json wandb = VerifyJson(1)["destinations"][0];
   EXPECT_THAT(wandb["problems"].dump(), HasSubstr("not read back"));
-  EXPECT_EQ(wandb["not_checked"], kRows);
+  EXPECT_EQ(wandb["not_checked"], kVerifyRows);
 }
 
 TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
@@ -185,12 +186,12 @@ TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
   wandb_.reset();  // it is down before it has seen the run
   const std::map<std::string, std::string> settings = {
       {"RANKLOG_DESTINATIONS", "wandb"}, {"WANDB_BASE_URL", url}, {"WANDB_API_KEY", key_}};
-  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows)}, settings);
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kVerifyRows)}, settings);
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   ASSERT_EQ(node_.Terminate(), 0);
   const json wandb = VerifyJson(1)["destinations"][0];
-  EXPECT_EQ(wandb["pending_rows"], kRows);
+  EXPECT_EQ(wandb["pending_rows"], kVerifyRows);
   EXPECT_EQ(wandb["sent"], 0);
   EXPECT_EQ(wandb["there"], 0);
   EXPECT_EQ(wandb["missing"], 0);
@@ -234,7 +235,7 @@ TEST_F(VerifyTest, ALocalRunIsItsStore) {
   RunJob("local");
   const json report = VerifyJson(0);
   EXPECT_EQ(report["destinations"][0]["kind"], "local");
-  EXPECT_EQ(report["destinations"][0]["there"], kRows);
+  EXPECT_EQ(report["destinations"][0]["there"], kVerifyRows);
   EXPECT_EQ(report["store"]["ok"], true);
 }
 

@@ -14,8 +14,6 @@
 namespace ranklog::simulation {
 namespace {
 
-using internal::Outcome;
-
 constexpr size_t kMaxParts = 3;  // rows of one ring at one step
 
 internal::StreamProtocol::Time ClientTime(absl::Time time) {
@@ -161,8 +159,8 @@ void Rank::Log() {
   std::vector<Metric> metrics;
   for (const auto& [key, number] : row.numbers) metrics.emplace_back(key, number);
   for (const auto& [key, text] : row.texts) metrics.emplace_back(key, text);
-  const Outcome outcome = sender.ring.writer.Write(metrics, step, flags);
-  if (outcome == Outcome::kTaken) {
+  const internal::Outcome outcome = sender.ring.writer.Write(metrics, step, flags);
+  if (outcome == internal::Outcome::kTaken) {
     sender.record->rows.push_back(row);
   } else {
     sender.ring.writer.CountLoss(outcome);
@@ -189,7 +187,8 @@ void Rank::Configure(bool last) {
     field->set_key(config ? record.ConfigKey() : record.SummaryKey());
     field->mutable_value()->set_integer(config ? record.config + 1 : record.summary + 1);
   }
-  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != Outcome::kTaken) return;
+  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != internal::Outcome::kTaken)
+    return;
   if (update.has_config()) ++record.config;
   if (update.has_summary()) ++record.summary;
   record.defined |= update.has_metric();

@@ -32,10 +32,9 @@ class DdpTest : public ::testing::Test {
     dir_ = new ranklog::testing::TempDir();
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
     int told = 0;
-    ASSERT_OK(Launch({.command = {std::getenv("GRADIENT_RANK"), dir_->path()},
-                      .ranks = kRanks,
-                      .master_port = store.port()},
-                     &told));
+    ASSERT_OK(Launch(
+        {.command = {GRADIENT_RANK, dir_->path()}, .ranks = kRanks, .master_port = store.port()},
+        &told));
   }
   static void TearDownTestSuite() {
     delete dir_;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "tests/support/child_process.h"
@@ -32,7 +31,7 @@ class TrainProgramTest : public ::testing::Test {
     return options;
   }
   std::vector<std::string> Command(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), std::getenv("RANKLOG_TRAIN"));
+    arguments.insert(arguments.begin(), RANKLOG_TRAIN);
     return arguments;
   }
   Finished Train(std::vector<std::string> arguments) {

@@ -13,8 +13,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
 Session Good() {
   Session session;
   session.stream = {"gpt", "job", 5, 77};
@@ -38,7 +36,7 @@ TEST(SessionTest, NamesEveryProblemAtOnce) {
   Session session = Good();
   session.stream = {"", "", 8, 0};
   EXPECT_THAT(Validate(session),
-              StatusIs(kInvalid,
+              StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("project is empty"), HasSubstr("job id is empty"),
                              HasSubstr("rank 8 in a world of 8"), HasSubstr("incarnation is 0"))));
 }
@@ -48,27 +46,33 @@ TEST(SessionTest, HasNamesOfAtMost256Bytes) {
   session.stream.job_id = std::string(256, 'j');
   EXPECT_OK(Validate(session));
   session.stream.job_id += 'j';
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("257 bytes")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("257 bytes")));
 }
 
 TEST(SessionTest, HasALocalRankOfItsNode) {
   Session session = Good();
   session.identity.local_rank = 4;
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("on a node with 4 ranks")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("on a node with 4 ranks")));
   session.identity.local_world_size = 0;
   session.identity.local_rank = 6;
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("above rank 5")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("above rank 5")));
   session = Good();
   session.identity.local_world_size = 9;
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("9 ranks in a world of 8")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("9 ranks in a world of 8")));
 }
 
 TEST(SessionTest, KnowsItsStatistics) {
   Session session = Good();
   session.settings.rank_statistics = {"median"};
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("'median'")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'median'")));
   session.settings.rank_statistics = {"none", "mean"};
-  EXPECT_THAT(Validate(session), StatusIs(kInvalid, HasSubstr("'none' goes with no other")));
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'none' goes with no other")));
 }
 
 TEST(LogStrategyTest, IsParsedFromItsName) {

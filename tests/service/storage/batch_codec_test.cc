@@ -18,8 +18,6 @@ using ::ranklog::testing::IsOkAndHolds;
 using ::ranklog::testing::Keys;
 using ::ranklog::testing::StatusIs;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-
 // Two blocks of several shapes, with texts, and numbers at the ends of their ranges.
 model::Batch Odd() {
   model::Batch batch;
@@ -87,7 +85,7 @@ TEST(BatchCodecTest, FindsEveryFlippedBit) {
   for (size_t bit = 0; bit < blob.size() * 8; ++bit) {
     std::string damaged = blob;
     damaged[bit / 8] ^= static_cast<char>(1 << (bit % 8));
-    EXPECT_THAT(DecodeBatch(damaged), StatusIs(kDataLoss)) << "bit " << bit;
+    EXPECT_THAT(DecodeBatch(damaged), StatusIs(absl::StatusCode::kDataLoss)) << "bit " << bit;
   }
 }
 
@@ -95,7 +93,8 @@ TEST(BatchCodecTest, FindsThatTheEndIsMissing) {
   std::string blob;
   EncodeBatch(Odd(), blob);
   for (size_t size = 0; size < blob.size(); ++size) {
-    EXPECT_THAT(DecodeBatch(blob.substr(0, size)), StatusIs(kDataLoss)) << size << " bytes";
+    EXPECT_THAT(DecodeBatch(blob.substr(0, size)), StatusIs(absl::StatusCode::kDataLoss))
+        << size << " bytes";
   }
 }
 
@@ -110,12 +109,13 @@ TEST(BatchCodecTest, RefusesBytesThatAreNoBatch) {
       other[at] = byte;
       const auto decoded = DecodeBatch(Sealed(other));
       if (!decoded.ok()) {
-        EXPECT_THAT(decoded, StatusIs(kDataLoss));
+        EXPECT_THAT(decoded, StatusIs(absl::StatusCode::kDataLoss));
       }
     }
-    EXPECT_THAT(DecodeBatch(Sealed(blob.substr(0, at))), StatusIs(kDataLoss)) << at;
+    EXPECT_THAT(DecodeBatch(Sealed(blob.substr(0, at))), StatusIs(absl::StatusCode::kDataLoss))
+        << at;
   }
-  EXPECT_THAT(DecodeBatch(Sealed(blob + "x")), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeBatch(Sealed(blob + "x")), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(KeysCodecTest, GivesBackTheKeys) {
@@ -131,22 +131,22 @@ TEST(KeysCodecTest, FindsDamage) {
   for (size_t at = 0; at < blob.size(); ++at) {
     std::string damaged = blob;
     damaged[at] ^= 4;
-    EXPECT_THAT(DecodeKeys(damaged), StatusIs(kDataLoss));
+    EXPECT_THAT(DecodeKeys(damaged), StatusIs(absl::StatusCode::kDataLoss));
   }
-  EXPECT_THAT(DecodeKeys(Sealed("\x05")), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeKeys(Sealed("\x05")), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(BatchCodecTest, ABatchFitsItsOwnerOnly) {
   std::string blob;
   EncodeBatch(Odd(), blob, "stream 1");
   EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd()));
-  EXPECT_THAT(DecodeBatch(blob, "stream 2"), StatusIs(kDataLoss));
-  EXPECT_THAT(DecodeBatch(blob), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeBatch(blob, "stream 2"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeBatch(blob), StatusIs(absl::StatusCode::kDataLoss));
   EncodeBatch(Odd(), blob);
   EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd())) << "sealed before version 3";
   const std::string keys = EncodeKeys({"a", "b"}, "stream 1");
   EXPECT_OK(DecodeKeys(keys, "stream 1"));
-  EXPECT_THAT(DecodeKeys(keys, "stream 2"), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeKeys(keys, "stream 2"), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 }  // namespace

@@ -17,8 +17,6 @@ using model::Json;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-
 TEST(DocumentsTest, KeepWhatJsonCannot) {
   const Json document = {{"z", 1},
                          {"a", 1.0},
@@ -39,9 +37,10 @@ TEST(DocumentsTest, KeepWhatJsonCannot) {
 TEST(DocumentsTest, FindDamage) {
   std::string blob = EncodeDocument({{"key", "value"}});
   blob[3] ^= 1;
-  EXPECT_THAT(DecodeDocument(blob), StatusIs(kDataLoss));
-  EXPECT_THAT(DecodeDocument(Sealed("\xa1")), StatusIs(kDataLoss)) << "a map without its entry";
-  EXPECT_THAT(DecodeDocument(""), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeDocument(blob), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeDocument(Sealed("\xa1")), StatusIs(absl::StatusCode::kDataLoss))
+      << "a map without its entry";
+  EXPECT_THAT(DecodeDocument(""), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(DocumentsTest, RefuseBytesThatLieAboutTheirSize) {
@@ -54,16 +53,18 @@ TEST(DocumentsTest, RefuseBytesThatLieAboutTheirSize) {
            absl::string_view("\x01\x01", 2),                              // two values
            absl::string_view("\xfb\x01", 2),                              // a part of a float
        }) {
-    EXPECT_THAT(DecodeDocument(Sealed(lie)), StatusIs(kDataLoss));
+    EXPECT_THAT(DecodeDocument(Sealed(lie)), StatusIs(absl::StatusCode::kDataLoss));
   }
-  EXPECT_THAT(DecodeDocument(Sealed(std::string(100'000, '\x81') + '\x01')), StatusIs(kDataLoss))
+  EXPECT_THAT(DecodeDocument(Sealed(std::string(100'000, '\x81') + '\x01')),
+              StatusIs(absl::StatusCode::kDataLoss))
       << "lists in each other, deeper than the stack";
 }
 
 TEST(DocumentsTest, RefuseWhatIsNoUpdateAndNoSetting) {
-  EXPECT_THAT(DecodeUpdate(1, EncodeDocument({1, 2})), StatusIs(kDataLoss));
-  EXPECT_THAT(DecodeUpdate(7, EncodeDocument({{"a", 1}})), StatusIs(kDataLoss));
-  EXPECT_THAT(DecodeSettings(EncodeDocument({{"strategy", 99}})), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeUpdate(1, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeUpdate(7, EncodeDocument({{"a", 1}})), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeSettings(EncodeDocument({{"strategy", 99}})),
+              StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(DocumentsTest, HoldEverySetting) {

@@ -22,8 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-
 class MigrationsTest : public ::testing::Test {
  protected:
   Database OpenFile() {
@@ -69,10 +67,10 @@ TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
     ASSERT_OK(
         database.Execute(absl::StrCat("PRAGMA user_version = ", Migrations().size() + 1).c_str()));
   }
-  EXPECT_THAT(Store::Open(dir_.path(), {}),
-              StatusIs(kFailedPrecondition, HasSubstr("a newer Ranklog wrote it")));
-  EXPECT_THAT(StoreReader::Open(dir_.path()),
-              StatusIs(kFailedPrecondition, HasSubstr("a newer Ranklog wrote it")));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                     HasSubstr("a newer Ranklog wrote it")));
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                       HasSubstr("a newer Ranklog wrote it")));
 }
 
 // A flipped bit in the header's version.
@@ -87,9 +85,9 @@ TEST_F(MigrationsTest, TakeAVersionThatTheTablesAreNotOfForDamage) {  // S22
 TEST_F(MigrationsTest, LeaveAnotherProgramsDatabaseAlone) {
   ASSERT_OK(OpenFile().Execute("CREATE TABLE theirs(a)"));
   EXPECT_THAT(Store::Open(dir_.path(), {}),
-              StatusIs(kFailedPrecondition, HasSubstr("another program")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another program")));
   EXPECT_THAT(StoreReader::Open(dir_.path()),
-              StatusIs(kFailedPrecondition, HasSubstr("another program")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another program")));
 }
 
 TEST_F(MigrationsTest, AreNotForAReader) {
@@ -99,7 +97,7 @@ TEST_F(MigrationsTest, AreNotForAReader) {
     ASSERT_OK(Migrate(database, {first_}));
     EXPECT_OK(CheckReadable(database, 1));
     EXPECT_THAT(CheckReadable(database, 2),
-                StatusIs(kFailedPrecondition, HasSubstr("start ranklogd once")));
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
   }
 }
 
@@ -109,7 +107,7 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
   const std::string script((std::istreambuf_iterator<char>(dump)), {});
   ASSERT_OK(OpenFile().Execute(script.c_str()));
   EXPECT_THAT(StoreReader::Open(dir_.path()),
-              StatusIs(kFailedPrecondition, HasSubstr("start ranklogd once")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
 
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
   EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(4));

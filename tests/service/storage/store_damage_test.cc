@@ -19,8 +19,6 @@ using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::StoreTest;
 using ::testing::SizeIs;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-
 class DamagedStoreTest : public StoreTest {
  protected:
   // Closes the store, so that all lies in the one file.
@@ -63,8 +61,8 @@ TEST_F(DamagedStoreTest, IsOursUnderTwoNamesBesideEachOther) {
 TEST_F(DamagedStoreTest, IsNoDatabase) {
   Close();
   std::ofstream(path_, std::ios::trunc) << std::string(8192, 'x');
-  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
-  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(kDataLoss));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(DamagedStoreTest, HasLostItsEnd) {
@@ -72,8 +70,8 @@ TEST_F(DamagedStoreTest, HasLostItsEnd) {
   Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 1000, 1, 2))); });
   Close();
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4096);
-  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
-  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(kDataLoss));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
@@ -82,7 +80,7 @@ TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
   file.seekp(4096 * 2);
   file << std::string(4096, '\xff');
   file.close();
-  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 // The middle byte of a batch, wherever in the file it lies: neither SQLite nor Open() sees it, the
@@ -111,7 +109,7 @@ TEST_F(DamagedStoreTest, HasAFlippedBitInABatch) {
         database.Run("UPDATE stream_batch SET data = ?1 WHERE id = 2", {Parameter::Blob(data)}));
   }
   Reopen();
-  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss));
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(reader_->StreamBatches(stream, 0, 1), IsOkAndHolds(SizeIs(1))) << "the one before";
 }
 
@@ -125,7 +123,7 @@ TEST_F(DamagedStoreTest, HasABatchAtAnothersPlace) {
     ASSERT_OK(database.Run("UPDATE stream_batch SET last_seq = 12"));
   }
   ASSERT_OK_AND_ASSIGN(reader_, StoreReader::Open(dir_.path()));
-  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss));
+  EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 // What an index that has lost an entry looks like to a reader: a row is never passed over.
@@ -145,7 +143,8 @@ TEST_F(DamagedStoreTest, HasLostABatchInTheMiddleOrAtTheEnd) {
       ASSERT_OK(database.Run("DELETE FROM stream_batch WHERE last_seq = ?1", {atoi(lost)}));
     }
     ASSERT_OK_AND_ASSIGN(reader_, StoreReader::Open(dir_.path()));
-    EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(kDataLoss)) << lost;
+    EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(absl::StatusCode::kDataLoss))
+        << lost;
     reader_.reset();
     std::filesystem::rename(path_ + lost, path_);
   }
@@ -165,7 +164,7 @@ TEST_F(DamagedStoreTest, SaysThatItsCountsContradictItsRows) {
                            Database::Open(path_, Database::Mode::kReadWrite, nullptr));
       ASSERT_OK(database.Execute(damage));
     }
-    EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(kDataLoss)) << damage;
+    EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss)) << damage;
     std::filesystem::rename(path_ + ".kept", path_);
   }
 }

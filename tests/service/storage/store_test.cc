@@ -25,9 +25,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
-
 TEST_F(StoreTest, GivesBackWhatWasAppended) {
   const int64_t stream = NewStream();
   model::Batch batch = Dense(1, 3, 1, 2);
@@ -61,10 +58,14 @@ TEST_F(StoreTest, DropsTheRowsThatItHas) {
 TEST_F(StoreTest, RefusesAGapAnUnknownShapeAndAWrongWidth) {
   const int64_t stream = NewStream();
   Do([&] {
-    EXPECT_THAT(store_->Append(stream, Dense(2, 1, 1, 2)), StatusIs(kInvalid));
-    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 3, 2)), StatusIs(kInvalid));
-    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 3)), StatusIs(kInvalid));
-    EXPECT_THAT(store_->Append(stream + 1, Dense(1, 1, 1, 3)), StatusIs(kNotFound));
+    EXPECT_THAT(store_->Append(stream, Dense(2, 1, 1, 2)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 3, 2)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 3)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->Append(stream + 1, Dense(1, 1, 1, 3)),
+                StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 2)), IsOkAndHolds(1));
   });
   EXPECT_THAT(BatchesOf(stream), SizeIs(1));
@@ -83,13 +84,17 @@ TEST_F(StoreTest, TakesAShapeAgainOnlyWithTheSameKeys) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_OK(store_->DefineShape(stream, 1, Keys(2)));
-    EXPECT_THAT(store_->DefineShape(stream, 1, Keys(3)), StatusIs(kInvalid));
+    EXPECT_THAT(store_->DefineShape(stream, 1, Keys(3)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
     const std::vector<std::string> others = {"a1", "a0"};
-    EXPECT_THAT(store_->DefineShape(stream, 1, others), StatusIs(kInvalid));
-    EXPECT_THAT(store_->DefineShape(stream, 3, {}), StatusIs(kInvalid));
-    EXPECT_THAT(store_->DefineShape(stream, 0, Keys(1)), StatusIs(kInvalid));
-    EXPECT_THAT(store_->DefineShape(stream, kMaxShapeId + 1, Keys(1)), StatusIs(kInvalid));
-    EXPECT_THAT(store_->DefineShape(stream + 1, 1, Keys(1)), StatusIs(kNotFound));
+    EXPECT_THAT(store_->DefineShape(stream, 1, others),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->DefineShape(stream, 3, {}), StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->DefineShape(stream, 0, Keys(1)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->DefineShape(stream, kMaxShapeId + 1, Keys(1)),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->DefineShape(stream + 1, 1, Keys(1)), StatusIs(absl::StatusCode::kNotFound));
     EXPECT_OK(store_->DefineShape(stream, 5, Keys(1)));
   });
   EXPECT_THAT(reader_->Shapes(stream), IsOkAndHolds(ElementsAre(IsEmpty(), Keys(2), Keys(3),
@@ -137,7 +142,7 @@ TEST_F(StoreTest, LetsAFinishedStreamStayFinished) {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 0, "gone", 4000));
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 4, "", 5000));
     EXPECT_THAT(store_->EndStream(stream, model::StreamState::kLive, 0, "", 5000),
-                StatusIs(kInvalid));
+                StatusIs(absl::StatusCode::kInvalidArgument));
   });
   ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
   EXPECT_EQ(read.state, model::StreamState::kFinished);
@@ -148,11 +153,17 @@ TEST_F(StoreTest, LetsAFinishedStreamStayFinished) {
 TEST_F(StoreTest, AppendsARunsRowsInOrder) {
   const int64_t run = reader_->GetStream(NewStream())->run;
   Do([&] {
-    EXPECT_THAT(store_->AppendRunRows(run, Dense(0, 1, 1, 2)), StatusIs(kInvalid)) << "no shape";
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(0, 1, 1, 2)),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << "no shape";
     EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
     EXPECT_OK(store_->AppendRunRows(run, Dense(0, 3, 1, 2)));
-    EXPECT_THAT(store_->AppendRunRows(run, Dense(2, 3, 1, 2)), StatusIs(kInvalid)) << "again";
-    EXPECT_THAT(store_->AppendRunRows(run, Dense(4, 3, 1, 2)), StatusIs(kInvalid)) << "a gap";
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(2, 3, 1, 2)),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << "again";
+    EXPECT_THAT(store_->AppendRunRows(run, Dense(4, 3, 1, 2)),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << "a gap";
     EXPECT_OK(store_->AppendRunRows(run, Dense(3, 2, 1, 2)));
     EXPECT_OK(store_->SetLastStep(run, 4));
   });
@@ -170,8 +181,10 @@ TEST_F(StoreTest, ClosesARun) {
   const int64_t run = reader_->GetStream(stream)->run;
   Do([&] {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 2, "", 4000));
-    EXPECT_THAT(store_->CloseRun(run, model::RunState::kRunning, 0, "", 1), StatusIs(kInvalid));
-    EXPECT_THAT(store_->CloseRun(run + 1, model::RunState::kFailed, 0, "", 1), StatusIs(kNotFound));
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kRunning, 0, "", 1),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(store_->CloseRun(run + 1, model::RunState::kFailed, 0, "", 1),
+                StatusIs(absl::StatusCode::kNotFound));
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFailed, 2, "why", 5000));
   });
   ASSERT_OK_AND_ASSIGN(const model::Run read, reader_->GetRun(run));
@@ -187,11 +200,13 @@ TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
   Do([&] {
     EXPECT_OK(store_->Append(stream, Dense(1, 5, 1, 2)));
     EXPECT_OK(store_->SetAggregated(stream, 5, 0));
-    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1), StatusIs(kInvalid))
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1),
+                StatusIs(absl::StatusCode::kInvalidArgument))
         << "live";
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 4000));
     EXPECT_OK(store_->SetAggregated(stream, 4, 0));
-    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1), StatusIs(kInvalid))
+    EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1),
+                StatusIs(absl::StatusCode::kInvalidArgument))
         << "a row is not used up";
     EXPECT_OK(store_->SetAggregated(stream, 5, 0));
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1));
@@ -208,7 +223,7 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
     EXPECT_OK(store_->Apply(stream, config, 10));
     EXPECT_OK(store_->Apply(stream, config, 11));
     EXPECT_OK(store_->Apply(stream, metric, 12));
-    EXPECT_THAT(store_->Apply(stream + 1, config, 13), StatusIs(kNotFound));
+    EXPECT_THAT(store_->Apply(stream + 1, config, 13), StatusIs(absl::StatusCode::kNotFound));
   });
   ASSERT_OK_AND_ASSIGN(const std::vector<StoredUpdate> updates, reader_->Updates(run, 0));
   ASSERT_THAT(updates, SizeIs(2));
@@ -222,19 +237,20 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
 
 TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
   Do([&] {
-    EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(kNotFound));
-    EXPECT_THAT(store_->SetLosses(9, {}), StatusIs(kNotFound));
-    EXPECT_THAT(store_->SetAggregated(9, 1, 1), StatusIs(kNotFound));
-    EXPECT_THAT(store_->EndStream(9, model::StreamState::kFinished, 0, "", 1), StatusIs(kNotFound));
-    EXPECT_THAT(store_->SetLastStep(9, 1), StatusIs(kNotFound));
-    EXPECT_THAT(store_->AppendRunRows(9, Dense(0, 1, 1, 1)), StatusIs(kNotFound));
+    EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->SetLosses(9, {}), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->SetAggregated(9, 1, 1), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->EndStream(9, model::StreamState::kFinished, 0, "", 1),
+                StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->SetLastStep(9, 1), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->AppendRunRows(9, Dense(0, 1, 1, 1)), StatusIs(absl::StatusCode::kNotFound));
     model::Delivery delivery;
     delivery.run = 9;
-    EXPECT_THAT(store_->PutDelivery(delivery), StatusIs(kNotFound));
-    EXPECT_THAT(store_->AddDelivery(9, "wandb"), StatusIs(kNotFound));
+    EXPECT_THAT(store_->PutDelivery(delivery), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->AddDelivery(9, "wandb"), StatusIs(absl::StatusCode::kNotFound));
     model::DeadLetter letter;
     letter.run = 9;
-    EXPECT_THAT(store_->AddDeadLetter(letter), StatusIs(kNotFound));
+    EXPECT_THAT(store_->AddDeadLetter(letter), StatusIs(absl::StatusCode::kNotFound));
   });
 }
 

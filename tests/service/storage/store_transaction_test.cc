@@ -18,20 +18,19 @@ using ::testing::IsEmpty;
 
 using StoreTransactionTest = StoreTest;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-
 TEST_F(StoreTransactionTest, IsWantedByEveryCall) {
   const int64_t stream = NewStream();
-  EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 2)), StatusIs(kFailedPrecondition));
-  EXPECT_THAT(store_->SetProgress(stream, 1), StatusIs(kFailedPrecondition));
-  EXPECT_THAT(store_->Mark(), StatusIs(kFailedPrecondition));
-  EXPECT_THAT(store_->Commit(), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(store_->Append(stream, Dense(1, 1, 1, 2)),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(store_->SetProgress(stream, 1), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(store_->Mark(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(store_->Commit(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(
       store_->Attach(ranklog::testing::SessionOf(3), ranklog::testing::AssignmentOf("x"), 1),
-      StatusIs(kFailedPrecondition));
+      StatusIs(absl::StatusCode::kFailedPrecondition));
   store_->Rollback();
   ASSERT_OK(store_->Begin());
-  EXPECT_THAT(store_->Begin(), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(store_->Begin(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_OK(store_->Commit());
 }
 

@@ -82,7 +82,7 @@ TEST(FeaturesTest, NamesThoseEnabled) {
   EXPECT_EQ(json::parse(FeaturesBody())["operationName"], "ServerFeaturesQuery");
 }
 
-TEST(HistoryTest, AsksForARangeOfStepsAsTheOfficialClientDoes) {
+TEST(HistoryQueryTest, AsksForARangeOfStepsAsTheOfficialClientDoes) {
   const json body = json::parse(HistoryBody({.entity = "e",
                                              .project = "p",
                                              .run_id = "r",

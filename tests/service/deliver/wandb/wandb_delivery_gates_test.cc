@@ -17,8 +17,8 @@ namespace {
 using ranklog::testing::FakeTransport;
 using ranklog::testing::StoredRun;
 
-constexpr char kUrl[] = "https://wandb.example.com";
-constexpr char kUpserted[] =
+constexpr char kServer[] = "https://wandb.example.com";
+constexpr char kMadeRun[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d",
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
@@ -35,14 +35,14 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     }
     size_t requests() const { return transport.sent().size(); }
 
-    StoredRun stored{kUrl};
+    StoredRun stored{kServer};
     int code = 200;
     absl::optional<absl::Duration> retry_after;
     absl::optional<absl::Duration> quota_after;
     FakeTransport transport{[this](const HttpRequest& request) -> FakeTransport::Answer {
       if (code == 0) return absl::UnavailableError("no connection");
       HttpResponse response = FakeTransport::Code(
-          code, absl::StrContains(request.body, "mutation UpsertBucket") ? kUpserted : "{}");
+          code, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRun : "{}");
       response.retry_after = retry_after;
       response.quota_after = quota_after;
       return response;
@@ -51,7 +51,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     std::unique_ptr<WandbDelivery> wandb;
   };
 
-  WandbDeliveryGatesTest() { EXPECT_OK(credentials_.Set(kUrl, std::string(40, 'k'))); }
+  WandbDeliveryGatesTest() { EXPECT_OK(credentials_.Set(kServer, std::string(40, 'k'))); }
 
   StepResult StepOf(Side& side) {
     return side.wandb->Step(side.stored.reader(), now_, /*draining=*/false);

@@ -26,13 +26,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kUrl[] = "https://wandb.example.com";
-constexpr char kUpserted[] =
+constexpr char kMadeRunOf100Lines[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
 FakeTransport::Answer Usual(const HttpRequest& request) {
   return FakeTransport::Code(
-      200, absl::StrContains(request.body, "mutation UpsertBucket") ? kUpserted : "{}");
+      200, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRunOf100Lines : "{}");
 }
 
 class WandbDeliveryTest : public ::testing::Test {
