@@ -175,9 +175,9 @@ class DiskThatFails {
 TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("mkfs.ext4"), "the right to mount, mkfs.ext4");
   DiskThatFails disk(node_.state_dir());
-  // A container has them or has not, and cannot install them; store_faults_test, without a kernel
-  // in it, holds that EROFS is waited for.
-  if (!disk.Mount()) GTEST_SKIP() << "no loop devices";
+  // A container may not have them; store_faults_test checks without a kernel that EROFS is waited
+  // for.
+  SKIP_WITHOUT(disk.Mount(), "loop devices of this kernel or container");
   node_.Start();
   CountingJob counting(node_, "job", 0, kSmallSpool);
   ASSERT_TRUE(counting.WaitForReturned(1000));
@@ -220,7 +220,7 @@ class RemoteDisk {
 TEST_F(DiskTest, IsSomewhereElseAndTheDaemonSaysWhatToSet) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("sshfs") && std::filesystem::exists(RemoteDisk::kServer),
                "the right to mount, sshfs, sftp-server");
-  if (!std::filesystem::exists("/dev/fuse")) GTEST_SKIP() << "no FUSE in this kernel or container";
+  SKIP_WITHOUT(std::filesystem::exists("/dev/fuse"), "FUSE of this kernel or container");
   const RemoteDisk disk(node_.state_dir());
   ASSERT_TRUE(disk.WaitForMount());
   const Finished refused =
