@@ -1,5 +1,5 @@
 // The cost of Log() in a training step, against the bare writing of the same bytes into the same
-// kind of memory. Counters named `ratio` are to the reference measured in the same run.
+// kind of memory. Each `ratio` is to the reference measured in the same run.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -20,11 +20,14 @@
 #include "client/ticks.h"
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
+#include "tests/benchmarks/figures.h"
 
 namespace {
 
 using ranklog::HandleValue;
 using ranklog::Metric;
+using ranklog::benchmarks::AtMost;
+using ranklog::benchmarks::SizeOf;
 
 using ranklog::v1::RowRecord;
 using ranklog::v1::SpoolHeader;
@@ -179,8 +182,7 @@ void BM_LogTen(benchmark::State& state) {
   }
   if (refused > 0) state.SkipWithError("rows were refused");
   const double log = Percentile(&log_ns, 0.5), reference = Percentile(&bare_ns, 0.5);
-  state.counters["figure_ratio"] = log / reference;
-  state.counters["goal_max"] = 2.5;
+  AtMost(state, "ratio", log / reference, 2.5);
   state.counters["log_ns"] = log;
   state.counters["bare_ns"] = reference;
 }
@@ -210,8 +212,7 @@ void BM_LogThousand(benchmark::State& state) {
   if (refused > 0) state.SkipWithError("rows were refused");
   const double log = Percentile(&log_ns, 0.5), copy = Percentile(&memcpy_ns, 0.5);
   const double reference = kGather ? Percentile(&gather_ns, 0.5) : copy;
-  state.counters["figure_ratio"] = log / reference;
-  state.counters["goal_max"] = 3;
+  AtMost(state, "ratio", log / reference, 3);
   state.counters["log_ns"] = log;
   state.counters["reference_ns"] = reference;
   state.counters["ratio_to_memcpy"] = log / copy;
@@ -252,8 +253,7 @@ void BM_PacedP999(benchmark::State& state) {
     if (step % 1000 == 0) rank.EmptyRing();
   }
   const double log = Percentile(&log_ns, 0.999), empty = Percentile(&empty_ns, 0.999);
-  state.counters["figure_us"] = (log - empty) / 1000;
-  state.counters["goal_max"] = 1;
+  AtMost(state, "us", (log - empty) / 1000, 1);
   state.counters["log_p50_ns"] = Percentile(&log_ns, 0.5);
   state.counters["log_p99_ns"] = Percentile(&log_ns, 0.99);
   state.counters["log_p999_ns"] = log;
@@ -269,19 +269,24 @@ void BM_InitWithoutADaemon(benchmark::State& state) {
     rank.End();
     ms.push_back(NsPerCall(1, [&] { rank.Start(); }) * 1e-6);
   }
-  state.counters["figure_ms"] = *std::max_element(ms.begin(), ms.end());
-  state.counters["goal_max"] = 10;
+  AtMost(state, "slowest_ms", *std::max_element(ms.begin(), ms.end()), 10);
   state.counters["median_ms"] = Percentile(&ms, 0.5);
 }
 
-BENCHMARK(BM_LogTen<&Rank::LogKeys>)->Name("BM_LogTenKeys")->Iterations(2000);
-BENCHMARK(BM_LogTen<&Rank::LogHandles>)->Name("BM_LogTenHandles")->Iterations(2000);
-BENCHMARK(BM_LogTen<&Rank::LogRow>)->Name("BM_LogTenByRow")->Iterations(2000);
-BENCHMARK(BM_LogThousand<&Rank::LogKeys, true>)->Name("BM_LogThousandKeys")->Iterations(1000);
-BENCHMARK(BM_LogThousand<&Rank::LogHandles, true>)->Name("BM_LogThousandHandles")->Iterations(1000);
-BENCHMARK(BM_LogThousand<&Rank::LogRow, false>)->Name("BM_LogThousandByRow")->Iterations(1000);
-BENCHMARK(BM_PacedP999)->Iterations(40000)->UseRealTime();
-BENCHMARK(BM_InitWithoutADaemon)->Iterations(30)->UseRealTime();
+BENCHMARK(BM_LogTen<&Rank::LogKeys>)->Name("BM_LogTenKeys")->Iterations(SizeOf(2000, 20));
+BENCHMARK(BM_LogTen<&Rank::LogHandles>)->Name("BM_LogTenHandles")->Iterations(SizeOf(2000, 20));
+BENCHMARK(BM_LogTen<&Rank::LogRow>)->Name("BM_LogTenByRow")->Iterations(SizeOf(2000, 20));
+BENCHMARK(BM_LogThousand<&Rank::LogKeys, true>)
+    ->Name("BM_LogThousandKeys")
+    ->Iterations(SizeOf(1000, 20));
+BENCHMARK(BM_LogThousand<&Rank::LogHandles, true>)
+    ->Name("BM_LogThousandHandles")
+    ->Iterations(SizeOf(1000, 20));
+BENCHMARK(BM_LogThousand<&Rank::LogRow, false>)
+    ->Name("BM_LogThousandByRow")
+    ->Iterations(SizeOf(1000, 20));
+BENCHMARK(BM_PacedP999)->Iterations(SizeOf(40'000, 4'000))->UseRealTime();
+BENCHMARK(BM_InitWithoutADaemon)->Iterations(SizeOf(30, 3))->UseRealTime();
 
 }  // namespace
 

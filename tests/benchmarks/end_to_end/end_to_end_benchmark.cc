@@ -2,8 +2,7 @@
 // to a real ranklogd.
 //
 // Each benchmark runs once and takes its own time, because what it measures is processes, not a
-// loop. The counters `goal_max` and `goal_min` say what the figure named by `figure_*` is held
-// against.
+// loop.
 
 #include <benchmark/benchmark.h>
 #include <sched.h>
@@ -25,10 +24,14 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
+#include "tests/benchmarks/figures.h"
 #include "tests/support/dead_port.h"
 
 namespace {
 
+using ranklog::benchmarks::AtLeast;
+using ranklog::benchmarks::AtMost;
+using ranklog::benchmarks::SizeOf;
 using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
@@ -176,9 +179,9 @@ double RowPerValueTable(const std::string& path) {
                nullptr, nullptr, nullptr);
   sqlite3_stmt* insert = nullptr;
   sqlite3_prepare_v2(db, "INSERT INTO v VALUES(1, ?, ?, ?)", -1, &insert, nullptr);
-  constexpr int kRows = 100'000;
+  const int rows = SizeOf(100'000, 5'000);
   const auto start = Clock::now();
-  for (int row = 0; row < kRows; ++row) {
+  for (int row = 0; row < rows; ++row) {
     if (row % 4096 == 0)
       sqlite3_exec(db, row == 0 ? "BEGIN" : "COMMIT; BEGIN", nullptr, nullptr, nullptr);
     for (std::string_view key : kKeys) {
@@ -193,13 +196,13 @@ double RowPerValueTable(const std::string& path) {
   const double seconds = Seconds(Clock::now() - start);
   sqlite3_finalize(insert);
   sqlite3_close(db);
-  return kRows * kWidth / seconds;
+  return rows * kWidth / seconds;
 }
 
 // Two ranks log as fast as the daemon, which has one core, makes their rows durable.
 void BM_ClientToStoreSaturated(benchmark::State& state) {
   constexpr int kRanks = 2;
-  constexpr int kRows = 4'000'000;
+  const int rows = SizeOf(4'000'000, 100'000);
   for (auto _ : state) {
     Directory directory;
     Daemon daemon(directory, /*cpu=*/0);
@@ -208,7 +211,7 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
       ranklog::Run run = ranklog::Init(RankSettings(daemon.address(), "saturated", rank, kRanks));
       ranklog::RowHandle row = run.Row(std::span<const std::string_view>(kKeys));
       double values[kWidth] = {};
-      for (int64_t step = 0; step < kRows; ++step) {
+      for (int64_t step = 0; step < rows; ++step) {
         values[step % kWidth] = static_cast<double>(step) * 0.5;
         while (!run.Log(row, values, step))
           usleep(1000);  // the spool is full: that is what saturated means
@@ -216,11 +219,10 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
       return run.Flush(std::chrono::minutes(5)) == ranklog::FlushResult::kDurable ? 0 : 1;
     });
     const double seconds = Seconds(Clock::now() - start);
-    const double rate = static_cast<double>(kRanks) * kRows * kWidth / seconds;
+    const double rate = static_cast<double>(kRanks) * rows * kWidth / seconds;
     const double reference = RowPerValueTable(directory.path() + "/reference.db");
     state.SetIterationTime(seconds);
-    state.counters["figure_million_values_per_s"] = rate / 1e6;
-    state.counters["goal_min"] = 15;
+    AtLeast(state, "million_values_per_s", rate / 1e6, 15);
     state.counters["row_per_value_million_per_s"] = reference / 1e6;
     state.counters["ratio"] = rate / reference;
     state.counters["daemon_rss_mib"] = daemon.peak_rss_mib();
@@ -233,7 +235,7 @@ BENCHMARK(BM_ClientToStoreSaturated)->Iterations(1)->UseManualTime()->Unit(bench
 // thread counts only for the time that its calls take.
 void BM_SteadyCpu(benchmark::State& state) {
   constexpr int kRanks = 8;
-  constexpr int kSeconds = 20;
+  const int seconds = SizeOf(20, 1);
   auto* const clients = static_cast<double*>(mmap(
       nullptr, kRanks * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (clients == MAP_FAILED) Die("mmap");
@@ -248,7 +250,7 @@ void BM_SteadyCpu(benchmark::State& state) {
       Clock::duration in_log{};
       timespec next;
       clock_gettime(CLOCK_MONOTONIC, &next);
-      for (int64_t step = 0; step < kSeconds * 1000; ++step) {
+      for (int64_t step = 0; step < seconds * 1000; ++step) {
         const double x = static_cast<double>(step);
         const auto called = Clock::now();
         failed += run.Log({{"k0", x},
@@ -280,13 +282,11 @@ void BM_SteadyCpu(benchmark::State& state) {
     });
     const double clients_cpu = std::accumulate(clients, clients + kRanks, 0.0);
     const double daemon_cpu = daemon.cpu_seconds();
-    state.SetIterationTime(kSeconds);
-    state.counters["figure_percent_of_core"] = 100 * (clients_cpu + daemon_cpu) / kSeconds;
-    state.counters["goal_max"] = 6;
-    state.counters["clients_percent"] = 100 * clients_cpu / kSeconds;
-    state.counters["daemon_percent"] = 100 * daemon_cpu / kSeconds;
-    state.counters["daemon_rss_mib"] = daemon.peak_rss_mib();
-    state.counters["daemon_rss_goal_mib"] = 40;
+    state.SetIterationTime(seconds);
+    AtMost(state, "percent_of_core", 100 * (clients_cpu + daemon_cpu) / seconds, 6);
+    AtMost(state, "daemon_rss_mib", daemon.peak_rss_mib(), 40);
+    state.counters["clients_percent"] = 100 * clients_cpu / seconds;
+    state.counters["daemon_percent"] = 100 * daemon_cpu / seconds;
   }
   munmap(clients, kRanks * sizeof(double));
 }
@@ -315,8 +315,7 @@ double SlowestInit(const ranklog::Settings& settings) {
 
 void ReportInit(benchmark::State& state, double slowest) {
   state.SetIterationTime(slowest);
-  state.counters["figure_slowest_ms"] = slowest * 1e3;
-  state.counters["goal_max"] = 10;
+  AtMost(state, "slowest_ms", slowest * 1e3, 10);
 }
 
 void BM_InitWithoutDaemon(benchmark::State& state) {
@@ -387,8 +386,7 @@ void BM_FinishWithBackendDown(benchmark::State& state) {
     close(fds[0]);
     close(fds[1]);
     state.SetIterationTime(seconds);
-    state.counters["figure_ms"] = seconds * 1e3;
-    state.counters["goal_max"] = 200;
+    AtMost(state, "ms", seconds * 1e3, 200);
   }
 }
 BENCHMARK(BM_FinishWithBackendDown)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/deliver/wandb/history.h"
+#include "tests/benchmarks/figures.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -76,8 +77,8 @@ void BM_HistoryLines(benchmark::State& state) {
     theirs += Seconds(std::chrono::steady_clock::now() - middle);
   }
   const double values = static_cast<double>(state.iterations()) * kRows * kWidth;
-  state.counters["figure_x"] = theirs / ours;
-  state.counters["goal_min"] = 3;  // step_sync and the summary are in it
+  // The synchronisation of steps and the summary are in it.
+  benchmarks::AtLeast(state, "ratio", theirs / ours, 3);
   state.counters["Mvalues_per_s"] = values / ours / 1e6;
   state.counters["nlohmann_Mvalues_per_s"] = values / theirs / 1e6;
 }
@@ -100,8 +101,7 @@ void BM_RowFormat(benchmark::State& state) {
     seconds += Seconds(middle - begin);
     reference += Seconds(std::chrono::steady_clock::now() - middle);
   }
-  state.counters["figure_x"] = reference / seconds;
-  state.counters["goal_min"] = 5;
+  benchmarks::AtLeast(state, "ratio", reference / seconds, 5);
   state.counters["Mvalues_per_s"] =
       static_cast<double>(state.iterations()) * kRows * kWidth / seconds / 1e6;
 }

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "service/pipeline/retention_loop.h"
+#include "tests/benchmarks/figures.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/temp_dir.h"
 
@@ -28,7 +29,9 @@ using ranklog::storage::StoreReader;
 
 constexpr uint64_t kRowsOfBatch = 256;
 constexpr size_t kWidth = 10;
-constexpr uint64_t kBatchesOfRun = 1024;  // 22 MB as they came, and 22 MB as the run's rows
+
+// Of 1024 batches, a run has 22 MB as they came, and 22 MB as the run's rows.
+uint64_t BatchesOfRun() { return ranklog::benchmarks::SizeOf<uint64_t>(1024, 64); }
 
 void Must(const absl::Status& status) {
   if (status.ok()) return;
@@ -44,13 +47,14 @@ absl::Status AddRun(Store& store, uint64_t number) {
   Must(stream.status());
   Must(store.DefineShape(stream->id, 1, ranklog::testing::Keys(kWidth)));
   Must(store.DefineRunShape(stream->run, 1, ranklog::testing::Keys(kWidth)));
-  for (uint64_t i = 0; i < kBatchesOfRun; ++i) {
+  const uint64_t batches = BatchesOfRun();
+  for (uint64_t i = 0; i < batches; ++i) {
     const uint64_t first = i * kRowsOfBatch;
     Must(store.Append(stream->id, ranklog::testing::Dense(first + 1, kRowsOfBatch, 1, kWidth))
              .status());
     Must(store.AppendRunRows(stream->run, ranklog::testing::Dense(first, kRowsOfBatch, 1, kWidth)));
   }
-  Must(store.SetAggregated(stream->id, kBatchesOfRun * kRowsOfBatch, 0));
+  Must(store.SetAggregated(stream->id, batches * kRowsOfBatch, 0));
   Must(store.EndStream(stream->id, ranklog::model::StreamState::kFinished, 0, "", 2));
   Must(store.CloseRun(stream->run, ranklog::model::RunState::kFinished, 0, "", 2));
   ranklog::model::Delivery delivery;
@@ -72,6 +76,7 @@ struct Waits {
 void BM_CommitsWhileAStoreIsPruned(benchmark::State& state) {
   spdlog::set_level(spdlog::level::off);
   const auto runs = static_cast<uint64_t>(state.range(0));
+  const int commits = ranklog::benchmarks::SizeOf(1000, 20);
   for (auto _ : state) {
     ranklog::testing::TempDir dir;
     StoreLoop store(*Store::Open(dir.path(), {}), {});
@@ -99,7 +104,7 @@ void BM_CommitsWhileAStoreIsPruned(benchmark::State& state) {
     RetentionLoop retention(&store, *StoreReader::Open(dir.path()),
                             {.limits = {.keep_for = absl::Hours(1), .keep_bytes = 0}});
     Waits alone, beside;
-    for (int i = 0; i < 1000; ++i) commit(&alone);
+    for (int i = 0; i < commits; ++i) commit(&alone);
     const absl::Time start = SteadyNow();
     retention.Start();
     while (retention.counters().removed_bytes < static_cast<uint64_t>(before) * 9 / 10) {
@@ -107,7 +112,7 @@ void BM_CommitsWhileAStoreIsPruned(benchmark::State& state) {
     }
     const double seconds = absl::ToDoubleSeconds(SteadyNow() - start);
     retention.Stop();
-    for (int i = 0; i < 1000; ++i) commit(&alone);
+    for (int i = 0; i < commits; ++i) commit(&alone);
     state.counters["store_MB"] = static_cast<double>(before) / 1e6;
     state.counters["pruned_MB/s"] = static_cast<double>(before) * 0.9 / 1e6 / seconds;
     state.counters["commits"] = static_cast<double>(beside.ms.size());

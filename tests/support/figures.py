@@ -1,0 +1,63 @@
+"""Figures against their goals: the one table that the benchmarks and the soak print."""
+
+import dataclasses
+import json
+import math
+
+
+@dataclasses.dataclass
+class Figure:
+    name: str  # of the trial or benchmark, and of the figure
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+    runs: list[float] = dataclasses.field(default_factory=list)  # the value of each run, where there were several
+    on_record: float | None = None  # known to miss its goal, by this value
+    note: str = ""
+
+    @property
+    def goal(self):
+        if self.at_most is not None:
+            return f"<= {self.at_most:.6g}"
+        return "" if self.at_least is None else f">= {self.at_least:.6g}"
+
+    @property
+    def met(self):
+        """A figure without a goal is met, if it is a number at all."""
+        return (math.isfinite(self.value) and (self.at_most is None or self.value <= self.at_most) and
+                (self.at_least is None or self.value >= self.at_least))
+
+    @property
+    def failed(self):
+        return not self.met and self.on_record is None
+
+    @property
+    def result(self):
+        if self.on_record is not None:
+            return "met, though listed as a known miss" if self.met else f"known miss ({self.on_record:g} on record)"
+        if not self.met:
+            return "MISSED"
+        return "met" if self.goal else "-"
+
+
+def text(figures):
+    """A line per figure under a header."""
+    header = ("figure", "value", "goal", "result", "")
+    rows = [header]
+    for figure in figures:
+        notes = [figure.note] if figure.note else []
+        if len(figure.runs) > 1:
+            notes.insert(0, "runs: " + ", ".join(f"{value:.3g}" for value in figure.runs))
+        rows.append((figure.name, f"{figure.value:.4g} {figure.unit}".rstrip(), figure.goal, figure.result, "; ".join(notes)))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]).rstrip() for row in rows)
+
+
+def as_json(figures):
+    """The same for scripts: an array of objects."""
+    def number(value):
+        return value if value is not None and math.isfinite(value) else None
+    return json.dumps([{"name": f.name, "value": number(f.value), "unit": f.unit, "at_most": f.at_most, "at_least": f.at_least,
+                        "runs": [number(value) for value in f.runs], "on_record": f.on_record, "result": f.result, "failed": f.failed}
+                       for f in figures], indent=1)
