@@ -32,8 +32,9 @@ class CountingJob {
   int Finish();
 
   // The store has every row for which Log() returned true, exactly once and in order, and at most
-  // one more: the one whose Log() had published it when it was killed.
-  void ExpectEveryReturnedRowOnce() const;
+  // one more: the one whose Log() had published it when it was killed. Fails the test if not, and
+  // returns how many rows are lost, doubled, or not as they were logged.
+  uint64_t ExpectEveryReturnedRowOnce() const;
   // The one stream of the job; fails the test if there is none.
   model::Stream Stream() const;
 

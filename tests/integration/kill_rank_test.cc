@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/integration/counting_job.h"
+#include "tests/support/figures.h"
 
 namespace ranklog::testing {
 namespace {
@@ -28,6 +29,7 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   uint64_t rows = 0;
+  uint64_t wrong = 0;
   for (int kill = 0; kill < kills && !::testing::Test::HasFailure(); kill += kAtOnce) {
     std::vector<std::unique_ptr<CountingJob>> jobs;
     const auto name = [kill](int n) { return "job-" + std::to_string(kill + n); };
@@ -48,11 +50,13 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
       const model::Run run = node.GetRun(name(n));
       EXPECT_EQ(run.state, model::RunState::kCrashed);
       EXPECT_THAT(run.reason, HasSubstr(" without Finish()"));
-      jobs[n]->ExpectEveryReturnedRowOnce();
+      wrong += jobs[n]->ExpectEveryReturnedRowOnce();
       rows += jobs[n]->returned();
     }
   }
-  printf("%d ranks killed, %llu rows counted\n", kills, static_cast<unsigned long long>(rows));
+  Report("ranks killed", kills, "");
+  Report("rows of killed ranks", static_cast<double>(rows), "");
+  ReportAtMost("rows lost or doubled", static_cast<double>(wrong), "", 0);
 }
 
 TEST(KillRankTest, AnotherRankOfTheNodeGoesOn) {  // S19

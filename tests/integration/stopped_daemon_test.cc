@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "service/base/clock.h"
 #include "tests/integration/node.h"
+#include "tests/support/figures.h"
 
 namespace ranklog::testing {
 namespace {
@@ -82,10 +83,14 @@ TEST(StoppedDaemonTest, NoCallOfLogWaitsOrFailsAndEveryRowIsThereOnce) {
             12)
       << rank.Output();
   printf(
-      "stopped for %.1f s: Log() at p50 %ld ns before, %ld ns meanwhile; at p99.9 %ld ns, %ld ns "
-      "(%.2f times); at most %.1f us\n",
-      absl::ToDoubleSeconds(stood), before[0], during[0], before[1], during[1],
-      static_cast<double>(during[1]) / static_cast<double>(before[1]), log_ns[3] * 1e-3);
+      "stopped for %.1f s: Log() at p50 %ld ns before, %ld ns meanwhile; at p99.9 %ld ns, %ld ns\n",
+      absl::ToDoubleSeconds(stood), before[0], during[0], before[1], during[1]);
+  // Both are some hundred ns, to which a busy machine adds as many.
+  ReportAtMost("p99.9 of Log(), daemon stopped / before",
+               static_cast<double>(during[1]) / static_cast<double>(before[1]), "times", 4);
+  // A busy machine takes a thread off its core for tens of ms. A call that waited for the daemon
+  // would take seconds.
+  ReportAtMost("slowest Log()", static_cast<double>(log_ns[3]) * 1e-6, "ms", 1000);
   EXPECT_EQ(returned, static_cast<long>(rows));
   // None waited for the daemon: they had all returned before it went on.
   EXPECT_LT(log_ns[3], absl::ToInt64Nanoseconds(stood));
