@@ -190,7 +190,7 @@ LinesOfRun ReadLines(storage::StoreReader& reader, const model::Run& run, uint64
 }
 
 TEST(ManyRowsTest, EveryRowOf64RanksOfOneJobIsCountedOnce) {  // S2
-  const uint64_t rows = Soak() ? 20'000 : kSanitized ? 50 : 1'000;
+  const uint64_t rows = Soak() ? 100'000 : kSanitized ? 50 : 1'000;
   Node node;
   node.Start();
   const absl::Time start = SteadyNow();

@@ -19,8 +19,8 @@ class Figure:
     @property
     def goal(self):
         if self.at_most is not None:
-            return f"<= {self.at_most:.6g}"
-        return "" if self.at_least is None else f">= {self.at_least:.6g}"
+            return f"<= {number(self.at_most)}"
+        return "" if self.at_least is None else f">= {number(self.at_least)}"
 
     @property
     def met(self):
@@ -41,6 +41,11 @@ class Figure:
         return "met" if self.goal else "-"
 
 
+def number(value):
+    """As somebody reads it: 68,112, 64.23, 0.125."""
+    return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
+
+
 def text(figures):
     """A line per figure under a header."""
     header = ("figure", "value", "goal", "result", "")
@@ -49,15 +54,15 @@ def text(figures):
         notes = [figure.note] if figure.note else []
         if len(figure.runs) > 1:
             notes.insert(0, "runs: " + ", ".join(f"{value:.3g}" for value in figure.runs))
-        rows.append((figure.name, f"{figure.value:.4g} {figure.unit}".rstrip(), figure.goal, figure.result, "; ".join(notes)))
+        rows.append((figure.name, f"{number(figure.value)} {figure.unit}".rstrip(), figure.goal, figure.result, "; ".join(notes)))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]).rstrip() for row in rows)
 
 
 def as_json(figures):
     """The same for scripts: an array of objects."""
-    def number(value):
-        return value if value is not None and math.isfinite(value) else None
-    return json.dumps([{"name": f.name, "value": number(f.value), "unit": f.unit, "at_most": f.at_most, "at_least": f.at_least,
-                        "runs": [number(value) for value in f.runs], "on_record": f.on_record, "result": f.result, "failed": f.failed}
+    def finite(value):  # JSON has no NaN
+        return value if math.isfinite(value) else None
+    return json.dumps([{"name": f.name, "value": finite(f.value), "unit": f.unit, "at_most": f.at_most, "at_least": f.at_least,
+                        "runs": [finite(value) for value in f.runs], "on_record": f.on_record, "result": f.result, "failed": f.failed}
                        for f in figures], indent=1)

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Runs the long trials and judges their figures. See --help."""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+SOURCES = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SOURCES / "tests" / "support"))
+import figures  # noqa: E402
+
+EPILOG = """Trials:
+  simulation      the simulator for MINUTES on each core, with seeds that were not run before
+  kill_rank       1000 ranks are killed
+  stopped_daemon  the daemon is stopped for 30 s
+  many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
+  many_runs       a store with 10,000 runs
+  fuzz            the fuzz targets, side by side, for MINUTES in all
+  clang_tidy      clang-tidy of all files
+
+Beside twice MINUTES, they take about 10 minutes on two cores, and the builds of the fuzz targets and for clang-tidy.
+What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
+
+Examples:
+  tests/soak.py build/release 10
+  tests/soak.py build/release 60 --only simulation
+  tests/soak.py build/release 1 --only many_rows --only many_runs
+  tests/soak.py build/release 10 --json >figures.json
+"""
+
+# A trial that takes longer hangs: the tests take up to 4 minutes on two busy cores, a cold build of the fuzz targets 20.
+LIMIT = 7200  # seconds
+
+
+def say(text):
+    print(f"{time.strftime('%T')} {text}", file=sys.stderr, flush=True)
+
+
+class Soak:
+    def __init__(self, build, minutes):
+        self.build = build
+        self.minutes = minutes
+        self.logs = build / "soak"
+        self.logs.mkdir(exist_ok=True)
+
+    def run(self, name, commands, limit, environment=None):
+        """Runs `commands` side by side, each with a log of its own; the code and the log of each."""
+        started = time.time()
+        logs = [self.logs / (f"{name}.log" if len(commands) == 1 else f"{name}.{i}.log") for i in range(len(commands))]
+        processes = []
+        for command, log in zip(commands, logs):
+            with open(log, "w") as out:
+                processes.append(subprocess.Popen(command, cwd=SOURCES, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                                  env={**os.environ, **(environment or {})}, start_new_session=True))
+        told = started
+        try:
+            while any(process.poll() is None for process in processes):
+                time.sleep(0.2)
+                if time.time() - told >= 60:
+                    told = time.time()
+                    say(f"   {name} runs since {(told - started) / 60:.0f} min")
+                if time.time() - started > limit:
+                    say(f"   {name} hangs and is killed")
+                    break
+        finally:  # also by Ctrl-C
+            for process in processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+        return [(process.returncode, log) for process, log in zip(processes, logs)]
+
+    def test(self, name):
+        """The command and the environment of a ctest entry; not run by ctest, whose time limit is for the short form."""
+        shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}$", "--show-only=json-v1"], capture_output=True, text=True)
+        tests = json.loads(shown.stdout)["tests"] if shown.returncode == 0 else []
+        if not tests or not tests[0].get("command") or not os.access(tests[0]["command"][0], os.X_OK):
+            raise FileNotFoundError(f"{name} is not built in {self.build}")
+        properties = {entry["name"]: entry["value"] for entry in tests[0].get("properties", [])}
+        return tests[0]["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+
+    # ---- The trials: each returns its figures, and adds to `failures` what did not work. ----
+
+    def long_test(self, trial, failures):
+        command, environment = self.test(f"{trial}_test")
+        reported = self.logs / f"{trial}.figures"
+        reported.unlink(missing_ok=True)
+        environment |= {"RANKLOG_SOAK": "1", "RANKLOG_FIGURES": str(reported)}
+        if trial == "stopped_daemon":
+            environment["TMPDIR"] = "/dev/shm"  # where spools are by default; in a file, the disk's writes are measured as well
+        [(code, log)] = self.run(trial, [command], LIMIT, environment)
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        lines = reported.read_text().splitlines() if reported.exists() else []
+        if not lines:
+            failures.append(("reported no figure", log))
+        return [figures.Figure(**{"value": float("nan"), **json.loads(line)}) for line in lines]
+
+    def simulation(self, trial, failures):
+        program = self.test("simulation_1")[0][0]
+        # Each second has 10^9 seeds of its own, and each core 10^8 of these.
+        first = [f"{int(time.time()) * 1000000 + core * 100000}000" for core in range(os.cpu_count())]
+        runs = self.run(trial, [[program, "--minutes", str(self.minutes), "--first-seed", seed, "--json"] for seed in first],
+                        self.minutes * 60 + LIMIT)
+        seeds, failed = 0, []
+        for code, log in runs:
+            try:
+                summary = json.loads(log.read_text().splitlines()[-1])
+            except (ValueError, IndexError):
+                failures.append((f"ended with code {code}, without a summary", log))
+                continue
+            seeds += summary["seeds"]
+            failed += summary["failed_seeds"]
+            if code != 0:
+                failures.append((f"ended with code {code}", log))
+        return [figures.Figure("seeds", seeds, "", at_least=1),  # else nothing was tried
+                figures.Figure("failed seeds", len(failed), "", at_most=0, note=", ".join(map(str, failed[:10])))]
+
+    def fuzz(self, trial, failures):
+        targets = [path.name.removesuffix("_fuzz.cc") for path in (SOURCES / "tests" / "fuzz").glob("*_fuzz.cc")]
+        rounds = -(-len(targets) // 2)  # run.sh has two side by side
+        seconds = max(1, int(self.minutes * 60 / rounds))
+        [(code, log)] = self.run(trial, [["tests/fuzz/run.sh", str(seconds)]], self.minutes * 60 + LIMIT)
+        # A line for each: target, executions, executions per second, corpus, result.
+        results = [line.split() for line in log.read_text().splitlines()]
+        results = [fields for fields in results if len(fields) >= 2 and fields[0] in targets and fields[-1] in ("ok", "FAILED")]
+        failed = [fields[0] for fields in results if fields[-1] == "FAILED"]
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        return [figures.Figure("targets", len(results), "", at_least=len(targets), note=f"{seconds} s each"),
+                figures.Figure("executions", sum(int(fields[1]) for fields in results if fields[1].isdigit()), ""),
+                figures.Figure("failed targets", len(failed), "", at_most=0, note=", ".join(failed))]
+
+    def clang_tidy(self, trial, failures):
+        [(code, log)] = self.run(trial, [["tests/checks.sh", "--clang"]], LIMIT)
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        return []
+
+
+TRIALS = {"simulation": Soak.simulation, "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test,
+          "many_runs": Soak.long_test, "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the long trials of a Release build and judges their figures.", epilog=EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="the build directory")
+    parser.add_argument("minutes", type=float, help="for the simulator on each core, and for the fuzz targets together")
+    parser.add_argument("--only", action="append", choices=TRIALS, metavar="TRIAL", help="run this one; may be given again")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    options = parser.parse_args()
+    if options.minutes <= 0:
+        parser.error("MINUTES must be positive")
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with us
+    soak = Soak(options.build.resolve(), options.minutes)
+    table, broken = [], []
+    for trial, run in TRIALS.items():
+        if options.only and trial not in options.only:
+            continue
+        say(f"== {trial}")
+        started, failures = time.time(), []
+        try:
+            measured = run(soak, trial, failures)
+        except FileNotFoundError as error:
+            measured, failures = [], [(str(error), None)]
+        for figure in measured:
+            figure.name = f"{trial}: {figure.name}"
+            if figure.failed:
+                say(f"   MISSED {figure.name}: {figures.number(figure.value)} {figure.unit} (goal {figure.goal})")
+        seconds = time.time() - started
+        table += [*measured, figures.Figure(f"{trial}: failures", len(failures), "", at_most=0, note=f"{seconds / 60:.1f} min")]
+        for what, log in failures:
+            say(f"   FAILED: {what}")
+            broken.append(trial)
+            if log is not None:
+                print(*log.read_text(errors="replace").splitlines()[-40:], sep="\n", file=sys.stderr)
+                say(f"   all of it: {log}")
+    print(figures.as_json(table) if options.json else figures.text(table))
+    missed = [figure.name for figure in table if figure.failed]
+    say("all goals are met" if not missed else f"missed: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
