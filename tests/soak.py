@@ -156,6 +156,8 @@ def main():
     options = parser.parse_args()
     if options.minutes <= 0:
         parser.error("MINUTES must be positive")
+    if not options.build.is_dir():
+        parser.error(f"there is no {options.build}")
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with us
     soak = Soak(options.build.resolve(), options.minutes)
