@@ -122,7 +122,7 @@ class Soak:
 
     def fuzz(self, trial, failures):
         targets = [path.name.removesuffix("_fuzz.cc") for path in (SOURCES / "tests" / "fuzz").glob("*_fuzz.cc")]
-        rounds = -(-len(targets) // 2)  # run.sh has two side by side
+        rounds = -(-len(targets) // os.cpu_count())  # run.sh has one on each core
         seconds = max(1, int(self.minutes * 60 / rounds))
         [(code, log)] = self.run(trial, [["tests/fuzz/run.sh", str(seconds)]], self.minutes * 60 + LIMIT)
         # A line for each: target, executions, executions per second, corpus, result.
@@ -136,7 +136,7 @@ class Soak:
                 figures.Figure("failed targets", len(failed), "", at_most=0, note=", ".join(failed))]
 
     def clang_tidy(self, trial, failures):
-        [(code, log)] = self.run(trial, [["tests/checks.sh", "--clang"]], LIMIT)
+        [(code, log)] = self.run(trial, [["tests/checks.sh", "--clang", "--all"]], LIMIT)
         if code != 0:
             failures.append((f"ended with code {code}", log))
         return []

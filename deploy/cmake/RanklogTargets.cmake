@@ -4,9 +4,10 @@
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
-#                [PROGRAMS MACRO=target ...] [PER_FILE] [THREADS])
+#                [PROGRAMS MACRO=target ...] [PER_FILE] [SHARDS a_test=4 ...] [THREADS])
 #     PROGRAMS  programs that the test starts: MACRO is the path of `target`, as a string literal
 #     PER_FILE  an entry of ctest for each source, named after it, instead of one for all
+#     SHARDS    source=n ...: n entries for that source, each with its part of the tests
 #     THREADS   it has threads, so it is in the ThreadSanitizer build too
 #     COST      about how long it takes, in seconds: long ones start first
 
@@ -39,12 +40,12 @@ if(RANKLOG_SANITIZE STREQUAL "thread")
 endif()
 
 # Most of what a source costs is the headers of gRPC, Abseil, nlohmann-json and GoogleTest, and their templates. Sources
-# that are compiled together pay for them once: a third of the CPU time. Ten in a batch leave work for several
-# cores, and keeps what an edit compiles again below half a minute.
-set(ranklog_batch 10)
+# that are compiled together pay for them once: a third of the CPU time. Ten in a batch leave work for several cores,
+# and keep what an edit compiles again below half a minute.
+set(RANKLOG_BATCH 10 CACHE STRING "With RANKLOG_UNITY, compile so many sources of a folder together; 0: all")
 
 function(ranklog_target_options target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${RANKLOG_UNITY} UNITY_BUILD_BATCH_SIZE ${ranklog_batch})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${RANKLOG_UNITY} UNITY_BUILD_BATCH_SIZE ${RANKLOG_BATCH})
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   if(RANKLOG_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It takes a source that is compiled with others for a header.
@@ -107,7 +108,7 @@ function(ranklog_gtest_filter source filter)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PROGRAMS" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PROGRAMS;SHARDS" ${ARGN})
   if(RANKLOG_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
     return()
   endif()
@@ -141,8 +142,20 @@ function(ranklog_test target)
       if(source MATCHES "_test\\.cc$")
         cmake_path(GET source STEM entry)
         ranklog_gtest_filter(${CMAKE_CURRENT_SOURCE_DIR}/${source} filter)
-        add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
-        list(APPEND entries ${entry})
+        set(shards ${ARG_SHARDS})
+        list(FILTER shards INCLUDE REGEX "^${entry}=")
+        if(shards)
+          string(REGEX REPLACE ".*=" "" shards ${shards})
+          foreach(shard RANGE 1 ${shards})
+            math(EXPR index "${shard} - 1")
+            add_test(NAME ${entry}_${shard} COMMAND ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${index}
+                                                    $<TARGET_FILE:${target}> --gtest_filter=${filter})
+            list(APPEND entries ${entry}_${shard})
+          endforeach()
+        else()
+          add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
+          list(APPEND entries ${entry})
+        endif()
       endif()
     endforeach()
   else()

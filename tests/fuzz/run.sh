@@ -7,7 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]
 
-Runs each fuzz target (or those named) for SECONDS (30), two at a time, and prints how often each was executed. What it
+Runs each fuzz target (or those named) for SECONDS (30), one on each core, and prints how often each was executed. What it
 learns stays in build/fuzz/corpus. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*; run it again by
   build/fuzz/fuzz/TARGET_fuzz build/fuzz/artifacts/TARGET-...
 TEXT
@@ -25,7 +25,7 @@ mkdir -p build
 cmake -S . -B $out -G Ninja -DRANKLOG_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DRANKLOG_WERROR=ON -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF \
   -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >$out.configure.log 2>&1 || { cat $out.configure.log; exit 1; }
-ninja -j "${JOBS:-$(nproc)}" -C $out --quiet fuzz
+NINJA_STATUS='[%f/%t] ' ninja -j "${JOBS:-$(nproc)}" -C $out fuzz
 
 mkdir -p $out/artifacts $out/logs
 $out/fuzz/fuzz_seeds $out/seeds
@@ -42,7 +42,7 @@ fuzz() {
 }
 export -f fuzz
 failed=0
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
 
 complaints=()
 printf '%-12s %12s %10s %8s  %s\n' target executions per_second corpus result

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/dead_port.h"
@@ -55,61 +57,61 @@ struct Timing {
   int durable = 0;
 };
 
-class StartFinishTest : public ::testing::TestWithParam<const char*> {};
+// How the backend is, and the daemon.
+class StartFinishTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S21
-  const std::string kind = GetParam();
+  const std::string kind = std::get<0>(GetParam());
+  const std::string daemon = std::get<1>(GetParam());
   Backend backend(kind);
-  for (const std::string daemon : {"up", "absent", "killed", "stopped"}) {
-    SCOPED_TRACE("daemon " + daemon);
-    TempDir dir;
-    Node node({}, {{"WANDB_API_KEY", std::string(40, 'k')}});
-    if (daemon != "absent") node.Start();
-    ChildProcess::Options options;
-    options.environment = node.RankEnvironment("job", 0, 0, 1, 1);
-    options.environment.merge(WandbAt(backend.url()));
-    options.environment["RANKLOG_FINISH_TIMEOUT_MS"] =
-        std::to_string(static_cast<int>(kDeadlineMs));
-    const absl::Time begin = absl::Now();
-    ChildProcess rank({TIMED_RANK, std::to_string(kTimedRows), dir.File("half")}, options);
-    ASSERT_TRUE(WaitFor([&] { return access(dir.File("half").c_str(), F_OK) == 0; }));
-    if (daemon == "killed") node.Kill();
-    if (daemon == "stopped") node.daemon().Signal(SIGSTOP);
-    ASSERT_EQ(rank.Wait(absl::Seconds(30)).value_or(-1), 0)
-        << "the rank hangs, or failed: " << rank.Output();
-    const double gone_ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
+  TempDir dir;
+  Node node({}, {{"WANDB_API_KEY", std::string(40, 'k')}});
+  if (daemon != "absent") node.Start();
+  ChildProcess::Options options;
+  options.environment = node.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment.merge(WandbAt(backend.url()));
+  options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = std::to_string(static_cast<int>(kDeadlineMs));
+  const absl::Time begin = absl::Now();
+  ChildProcess rank({TIMED_RANK, std::to_string(kTimedRows), dir.File("half")}, options);
+  ASSERT_TRUE(WaitFor([&] { return access(dir.File("half").c_str(), F_OK) == 0; }));
+  if (daemon == "killed") node.Kill();
+  if (daemon == "stopped") node.daemon().Signal(SIGSTOP);
+  ASSERT_EQ(rank.Wait(absl::Seconds(30)).value_or(-1), 0)
+      << "the rank hangs, or failed: " << rank.Output();
+  const double gone_ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
 
-    Timing t;
-    ASSERT_EQ(
-        sscanf(rank.Output().c_str(), "%lf %ld %ld %ld %ld %lf %ld %d", &t.init_us, &t.log_ns[0],
-               &t.log_ns[1], &t.log_ns[2], &t.log_ns[3], &t.finish_ms, &t.returned, &t.durable),
-        8)
-        << rank.Output();
-    printf(
-        "| %-15s | %-7s | %6.1f ms | %4ld ns | %6.1f us | %6.1f us | %6.1f us | %7.1f ms | %5.2f s "
-        "| %s |\n",
-        kind.c_str(), daemon.c_str(), t.init_us * 1e-3, t.log_ns[0], t.log_ns[1] * 1e-3,
-        t.log_ns[2] * 1e-3, t.log_ns[3] * 1e-3, t.finish_ms, gone_ms * 1e-3,
-        t.durable ? "durable" : "spooled");
-    EXPECT_EQ(t.returned, kTimedRows);
-    // Beyond its deadline only by what a busy machine takes to schedule it.
-    EXPECT_LT(t.finish_ms, kDeadlineMs + 500);
-    EXPECT_EQ(t.durable, daemon == "up" ? 1 : 0);
+  Timing t;
+  ASSERT_EQ(
+      sscanf(rank.Output().c_str(), "%lf %ld %ld %ld %ld %lf %ld %d", &t.init_us, &t.log_ns[0],
+             &t.log_ns[1], &t.log_ns[2], &t.log_ns[3], &t.finish_ms, &t.returned, &t.durable),
+      8)
+      << rank.Output();
+  printf(
+      "| %-15s | %-7s | %6.1f ms | %4ld ns | %6.1f us | %6.1f us | %6.1f us | %7.1f ms | %5.2f s "
+      "| %s |\n",
+      kind.c_str(), daemon.c_str(), t.init_us * 1e-3, t.log_ns[0], t.log_ns[1] * 1e-3,
+      t.log_ns[2] * 1e-3, t.log_ns[3] * 1e-3, t.finish_ms, gone_ms * 1e-3,
+      t.durable ? "durable" : "spooled");
+  EXPECT_EQ(t.returned, kTimedRows);
+  // Beyond its deadline only by what a busy machine takes to schedule it.
+  EXPECT_LT(t.finish_ms, kDeadlineMs + 500);
+  EXPECT_EQ(t.durable, daemon == "up" ? 1 : 0);
 
-    // Whatever was left is taken over.
-    if (daemon == "stopped") node.daemon().Signal(SIGCONT);
-    if (daemon == "absent" || daemon == "killed") node.Start();
-    ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
-    EXPECT_EQ(node.GetRun("job").rows, static_cast<uint64_t>(kTimedRows));
-    EXPECT_EQ(node.GetRun("job").state, model::RunState::kFinished);
-  }
+  // Whatever was left is taken over.
+  if (daemon == "stopped") node.daemon().Signal(SIGCONT);
+  if (daemon == "absent" || daemon == "killed") node.Start();
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  EXPECT_EQ(node.GetRun("job").rows, static_cast<uint64_t>(kTimedRows));
+  EXPECT_EQ(node.GetRun("job").state, model::RunState::kFinished);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, StartFinishTest,
-                         ::testing::Values("up", "down", "refusing", "blackhole",
-                                           "10 s per answer"),
+                         ::testing::Combine(::testing::Values("up", "down", "refusing", "blackhole",
+                                                              "10 s per answer"),
+                                            ::testing::Values("up", "absent", "killed", "stopped")),
                          [](const auto& info) {
-                           std::string name = info.param;
+                           std::string name = absl::StrCat(std::get<0>(info.param), "_daemon_",
+                                                           std::get<1>(info.param));
                            for (char& c : name) c = c == ' ' ? '_' : c;
                            return name;
                          });

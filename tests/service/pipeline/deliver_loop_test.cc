@@ -278,7 +278,10 @@ TEST_F(DeliverLoopTest, AsksAgainForWhatTheStoreCouldNotTell) {
 TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
   const int64_t run = AddRun("a", /*ended=*/true);
   absl::Time now = absl::UnixEpoch();
-  tracker_.wait = absl::Seconds(10);
+  {
+    const absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::Seconds(10);
+  }
   std::vector<DeliverLoop::Worker> workers;
   workers.push_back({Reader(),
                      [this](const model::Run& made, const model::Delivery& delivery) {
