@@ -41,16 +41,17 @@ if [ "$format" = yes ]; then
   fi
 fi
 
-# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before: the same after the preprocessor, by the
+# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before: the same after the preprocessor (comments
+# hold NOLINT; no line numbers, which hold the path of this clone), by the
 # same program and checks.
 tidy() {
   local file=$1 key
   key=$passed/$({
-    python3 -c 'import json, shlex, subprocess, sys
-command = next(c for c in json.load(open("build/clang/compile_commands.json")) if c["file"] == sys.argv[1])
+    python3 -c 'import json, os, shlex, subprocess, sys
+command = next(c for c in json.load(open("build/clang/compile_commands.json")) if os.path.relpath(c["file"]) == sys.argv[1])
 words = shlex.split(command["command"])
 words[words.index("-o") + 1] = "-"
-sys.exit(subprocess.run(words + ["-E"], cwd=command["directory"]).returncode)' "$file"
+sys.exit(subprocess.run(words + ["-E", "-P", "-C"], cwd=command["directory"]).returncode)' "$file"
     clang-tidy --version
     cat .clang-tidy
   } | sha256sum | cut -d ' ' -f 1)
@@ -59,14 +60,14 @@ sys.exit(subprocess.run(words + ["-E"], cwd=command["directory"]).returncode)' "
 }
 
 if [ "$clang" = yes ]; then
-  unity=ON pattern='/(client|service)/.*/Unity/'
-  [ "$all" = no ] || { unity=OFF pattern='^(client|service)/.*\.cc$'; }
+  unity=ON
+  [ "$all" = no ] || unity=OFF
   cmake -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_TESTS=OFF \
     -DRANKLOG_UNITY=$unity -DRANKLOG_BATCH=0 >/dev/null
   ninja -C build/clang --quiet ranklog_proto
   python3 -c 'import json, os
-for command in json.load(open("build/clang/compile_commands.json")): print(os.path.relpath(command["file"]) if "/Unity/" not in command["file"] else command["file"])' |
-    grep -E "$pattern" >build/clang/files
+for command in json.load(open("build/clang/compile_commands.json")): print(os.path.relpath(command["file"]))' |
+    grep -E '^(build/clang/)?(client|service)/' | grep -v '^client/example.cc$' >build/clang/files
   if [ "$all" = yes ]; then
     xargs -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet <build/clang/files 2>/dev/null
     echo "clang-tidy: $(wc -l <build/clang/files) files pass"

@@ -113,7 +113,7 @@ case "$mode" in
     run address -LE interop
     # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
     sanitize thread -O1 -- unit_tests guarded_counter
-    run thread
+    run thread -LE interop
     say "clang-tidy"
     tests/checks.sh --clang
     say "fuzz targets"
