@@ -35,7 +35,7 @@ if [ "$fix" = yes ]; then sources | xargs clang-format -i; fi
 if [ "$format" = yes ]; then
   sources | xargs clang-format --dry-run -Werror
   echo "clang-format: $(sources | wc -l) files agree"
-  if grep -rl GTEST_SKIP tests | grep -v '^tests/support/absent.h$'; then
+  if grep -rl --include='*.cc' --include='*.h' GTEST_SKIP tests | grep -v '^tests/support/absent.h$'; then
     echo "checks.sh: these tests would skip in CI, too; use SKIP_WITHOUT of tests/support/absent.h" >&2
     exit 1
   fi

@@ -19,11 +19,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kKillsInCi = 40;  // half a second each
+#else
+constexpr int kKillsInCi = 200;
+#endif
+
 // Eight ranks at a time, each killed at a moment of its own.
 TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   Node node;
   node.Start();
-  const int kills = getenv("RANKLOG_SOAK") != nullptr ? 1000 : 200;
+  const int kills = getenv("RANKLOG_SOAK") != nullptr ? 1000 : kKillsInCi;
   constexpr int kAtOnce = 8;
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -23,11 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr int kProcesses = 8;
-#ifdef __SANITIZE_ADDRESS__
-constexpr int kRunsInCi = 80;
-#else
 constexpr int kRunsInCi = 400;
-#endif
 
 class ManyRunsTest : public ::testing::Test {
  protected:
