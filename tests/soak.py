@@ -76,12 +76,13 @@ class Soak:
 
     def test(self, name):
         """The command and the environment of a ctest entry; not run by ctest, whose time limit is for the short form."""
-        shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}$", "--show-only=json-v1"], capture_output=True, text=True)
+        shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}(_1)?$", "--show-only=json-v1"], capture_output=True, text=True)
         tests = json.loads(shown.stdout)["tests"] if shown.returncode == 0 else []
         if not tests or not tests[0].get("command") or not os.access(tests[0]["command"][0], os.X_OK):
             raise FileNotFoundError(f"{name} is not built in {self.build}")
         properties = {entry["name"]: entry["value"] for entry in tests[0].get("properties", [])}
-        return tests[0]["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+        # All tests of the entry, also where ctest has them in parts.
+        return tests[0]["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []) if not entry.startswith("GTEST_"))
 
     # ---- The trials: each returns its figures, and adds to `failures` what did not work. ----
 

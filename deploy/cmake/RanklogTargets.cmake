@@ -177,6 +177,7 @@ function(ranklog_test target)
   endif()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
   set(entries ${target})
+  set(sharded)
   if(ARG_PER_FILE)
     set(entries)
     foreach(source ${ARG_SOURCES})
@@ -189,9 +190,10 @@ function(ranklog_test target)
           string(REGEX REPLACE ".*=" "" shards ${shards})
           foreach(shard RANGE 1 ${shards})
             math(EXPR index "${shard} - 1")
-            add_test(NAME ${entry}_${shard} COMMAND ${CMAKE_COMMAND} -E env GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${index}
-                                                    $<TARGET_FILE:${target}> --gtest_filter=${filter})
-            list(APPEND entries ${entry}_${shard})
+            add_test(NAME ${entry}_${shard} COMMAND ${target} --gtest_filter=${filter})
+            set_tests_properties(${entry}_${shard} PROPERTIES
+              ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+            list(APPEND sharded ${entry}_${shard})
           endforeach()
         else()
           add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
@@ -203,8 +205,9 @@ function(ranklog_test target)
     add_test(NAME ${target} COMMAND ${target})
   endif()
   # GoogleTest calls a run without tests a success.
-  set_tests_properties(${entries} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}"
-                       ENVIRONMENT "${environment}" FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  set_tests_properties(${entries} ${sharded} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}"
+                       FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  set_tests_properties(${entries} PROPERTIES ENVIRONMENT "${environment}")
 endfunction()
 
 # A program that a test starts as a rank, linked as a user's would be.
