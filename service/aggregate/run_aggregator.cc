@@ -237,6 +237,8 @@ Aggregated RunAggregator::Advance(absl::Time now) {
     // has.
     impl.UseUpOthersBelow(open || passed == kEveryStep ? next : std::min(next, passed + 1),
                           /*every=*/!open && passed == kEveryStep);
+    // Most steps close without a wait, and nobody asks since when they were passed.
+    impl.passed_times.Forget(next);
     if (!open) break;
     if (others_passed < next) {
       const absl::Time until = impl.passed_times.Since(next) + impl.step_wait;
@@ -258,9 +260,10 @@ Aggregated RunAggregator::Advance(absl::Time now) {
         stream->late_rows == stream->reported_late) {
       continue;
     }
+    const uint64_t new_late_rows = stream->late_rows - stream->reported_late;
     stream->reported_seq = stream->consumed_seq;
     stream->reported_late = stream->late_rows;
-    result.consumed.push_back({stream->id, stream->consumed_seq, stream->late_rows});
+    result.consumed.push_back({stream->id, stream->consumed_seq, stream->late_rows, new_late_rows});
   }
   return result;
 }

@@ -25,8 +25,9 @@ struct Aggregated {
   };
   struct Consumed {
     int64_t stream;
-    uint64_t seq;        // rows up to this one are used up
-    uint64_t late_rows;  // of the stream, in total
+    uint64_t seq;            // rows up to this one are used up
+    uint64_t late_rows;      // of the stream, in total
+    uint64_t new_late_rows;  // of them, those that no earlier result has counted
   };
   std::vector<NewShape> shapes;
   std::vector<model::Batch> batches;  // positions are row indexes of the run, going on from `rows`

@@ -133,9 +133,7 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
   for (const aggregate::Aggregated& result : written.write.results) {
     for (const model::Batch& batch : result.batches) rows += batch.rows();
     for (const aggregate::Aggregated::Consumed& stream : result.consumed) {
-      uint64_t& known = late_rows_[stream.stream];
-      if (stream.late_rows > known) late += stream.late_rows - known;
-      known = std::max(known, stream.late_rows);
+      late += stream.new_late_rows;
     }
   }
   // A close that was refused: a stream has joined.

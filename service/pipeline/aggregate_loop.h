@@ -45,7 +45,7 @@ class AggregateLoop {
     uint64_t live_runs = 0;
     uint64_t closed_runs = 0;
     uint64_t made_rows = 0;
-    uint64_t late_rows = 0;  // of the streams seen since the start
+    uint64_t late_rows = 0;  // found late since the start
     uint64_t open_values = 0;
     uint64_t errors = 0;  // reads and writes that failed
     std::string last_error;
@@ -116,8 +116,7 @@ class AggregateLoop {
   // Of the stepping thread.
   bool taken_up_ = false;
   std::map<int64_t, Entry> runs_;
-  size_t written_bytes_ = 0;               // not yet answered
-  std::map<int64_t, uint64_t> late_rows_;  // by stream, as last written
+  size_t written_bytes_ = 0;  // not yet answered
 
   mutable absl::Mutex mutex_;
   Counters counters_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,80 @@
+// What an aggregator holds after days: no more than after an hour.
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <functional>
+
+#include "tests/service/aggregate/run_aggregator_fixture.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+constexpr int kSecondsOfADay = 24 * 60 * 60;
+// More than the memory that vectors and tables keep for reuse; a container that keeps eight bytes a
+// round grows by 2 MiB in three days of a round a second.
+constexpr int64_t kMostGrowth = 128 << 10;
+
+// Of this process, so of every container, whatever its name.
+int64_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+class RunAggregatorDaysTest : public RunAggregatorTest {
+ protected:
+  // Logs `round(n)` and advances, once a second; returns by how much memory grows between the
+  // first hour's end and the third day's.
+  int64_t GrowthOverDays(const std::function<void(int64_t)>& round) {
+    constexpr int64_t kRounds = 3 * kSecondsOfADay;
+    constexpr int64_t kWarm = 60 * 60;
+    int64_t before = 0;
+    for (int64_t n = 0; n < kRounds; ++n) {
+      if (n == kWarm) before = AllocatedBytes();
+      round(n);
+      now_ += absl::Seconds(1);
+      // Not into stored_, which stands for the disk.
+      made_ += aggregator_->Advance(now_).batches.size();
+    }
+    return AllocatedBytes() - before;
+  }
+
+  size_t made_ = 0;
+};
+
+TEST_F(RunAggregatorDaysTest, RanksInStepTakeNoMoreMemory) {
+  StartTwo();
+  EXPECT_LT(GrowthOverDays([this](int64_t n) {
+              Log(kPrimary, n, 1);
+              Log(kOther, n, 2);
+            }),
+            kMostGrowth);
+  EXPECT_GT(made_, 250'000u);
+}
+
+TEST_F(RunAggregatorDaysTest, AMainRankAloneTakesNoMoreMemory) {
+  Start();
+  Join(kPrimary, 0, true);
+  EXPECT_LT(GrowthOverDays([this](int64_t n) { Log(kPrimary, n, 1); }), kMostGrowth);
+}
+
+TEST_F(RunAggregatorDaysTest, ARankThatLagsTakesNoMoreMemory) {
+  StartTwo();
+  EXPECT_LT(GrowthOverDays([this](int64_t n) {
+              Log(kPrimary, n, 1);
+              if (n >= 20) Log(kOther, n - 20, 2);
+            }),
+            kMostGrowth);
+}
+
+TEST_F(RunAggregatorDaysTest, StepsWithoutARowOfTheMainRankTakeNoMoreMemory) {
+  StartTwo();
+  EXPECT_LT(GrowthOverDays([this](int64_t n) {
+              aggregator_->SetProgress(kPrimary, n);
+              Log(kOther, n, 2);
+            }),
+            kMostGrowth);
+}
+
+}  // namespace
+}  // namespace ranklog::aggregate
