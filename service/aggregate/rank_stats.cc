@@ -1,5 +1,6 @@
 #include "service/aggregate/rank_stats.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,42 +8,81 @@ namespace ranklog::aggregate {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+// Squares of distances between these are far from overflow and from the numbers that lose bits,
+// also if there are 2^32 of them.
+constexpr int kSquareBits = 400;
+constexpr double kLargeDistance = 0x1p400;
+constexpr double kSmallDistance = 0x1p-400;
+
+// (a - b) / 2^exponent. The largest numbers are halved before they are subtracted, for their
+// distance is not a number.
+double Distance(double a, double b, int exponent) {
+  const double distance = a - b;
+  if (exponent == 0) return distance;
+  if (std::isfinite(distance)) return std::ldexp(distance, -exponent);
+  return std::ldexp(a / 2 - b / 2, 1 - exponent);
+}
+
+// a + part * (b - a), for a part from 0 to 1.
+double Towards(double a, double b, double part) {
+  const double distance = b - a;
+  return std::isfinite(distance) ? a + distance * part : a * (1 - part) + b * part;
+}
 
 }  // namespace
 
+void RankStats::ScaleTo(int new_exponent) {
+  m2 = std::ldexp(m2, 2 * (exponent - new_exponent));
+  exponent = new_exponent;
+}
+
+// Makes the squares' unit such that the square of `distance`, which is infinite if it is larger
+// than any number, can be added to m2, or vanishes beside it.
+void RankStats::ScaleFor(double distance) {
+  const double size = std::abs(distance);
+  if (size == 0 || (exponent == 0 && size < kLargeDistance && (size > kSmallDistance || m2 > 0))) {
+    return;
+  }
+  const int bits =
+      std::isfinite(size) ? std::ilogb(size) : std::numeric_limits<double>::max_exponent;
+  if (m2 == 0 || bits > exponent + kSquareBits) ScaleTo(bits);
+}
+
 void RankStats::Add(uint32_t rank, double value) {
-  if (std::isnan(value)) {
-    ++nan_count;
+  if (!std::isfinite(value)) {
+    ++not_finite;
     return;
   }
   ++count;
-  if (count == 1 || value < min || (value == min && rank < argmin)) {
+  if (count == 1) {
+    min = max = mean = value;
+    argmin = argmax = rank;
+    return;
+  }
+  if (value < min || (value == min && rank < argmin)) {
     min = value;
     argmin = rank;
   }
-  if (count == 1 || value > max || (value == max && rank < argmax)) {
+  if (value > max || (value == max && rank < argmax)) {
     max = value;
     argmax = rank;
   }
+  ScaleFor(value - mean);
+  const double distance = Distance(value, mean, exponent);
   const double delta = value - mean;
-  if (std::isfinite(delta)) {
-    mean += delta / count;
-    m2 += delta * (value - mean);
-  } else {
-    // The recurrence would subtract infinities from each other; adding keeps the first one.
-    mean += value;
-    if (std::isfinite(mean)) mean = delta;
-    m2 = kNaN;
-  }
+  mean = std::isfinite(delta) ? mean + delta / count : Towards(mean, value, 1.0 / count);
+  m2 += distance * Distance(value, mean, exponent);
 }
 
 void RankStats::Merge(const RankStats& other) {
-  nan_count += other.nan_count;
+  not_finite += other.not_finite;
   if (other.count == 0) return;
   if (count == 0) {
-    const uint32_t nans = nan_count;
+    const uint32_t left_out = not_finite;
     *this = other;
-    nan_count = nans;
+    not_finite = left_out;
     return;
   }
   if (other.min < min || (other.min == min && other.argmin < argmin)) {
@@ -53,19 +93,24 @@ void RankStats::Merge(const RankStats& other) {
     max = other.max;
     argmax = other.argmax;
   }
-  const double total = static_cast<double>(count) + other.count;
-  const double delta = other.mean - mean;
-  if (std::isfinite(delta)) {
-    mean += delta * (other.count / total);
-    m2 += other.m2 + delta * delta * (count / total) * other.count;
-  } else {
-    mean += other.mean;
-    if (std::isfinite(mean)) mean = delta;
-    m2 = kNaN;
+  RankStats rest = other;
+  if (rest.m2 > 0) {
+    ScaleTo(m2 > 0 ? std::max(exponent, rest.exponent) : rest.exponent);
+    rest.ScaleTo(exponent);
+    m2 += rest.m2;
   }
+  ScaleFor(other.mean - mean);
+  const double distance = Distance(other.mean, mean, exponent);
+  const double total = static_cast<double>(count) + other.count;
+  m2 += distance * distance * (count / total) * other.count;
+  mean = Towards(mean, other.mean, other.count / total);
   count += other.count;
 }
 
-double RankStats::std() const { return count == 0 ? kNaN : std::sqrt(m2 / count); }
+double RankStats::std() const {
+  if (count == 0) return kNaN;
+  // By rounding it may be above the largest number.
+  return std::min(std::ldexp(std::sqrt(m2 / count), exponent), kLargest);
+}
 
 }  // namespace ranklog::aggregate

@@ -8,6 +8,13 @@ namespace ranklog::aggregate {
 
 using model::Json;
 
+namespace {
+
+// Times this, 2^64 of the largest numbers can be added.
+constexpr double kSmall = 0x1p-64;
+
+}  // namespace
+
 size_t RunSummary::IndexOf(absl::string_view key) {
   std::string name(key.data(), key.size());
   auto [found, is_new] = index_.try_emplace(name, keys_.size());
@@ -34,6 +41,7 @@ void RunSummary::AddNumber(Figures& figures, double value, uint64_t position) {
   figures.min = figures.count == 0 ? value : std::min(figures.min, value);
   figures.max = figures.count == 0 ? value : std::max(figures.max, value);
   figures.sum += value;
+  figures.small_sum += value * kSmall;
   ++figures.count;
 }
 
@@ -88,6 +96,14 @@ void RunSummary::Set(const Json& object) {
   for (const auto& [key, value] : object.items()) explicit_[key] = value;
 }
 
+double RunSummary::Figures::mean() const {
+  const auto numbers = static_cast<double>(count);
+  if (std::isfinite(sum)) return sum / numbers;
+  if (!std::isfinite(small_sum)) return small_sum;  // one of the numbers is not
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  return std::clamp(small_sum / numbers / kSmall, -kLargest, kLargest);
+}
+
 // Null: no entry.
 Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
   const Json first = figures.first.is_null() ? Json(figures.first_number) : figures.first;
@@ -110,7 +126,7 @@ Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
     if (figures.count > 0) {
       if (wants_min) shown[option] = number(figures.min);
       if (wants_max) shown[option] = number(figures.max);
-      if (option == "mean") shown[option] = figures.sum / static_cast<double>(figures.count);
+      if (option == "mean") shown[option] = figures.mean();
     }
     listed |= wants_min || wants_max || option == "last" || option == "first" || option == "mean";
   }

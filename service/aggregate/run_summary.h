@@ -23,9 +23,9 @@ namespace ranklog::aggregate {
 //   min max mean last first                an object with those, e.g. {"min": 0.1, "last": 0.3}
 //   best                                   with a goal: member "best", the min or the max; else no
 //   effect none                                   no entry
-// Numbers only make min, max, mean; one NaN makes all three NaN. Texts count for the latest, last
-// and first. Definitions may come before or after the rows: every figure is kept for every metric,
-// and the definition decides only which are shown.
+// Numbers only make min, max, mean; one NaN makes all three NaN. The mean of finite numbers is
+// finite. Texts count for the latest, last and first. Definitions may come before or after the
+// rows: every figure is kept for every metric, and the definition decides only which are shown.
 class RunSummary {
  public:
   // `table` outlives this.
@@ -56,9 +56,12 @@ class RunSummary {
     double min = 0;
     double max = 0;
     double sum = 0;
-    uint64_t count = 0;  // of numbers
+    double small_sum = 0;  // of a part of each number, for when `sum` is larger than any number
+    uint64_t count = 0;    // of numbers
     bool nan = false;
     bool any = false;  // number or text
+
+    double mean() const;
   };
 
   size_t IndexOf(absl::string_view key);

@@ -24,13 +24,13 @@ struct Figures {
   double mean = kNaN, min = kNaN, max = kNaN, std = kNaN, argmax = kNaN;
 };
 
-// By the textbook, in two passes.
+// Of the finite values, by the textbook, in two passes; a long double has room for any square.
 Figures FiguresOf(const std::vector<Contribution>& contributions) {
   Figures figures;
   long double sum = 0;
   long double count = 0;
   for (const Contribution& one : contributions) {
-    if (std::isnan(one.value)) continue;
+    if (!std::isfinite(one.value)) continue;
     if (count == 0 || one.value < figures.min) figures.min = one.value;
     if (count == 0 || one.value > figures.max ||
         (one.value == figures.max && one.rank < figures.argmax)) {
@@ -44,7 +44,7 @@ Figures FiguresOf(const std::vector<Contribution>& contributions) {
   const long double mean = sum / count;
   long double squares = 0;
   for (const Contribution& one : contributions) {
-    if (!std::isnan(one.value)) squares += (one.value - mean) * (one.value - mean);
+    if (std::isfinite(one.value)) squares += (one.value - mean) * (one.value - mean);
   }
   figures.mean = static_cast<double>(mean);
   figures.std = static_cast<double>(std::sqrt(squares / count));

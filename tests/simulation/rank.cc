@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <utility>
@@ -27,12 +28,15 @@ std::string BootId() {
   return id;
 }
 
-// Often the same on two ranks, so that the rank of the largest is not clear, and now and then odd.
+// Often the same on two ranks, so that the rank of the largest is not clear, and now and then odd
+// or as large as numbers get.
 double SharedNumber(World& world) {
   if (world.Chance(0.02)) return std::numeric_limits<double>::quiet_NaN();
   if (world.Chance(0.02))
     return std::numeric_limits<double>::infinity() * (world.Chance(0.5) ? 1 : -1);
-  return static_cast<double>(static_cast<int64_t>(world.Below(201)) - 100) / 7;
+  const double number = static_cast<double>(static_cast<int64_t>(world.Below(201)) - 100);
+  if (std::abs(number) == 100) return std::copysign(std::numeric_limits<double>::max(), number);
+  return number / 7;
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ class RANKLOG_EXPORT Run {
   // step, and opens this one; the same step again merges; a smaller one is refused. Every process
   // counts from step 0, so a job that is started again under its run id gives its steps: what lies
   // at or below the run's last one is kept in the store and counted as late. NaN and infinities are
-  // values: they are kept and delivered as such, and left out of statistics over ranks.
+  // values: they are kept and delivered as such, and left out of every statistic over ranks, which
+  // is NaN if no rank has a finite value. Of finite values each statistic is finite.
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all; a row that would
   // need one more is invalid.

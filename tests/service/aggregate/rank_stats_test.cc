@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 namespace ranklog::aggregate {
@@ -30,7 +32,7 @@ void ExpectMatchesNaive(const RankStats& stats, const std::vector<double>& value
     ++count;
   }
   ASSERT_EQ(stats.count, count);
-  EXPECT_EQ(stats.nan_count, values.size() - count);
+  EXPECT_EQ(stats.not_finite, values.size() - count);
   if (count == 0) return;
   const long double mean = sum / count;
   long double squares = 0;
@@ -87,31 +89,32 @@ TEST(RankStatsTest, MergingPartsGivesTheWhole) {
 TEST(RankStatsTest, IsNaNWhenAllValuesAre) {
   const RankStats stats = Of({kNaN, kNaN});
   EXPECT_EQ(stats.count, 0u);
-  EXPECT_EQ(stats.nan_count, 2u);
+  EXPECT_EQ(stats.not_finite, 2u);
   EXPECT_TRUE(std::isnan(stats.std()));
 }
 
-TEST(RankStatsTest, AnInfinityIsTheMeanAndTheExtreme) {
+TEST(RankStatsTest, InfinitiesAreLeftOutAsNaNIs) {
   for (const std::vector<double>& values :
-       {std::vector<double>{kInf, 1, 2}, {1, kInf, 2}, {1, 2, kInf}, {kInf, 1, kInf}}) {
-    const RankStats stats = Of(values);
-    EXPECT_EQ(stats.mean, kInf);
-    EXPECT_EQ(stats.max, kInf);
+       {std::vector<double>{1, 2, kInf}, {1, 2, -kInf}, {1, 2, kNaN}}) {
+    RankStats stats = Of(values);
+    EXPECT_EQ(stats.not_finite, 1u);
+    EXPECT_EQ(stats.mean, 1.5);
+    EXPECT_EQ(stats.std(), 0.5);
     EXPECT_EQ(stats.min, 1);
-    EXPECT_TRUE(std::isnan(stats.std()));
+    EXPECT_EQ(stats.max, 2);
+    EXPECT_EQ(stats.argmin, 0u);
+    EXPECT_EQ(stats.argmax, 1u);
+    stats.Merge(Of({kInf, 3, -kInf}, 3));
+    EXPECT_EQ(stats.not_finite, 3u);
+    EXPECT_EQ(stats.mean, 2);
+    EXPECT_EQ(stats.argmax, 4u);
   }
-  RankStats merged = Of({1, 2});
-  merged.Merge(Of({-kInf, 3}, 2));
-  EXPECT_EQ(merged.mean, -kInf);
-  EXPECT_EQ(merged.argmin, 2u);
-  EXPECT_TRUE(std::isnan(merged.std()));
-}
-
-TEST(RankStatsTest, BothInfinitiesHaveNoMean) {
-  const RankStats stats = Of({kInf, 1, -kInf});
-  EXPECT_TRUE(std::isnan(stats.mean));
-  EXPECT_EQ(stats.argmax, 0u);
-  EXPECT_EQ(stats.argmin, 2u);
+  RankStats none = Of({kInf, -kInf, kNaN});
+  EXPECT_EQ(none.count, 0u);
+  EXPECT_TRUE(std::isnan(none.std()));
+  none.Merge(Of({4, 6}, 3));
+  EXPECT_EQ(none.not_finite, 3u);
+  EXPECT_EQ(none.mean, 5);
 }
 
 TEST(RankStatsTest, TheLowestRankWinsATieInAnyOrder) {
@@ -122,6 +125,64 @@ TEST(RankStatsTest, TheLowestRankWinsATieInAnyOrder) {
   EXPECT_EQ(stats.argmin, 1u);
   EXPECT_EQ(stats.argmax, 1u);
   EXPECT_EQ(stats.std(), 0);
+}
+
+TEST(RankStatsTest, FiguresOfTheLargestNumbersAreFinite) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  for (const auto& [values, mean, std] :
+       {std::tuple<std::vector<double>, double, double>{{kMax, -kMax}, 0, kMax},
+        {{kMax, kMax, kMax}, kMax, 0},
+        {{-kMax, kMax, -kMax, kMax}, 0, kMax},
+        {{kMax, 0}, kMax / 2, kMax / 2},
+        {{1, 1e200, 1}, 1e200 / 3, 1e200 * std::sqrt(2.0) / 3},
+        {{1e308, 1.5e308}, 1.25e308, 0.25e308},
+        {{-1e160, 1e160, 0.5}, 0, 1e160 * std::sqrt(2.0 / 3)}}) {
+    const RankStats stats = Of(values);
+    const double unit = std::max(std::abs(stats.min), std::abs(stats.max));
+    EXPECT_NEAR(stats.mean / unit, mean / unit, 1e-15);
+    EXPECT_NEAR(stats.std() / unit, std / unit, 1e-15);
+  }
+}
+
+// Their squares are 0.
+TEST(RankStatsTest, TheSmallestNumbersHaveASpread) {
+  constexpr double kTiny = std::numeric_limits<double>::denorm_min();
+  EXPECT_EQ(Of({0, 2 * kTiny}).std(), kTiny);
+  EXPECT_EQ(Of({0, 2 * kTiny}).mean, kTiny);
+  EXPECT_NEAR(Of({1e-200, 3e-200}).std() / 1e-200, 1, 1e-15);
+  EXPECT_NEAR(Of({1e-200, 3e-200, 1, 3}).std(), Of({0, 0, 1, 3}).std(), 1e-15);
+  EXPECT_NEAR(Of({1, 3, 1e-200, 3e-200}).std(), Of({1, 3, 0, 0}).std(), 1e-15);
+}
+
+TEST(RankStatsTest, ScaledFiguresMatchLongDouble) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    // All of one size, or of any.
+    std::uniform_int_distribution<int> size(-1060, 1023);
+    const int common = size(random);
+    std::vector<double> values(1 + random() % 9);
+    for (double& value : values) {
+      const double fraction = std::uniform_real_distribution<double>(-1, 1)(random);
+      value = std::ldexp(fraction, round % 2 == 0 ? common : size(random));
+    }
+    const size_t cut = random() % (values.size() + 1);
+    const auto middle = values.begin() + static_cast<ptrdiff_t>(cut);
+    RankStats merged = Of({values.begin(), middle});
+    merged.Merge(Of({middle, values.end()}, static_cast<uint32_t>(cut)));
+    long double sum = 0;
+    for (double value : values) sum += value;
+    const long double mean = sum / values.size();
+    long double squares = 0;
+    for (double value : values) squares += (value - mean) * (value - mean);
+    const long double std = std::sqrt(squares / values.size());
+    // Of the smallest numbers the last bit is much.
+    constexpr double kUlps = 8 * std::numeric_limits<double>::denorm_min();
+    for (const RankStats& stats : {Of(values), merged}) {
+      const double unit = std::max(std::abs(stats.min), std::abs(stats.max));
+      EXPECT_NEAR(stats.mean, static_cast<double>(mean), 1e-14 * unit + kUlps);
+      EXPECT_NEAR(stats.std(), static_cast<double>(std), 1e-14 * unit + kUlps);
+    }
+  }
 }
 
 }  // namespace

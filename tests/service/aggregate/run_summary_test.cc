@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/service/aggregate/rows.h"
 
@@ -81,6 +82,17 @@ TEST_F(RunSummaryTest, OneNaNMakesMinMaxAndMeanNaN) {
   EXPECT_TRUE(std::isnan(shown["max"].get<double>()));
   EXPECT_TRUE(std::isnan(shown["mean"].get<double>()));
   EXPECT_EQ(shown["last"], 2.0);
+}
+
+TEST_F(RunSummaryTest, MeanOfTheLargestNumbersIsFinite) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  Define("loss", {"mean"});
+  Losses({kMax, kMax, kMax});
+  EXPECT_EQ(Shown("loss")["mean"], kMax);
+  Losses({-kMax, -kMax, -kMax, -kMax, -kMax, -kMax});
+  EXPECT_NEAR(Shown("loss")["mean"].get<double>() / kMax, -1.0 / 3, 1e-15);
+  Losses({-std::numeric_limits<double>::infinity()});
+  EXPECT_EQ(Shown("loss")["mean"], -std::numeric_limits<double>::infinity());
 }
 
 TEST_F(RunSummaryTest, AnExplicitValueStandsWhateverTheRowsSay) {
