@@ -29,7 +29,8 @@ sigset_t TakeSignals() {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);  // the terminal of whoever started us is not ours to follow
+  signal(SIGHUP, SIG_IGN);   // the terminal of whoever started us is not ours to follow
+  signal(SIGXFSZ, SIG_IGN);  // a write over the limit fails instead, as on a full disk
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
@@ -38,12 +39,27 @@ sigset_t TakeSignals() {
   return ending;
 }
 
-// Each rank costs three descriptors: its connection, its pidfd, its ring.
-void RaiseDescriptorLimit() {
+// The limits of whoever started us are for other work: a training's shell may bound the size of
+// files, the memory or the CPU time. And each rank costs three descriptors: its connection, its
+// pidfd, its ring.
+void RaiseLimits() {
+  for (const auto resource :
+       {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU, RLIMIT_NPROC}) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+  }
+}
+
+// Later a store that cannot grow looks like a full disk.
+void SayFileLimit() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  spdlog::warn(
+      "this process may make files of {} bytes at most, and so the store: start ranklogd by a "
+      "shell with a larger `ulimit -f`",
+      limit.rlim_cur);
 }
 
 // Who wants the end, for who wonders later.
@@ -114,12 +130,13 @@ int main(int argc, char** argv) {
   }
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t ending = TakeSignals();
-  RaiseDescriptorLimit();
+  RaiseLimits();
   // Copies of the trackers' keys are in buffers of gRPC and curl, which no MADV_DONTDUMP reaches.
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("ranklogd"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
+  SayFileLimit();
   const char* notify = getenv("NOTIFY_SOCKET");
   const std::string systemd = notify == nullptr ? "" : notify;
 

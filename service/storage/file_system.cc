@@ -50,7 +50,8 @@ constexpr absl::string_view kNetworkFuse[] = {
 
 absl::Status ErrnoStatus(int error, const std::string& doing) {
   const std::string message = absl::StrCat(doing, ": ", strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return absl::ResourceExhaustedError(message);
   return absl::PermissionDeniedError(message);
 }
 

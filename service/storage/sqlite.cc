@@ -23,9 +23,11 @@ int SystemErrno(sqlite3* handle) {
   return vfs != nullptr ? vfs->xGetLastError(vfs, 0, nullptr) : sqlite3_system_errno(handle);
 }
 
-bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT; }
+// The last: over the limit of this process (`ulimit -f`).
+bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
-// A quota and a file system that was made read-only come as I/O errors whose errno says so.
+// A quota, a limit and a file system that was made read-only come as I/O errors whose errno says
+// so.
 absl::StatusCode CodeOfIo(int error) {
   if (IsNoSpace(error)) return absl::StatusCode::kResourceExhausted;
   return error == EROFS ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;

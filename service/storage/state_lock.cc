@@ -37,8 +37,8 @@ absl::Status WritePid(int fd, const std::string& path) {
     return absl::OkStatus();
   }
   const std::string message = absl::StrCat("write ", path, ": ", strerror(errno));
-  return errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message)
-                                            : absl::InternalError(message);
+  const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  return full ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class Store {
 
   absl::Status Begin();
   // On OK all since Begin survives a power cut. Costs one fsync, however much it is.
-  //   kResourceExhausted   the disk is full, or the quota used up
+  //   kResourceExhausted   the disk is full, the quota used up, or a file at this process's limit
   //   kUnavailable         the file system is read-only, or the file is not InPlace(): what was
   //                        committed cannot be found by anybody
   // On any error the transaction is rolled back; after these two the same calls may be made again.

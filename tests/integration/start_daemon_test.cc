@@ -6,12 +6,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "tests/integration/counting_job.h"
 #include "tests/integration/node.h"
 #include "tests/integration/processes.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -23,6 +27,8 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 4;
 constexpr char kSecret[] = "0123456789secret";
+constexpr char kFileLimit[] = "--fsize=2097152";  // the small spool fits, the store does not
+constexpr uint64_t kFileLimitBytes = 2 << 20;
 
 // The descriptors of a process that lead to `target`.
 int DescriptorsTo(pid_t pid, const std::string& target) {
@@ -46,15 +52,26 @@ class StartDaemonTest : public ::testing::Test {
   std::vector<ChildProcess> StartRanks(const std::string& job) const {
     std::vector<ChildProcess> ranks;
     for (int rank = 0; rank < kRanks; ++rank) {
-      ranks.push_back(node_.StartRank(job, rank, rank, kRanks, kRanks, {"200"},
-                                      {{"RANKLOG_START_DAEMON", "true"},
-                                       {"RANKLOG_DAEMON", RANKLOGD},
-                                       {"RANKLOG_STATE_DIR", node_.state_dir()},
-                                       {"RANKLOG_FINISH_TIMEOUT_MS", "60000"},
-                                       {"RANKLOG_DESTINATIONS", "local"},
-                                       {"WANDB_API_KEY", kSecret}}));
+      std::map<std::string, std::string> environment = StartsDaemon();
+      environment["WANDB_API_KEY"] = kSecret;
+      ranks.push_back(node_.StartRank(job, rank, rank, kRanks, kRanks, {"200"}, environment));
     }
     return ranks;
+  }
+
+  std::map<std::string, std::string> StartsDaemon() const {
+    return {{"RANKLOG_START_DAEMON", "true"},
+            {"RANKLOG_DAEMON", RANKLOGD},
+            {"RANKLOG_STATE_DIR", node_.state_dir()},
+            {"RANKLOG_FINISH_TIMEOUT_MS", "60000"},
+            {"RANKLOG_DESTINATIONS", "local"}};
+  }
+
+  // The environment of a rank whose spool fits into kFileLimit.
+  std::map<std::string, std::string> StartsDaemonWithASmallSpool() const {
+    std::map<std::string, std::string> environment = StartsDaemon();
+    environment["RANKLOG_SPOOL_BYTES"] = "1048576";
+    return environment;
   }
 
   Node node_;
@@ -116,6 +133,42 @@ TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
   ASSERT_TRUE(streams.ok()) << streams.status();
   ASSERT_THAT(*streams, SizeIs(kRanks));
   for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, 200u);
+}
+
+// `ulimit -f` of the shell is the training's; SIGXFSZ killed each daemon that a rank started.
+TEST_F(StartDaemonTest, LiftsTheSoftFileSizeLimitOfTheRank) {
+  constexpr uint64_t kRows = 8000;
+  CountingJob counting(node_, "job", kRows, StartsDaemonWithASmallSpool(),
+                       {"prlimit", std::string(kFileLimit) + ":unlimited"}, /*metrics=*/100);
+  ASSERT_TRUE(counting.WaitForReturned(kRows));
+  EXPECT_EQ(counting.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
+  EXPECT_EQ(node_.Counter("store.failed_commits"), 0u);
+  const std::string store = node_.state_dir() + "/ranklog.db";
+  EXPECT_GT(std::max(std::filesystem::file_size(store), std::filesystem::file_size(store + "-wal")),
+            kFileLimitBytes);
+  EXPECT_THAT(Daemons(), SizeIs(1));
+}
+
+TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
+  CountingJob counting(node_, "job", 0, StartsDaemonWithASmallSpool(), {"prlimit", kFileLimit},
+                       /*metrics=*/100);
+  ASSERT_TRUE(WaitFor([&] { return node_.Counter("store.failed_commits") >= 3; }));
+  ASSERT_TRUE(WaitFor([&] { return counting.refused() > 0; }));
+  const std::vector<pid_t> daemons = Daemons();
+  ASSERT_THAT(daemons, SizeIs(1));
+  const std::string log =
+      FileContent(std::filesystem::path(node_.socket()).parent_path() / "ranklogd.log");
+  EXPECT_THAT(log, HasSubstr("File too large"));
+  EXPECT_THAT(log, HasSubstr("ulimit -f"));
+  counting.rank().Kill();
+  kill(daemons[0], SIGTERM);
+  ASSERT_TRUE(WaitFor([&] { return Daemons().empty(); })) << "it was killed, or does not stop";
+
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
 }
 
 TEST_F(StartDaemonTest, SaysWhyNoneCouldBeStarted) {

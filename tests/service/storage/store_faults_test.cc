@@ -86,13 +86,15 @@ TEST_F(FaultyDiskTest, KeepsWhatWasCommittedAndGoesOnWhenThereIsRoomAgain) {  //
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
 
-TEST_F(FaultyDiskTest, TakesAQuotaForAFullDisk) {
-  vfs_.FailWrites(1, EDQUOT);
-  EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
-  vfs_.Heal();
-  vfs_.FailSyncs(1, EDQUOT);
-  EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
-  vfs_.Heal();
+TEST_F(FaultyDiskTest, TakesAQuotaAndAFileSizeLimitForAFullDisk) {
+  for (const int error : {EDQUOT, EFBIG}) {
+    vfs_.FailWrites(1, error);
+    EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
+    vfs_.Heal();
+    vfs_.FailSyncs(1, error);
+    EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
+    vfs_.Heal();
+  }
   EXPECT_OK(AppendAndCommit(*store_, stream_, 11, 10));
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
