@@ -1,6 +1,8 @@
 // The daemon that a rank starts because none answers: one for all ranks of a node, and nobody's
 // child.
 
+#include <errno.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include "tests/integration/node.h"
 #include "tests/integration/processes.h"
 #include "tests/support/file_content.h"
+#include "tests/support/own_mounts.h"
 
 namespace ranklog::testing {
 namespace {
@@ -169,6 +172,40 @@ TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
   node_.Start();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   counting.ExpectEveryReturnedRowOnce();
+}
+
+// The daemon lasts; what it inherits of the training's sockets and files stays open as long. The
+// call is missing before Linux 5.9, and old containers' filters refuse it.
+TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
+  int canary[2];
+  ASSERT_EQ(pipe(canary), 0);
+  const std::string canary_link =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(canary[0])).string();
+  std::vector<int> copies = {fcntl(canary[0], F_DUPFD, 900)};
+  for (int i = 0; i < 300; ++i) copies.push_back(dup(canary[0]));
+
+  std::vector<std::vector<std::string>> wrappers = {{WITHOUT_CLOSE_RANGE, std::to_string(ENOSYS)},
+                                                    {WITHOUT_CLOSE_RANGE, std::to_string(EPERM)}};
+  if (HasOwnMounts()) {
+    wrappers.push_back({"unshare", "--mount", "sh", "-c",
+                        "mount -t tmpfs none /proc && exec \"$@\"", "sh", WITHOUT_CLOSE_RANGE,
+                        std::to_string(ENOSYS)});
+  }
+  for (size_t i = 0; i < wrappers.size(); ++i) {
+    CountingJob counting(node_, "job" + std::to_string(i), 100, StartsDaemon(), wrappers[i]);
+    ASSERT_TRUE(counting.WaitForReturned(100)) << counting.rank().Output();
+    EXPECT_GT(DescriptorsTo(counting.rank().pid(), canary_link), 300);
+    EXPECT_EQ(counting.Finish(), 0) << counting.rank().Output();
+    const std::vector<pid_t> daemons = Daemons();
+    ASSERT_THAT(daemons, SizeIs(1));
+    EXPECT_EQ(DescriptorsTo(daemons[0], canary_link), 0) << i;
+    EXPECT_EQ(DescriptorsTo(daemons[0], "/dev/null"), 1) << i;
+    kill(daemons[0], SIGKILL);
+    ASSERT_TRUE(WaitFor([&] { return Daemons().empty(); }));
+  }
+  for (const int fd : copies) close(fd);
+  close(canary[0]);
+  close(canary[1]);
 }
 
 TEST_F(StartDaemonTest, SaysWhyNoneCouldBeStarted) {
