@@ -138,9 +138,9 @@ void FakeWandb::RefuseLines(std::function<bool(const std::string&)> refused) {
   const absl::MutexLock lock(&state_->mutex);
   state_->wandb->RefuseLines(std::move(refused));
 }
-void FakeWandb::RefuseConfigs(std::function<bool(const std::string&)> refused) {
+void FakeWandb::RefuseConfigs(std::function<bool(const std::string&)> refused, int code) {
   const absl::MutexLock lock(&state_->mutex);
-  state_->wandb->RefuseConfigs(std::move(refused));
+  state_->wandb->RefuseConfigs(std::move(refused), code);
 }
 void FakeWandb::RefuseBodiesAbove(size_t bytes) {
   const absl::MutexLock lock(&state_->mutex);
@@ -264,6 +264,8 @@ void FakeWandb::State::Serve(const httplib::Request& request, httplib::Response&
     if (fault.code == 0) {
       response.set_content_provider(1000, "application/json",
                                     [](size_t, size_t, httplib::DataSink&) { return false; });
+    } else if (!fault.body.empty()) {
+      response.set_content(fault.body, "application/json");
     } else if (echo && fault.code >= 400) {
       response.set_content(EchoOf(request), "text/plain");
     } else {

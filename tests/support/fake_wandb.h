@@ -39,6 +39,7 @@ class FakeWandb {
     bool act = false;  // do what was asked, then answer so
     std::string retry_after = "";
     absl::Duration delay = absl::ZeroDuration();  // before the answer
+    std::string body = "";                        // of the answer; empty: as usual
   };
 
   explicit FakeWandb(int port = 0);  // 0: a free one
@@ -57,8 +58,9 @@ class FakeWandb {
   void EchoKeys();
   // Posts with a line for which `refused` says true get 400. Also summaries.
   void RefuseLines(std::function<bool(const std::string& line)> refused);
-  void RefuseBodiesAbove(size_t bytes);                                        // 413
-  void RefuseConfigs(std::function<bool(const std::string& config)> refused);  // 400
+  void RefuseBodiesAbove(size_t bytes);  // 413
+  // By errors that come with this code.
+  void RefuseConfigs(std::function<bool(const std::string& config)> refused, int code = 400);
   void AddExistingRun(const std::string& run_id, int64_t lines);
   // Changes what the server keeps behind everybody's back.
   void Tamper(const std::string& run_id, const std::function<void(Run&)>& change);

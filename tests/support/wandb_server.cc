@@ -64,7 +64,7 @@ WandbServer::Answer WandbServer::Graphql(const std::string& text) {
 WandbServer::Answer WandbServer::Upsert(const json& variables) {
   const std::string config = TextOf(variables, "config");
   if (refuses_config_ && refuses_config_(config)) {
-    return {400, {{"errors", {{{"message", "bad config"}}}}}};
+    return {refusal_code_, {{"errors", {{{"message", "bad config"}}}}, {"data", nullptr}}};
   }
   const std::string run_id = TextOf(variables, "name");
   const bool inserted = runs_.count(run_id) == 0;

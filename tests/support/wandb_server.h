@@ -55,8 +55,10 @@ class WandbServer {
   void RefuseLines(std::function<bool(const std::string& line)> refused) {
     refuses_line_ = std::move(refused);
   }
-  void RefuseConfigs(std::function<bool(const std::string& config)> refused) {
+  // By that code: 400, or 200 as a GraphQL server may.
+  void RefuseConfigs(std::function<bool(const std::string& config)> refused, int code = 400) {
     refuses_config_ = std::move(refused);
+    refusal_code_ = code;
   }
 
   const std::map<std::string, Run>& runs() const { return runs_; }
@@ -76,6 +78,7 @@ class WandbServer {
   std::set<std::string> features_;
   std::function<bool(const std::string&)> refuses_line_;
   std::function<bool(const std::string&)> refuses_config_;
+  int refusal_code_ = 400;
   uint64_t made_ = 0;
 };
 

@@ -184,7 +184,9 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
                    .host = settings.host,
                    .program = settings.program,
                    .tags = settings.tags,
-                   .config = config_ == refused_config_ ? bare_config_ : config_};
+                   .config = config_};
+  // A run that is there keeps the config that it has.
+  if (config_ == refused_config_) upsert.config = place_.created() ? std::string() : bare_config_;
   if (place_.created()) {
     upsert.run_id = place_.run_id;
     upsert.entity = place_.entity;
@@ -197,16 +199,13 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
                                          absl::Time now) {
   const Outcome outcome = Judge(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
-    if (config_ == refused_config_ || config_ == bare_config_) {
-      return Failed(Outcome::kBlocked, "create or update the run", answer, now);
-    }
-    refused_config_ = config_;  // the rows shall not wait for it
-    config_answer_ = Explain(answer);
-    return absl::ZeroDuration();
+    return UpsertRefused(answer, now);
   }
   if (outcome != Outcome::kAccepted)
     return Failed(outcome, "create or update the run", answer, now);
   absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
+  // The code is 200 then, too.
+  if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
   if (!upserted.ok()) return Blocked(absl::string_view(upserted.status().message()), now);
 
   if (!place_.created()) {
@@ -217,6 +216,10 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     place_.display_name = std::move(upserted->display_name);
     place_.base_offset = upserted->history_lines;
   }
+  if (config_ != refused_config_) {  // has all that a refused one before it had
+    refused_config_.clear();
+    config_answer_.clear();
+  }
   if (!config_answer_.empty()) {
     AddLetter(0, absl::StrCat(kConfigLetter, std::exchange(config_answer_, "")), refused_config_);
   }
@@ -224,6 +227,19 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   last_sign_ = now;
   delivery_.last_error.clear();
   WentWell();
+  return absl::ZeroDuration();
+}
+
+// The config is at fault only if the server takes the run without it; the rows do not wait for it.
+absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
+                                            absl::Time now) {
+  if (config_ == refused_config_ || config_ == bare_config_) {
+    refused_config_.clear();  // it was not the config
+    config_answer_.clear();
+    return Failed(Outcome::kBlocked, "create or update the run", answer, now);
+  }
+  refused_config_ = config_;
+  config_answer_ = Explain(answer);
   return absl::ZeroDuration();
 }
 

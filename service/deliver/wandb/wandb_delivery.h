@@ -93,6 +93,7 @@ class WandbDelivery : public RunDelivery {
   enum class Endpoint { kGraphql, kFileStream };
   absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
+  absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
   void CutLess();
   void SettleRefusals(uint64_t end);
@@ -134,9 +135,9 @@ class WandbDelivery : public RunDelivery {
   size_t config_streams_ = 0;
   size_t config_shapes_ = 0;
   std::string config_;
-  std::string bare_config_;  // without the user's part
+  std::string bare_config_;  // without the user's part: makes a run whose config is refused
   std::string sent_config_;
-  std::string refused_config_;  // sent without the user's part until it changes
+  std::string refused_config_;  // not sent again until it changes
   std::string config_answer_;   // to refused_config_; not yet a dead letter
 
   // Rows.

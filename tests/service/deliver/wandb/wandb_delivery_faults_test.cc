@@ -258,18 +258,23 @@ TEST_F(WandbDeliveryFaultsTest, AServerThatRefusesEverythingCostsNoRow) {
   ExpectAllRows(20);
 }
 
-TEST_F(WandbDeliveryFaultsTest, ARefusedConfigDoesNotHoldUpTheRows) {
+class RefusedConfigTest : public WandbDeliveryFaultsTest,
+                          public ::testing::WithParamInterface<int> {};
+
+TEST_P(RefusedConfigTest, DoesNotHoldUpTheRows) {
   server_.RefuseConfigs(
-      [](const std::string& config) { return absl::StrContains(config, "poison"); });
+      [](const std::string& config) { return absl::StrContains(config, "poison"); }, GetParam());
   stored_.Apply(model::Update::Kind::kConfig, {{"bad", "poison"}});
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);
   Deliver();
   ExpectAllRows(5);
   ASSERT_EQ(letters_.size(), 1u);
-  EXPECT_THAT(letters_[0].answer, HasSubstr("config: HTTP 400"));
+  EXPECT_THAT(letters_[0].answer, HasSubstr(absl::StrCat("config: HTTP ", GetParam())));
   EXPECT_THAT(letters_[0].content, HasSubstr("poison"));
 }
+
+INSTANTIATE_TEST_SUITE_P(ByCode, RefusedConfigTest, ::testing::Values(400, 413, 200));
 
 TEST_F(WandbDeliveryFaultsTest, WritesBehindWhatARunAlreadyHas) {
   server_.AddExistingRun("r", 250);

@@ -22,13 +22,18 @@ namespace {
 using nlohmann::json;
 using ranklog::testing::FakeTransport;
 using ranklog::testing::StoredRun;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 constexpr char kUrl[] = "https://wandb.example.com";
 constexpr char kMadeRunOf100Lines[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
+
+constexpr char kConfigErrors[] = R"({"errors":[{"message":"config too nested"}],"data":null})";
 
 FakeTransport::Answer Usual(const HttpRequest& request) {
   return FakeTransport::Code(
@@ -54,6 +59,7 @@ class WandbDeliveryTest : public ::testing::Test {
   StepResult Step(bool draining = false) {
     StepResult result = delivery_->Step(stored_.reader(), now_, draining);
     if (result.changed) stored_delivery_ = result.delivery;
+    for (const model::DeadLetter& letter : result.dead_letters) letters_.push_back(letter);
     EXPECT_LE(transport_.sent().size(), exchanges_ + 1) << "more than one exchange in a step";
     exchanges_ = transport_.sent().size();
     return result;
@@ -79,6 +85,14 @@ class WandbDeliveryTest : public ::testing::Test {
       upserts += absl::StrContains(request.body, "mutation UpsertBucket");
     return upserts;
   }
+  // As the upsert of that number had it.
+  json UpsertedConfig(size_t upsert) const {
+    for (const HttpRequest& request : transport_.sent()) {
+      if (!absl::StrContains(request.body, "mutation UpsertBucket")) continue;
+      if (upsert-- == 0) return json::parse(request.body)["variables"]["config"];
+    }
+    return "there was no such upsert";
+  }
   static int64_t OffsetOf(const json& post) {
     return post["files"]["wandb-history.jsonl"]["offset"].get<int64_t>();
   }
@@ -90,6 +104,7 @@ class WandbDeliveryTest : public ::testing::Test {
   FakeTransport transport_{Usual};
   CredentialStore credentials_;
   model::Delivery stored_delivery_;
+  std::vector<model::DeadLetter> letters_;
   std::unique_ptr<WandbDelivery> delivery_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
   std::unique_ptr<Gates> gates_;
@@ -256,6 +271,48 @@ TEST_F(WandbDeliveryTest, KeepsAConfigThatCouldNotBeSent) {
   now_ += absl::Seconds(6);
   EXPECT_EQ(StepUntilIdle().delivery.last_error, "");
   EXPECT_EQ(Upserts(), 3u);
+}
+
+// GraphQL servers answer errors with code 200. A config update that was answered so once stopped
+// the run's rows for ever.
+TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
+  StepUntilIdle();
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  stored_.Append(3);
+  now_ += absl::Seconds(6);
+  transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
+  const StepResult result = StepUntilIdle();
+  EXPECT_EQ(result.delivery.last_error, "");
+  EXPECT_EQ(stored_delivery_.delivered_rows, 3u);
+  now_ += absl::Seconds(6);
+  EXPECT_EQ(StepUntilIdle().delivery.last_error, "");
+  ASSERT_EQ(letters_.size(), 1u);
+  EXPECT_THAT(letters_[0].answer, AllOf(StartsWith("config: "), HasSubstr("config too nested")));
+  EXPECT_THAT(letters_[0].content, HasSubstr("\"lr\""));
+  // The config that the server has already stays.
+  ASSERT_EQ(Upserts(), 3u);
+  EXPECT_TRUE(UpsertedConfig(2).is_null());
+
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.2}});
+  now_ += absl::Seconds(6);
+  StepUntilIdle();
+  ASSERT_EQ(Upserts(), 4u);
+  EXPECT_THAT(UpsertedConfig(3).get<std::string>(), HasSubstr(R"("lr":{"value":0.2})"));
+  EXPECT_EQ(letters_.size(), 1u);
+}
+
+TEST_F(WandbDeliveryTest, AConfigIsNotBlamedWhereTheServerRefusesTheRun) {
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  Step();  // the features
+  for (int i = 0; i < 2; ++i) transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
+  const StepResult refused = StepUntilIdle();
+  EXPECT_EQ(refused.wait, absl::Seconds(60));
+  EXPECT_THAT(refused.delivery.last_error, HasSubstr("config too nested"));
+  now_ += refused.wait;
+  EXPECT_EQ(StepUntilIdle().delivery.last_error, "");
+  ASSERT_EQ(Upserts(), 3u);
+  EXPECT_THAT(UpsertedConfig(2).get<std::string>(), HasSubstr(R"("lr":{"value":0.1})"));
+  EXPECT_THAT(letters_, IsEmpty());
 }
 
 TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
