@@ -33,14 +33,19 @@ Outcome Judge(const absl::StatusOr<HttpResponse>& answer) {
   }
 }
 
-std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
+std::string Excerpt(absl::string_view text) {
   constexpr size_t kShown = 500;
-  if (!answer.ok()) return std::string(answer.status().message());
-  std::string text = answer->body.substr(0, kShown);
-  for (char& c : text) {
+  std::string shown(text.substr(0, kShown));
+  for (char& c : shown) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }
-  absl::StripAsciiWhitespace(&text);
+  absl::StripAsciiWhitespace(&shown);
+  return shown;
+}
+
+std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
+  if (!answer.ok()) return std::string(answer.status().message());
+  const std::string text = Excerpt(answer->body);
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
 }
 

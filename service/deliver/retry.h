@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/deliver/transport.h"
@@ -27,6 +28,9 @@ enum class Outcome {
 // 404, 409, 410, 501, and a transport that says kFailedPrecondition. kLater: all else, for as long
 // as it takes.
 Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
+
+// The start of what a server says, for people: at most 500 bytes, without control characters.
+std::string Excerpt(absl::string_view text);
 
 // For people: the code and the start of what the answer says, or the transport's error.
 std::string Explain(const absl::StatusOr<HttpResponse>& answer);

@@ -1,14 +1,23 @@
 #include "service/deliver/wandb/graphql.h"
 
+#include <nlohmann/json.hpp>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/bounded_json.h"
 #include "service/deliver/json_writer.h"
+#include "service/deliver/retry.h"
 #include "service/model/run.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 using model::Json;
+using nlohmann::json;
+
+// Names are kept with the delivery and are part of URLs; W&B has at most 128 characters of each.
+constexpr size_t kMaxName = 1024;
 
 constexpr char kUpsert[] =
     "mutation UpsertBucket($id: String, $name: String, $project: String, $entity: String, "
@@ -47,13 +56,11 @@ std::string Body(const char* query, const char* operation, Json variables) {
       {{"query", query}, {"variables", std::move(variables)}, {"operationName", operation}});
 }
 
-Json Parse(absl::string_view body) {
-  return Json::parse(body.begin(), body.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
-}
+json Parse(absl::string_view body) { return ParseBoundedJson(body, kMaxAnswerValues); }
 
 // A member of nested objects; null if there is none.
-Json At(const Json& json, std::initializer_list<const char*> path) {
-  const Json* at = &json;
+json At(const json& object, std::initializer_list<const char*> path) {
+  const json* at = &object;
   for (const char* const key : path) {
     if (!at->is_object() || !at->contains(key)) return nullptr;
     at = &at->at(key);
@@ -61,16 +68,24 @@ Json At(const Json& json, std::initializer_list<const char*> path) {
   return *at;
 }
 
-std::string TextAt(const Json& json, std::initializer_list<const char*> path) {
-  const Json found = At(json, path);
+std::string TextAt(const json& object, std::initializer_list<const char*> path) {
+  const json found = At(object, path);
   return found.is_string() ? found.get<std::string>() : "";
 }
 
-absl::Status ErrorsOf(const Json& answer, std::string message) {
-  const Json errors = At(answer, {"errors"});
+// How many lines a run has, by a server; nullopt if that is not such a number.
+std::optional<int64_t> LineCount(const json& count) {
+  // Beyond 2^53 not every reader of JSON has it exactly, and sums with it might overflow.
+  constexpr uint64_t kMaxLines = uint64_t{1} << 53;
+  if (!count.is_number_unsigned() || count.get<uint64_t>() > kMaxLines) return std::nullopt;
+  return count.get<int64_t>();
+}
+
+absl::Status ErrorsOf(const json& answer, std::string message) {
+  const json errors = At(answer, {"errors"});
   if (!errors.is_array() || errors.empty()) return absl::OkStatus();
-  for (const Json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
-  return absl::FailedPreconditionError(message);
+  for (const json& error : errors) absl::StrAppend(&message, ": ", TextAt(error, {"message"}));
+  return absl::FailedPreconditionError(Excerpt(message));
 }
 
 }  // namespace
@@ -101,9 +116,9 @@ std::string UpsertBody(const Upsert& upsert) {
 }
 
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
-  const Json json = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(json, "upsert refused"));
-  const Json bucket = At(json, {"data", "upsertBucket", "bucket"});
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "upsert refused"));
+  const json bucket = At(answer, {"data", "upsertBucket", "bucket"});
   Upserted upserted = {.storage_id = TextAt(bucket, {"id"}),
                        .run_id = TextAt(bucket, {"name"}),
                        .display_name = TextAt(bucket, {"displayName"}),
@@ -113,8 +128,19 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
       upserted.project.empty()) {
     return absl::InternalError("upsert: the answer names no run; is this a W&B server?");
   }
-  if (const Json lines = At(bucket, {"historyLineCount"}); lines.is_number_integer()) {
-    upserted.history_lines = lines.get<int64_t>();
+  for (const std::string* name : {&upserted.storage_id, &upserted.run_id, &upserted.display_name,
+                                  &upserted.entity, &upserted.project}) {
+    if (name->size() <= kMaxName) continue;
+    return absl::InternalError(absl::StrCat("upsert: the answer has a name of ", name->size(),
+                                            " bytes; is this a W&B server?"));
+  }
+  if (const json lines = At(bucket, {"historyLineCount"}); !lines.is_null()) {
+    const std::optional<int64_t> count = LineCount(lines);
+    if (!count.has_value()) {
+      return absl::InternalError(
+          "upsert: the answer has no number of lines; is this a W&B server?");
+    }
+    upserted.history_lines = *count;
   }
   return upserted;
 }
@@ -123,10 +149,10 @@ std::string FeaturesBody() { return Body(kFeatures, "ServerFeaturesQuery", Json:
 
 std::set<std::string> ParseFeatures(absl::string_view body) {
   std::set<std::string> enabled;
-  const Json features = At(Parse(body), {"data", "serverInfo", "features"});
+  const json features = At(Parse(body), {"data", "serverInfo", "features"});
   if (!features.is_array()) return enabled;
-  for (const Json& feature : features) {
-    if (At(feature, {"isEnabled"}) == Json(true)) enabled.insert(TextAt(feature, {"name"}));
+  for (const json& feature : features) {
+    if (At(feature, {"isEnabled"}) == json(true)) enabled.insert(TextAt(feature, {"name"}));
   }
   return enabled;
 }
@@ -142,20 +168,20 @@ std::string HistoryBody(const HistoryQuery& query) {
 }
 
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
-  const Json json = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(json, "read of the history refused"));
-  const Json project = At(json, {"data", "project"});
-  if (At(json, {"data"}).is_object() && At(project, {"run"}).is_null()) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "read of the history refused"));
+  const json project = At(answer, {"data", "project"});
+  if (At(answer, {"data"}).is_object() && At(project, {"run"}).is_null()) {
     return absl::NotFoundError("the server shows no such run");
   }
-  const Json lines = At(project, {"run", "history"});
-  const Json count = At(project, {"run", "historyLineCount"});
-  if (!lines.is_array() || !count.is_number_integer()) {
+  const json lines = At(project, {"run", "history"});
+  const std::optional<int64_t> count = LineCount(At(project, {"run", "historyLineCount"}));
+  if (!lines.is_array() || !count.has_value()) {
     return absl::InternalError("the answer has no history; is this a W&B server?");
   }
   HistoryPage page = {
-      .lines = {}, .line_count = count.get<int64_t>(), .state = TextAt(project, {"run", "state"})};
-  for (const Json& line : lines) {
+      .lines = {}, .line_count = *count, .state = TextAt(project, {"run", "state"})};
+  for (const json& line : lines) {
     if (!line.is_string()) return absl::InternalError("a line of the history is no text");
     page.lines.push_back(line.get<std::string>());
   }
@@ -168,10 +194,10 @@ std::string DocumentsBody(const std::string& entity, const std::string& project,
 }
 
 absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body) {
-  const Json json = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(json, "read of the config and the summary refused"));
-  const Json run = At(json, {"data", "project", "run"});
-  if (At(json, {"data"}).is_object() && run.is_null()) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "read of the config and the summary refused"));
+  const json run = At(answer, {"data", "project", "run"});
+  if (At(answer, {"data"}).is_object() && run.is_null()) {
     return absl::NotFoundError("the server shows no such run");
   }
   if (!run.is_object() || !run.contains("config") || !run.contains("summaryMetrics")) {

@@ -41,8 +41,8 @@ struct Upserted {
 
 std::string UpsertBody(const Upsert& upsert);
 // Of an answer with code 200.
-//   kFailedPrecondition  the server names errors; they are the message
-//   kInternal            not the answer of a W&B server
+//   kFailedPrecondition  the server names errors; they are the message, shortened
+//   kInternal            not the answer of a W&B server, or beyond the bounds of bounded_json.h
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
 
 std::string FeaturesBody();

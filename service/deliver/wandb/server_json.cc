@@ -1,5 +1,7 @@
 #include "service/deliver/wandb/server_json.h"
 
+#include "service/deliver/bounded_json.h"
+
 namespace ranklog::deliver::wandb {
 namespace {
 
@@ -32,12 +34,11 @@ json ParseServerJson(absl::string_view line) {
       strict += line[i++];  // what it escapes is next
     strict += line[i++];
   }
-  return json::parse(strict, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  return ParseBoundedJson(strict, kMaxDocumentValues);
 }
 
 std::string Unquoted(absl::string_view quoted) {
-  const json text = json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
-                                /*allow_exceptions=*/false);
+  const json text = ParseBoundedJson(quoted, /*max_values=*/1);
   return text.is_string() ? text.get<std::string>() : "";
 }
 

@@ -10,8 +10,8 @@
 
 namespace ranklog::deliver::wandb {
 
-// JSON in which NaN, Infinity and -Infinity may stand as bare words: they become texts. Discarded
-// if it is neither.
+// A line, a config or a summary: JSON within the bounds of bounded_json.h, in which NaN, Infinity
+// and -Infinity may stand as bare words: they become texts. Discarded if it is anything else.
 nlohmann::json ParseServerJson(absl::string_view text);
 
 // The text of `quoted`, a JSON string; empty if it is anything else.

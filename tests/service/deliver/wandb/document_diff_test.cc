@@ -27,6 +27,15 @@ TEST(DocumentDiffTest, NamesWhatIsMissingDiffersOrWasNotSent) {
                                          "\"new\" is \"x\", and was not sent"));
 }
 
+// A server may answer one in place of a document, or as a line of the history.
+TEST(DocumentDiffTest, TakesDeepNestingForNoDocument) {
+  const std::string nested =
+      absl::StrCat("{\"a\":", std::string(2000000, '['), std::string(2000000, ']'), "}");
+  const DocumentDiff diff = CompareDocuments(R"({"a": 1})", nested, {});
+  EXPECT_EQ(diff.missing, 1u);
+  EXPECT_EQ(diff.unexpected, 0u);
+}
+
 TEST(DocumentDiffTest, LooksIntoTheWrappingOfAConfig) {
   const DocumentOptions wrapped = {.wrapped = true, .shared = false, .free = {}};
   const std::string sent = R"({"lr": {"value": 0.1}, "value": {"value": {"value": 1}}})";

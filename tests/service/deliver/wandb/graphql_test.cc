@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::deliver::wandb {
@@ -68,6 +69,46 @@ TEST(ParseUpsertedTest, RefusesWhatIsNoAnswerOfAWandbServer) {
         R"({"data":{"upsertBucket":{"bucket":{"id":5}}}})"}) {
     EXPECT_THAT(ParseUpserted(body), StatusIs(absl::StatusCode::kInternal)) << body;
   }
+}
+
+TEST(ParseUpsertedTest, RefusesNamesAndCountsNoServerHas) {
+  const auto parse = [](const std::string& project, const std::string& lines) {
+    return ParseUpserted(absl::StrCat(
+        R"({"data":{"upsertBucket":{"bucket":{"id":"s","name":"r","historyLineCount":)", lines,
+        R"(,"project":{"name":")", project, R"(","entity":{"name":"e"}}}}}})"));
+  };
+  EXPECT_OK(parse(std::string(1024, 'p'), "9007199254740992"));
+  EXPECT_THAT(parse(std::string(1025, 'p'), "0"), StatusIs(absl::StatusCode::kInternal));
+  for (const char* lines : {"-1", "9007199254740993", "18446744073709551615", "1e300", "\"7\""}) {
+    EXPECT_THAT(parse("p", lines), StatusIs(absl::StatusCode::kInternal)) << lines;
+  }
+}
+
+// 4 MiB of an answer are kept. Copying what was made of them once overflowed the stack.
+TEST(GraphqlAnswerTest, DeepNestingIsNotAnAnswer) {
+  constexpr size_t kKept = 4 << 20;
+  for (const std::string level : {"[", "{\"errors\":", "[[],", "{\"data\":{\"a\":[0,"}) {
+    std::string body = "{\"errors\":";
+    while (body.size() + level.size() <= kKept) body += level;
+    EXPECT_THAT(ParseUpserted(body), StatusIs(absl::StatusCode::kInternal)) << level;
+    EXPECT_THAT(ParseFeatures(body), IsEmpty()) << level;
+    EXPECT_THAT(ParseHistory(body), StatusIs(absl::StatusCode::kInternal)) << level;
+    EXPECT_THAT(ParseDocuments(body), StatusIs(absl::StatusCode::kInternal)) << level;
+  }
+  // Closed again, so that nothing but the depth is wrong.
+  const std::string closed =
+      absl::StrCat("{\"errors\":", std::string(2000000, '['), std::string(2000000, ']'), "}");
+  EXPECT_THAT(ParseUpserted(closed), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(ParseHistory(closed), StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST(GraphqlAnswerTest, ErrorsAreShortened) {
+  std::string body = R"({"errors":[{"message":"first\nline"})";
+  for (int i = 0; i < 10000; ++i) body += R"(,{"message":"another one of them"})";
+  body += "]}";
+  const absl::Status status = ParseUpserted(body).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("first line")));
+  EXPECT_LE(status.message().size(), 500u);
 }
 
 TEST(FeaturesTest, NamesThoseEnabled) {
