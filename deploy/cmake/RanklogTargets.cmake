@@ -1,4 +1,4 @@
-# The three kinds of target in this tree, each with its warnings, its sanitizer and the include root, so
+# The kinds of target in this tree, each with its warnings, its sanitizer and the include root, so
 # that no folder sets a flag of its own.
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
@@ -10,6 +10,8 @@
 #     SHARDS    source=n ...: n entries for that source, each with its part of the tests
 #     THREADS   it has threads, so it is in the ThreadSanitizer build too
 #     COST      about how long it takes, in seconds: long ones start first
+#   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
+#   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
 
 # What TSan cannot know of gRPC and all that it needs, which Debian does not instrument: memcpy, memcmp, free and the
 # like are not looked at when one of these libraries calls them, for they hand memory from thread to thread by lock-free

@@ -18,9 +18,12 @@ namespace ranklog::aggregate {
 // Range: the figures of finite values are finite and keep their precision, however large or small
 // the values are: squares are summed in units of 2^(2 * exponent).
 // Order: min, max, argmin, argmax and the counts do not depend on it; mean and std to rounding
-// only. Threads: pure; use it from anywhere. Source: Add is Welford's recurrence, Knuth, TAOCP vol.
-// 2, 3rd ed., p. 232; Merge is Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm
-// for computing sample variances", 1979.
+// only.
+//
+// Threads: pure; use it from anywhere.
+//
+// Source: Add is Welford's recurrence, Knuth, TAOCP vol. 2, 3rd ed., p. 232; Merge is Chan, Golub,
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 struct RankStats {
   uint32_t count = 0;       // of finite values
   uint32_t not_finite = 0;  // NaN and infinities
