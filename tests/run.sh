@@ -62,7 +62,7 @@ run() {
   local name=$1; shift
   say "build/$name: testing"
   local code=0
-  ctest --test-dir "build/$name" -j "$jobs" --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
+  ctest --test-dir "build/$name" -j $((jobs + 1)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
   printf '\nThe slowest tests, in seconds; above 20 belongs into the soak:\n'
   sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | head -n 20
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary" || true
@@ -109,7 +109,7 @@ case "$mode" in
     run release
     say "benchmarks, in a short form"
     tests/benchmarks/run.py --short build/release
-    sanitize address -O0
+    sanitize address -O1
     run address -LE interop
     # The real programs run under AddressSanitizer only: a daemon under ThreadSanitizer is ten times slower.
     sanitize thread -O1 -- unit_tests guarded_counter

@@ -30,7 +30,7 @@ class RetentionLoop {
  public:
   struct Options {
     storage::KeepLimits limits;
-    absl::Duration interval = absl::Seconds(10);
+    absl::Duration interval = absl::Seconds(5);
     absl::Duration pause = absl::Milliseconds(50);  // between slices: 40 MB/s at most
     std::function<absl::Time()> wall_clock = absl::Now;
   };

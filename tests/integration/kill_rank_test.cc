@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 #ifdef __SANITIZE_ADDRESS__
 constexpr int kKillsInCi = 40;  // half a second each
 #else
-constexpr int kKillsInCi = 200;
+constexpr int kKillsInCi = 100;
 #endif
 
 // Eight ranks at a time, each killed at a moment of its own.

@@ -39,7 +39,7 @@ double MemoryOf(pid_t pid, const std::string& line) {
 
 // A tracker that takes connections and never answers, then is there.
 TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
-  const uint64_t rows = Soak() ? 10'000'000 : 200'000;
+  const uint64_t rows = Soak() ? 10'000'000 : 100'000;
   auto away = std::make_unique<DeadPort>(DeadPort::kListens);
   const int port = away->number();
   Node node({}, {{"WANDB_API_KEY", std::string(40, 'k')}});
