@@ -6,7 +6,7 @@
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
 #                [PROGRAMS MACRO=target ...] [PER_FILE] [SHARDS a_test=4 ...] [THREADS])
 #     PROGRAMS  programs that the test starts: MACRO is the path of `target`, as a string literal
-#     PER_FILE  an entry of ctest for each source, named after it, instead of one for all
+#     PER_FILE  an entry of ctest for each source, named after it, instead of one for all; NAME_others runs what these leave
 #     SHARDS    source=n ...: n entries for that source, each with its part of the tests
 #     THREADS   it has threads, so it is in the ThreadSanitizer build too
 #     COST      about how long it takes, in seconds: long ones start first
@@ -136,18 +136,20 @@ function(ranklog_program target)
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# Sets `filter` to the --gtest_filter that selects the tests of `source`.
+# Sets `filter` to the --gtest_filter that selects the tests of `source`, by their full names, for several sources may
+# share a fixture.
 function(ranklog_gtest_filter source filter)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-  file(STRINGS ${source} lines REGEX "^TEST(_F|_P)?\\(")
-  list(TRANSFORM lines REPLACE "^TEST(_F|_P)?\\(([A-Za-z0-9_]+).*" "\\2")
-  list(REMOVE_DUPLICATES lines)
-  if(NOT lines)
+  file(READ ${source} text)
+  set(name "[ \n]*([A-Za-z0-9_]+)[ \n]*")
+  string(REGEX MATCHALL "\nTEST(_F|_P)?\\(${name},${name}" tests "${text}")
+  if(NOT tests)
     message(FATAL_ERROR "${source} has no test")
   endif()
-  list(TRANSFORM lines REPLACE ".+" "\\0.*:*/\\0.*")  # the second is for TEST_P
-  list(JOIN lines ":" lines)
-  set(${filter} ${lines} PARENT_SCOPE)
+  list(TRANSFORM tests REPLACE "\nTEST_P\\(${name},${name}" "*/\\1.\\2/*")
+  list(TRANSFORM tests REPLACE "\nTEST(_F)?\\(${name},${name}" "\\2.\\3")
+  list(JOIN tests ":" tests)
+  set(${filter} ${tests} PARENT_SCOPE)
 endfunction()
 
 function(ranklog_test target)
@@ -182,13 +184,16 @@ function(ranklog_test target)
   set(sharded)
   if(ARG_PER_FILE)
     set(entries)
+    set(filters)
     foreach(source ${ARG_SOURCES})
       if(source MATCHES "_test\\.cc$")
         cmake_path(GET source STEM entry)
         ranklog_gtest_filter(${CMAKE_CURRENT_SOURCE_DIR}/${source} filter)
+        list(APPEND filters ${filter})
         set(shards ${ARG_SHARDS})
         list(FILTER shards INCLUDE REGEX "^${entry}=")
         if(shards)
+          list(REMOVE_ITEM ARG_SHARDS ${shards})
           string(REGEX REPLACE ".*=" "" shards ${shards})
           foreach(shard RANGE 1 ${shards})
             math(EXPR index "${shard} - 1")
@@ -203,6 +208,13 @@ function(ranklog_test target)
         endif()
       endif()
     endforeach()
+    if(ARG_SHARDS)
+      message(FATAL_ERROR "${target}: SHARDS names what is not one of its sources: ${ARG_SHARDS}")
+    endif()
+    # Usually none; such as those by TYPED_TEST, and in a source that is not named *_test.cc.
+    list(JOIN filters ":" filters)
+    add_test(NAME ${target}_others COMMAND ${target} --gtest_filter=-${filters})
+    set_tests_properties(${target}_others PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
   else()
     add_test(NAME ${target} COMMAND ${target})
   endif()
