@@ -18,11 +18,11 @@ seconds=${1:-30}
 [[ $seconds =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(ring messages blobs config answers netrc environment)
+[ ${#targets[@]} -gt 0 ] || for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
 
 out=build/fuzz
 mkdir -p build
-cmake -S . -B $out -G Ninja -DRANKLOG_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
+cmake --fresh -S . -B $out -G Ninja -DRANKLOG_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DRANKLOG_WERROR=ON -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF \
   -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >$out.configure.log 2>&1 || { cat $out.configure.log; exit 1; }
 NINJA_STATUS='[%f/%t] ' ninja -j "${JOBS:-$(nproc)}" -C $out fuzz

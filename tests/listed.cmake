@@ -1,0 +1,28 @@
+# Each source is in the build: the CMakeLists.txt of its folder, or of the next one above that has one, names it.
+#   cmake -DROOT=<source tree> -P tests/listed.cmake
+cmake_minimum_required(VERSION 3.25)
+set(elsewhere ${ROOT}/client/example.cc)  # built by install.cmake
+
+set(count 0)
+foreach(folder client service trainer tests)
+  file(GLOB_RECURSE sources ${ROOT}/${folder}/*.cc)
+  list(REMOVE_ITEM sources ${elsewhere})
+  foreach(source ${sources})
+    math(EXPR count "${count} + 1")
+    cmake_path(GET source PARENT_PATH dir)
+    while(NOT EXISTS ${dir}/CMakeLists.txt)
+      cmake_path(GET dir PARENT_PATH dir)
+    endwhile()
+    file(READ ${dir}/CMakeLists.txt text)
+    string(REGEX REPLACE "#[^\n]*" "" text "${text}")
+    string(REGEX REPLACE "[()\n\t ;]+" ";" words "${text}")
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${dir} OUTPUT_VARIABLE name)
+    string(REGEX REPLACE "\\.cc$" "" program ${name})  # ranklog_rank_program(NAME)
+    if(NOT name IN_LIST words AND NOT program IN_LIST words)
+      message(SEND_ERROR "${source} is in no target: ${dir}/CMakeLists.txt does not name it")
+    endif()
+  endforeach()
+endforeach()
+if(count LESS 200)
+  message(FATAL_ERROR "found only ${count} sources: are the folders' names still right?")
+endif()
