@@ -45,16 +45,18 @@ done
 
 say() { printf '\n== %s (%s)\n' "$1" "$(date +%T)"; }
 
-# build NAME [cmake options] [-- targets]: configures and builds build/NAME.
+# build NAME [cmake options] [-- targets]: configures and builds build/NAME. No option stays from the last time, and no program
+# that is no longer built: a benchmark is run because it is there.
 build() {
   local name=$1 targets=(); shift
   for ((i = 1; i <= $#; ++i)); do
     if [ "${!i}" = -- ]; then targets=("${@:i+1}"); set -- "${@:1:i-1}"; fi
   done
   say "build/$name: building"
-  cmake -S . -B "build/$name" -G Ninja -DRANKLOG_WERROR=ON -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" >"build/$name.configure.log" ||
+  cmake --fresh -S . -B "build/$name" -G Ninja -DRANKLOG_WERROR=ON -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" >"build/$name.configure.log" ||
     { cat "build/$name.configure.log"; return 1; }
   NINJA_STATUS='[%f/%t] ' ninja -j "$jobs" -C "build/$name" "${targets[@]}"
+  ninja -C "build/$name" -t cleandead >/dev/null
 }
 
 # run NAME [ctest options]: runs the tests of build/NAME; the summary goes to build/NAME.summary.
@@ -67,7 +69,14 @@ run() {
   sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | head -n 20
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary" || true
   [ "$code" = 0 ] || return "$code"
-  if [ -n "${CI:-}" ] && grep -n -E '^\[  SKIPPED \]|\*\*\*Skipped' "build/$name/Testing/Temporary/LastTest.log" "build/$name.ctest.log"; then
+  local log="build/$name/Testing/Temporary/LastTest.log" begun ended
+  begun=$(grep -a -c '\[==========\] Running ' "$log" || true)
+  ended=$(grep -a -c '\[==========\] .* ran\.' "$log" || true)
+  if [ "$begun" != "$ended" ]; then
+    echo "run.sh: $begun programs began with their tests, and $ended came to the end; see $log" >&2
+    return 1
+  fi
+  if [ -n "${CI:-}" ] && grep -n -E '^\[  SKIPPED \]|\*\*\*Skipped' "$log" "build/$name.ctest.log"; then
     echo "run.sh: with CI set no test may be skipped" >&2
     return 1
   fi
@@ -83,6 +92,8 @@ sanitize() {
     -DRANKLOG_BATCH=0 -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF "$@"
 }
 
+# GTEST_FILTER and the like would leave tests out.
+unset "${!GTEST_@}"
 mkdir -p build
 [ "$install" = no ] || deploy/install-deps.sh --tests
 
