@@ -7,7 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: tests/checks.sh [--format] [--clang [--all]] [--fix]
 
-  --format  clang-format agrees with every source file, and no test skips without SKIP_WITHOUT
+  --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, and none is DISABLED_ without a date
   --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time, but for folders that passed before as they are
   --all     with --clang: each source by itself, all of them; takes ten times as long, and finds a missing #include too
   --fix     let clang-format rewrite the files
@@ -29,40 +29,55 @@ for argument in "$@"; do
   esac
 done
 
-sources() { git -c safe.directory='*' ls-files --cached --others --exclude-standard -- '*.cc' '*.h' | while read -r file; do [ -f "$file" ] && echo "$file"; done; }
+# Those that are there, each ended by a NUL.
+sources() {
+  git -c safe.directory='*' ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' |
+    while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done
+}
 
-if [ "$fix" = yes ]; then sources | xargs clang-format -i; fi
+if [ "$fix" = yes ]; then sources | xargs -0 clang-format -i; fi
 if [ "$format" = yes ]; then
-  sources | xargs clang-format --dry-run -Werror
-  echo "clang-format: $(sources | wc -l) files agree"
+  sources | xargs -0 clang-format --dry-run -Werror
+  echo "clang-format: $(sources | tr -dc '\0' | wc -c) files agree"
   if grep -rl --include='*.cc' --include='*.h' GTEST_SKIP tests | grep -v '^tests/support/absent.h$'; then
     echo "checks.sh: these tests would skip in CI, too; use SKIP_WITHOUT of tests/support/absent.h" >&2
     exit 1
   fi
+  if grep -rn --include='*.cc' --include='*.h' DISABLED_ tests | grep -v -E '// .*20[0-9]{2}-[0-9]{2}'; then
+    echo "checks.sh: a test is switched off for a reason, with its date behind it in the line: // 2026-01-31: why" >&2
+    exit 1
+  fi
 fi
 
-# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before: the same after the preprocessor (comments
-# hold NOLINT; no line numbers, which hold the path of this clone), by the
-# same program and checks.
+# tidy FILE: runs clang-tidy on a source of build/clang, unless it passed before: with the same content of all files that
+# it reads, the same command, program and checks. The path of this clone is left out.
 tidy() {
   local file=$1 key
-  key=$passed/$({
-    python3 -c 'import json, os, shlex, subprocess, sys
+  key=$({
+    python3 -c 'import hashlib, json, os, shlex, subprocess, sys
 command = next(c for c in json.load(open("build/clang/compile_commands.json")) if os.path.relpath(c["file"]) == sys.argv[1])
 words = shlex.split(command["command"])
 words[words.index("-o") + 1] = "-"
-sys.exit(subprocess.run(words + ["-E", "-P", "-C"], cwd=command["directory"]).returncode)' "$file"
-    clang-tidy --version
-    cat .clang-tidy
+read = subprocess.run(words + ["-M"], cwd=command["directory"], stdout=subprocess.PIPE, text=True)
+if read.returncode: sys.exit(1)
+print([word.replace(os.getcwd(), "") for word in words])
+for name in shlex.split(read.stdout.replace("\\\n", " "))[1:]:
+    path = os.path.join(command["directory"], name)
+    print(os.path.relpath(path) if path.startswith(os.getcwd()) else path, hashlib.sha256(open(path, "rb").read()).hexdigest())' "$file" &&
+      clang-tidy --version &&
+      cat .clang-tidy
   } | sha256sum | cut -d ' ' -f 1)
-  [ ! -e "$key" ] || { touch "$key"; return 0; }
-  clang-tidy -p build/clang --quiet "$file" 2>/dev/null && touch "$key"
+  [ ! -e "$passed/$key" ] || { touch "$passed/$key"; return 0; }
+  clang-tidy -p build/clang --quiet "$file" 2>/dev/null
+  touch "$passed/$key"
 }
 
 if [ "$clang" = yes ]; then
   unity=ON
   [ "$all" = no ] || unity=OFF
-  cmake -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_TESTS=OFF \
+  # One that it cannot read it would pass over, with the default checks.
+  clang-tidy --config-file=.clang-tidy --dump-config >/dev/null
+  cmake --fresh -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_TESTS=OFF \
     -DRANKLOG_UNITY=$unity -DRANKLOG_BATCH=0 >/dev/null
   ninja -C build/clang --quiet ranklog_proto
   python3 -c 'import json, os
@@ -77,7 +92,7 @@ for command in json.load(open("build/clang/compile_commands.json")): print(os.pa
     find "$passed" -type f -mtime +30 -delete
     export passed
     export -f tidy
-    xargs -P "$(nproc)" -I{} bash -c 'tidy "$1"' _ {} <build/clang/files
+    xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'tidy "$1"' _ {} <build/clang/files
     echo "clang-tidy: $(wc -l <build/clang/files) folders pass"
   fi
 fi
