@@ -94,8 +94,11 @@ class Soak:
         if trial == "stopped_daemon":
             environment["TMPDIR"] = "/dev/shm"  # where spools are by default; in a file, the disk's writes are measured as well
         [(code, log)] = self.run(trial, [command], LIMIT, environment)
+        said = log.read_text(errors="replace")
         if code != 0:
             failures.append((f"ended with code {code}", log))
+        elif "[  PASSED  ]" not in said or "[  SKIPPED ]" in said:
+            failures.append(("did not run all of its tests", log))
         lines = reported.read_text().splitlines() if reported.exists() else []
         if not lines:
             failures.append(("reported no figure", log))
@@ -170,7 +173,7 @@ def main():
         started, failures = time.time(), []
         try:
             measured = run(soak, trial, failures)
-        except FileNotFoundError as error:
+        except (OSError, ValueError) as error:  # it is not built, or wrote what cannot be read
             measured, failures = [], [(str(error), None)]
         for figure in measured:
             figure.name = f"{trial}: {figure.name}"

@@ -17,13 +17,16 @@ import figures  # noqa: E402
 # A figure that misses its goal is measured again, for a machine has moments; three misses are no accident.
 RUNS = 3
 
+# A program that takes longer hangs.
+LIMIT = 1800  # seconds
+
 # What is known to miss its goal: the figure as it was measured, and why it stays so. A line goes as soon as the goal is met.
 KNOWN_MISSES = {
     "LogThousandKeys ratio": (5.1, "each key is compared with the one of the last row; the reference reads the values only"),
 }
 
-EPILOG = """A figure misses if it misses its goal in each of three runs. Exit code 1 if one does, if a benchmark fails, or if it
-prints no figure; known misses (KNOWN_MISSES in this file) are printed with the figure on record, and do not count.
+EPILOG = """A figure misses if it misses its goal in each of three runs. Exit code 1 if one does, if a benchmark fails, hangs
+or prints nothing; known misses (KNOWN_MISSES in this file) are printed with the figure on record, and do not count.
 
 Examples:
   tests/benchmarks/run.py build/release
@@ -53,13 +56,14 @@ def run(program, options, filter_):
         select.append("--benchmark_min_time=0.01")
     listed = subprocess.run([program, "--benchmark_list_tests", *select], capture_output=True, text=True, env=environment)
     names = listed.stdout.split()
-    if listed.returncode != 0 or "Failed to match" in listed.stdout + listed.stderr:
-        names = []
-    if not names:
+    if "Failed to match" in listed.stdout + listed.stderr:
         return {}
+    if listed.returncode != 0 or not names:
+        raise Failed(f"{program.name} lists no benchmarks, and ended with code {listed.returncode}")
     # The program's own table goes to stderr, for stdout is for ours; of a short run nobody wants it.
     done = subprocess.run([program, f"--benchmark_out={out}", "--benchmark_out_format=json", *select], env=environment, text=True,
-                          stdout=subprocess.PIPE if options.short else sys.stderr, stderr=subprocess.STDOUT if options.short else None)
+                          stdout=subprocess.PIPE if options.short else sys.stderr, stderr=subprocess.STDOUT if options.short else None,
+                          timeout=LIMIT)
     if done.returncode != 0:
         raise Failed(f"{program.name} ended with code {done.returncode}\n{done.stdout or ''}".rstrip())
     results = {result["name"]: result for result in json.loads(out.read_text())["benchmarks"]}
@@ -142,14 +146,14 @@ def main():
         print(f"== {program.name} ({time.strftime('%T')})", file=sys.stderr, flush=True)
         try:
             results = run(program, options, options.filter)
-            if not results and not options.filter:
-                raise Failed(f"{program.name} has no benchmarks")
             ran += len(results)
             judged.update(judge(program, results, options))
-        except Failed as failure:
+        except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as failure:  # OSError, ValueError: of what it wrote
             failed.append(str(failure))
             print(f"FAILED: {failure}", file=sys.stderr)
 
+    if ran == 0 and not failed:
+        failed.append(f"no benchmark fits --filter {options.filter}")
     if options.short:
         print(f"{len(programs)} programs, {ran} benchmarks ran; {len(judged)} figures, not judged")
     else:
