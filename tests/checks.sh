@@ -9,7 +9,8 @@ Usage: tests/checks.sh [--format] [--clang [--all]] [--fix]
 
   --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, and none is DISABLED_ without a date
   --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time, but for folders that passed before as they are
-  --all     with --clang: each source by itself, all of them; takes ten times as long, and finds a missing #include too
+  --all     with --clang: each source by itself, all of them; takes ten times as long, and finds a missing #include,
+            and an unused using-declaration or constant, too
   --fix     let clang-format rewrite the files
 
 Without an argument: --format and --clang. What passed is remembered in $XDG_CACHE_HOME/ranklog (~/.cache/ranklog).

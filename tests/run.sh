@@ -76,7 +76,7 @@ run() {
     echo "run.sh: $begun programs began with their tests, and $ended came to the end; see $log" >&2
     return 1
   fi
-  if [ -n "${CI:-}" ] && grep -n -E '^\[  SKIPPED \]|\*\*\*Skipped' "$log" "build/$name.ctest.log"; then
+  if [ -n "${CI:-}" ] && grep -n -E '^\[  SKIPPED \]|\*\*\*(Skipped|Not Run)' "$log" "build/$name.ctest.log"; then
     echo "run.sh: with CI set no test may be skipped" >&2
     return 1
   fi

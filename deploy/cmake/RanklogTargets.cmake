@@ -38,7 +38,7 @@ if(RANKLOG_SANITIZE STREQUAL "thread")
   add_library(ranklog_tsan OBJECT ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc ${CMAKE_CURRENT_LIST_DIR}/tsan_grpc.cc)
   target_compile_options(ranklog_tsan PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   ranklog_tsan_suppressions(${PROJECT_BINARY_DIR}/tsan.supp)
-  set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions=${PROJECT_BINARY_DIR}/tsan.supp history_size=4")
+  set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions='${PROJECT_BINARY_DIR}/tsan.supp' history_size=4")
 endif()
 
 # Most of what a source costs is the headers of gRPC, Abseil, nlohmann-json and GoogleTest, and their templates. Sources
@@ -179,6 +179,11 @@ function(ranklog_test target)
   if(NOT ARG_LABELS MATCHES "integration|interop")
     set_property(GLOBAL APPEND PROPERTY ranklog_unit_tests ${target})  # built by the target unit_tests
   endif()
+  foreach(label ${ARG_LABELS})
+    if(NOT label MATCHES "^[a-z]+$")  # a misspelt THREADS would take it out of the ThreadSanitizer build unseen
+      message(FATAL_ERROR "${target}: unknown word ${label} among LABELS")
+    endif()
+  endforeach()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
   set(entries ${target})
   set(sharded)

@@ -38,7 +38,8 @@ fuzz() {
   mkdir -p "$out/corpus/$target"
   for dir in "tests/fuzz/corpus/$target" "$out/seeds/$target"; do [ ! -d "$dir" ] || seeds+=("$dir"); done
   "$out/fuzz/${target}_fuzz" -max_total_time="$seconds" -rss_limit_mb=1024 -timeout=10 -max_len=8192 -print_final_stats=1 \
-    -artifact_prefix="$out/artifacts/$target-" "$out/corpus/$target" "${seeds[@]}" >"$out/logs/$target" 2>&1
+    -artifact_prefix="$out/artifacts/$target-" "$out/corpus/$target" "${seeds[@]}" >"$out/logs/$target" 2>&1 ||
+    { echo "ended with code $?" >>"$out/logs/$target"; return 1; }
 }
 export -f fuzz
 failed=0
@@ -50,7 +51,8 @@ for target in "${targets[@]}"; do
   log=$out/logs/$target
   figure() { sed -n "s/^stat::$1: *//p" "$log"; }
   result=ok
-  grep -q '^Done ' "$log" || { result=FAILED; failed=1; }
+  # A leak is found after it is done.
+  { grep -q '^Done ' "$log" && ! grep -q '^ended with code' "$log"; } || { result=FAILED; failed=1; }
   printf '%-12s %12s %10s %8s  %s\n' "$target" "$(figure number_of_executed_units)" \
     "$(figure average_exec_per_sec)" "$(find "$out/corpus/$target" -type f | wc -l)" "$result"
   [ $result = ok ] || complaints+=("$log")

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,18 +36,20 @@ class SettableClock {
     void* const page = mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (page == MAP_FAILED) abort();
+    std::filesystem::create_symlink(SET_CLOCK, library_);
     offset_ns_ = static_cast<std::atomic<int64_t>*>(page);
   }
   ~SettableClock() { munmap(offset_ns_, sizeof(int64_t)); }
 
   void Set(absl::Duration off) { offset_ns_->store(absl::ToInt64Nanoseconds(off)); }
   std::map<std::string, std::string> Environment() const {
-    return {{"LD_PRELOAD", SET_CLOCK}, {"RANKLOG_TEST_CLOCK", path_}};
+    return {{"LD_PRELOAD", library_}, {"RANKLOG_TEST_CLOCK", path_}};
   }
 
  private:
   TempDir dir_;
   const std::string path_ = dir_.File("clock");
+  const std::string library_ = dir_.File("set_clock.so");  // LD_PRELOAD knows no path with a space
   std::atomic<int64_t>* offset_ns_ = nullptr;
 };
 

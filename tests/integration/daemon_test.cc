@@ -91,9 +91,9 @@ ChildProcess StartWithSocket(const Node& node) {
   // The daemon takes descriptor 3 if LISTEN_PID is its own pid, which exec keeps.
   ChildProcess daemon({"bash", "-c",
                        "exec 3<&" + std::to_string(fd) +
-                           "; LISTEN_PID=$$ LISTEN_FDS=1 exec " RANKLOGD " --state-dir \"$0\" "
+                           "; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$2\" --state-dir \"$0\" "
                            "--listen unix:/nowhere/s --spool-dir \"$1\"",
-                       node.state_dir(), node.spool_dir()});
+                       node.state_dir(), node.spool_dir(), RANKLOGD});
   close(fd);
   return daemon;
 }
