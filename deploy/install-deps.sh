@@ -50,7 +50,7 @@ if [ "$list" = yes ]; then
   exit 0
 fi
 
-command -v apt-get >/dev/null || { echo "install-deps.sh: apt-get not found; this script is for Debian 12. --list prints the packages." >&2; exit 1; }
+command -v apt-get >/dev/null || { echo "install-deps.sh: apt-get not found; this script is for Debian 12. --list prints the packages; with them installed, pass --no-install to the script that you called" >&2; exit 1; }
 
 missing=()
 for package in "${packages[@]}"; do
@@ -67,5 +67,6 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "install-deps.sh: installing ${#missing[@]} packages: ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+{ "${as_root[@]}" apt-get update -qq &&
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
+  { echo "install-deps.sh: apt-get failed (see above). If all is installed in another way, pass --no-install to the script that you called" >&2; exit 1; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Ranklog from nothing to a loss curve. See --help.
 set -euo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
@@ -40,9 +41,9 @@ while [ $# -gt 0 ]; do
     --steps | --ranks | --state-dir | --jobs)
       [ $# -ge 2 ] || wrong "$1 wants a value"
       case "$1" in
-        --state-dir) state=$(realpath -m "$2") ;;
+        --state-dir) state=$(cd "$called_from" && realpath -m -- "$2") ;;
         *)
-          [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || wrong "$1 wants a number, not '$2'"
+          [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || wrong "$1 wants a positive number, not '$2'"
           declare "${1#--}=$2"
           ;;
       esac
@@ -69,7 +70,7 @@ launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||
   { tail -n 20 "$build/configure.log" >&2; fail "cmake failed; all it said is in $build/configure.log"; }
-echo "4 to 8 CPU minutes of compilation the first time, on $jobs cores; [done/all] counts the steps"
+[ -x "$build/bin/ranklog-train" ] || echo "4 to 8 CPU minutes of compilation the first time, $jobs files at a time; [done/all] counts the steps"
 NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$jobs" bin/ranklogd bin/ranklog bin/ranklog-train
 bin=$PWD/$build/bin
 
@@ -83,8 +84,13 @@ runtime=$(mktemp -d /tmp/ranklog-XXXXXX)
 daemon=
 stop() {
   local code=$?
-  trap - EXIT INT TERM
+  trap - EXIT HUP INT TERM
   if [ -n "$daemon" ] && { [ "$keep" = no ] || [ "$code" -ne 0 ]; }; then
+    # Ranks that were interrupted left rows in their spools, which go with the folder: the daemon stores them first.
+    for _ in $(seq 50); do
+      compgen -G "$runtime/*.spool" >/dev/null && kill -0 "$daemon" 2>/dev/null || break
+      sleep 0.1
+    done
     kill -TERM "$daemon" 2>/dev/null || true
     wait "$daemon" 2>/dev/null || true
     daemon=
@@ -93,6 +99,7 @@ stop() {
   exit "$code"
 }
 trap stop EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -102,7 +109,8 @@ mkdir -p "$state"
 
 say "starting ranklogd"
 log=$state/ranklogd.log
-"$bin/ranklogd" --state-dir "$state" --listen "$RANKLOG_ADDRESS" >"$log" 2>&1 &
+# A session of its own: Ctrl-C, or a terminal that is closed, reaches this script, which then stops it.
+setsid "$bin/ranklogd" --state-dir "$state" --listen "$RANKLOG_ADDRESS" >"$log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
   [ ! -S "$runtime/ranklogd.sock" ] || break

@@ -9,13 +9,15 @@ Usage: tests/checks.sh [--format] [--clang [--all]] [--fix]
 
   --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, and none is DISABLED_ without a date
   --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time, but for folders that passed before as they are
-  --all     with --clang: each source by itself, all of them; takes ten times as long, and finds a missing #include,
+  --all     with --clang: each source by itself, all of them; takes many times as long, and finds a missing #include,
             and an unused using-declaration or constant, too
-  --fix     let clang-format rewrite the files
+  --fix     let clang-format rewrite the files; git diff shows what changed
 
 Without an argument: --format and --clang. What passed is remembered in $XDG_CACHE_HOME/ranklog (~/.cache/ranklog).
 TEXT
 }
+
+wrong() { echo "checks.sh: $1" >&2; usage >&2; exit 2; }
 
 format=no clang=no fix=no all=no
 [ $# -gt 0 ] || { format=yes; clang=yes; }
@@ -26,9 +28,19 @@ for argument in "$@"; do
     --all) all=yes ;;
     --fix) fix=yes ;;
     -h | --help) usage; exit 0 ;;
-    *) echo "checks.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
+    *) wrong "unknown argument '$argument'" ;;
   esac
 done
+[ "$all" = no ] || [ "$clang" = yes ] || wrong "--all goes with --clang"
+
+# need PROGRAM...: ends with a sentence where one is absent.
+need() {
+  for program in "$@"; do
+    command -v "$program" >/dev/null || { echo "checks.sh: $program not found; deploy/install-deps.sh --tests installs it" >&2; exit 1; }
+  done
+}
+[ "$format$fix" = nono ] || need git clang-format
+[ "$clang" = no ] || need cmake ninja clang++ clang-tidy python3
 
 # Those that are there, each ended by a NUL.
 sources() {

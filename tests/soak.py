@@ -153,7 +153,7 @@ TRIALS = {"simulation": Soak.simulation, "kill_rank": Soak.long_test, "stopped_d
 def main():
     parser = argparse.ArgumentParser(description="Runs the long trials of a Release build and judges their figures.", epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="the build directory")
+    parser.add_argument("build", type=pathlib.Path, help="the build directory, e.g. build/release, which tests/run.sh makes")
     parser.add_argument("minutes", type=float, help="for the simulator on each core, and for the fuzz targets together")
     parser.add_argument("--only", action="append", choices=TRIALS, metavar="TRIAL", help="run this one; may be given again")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
@@ -161,7 +161,7 @@ def main():
     if options.minutes <= 0:
         parser.error("MINUTES must be positive")
     if not options.build.is_dir():
-        parser.error(f"there is no {options.build}")
+        parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with us
     soak = Soak(options.build.resolve(), options.minutes)

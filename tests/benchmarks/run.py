@@ -124,12 +124,16 @@ def judge(program, results, options):
 def main():
     parser = argparse.ArgumentParser(description="Runs the benchmarks of a build and judges their figures.", epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, help="the build directory")
-    parser.add_argument("--short", action="store_true", help="run each as briefly as it can, and judge nothing")
+    parser.add_argument("build", type=pathlib.Path, help="the build directory, e.g. build/release, which tests/run.sh makes")
+    parser.add_argument("--short", action="store_true", help="run each as briefly as it can, judge nothing, and print no table")
     parser.add_argument("--filter", metavar="REGEX", help="only the benchmarks whose name fits")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     options = parser.parse_args()
 
+    if options.short and options.json:
+        parser.error("--short prints no table, so --json does not go with it")
+    if not options.build.is_dir():
+        parser.error(f"{options.build} is not a directory; `tests/run.sh --fast` builds build/release")
     programs = sorted((options.build / "benchmarks").resolve().glob("*_benchmark"))
     if not programs:
         parser.exit(1, f"no benchmarks in {options.build}: build it with -DRANKLOG_BENCHMARKS=ON\n")
@@ -154,7 +158,7 @@ def main():
 
     if ran == 0 and not failed:
         failed.append(f"no benchmark fits --filter {options.filter}")
-    if options.short:
+    elif options.short:
         print(f"{len(programs)} programs, {ran} benchmarks ran; {len(judged)} figures, not judged")
     else:
         print(figures.as_json(judged.values()) if options.json else figures.text(judged.values()))

@@ -15,16 +15,22 @@ TEXT
 
 case "${1:-}" in -h | --help) usage; exit 0 ;; esac
 seconds=${1:-30}
-[[ $seconds =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
+wrong() { echo "fuzz/run.sh: $1" >&2; usage >&2; exit 2; }
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || wrong "SECONDS must be a positive number, not '$seconds'"
 shift || true
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
+for target in "${targets[@]}"; do
+  [ -f "tests/fuzz/${target}_fuzz.cc" ] || wrong "no target '$target' (there is no tests/fuzz/${target}_fuzz.cc)"
+done
 
 out=build/fuzz
 mkdir -p build
+launcher=()
+! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake --fresh -S . -B $out -G Ninja -DRANKLOG_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DRANKLOG_WERROR=ON -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF \
-  -DCMAKE_CXX_COMPILER_LAUNCHER=ccache >$out.configure.log 2>&1 || { cat $out.configure.log; exit 1; }
+  "${launcher[@]}" >$out.configure.log 2>&1 || { cat $out.configure.log; exit 1; }
 NINJA_STATUS='[%f/%t] ' ninja -j "${JOBS:-$(nproc)}" -C $out fuzz
 
 mkdir -p $out/artifacts $out/logs
