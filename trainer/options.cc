@@ -18,7 +18,8 @@ Examples:
   ranklog-train --nproc-per-node 2 --steps 500            two ranks of this machine, DDP over Gloo
   ranklog-train --data book.txt --model small --lr 5e-4   your own text
   ranklog-train --save-dir out --experiment-name a        the run's id follows from both: the same each time
-  torchrun --no_python --nproc_per_node 2 ranklog-train --log-strategy all
+  torchrun --standalone --nproc_per_node 2 --no_python ranklog-train --log-strategy all
+                                                          Debian 12's torchrun also needs --redirects 1 --tee 1
   srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
@@ -63,11 +64,11 @@ void AddTraining(CLI::App& app, Options& o, Words& words) {
   app.add_option("--weight-decay", o.weight_decay, "Of matrices")
       ->capture_default_str()
       ->check(rate);
-  app.add_option("--grad-clip", o.grad_clip, "Largest L2 norm of the gradient; 0: any")
+  app.add_option("--grad-clip", o.grad_clip, "Largest L2 norm of the gradient; 0: no limit")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
-  app.add_option("--dtype", words.dtype, "float32")
+  app.add_option("--dtype", words.dtype, "float32; this build has no bfloat16")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));
 }
@@ -76,7 +77,7 @@ void AddRanksAndLog(CLI::App& app, Options& o, Words& words) {
   app.add_option("--nproc-per-node", o.nproc_per_node, "Start that many ranks on this machine")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--comm", words.comm, "auto or gloo")
+  app.add_option("--comm", words.comm, "auto or gloo; this build has no nccl")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app.add_option("--save-dir", o.save_dir, "Where the experiment lives; part of the run's id");
