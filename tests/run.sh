@@ -7,8 +7,9 @@ usage() {
   cat <<'TEXT'
 Usage: tests/run.sh [--fast | --bench | --soak MINUTES | --fuzz SECONDS] [--no-install] [--jobs N]
 
-Installs what the tests need, builds, and runs the static checks, the tests, the benchmarks in a short form, the tests
-under sanitizers, clang-tidy and the fuzz targets. The last line of a whole run is ctest's summary of the plain build.
+Installs what the tests need, builds, and runs the static checks, the tests, those of the self-contained library, the
+benchmarks in a short form, the tests under sanitizers, clang-tidy and the fuzz targets. The last line of a whole run is
+ctest's summary of the plain build.
 
   --fast        the plain build and its tests only
   --bench       run the benchmarks; fail if a figure misses its goal in three runs of three (tests/benchmarks/run.py)
@@ -18,7 +19,7 @@ under sanitizers, clang-tidy and the fuzz targets. The last line of a whole run 
   --jobs N      compile N files at a time (default: the number of cores)
 
 A whole run takes about 50 CPU minutes, --fast about 17; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
-continues the build where it stopped. Builds lie in build/: release, address, thread, clang, fuzz. What failed last:
+continues the build where it stopped. Builds lie in build/: release, portable, address, thread, clang, fuzz. What failed last:
 build/NAME/Testing. tests/README.md says how to build and run a single test.
 
 Examples:
@@ -104,6 +105,7 @@ sanitize() {
 
 # GTEST_FILTER and the like would leave tests out.
 unset "${!GTEST_@}"
+export CMAKE_BUILD_PARALLEL_LEVEL=$jobs  # for deploy/portable-deps.sh
 mkdir -p build
 [ "$install" = no ] || deploy/install-deps.sh --tests
 launcher=()
@@ -130,6 +132,9 @@ case "$mode" in
     tests/checks.sh --format
     release
     run release
+    # Compiled with the flags of build/release, so that the compiler cache has most of it.
+    build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_SERVICE=OFF -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF -- portable_test
+    run portable -L portable
     say "benchmarks, in a short form"
     tests/benchmarks/run.py --short build/release
     sanitize address -O1
@@ -142,7 +147,7 @@ case "$mode" in
     say "fuzz targets"
     JOBS=$jobs tests/fuzz/run.sh 10
     say "done"
-    for name in address thread; do echo "build/$name: $(cat build/$name.summary)"; done
+    for name in portable address thread; do echo "build/$name: $(cat build/$name.summary)"; done
     cat build/release.summary
     ;;
 esac

@@ -14,5 +14,6 @@
 #include "ranklog/run.h"       // IWYU pragma: export
 #include "ranklog/settings.h"  // IWYU pragma: export
 #include "ranklog/value.h"     // IWYU pragma: export
+#include "ranklog/version.h"   // IWYU pragma: export
 
 #endif  // RANKLOG_RANKLOG_H_

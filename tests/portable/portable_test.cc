@@ -1,0 +1,128 @@
+// The self-contained libranklog.so beside what trainers bring: their own Protobuf, gRPC, zlib,
+// allocator, and forks.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <time.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/portable/clock_wait.h"
+#include "ranklog/version.h"
+#include "tests/client/fake_ingest.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PortableTest : public ::testing::Test {
+ protected:
+  PortableTest() { daemon_.Start(); }
+
+  // Runs a program to its end, and expects so many rows of it.
+  void ExpectRows(const std::vector<std::string>& program, size_t rows) {
+    const Finished finished = RunToEnd(program, options_);
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    EXPECT_EQ(daemon_.row_count(), rows);
+    EXPECT_EQ(daemon_.error(), "");
+  }
+
+  TempDir dir_;
+  FakeIngest daemon_{dir_.File("sock")};
+  ChildProcess::Options options_{{{"RANKLOG_ADDRESS", "unix:" + dir_.File("sock")},
+                                  {"RANKLOG_SPOOL_DIR", dir_.path()},
+                                  {"RANKLOG_START_DAEMON", "0"},
+                                  {"RANKLOG_FLUSH_INTERVAL_MS", "10"},
+                                  {"OMP_NUM_THREADS", "1"}},
+                                 {},
+                                 ""};
+};
+
+TEST_F(PortableTest, CallsNoFunctionThatTheProgramExports) {
+  ExpectRows({INTERPOSING_PROGRAM}, 10);
+}
+
+TEST_F(PortableTest, SharesMemoryByTheProgramsOperatorNew) {
+  ExpectRows({ALLOCATING_PROGRAM}, 1000);
+}
+
+// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
+// from the program's.
+TEST_F(PortableTest, ForkedChildrenAreDurableBesideTheProgramsGrpc) {
+  ExpectRows({FORKING_PROGRAM, dir_.File("own"), "20"}, 21);
+}
+
+TEST_F(PortableTest, CanBeLoadedLate) {
+  // glibc reserves thread-local storage for libraries that are loaded late: here, the least.
+  options_.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=0";
+  ExpectRows({LATE_PROGRAM, LATE_PLUGIN}, 90);
+}
+
+#ifdef LIBTORCH_PROGRAM
+TEST_F(PortableTest, WorksBesideLibTorch) { ExpectRows({LIBTORCH_PROGRAM}, 50); }
+#endif
+
+TEST(VersionTest, NamesTheSourcesOfStaticParts) {
+  for (const char* package : {"abseil", "c-ares", "grpc", "protobuf", "zlib"}) {
+    EXPECT_THAT(std::string(Version()), HasSubstr(std::string(" ") + package + " "));
+  }
+}
+
+// What stands in for pthread_cond_clockwait() before glibc 2.30.
+class ClockWaitTest : public ::testing::Test {
+ protected:
+  struct Woken {
+    int result;
+    int64_t left;  // nanoseconds until the deadline
+  };
+
+  // Waits until `wait` from now; meanwhile another thread signals, if it should.
+  Woken Wait(std::chrono::seconds wait, bool signal) {
+    timespec deadline;
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += wait.count();
+    pthread_mutex_lock(&mutex_);
+    std::thread signaller([&] {
+      pthread_mutex_lock(&mutex_);  // once the wait has begun
+      if (signal) pthread_cond_signal(&condition_);
+      pthread_mutex_unlock(&mutex_);
+    });
+    const int result = internal::WaitForAWhile(&condition_, &mutex_, CLOCK_MONOTONIC, deadline);
+    const int64_t left =
+        internal::Nanoseconds(deadline) - internal::NanosecondsNow(CLOCK_MONOTONIC);
+    pthread_mutex_unlock(&mutex_);
+    signaller.join();
+    return {result, left};
+  }
+
+  pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+TEST_F(ClockWaitTest, TimesOutAtTheDeadlineOnly) {
+  const Woken woken = Wait(std::chrono::seconds(0), /*signal=*/false);
+  EXPECT_EQ(woken.result, ETIMEDOUT);
+  EXPECT_LE(woken.left, 0);
+}
+
+TEST_F(ClockWaitTest, WakesEarlyWithoutASignal) {
+  const Woken woken = Wait(std::chrono::seconds(100), /*signal=*/false);
+  EXPECT_EQ(woken.result, 0);
+  EXPECT_GT(woken.left, 0);
+}
+
+TEST_F(ClockWaitTest, WakesWhenSignalled) {
+  const Woken woken = Wait(std::chrono::seconds(100), /*signal=*/true);
+  EXPECT_EQ(woken.result, 0);
+  EXPECT_GT(woken.left, 0);
+}
+
+}  // namespace
+}  // namespace ranklog::testing
