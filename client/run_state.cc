@@ -156,13 +156,20 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
-  ring->writer.steps_word = steps_->AddRing();
   {
     MutexLock lock(StateMutex());
+    if (closed_.load()) {  // Finish() did not see the ring, so no row may come into it
+      ring->spool->Unlink();
+      return nullptr;
+    }
+    rings_.push_back(ring);
+    ring->writer.steps_word = steps_->AddRing();
     ProcessTickRate().Calibrate(ring->spool->header());
     // A forked helper is often killed when it is done: its end says nothing of the run.
     if (generation_ > 0) ring->spool->header()->finished.store(1, std::memory_order_relaxed);
-    rings_.push_back(ring);
+    // Not before: if the process ends after Finish(), a ring that Finish() did not see would make
+    // the run a crashed one.
+    ring->spool->Publish();
   }
   Sender::Get()->Add(shared_from_this(), ring);
   return ring;

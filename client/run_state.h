@@ -61,6 +61,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   explicit RunState(Settings settings);
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Each null if there is no ring to be had, or the run is closed: a ring that was made while
+  // Finish() ran is either among those that Finish() closes, or is removed unused.
   std::shared_ptr<Ring> AcquireRing() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::shared_ptr<Ring> MakeRing(uint32_t thread) ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());

@@ -172,6 +172,7 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
   hello.SerializeToArray(reinterpret_cast<char*>(header_) + v1::kSpoolHeaderBytes,
                          static_cast<int>(size));
   hello_ = std::move(hello);
+  hello_bytes_ = static_cast<uint32_t>(size);
 
   header_->version = v1::kSpoolVersion;
   header_->header_bytes = v1::kSpoolHeaderBytes;
@@ -179,9 +180,10 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
   header_->data_bytes = data_bytes_;
   header_->incarnation = incarnation;
   header_->magic = v1::kSpoolMagic;
-  header_->hello_bytes.store(static_cast<uint32_t>(size), std::memory_order_release);
   return absl::OkStatus();
 }
+
+void Spool::Publish() { header_->hello_bytes.store(hello_bytes_, std::memory_order_release); }
 
 Spool::~Spool() {
   if (header_ != nullptr) munmap(header_, file_bytes());

@@ -30,7 +30,8 @@ class Spool {
   // Makes a ring in the first usable directory, or in anonymous memory when there is none. Every
   // page is reserved, so no later write can fail; the first ones are touched, too. `hello` gets its
   // incarnation, unless it has one, and its ring filled in, and goes into the file without its
-  // credentials. Costs 2 to 3 ms for 8 MiB.
+  // credentials. Costs 2 to 3 ms for 8 MiB. Until Publish() the daemon takes the file for an
+  // unfinished one: it removes the file when this process has ended.
   //   kResourceExhausted   not even anonymous memory is left
   //   kInvalidArgument     the Hello does not fit
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);
@@ -50,6 +51,9 @@ class Spool {
   // thread that may take its time, beside those that write and read.
   void TouchRest();
 
+  // From now on the daemon takes what is in the ring when this process ends. Costs one store.
+  void Publish();
+
   // Removes the file's name: nobody will need what is in it.
   void Unlink();
 
@@ -68,6 +72,7 @@ class Spool {
   size_t touched_ = 0;  // bytes of the file
   v1::SpoolHeader* header_ = nullptr;
   v1::Hello hello_;
+  uint32_t hello_bytes_ = 0;  // of the serialized one in the file
 };
 
 }  // namespace ranklog::internal

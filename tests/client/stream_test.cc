@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -299,6 +300,34 @@ TEST_F(StreamTest, EachThreadHasAStreamAndTheNextThreadTakesItOver) {
   EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
   EXPECT_THAT(daemon_.Streams(), SizeIs(2));
   EXPECT_EQ(daemon_.row_count(), 4u);
+  for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
+}
+
+// A ring that was made after Finish() had looked for rings was closed by nobody.
+TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 16 << 20;  // takes a while to reserve
+  size_t taken = 0;
+  for (int round = 0; round < 10; ++round) {
+    auto run = Init(settings);
+    std::atomic<bool> logged = false, done = false;
+    std::thread late([&] {
+      logged = run.Log({{"late", round}});
+      done = true;
+    });
+    while (SpoolFiles() < 2 && !done) {
+    }
+    EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+    late.join();
+    const Stats stats = run.stats();
+    EXPECT_EQ(stats.rows_logged, logged ? 1u : 0u);
+    EXPECT_EQ(stats.rows_durable, stats.rows_logged);
+    EXPECT_EQ(stats.lost_after_finish, logged ? 0u : 1u);
+    taken += stats.rows_logged;
+    ASSERT_EQ(SpoolFiles(), 0u) << "round " << round;
+  }
+  EXPECT_EQ(daemon_.row_count(), taken);
   for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
 }
 

@@ -1,9 +1,11 @@
-// A rank that logs 200 rows and ends without Finish(), in one of the ways that programs do.
+// A rank that logs 200 rows and ends in one of the ways that programs do; late-thread calls
+// Finish(), the others do not.
 //
 //   ending_rank HOW
 //
 // HOW: segfault, abort, exception, exit (code 3), memory (writes to more and more of it), no-memory
-// (the same under RLIMIT_AS), return (from main, the run's destructor runs).
+// (the same under RLIMIT_AS), return (from main, the run's destructor runs), late-thread (another
+// thread logs for the first time meanwhile; code 3: not durable).
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,8 +13,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "ranklog/ranklog.h"
@@ -22,6 +28,17 @@ namespace {
 void TakeMemory() {
   std::vector<std::string> taken;
   while (true) taken.emplace_back(8 << 20, 'x');
+}
+
+// Finishes while the thread's ring is being made: its file is there, and no row in it. The thread
+// goes on while the process exits.
+void FinishBesideALateThread(ranklog::Run run) {
+  auto* const kept = new ranklog::Run(std::move(run));
+  std::thread([kept] { kept->Log({{"late", 1}}); }).detach();
+  const std::filesystem::path rings = kept->settings().spool_dir;
+  while (std::distance(std::filesystem::directory_iterator(rings), {}) < 2) {
+  }
+  exit(kept->Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
 void End(const std::string& how) {
@@ -53,6 +70,7 @@ int main(int, char** argv) {
   // Attached: else the daemon first hears of the rank when its ring is found.
   if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
   for (int step = 100; step < 200; ++step) run.Log({{"loss", step}}, step);
+  if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));
   End(argv[1]);
   return 0;
 }

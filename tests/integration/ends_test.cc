@@ -76,6 +76,20 @@ TEST_F(EndsTest, ARunThatIsDestroyedHasFinished) {
   EXPECT_THAT(run.reason, IsEmpty());
 }
 
+TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
+  for (int i = 0; i < 14; ++i) {
+    const std::string job = absl::StrCat("late-", i);
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment(job, 0, 0, 1, 1);
+    options.environment["RANKLOG_SPOOL_BYTES"] = "16777216";  // takes a while to reserve
+    const Finished rank = RunToEnd({ENDING_RANK, "late-thread"}, options);
+    ASSERT_EQ(rank.code, 0) << rank.output;
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
+    ASSERT_EQ(node_.GetRun(job).state, model::RunState::kFinished) << node_.GetRun(job).reason;
+  }
+  EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
+}
+
 // A memory cgroup of our own, of 256 MiB; v1 or v2. Where they are mounted elsewhere, the daemon
 // does not find them either.
 class MemoryCgroup {

@@ -107,6 +107,7 @@ void Rank::AddRing(uint32_t thread) {
   if (!spool.ok()) std::abort();
   auto sender = std::make_shared<Sender>(*std::move(spool));
   Calibrate(*sender);
+  sender->ring.spool->Publish();
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
   sender->record->node = options_.node;
   sender->record->process = options_.process;

@@ -138,7 +138,8 @@ class RANKLOG_EXPORT Run {
 
   // Ends this process's part of the run. Waits until all is durable, at most
   // Settings::finish_timeout; nothing is lost if that passes. Delivery to the tracker goes on
-  // without us. Twice is harmless.
+  // without us. Twice is harmless. A Log() of another thread meanwhile is either in, and durable
+  // when this says so, or refused and counted in lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;
