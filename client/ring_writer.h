@@ -45,7 +45,7 @@ class RingWriter {
 
   const std::string& reason() const { return reason_; }
 
-  // True while a thread is between EnterWriter and LeaveWriter; see RunState::Close.
+  // True while a thread is in a WriterCall.
   std::atomic<bool> busy = false;
   std::atomic<uint64_t> controls = 0;  // ever written
   uint32_t steps_word = 0;             // see SharedSteps; set before the first row

@@ -224,23 +224,34 @@ void RunState::SetLastError(std::string error) {
 
 bool RunState::Control(const v1::Update& update) {
   if (!usable_) return settings_.disabled;
-  if (closed_.load(std::memory_order_relaxed)) {
-    SetLastError("the run has finished");
-    return false;
-  }
+  const std::string bytes = update.SerializeAsString();
   RingWriter* const writer = FindWriter();
-  if (writer == nullptr) return false;
-  const Outcome outcome = writer->WriteControl(update.SerializeAsString());
-  if (outcome == Outcome::kTaken) return true;
-  SetLastError(outcome == Outcome::kTooLarge ? "an update is larger than half of the spool"
-                                             : "the spool is full");
-  return false;
+  switch (writer == nullptr ? Outcome::kRingFull : WriteControl(writer, bytes)) {
+    case Outcome::kTaken:
+      return true;
+    case Outcome::kTooLarge:
+      SetLastError("an update is larger than half of the spool");
+      return false;
+    default:
+      if (closed_.load(std::memory_order_relaxed)) {
+        SetLastError("the run has finished");
+      } else if (writer != nullptr) {
+        SetLastError("the spool is full");
+      }
+      return false;
+  }
 }
 
-// After this no thread writes to a ring of the run. A thread in LogRow() says "busy", then looks
-// whether the run is closed; we say "closed", then look whether it is busy. That is safe only if
-// each side's store is seen before its load is done: here the kernel puts a barrier into every
-// running thread, so that LogRow() need not.
+Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
+  const WriterCall call(writer);
+  if (closed_.load(std::memory_order_relaxed)) return Outcome::kAfterFinish;
+  return writer->WriteControl(bytes);
+}
+
+// After this no thread writes to a ring of the run. A thread in a WriterCall says "busy", then
+// looks whether the run is closed; we say "closed", then look whether it is busy. That is safe only
+// if each side's store is seen before its load is done: here the kernel puts a barrier into every
+// running thread, so that a WriterCall need not.
 void RunState::Close() {
   closed_.store(true);
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&

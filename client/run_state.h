@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -68,6 +69,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Close();
+  Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome) noexcept;
   std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
@@ -98,19 +100,27 @@ class RunState : public std::enable_shared_from_this<RunState> {
 // What a forked child does with the rings that its one thread inherited: nothing.
 void ForgetThreadRings();
 
+// A thread's call that writes to its ring; RunState::Close() waits for its end.
+class WriterCall {
+ public:
+  explicit WriterCall(RingWriter* writer) : writer_(writer) {
+    writer_->busy.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // see RunState::Close()
+  }
+  ~WriterCall() { writer_->busy.store(false, std::memory_order_release); }
+  WriterCall(const WriterCall&) = delete;
+  WriterCall& operator=(const WriterCall&) = delete;
+
+ private:
+  RingWriter* const writer_;
+};
+
 template <typename WriteFn>
 bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept {
   try {
     RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
     if (writer == nullptr) return RefusedWithoutRing();
-    struct Busy {
-      explicit Busy(RingWriter* of) : writer(of) {
-        writer->busy.store(true, std::memory_order_relaxed);
-        std::atomic_signal_fence(std::memory_order_seq_cst);  // see Close()
-      }
-      ~Busy() { writer->busy.store(false, std::memory_order_release); }
-      RingWriter* const writer;
-    } busy(writer);
+    const WriterCall call(writer);
     if (closed_.load(std::memory_order_relaxed)) return Refused(writer, Outcome::kAfterFinish);
     int64_t row_step;
     uint16_t flags = 0;

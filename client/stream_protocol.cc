@@ -169,8 +169,10 @@ void StreamProtocol::OnUpdate(Time now, absl::StatusCode answer) {
 
 bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
   if (!attached_ || done() || now < unary_not_before_) return false;
-  const bool all_sent = reader_.position() == ring_->head() && RowsDurable() && controls_.empty();
-  if (!all_sent || !ring_->closing.load(std::memory_order_acquire)) return false;
+  // In this order: once the ring is closing nothing more is written, so the head that is read then
+  // is the last one.
+  if (!ring_->closing.load(std::memory_order_acquire)) return false;
+  if (reader_.position() != ring_->head() || !RowsDurable() || !controls_.empty()) return false;
   *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
   *request->mutable_losses() = CurrentLosses();
