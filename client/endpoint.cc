@@ -137,8 +137,8 @@ bool Endpoint::ExpectsSoon() const {
 bool Endpoint::HasUndurable() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     const Ring& ring = *stream->ring();
-    return ring.durable_end.load(std::memory_order_relaxed) != ring.head() ||
-           (ring.closing.load(std::memory_order_relaxed) && !stream->done());
+    return !stream->done() && (ring.durable_end.load(std::memory_order_relaxed) != ring.head() ||
+                               ring.closing.load(std::memory_order_relaxed));
   });
 }
 

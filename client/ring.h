@@ -26,6 +26,7 @@ struct Ring {
   std::atomic<uint64_t> durable_end = 0;     // all records up to here need no more care
   std::atomic<bool> attached = false;        // a daemon takes it
   std::atomic<bool> finish_durable = false;  // the daemon has it all, and that it has ended
+  std::atomic<bool> given_up = false;        // it is damaged; nothing more of it is sent
 
   // Written by Finish(): no record follows, tell the daemon so.
   std::atomic<bool> closing = false;

@@ -1,13 +1,44 @@
 #include "client/ring_reader.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ranklog::internal {
 
+namespace {
+
+// Whether `bytes` are `count` entries, each led by `lengths` lengths of 4 bytes and followed by as
+// many bytes as these say together.
+bool AreEntries(const std::byte* at, uint64_t bytes, uint64_t count, size_t lengths) {
+  for (; count > 0; --count) {
+    if (bytes < 4 * lengths) return false;
+    uint64_t size = 4 * lengths;
+    for (size_t i = 0; i < lengths; ++i) {
+      uint32_t length;
+      std::memcpy(&length, at + 4 * i, sizeof length);
+      size += length;
+    }
+    if (bytes < size) return false;
+    at += size;
+    bytes -= size;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool RingReader::Peek(v1::RecordKind* kind) {
+  if (!damage_.empty()) return false;
   const uint64_t head = spool_->header()->head.load(std::memory_order_acquire);
   while (position_ != head) {
+    const uint64_t to_end = spool_->data_bytes() - position_ % spool_->data_bytes();
+    const uint64_t published = head - position_;
     std::memcpy(&header_, At(), sizeof header_);
+    if (published > spool_->data_bytes() || !IsWhole(std::min(published, to_end))) {
+      damage_ = "the spool was overwritten at its byte " + std::to_string(position_) +
+                ": what follows cannot be sent";
+      return false;
+    }
     if (header_.kind != v1::RecordKind::kPad) {
       *kind = header_.kind;
       return true;
@@ -15,6 +46,54 @@ bool RingReader::Peek(v1::RecordKind* kind) {
     Skip();
   }
   return false;
+}
+
+bool RingReader::IsWhole(uint64_t room) const {
+  if (header_.bytes < sizeof header_ || header_.bytes % v1::kRecordAlign != 0 ||
+      header_.bytes > room) {
+    return false;
+  }
+  switch (header_.kind) {
+    case v1::RecordKind::kPad:
+      return true;
+    case v1::RecordKind::kShape:
+      return IsWholeShape();
+    case v1::RecordKind::kRow:
+      return IsWholeRow();
+    case v1::RecordKind::kControl:
+      return header_.bytes >= sizeof header_ + 8 &&
+             Control().size() <= header_.bytes - sizeof header_ - 8;
+  }
+  return false;
+}
+
+bool RingReader::IsWholeShape() const {
+  v1::ShapeRecord record;
+  if (header_.bytes < sizeof record) return false;
+  std::memcpy(&record, At(), sizeof record);
+  return record.shape > 0 && record.shape <= shapes_.size() &&
+         record.key_bytes <= header_.bytes - sizeof record &&
+         AreEntries(At() + sizeof record, record.key_bytes, record.key_count, 1);
+}
+
+bool RingReader::IsWholeRow() const {
+  if (header_.bytes < sizeof(v1::RowRecord)) return false;
+  v1::RowRecord record;
+  std::memcpy(&record, At(), sizeof record);
+  const uint64_t rest = header_.bytes - sizeof record;
+  const uint64_t values = uint64_t{8} * record.value_count;
+  // The shape of a row may be freed, but was read before.
+  if (record.shape >= shapes_.size() || record.value_count != shapes_[record.shape].size()) {
+    return false;
+  }
+  if (record.seq == 0 || (last_seq_ != 0 && record.seq != last_seq_ + 1)) return false;
+  return values + record.text_bytes <= rest &&
+         AreEntries(At() + sizeof record + values, record.text_bytes, record.text_count, 2);
+}
+
+void RingReader::Skip() {
+  if (header_.kind == v1::RecordKind::kRow) last_seq_ = Row().record.seq;
+  position_ += header_.bytes;
 }
 
 RowView RingReader::Row() const {

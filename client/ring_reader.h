@@ -1,4 +1,5 @@
-// Reads the records of one ring in order, as the sender does: whole ones, in place.
+// Reads the records of one ring in order, as the sender does: whole ones, in place. The ring lies
+// in memory that the trainer's own bugs can overwrite, so a record is checked before it is used.
 
 #ifndef CLIENT_RING_READER_H_
 #define CLIENT_RING_READER_H_
@@ -41,11 +42,15 @@ class RingReader {
   explicit RingReader(Spool* spool) : spool_(spool) {}
 
   // Goes back to the oldest record that is not freed.
-  void Rewind() { position_ = spool_->header()->tail.load(std::memory_order_relaxed); }
+  void Rewind() {
+    position_ = spool_->header()->tail.load(std::memory_order_relaxed);
+    last_seq_ = 0;
+  }
 
   // The next record's kind, without going past it; padding is passed over. False: there is none
-  // yet.
+  // yet, or damage() says why nothing can be read from here on.
   bool Peek(v1::RecordKind* kind);
+  const std::string& damage() const { return damage_; }  // empty: none
 
   // The next record, which is of that kind. The shape's keys are remembered.
   RowView Row() const;
@@ -53,7 +58,7 @@ class RingReader {
   std::string_view Control() const;
 
   // Goes past the record that Peek() saw.
-  void Skip() { position_ += header_.bytes; }
+  void Skip();
   uint64_t position() const { return position_; }
 
   // The keys of a shape whose record was read.
@@ -62,9 +67,16 @@ class RingReader {
 
  private:
   const std::byte* At() const { return spool_->data() + position_ % spool_->data_bytes(); }
+  // Of the record at position_, whose header was read; `room`: bytes up to the head or the ring's
+  // end.
+  bool IsWhole(uint64_t room) const;
+  bool IsWholeShape() const;
+  bool IsWholeRow() const;
 
   Spool* const spool_;  // outlives this
   uint64_t position_ = 0;
+  uint64_t last_seq_ = 0;  // of the last row that was skipped; 0: none since Rewind()
+  std::string damage_;
   v1::RecordHeader header_ = {};
   std::vector<std::vector<std::string>> shapes_{1};  // by id; survives Rewind()
 };

@@ -308,19 +308,23 @@ Outcome RingWriter::WriteControl(std::string_view update) {
 }
 
 void RingWriter::CountLoss(Outcome outcome) {
+  const auto count = [](std::atomic<uint64_t>& counter) {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  };
   switch (outcome) {
     case Outcome::kTaken:
       return;
     case Outcome::kRingFull:
-      return Increment(header_->lost_ring_full);
+      return count(header_->lost_ring_full);
     case Outcome::kInvalid:
-      return Increment(header_->lost_invalid);
+    case Outcome::kInterrupting:
+      return count(header_->lost_invalid);
     case Outcome::kStepBehind:
-      return Increment(header_->lost_step_behind);
+      return count(header_->lost_step_behind);
     case Outcome::kTooLarge:
-      return Increment(header_->lost_too_large);
+      return count(header_->lost_too_large);
     case Outcome::kAfterFinish:
-      return Increment(header_->lost_after_finish);
+      return count(header_->lost_after_finish);
   }
 }
 

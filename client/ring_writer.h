@@ -22,7 +22,15 @@
 
 namespace ranklog::internal {
 
-enum class Outcome { kTaken, kRingFull, kInvalid, kStepBehind, kTooLarge, kAfterFinish };
+enum class Outcome {
+  kTaken,
+  kRingFull,
+  kInvalid,
+  kStepBehind,
+  kTooLarge,
+  kAfterFinish,
+  kInterrupting,  // a signal handler's call while its thread is in one; counts as invalid
+};
 
 class RingWriter {
  public:
@@ -40,7 +48,7 @@ class RingWriter {
   // Writes a serialized ranklog.v1.Update.
   Outcome WriteControl(std::string_view update);
 
-  // Counts a row that was refused.
+  // Counts a row that was refused. A signal handler may call it.
   void CountLoss(Outcome outcome);
 
   const std::string& reason() const { return reason_; }

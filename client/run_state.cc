@@ -20,6 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRingRetry{1};  // after a ring could not be made
+// What Finish() gives a Log() of another thread at least: one that is descheduled takes a while.
+constexpr std::chrono::milliseconds kCallPatience{100};
 
 uint64_t NextToken() {
   static std::atomic<uint64_t> last = 0;
@@ -44,6 +46,13 @@ class ThreadRings {
 };
 
 constinit thread_local bool thread_is_exiting = false;
+constinit thread_local bool thread_finds_writer = false;
+
+struct FindsWriter {
+  FindsWriter() { thread_finds_writer = true; }
+  ~FindsWriter() { thread_finds_writer = false; }
+};
+
 thread_local ThreadRings thread_rings;
 
 ThreadRings::~ThreadRings() {
@@ -115,7 +124,9 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
 }
 
 RingWriter* RunState::FindWriter() {
-  if (!usable_) return nullptr;
+  // A signal handler that interrupts this would wait for its own thread's lock.
+  if (!usable_ || thread_finds_writer) return nullptr;
+  const FindsWriter finds_writer;
   std::shared_ptr<Ring> ring;
   if (!thread_is_exiting) ring = thread_rings.Find(token_);
   if (ring == nullptr) {
@@ -124,7 +135,12 @@ RingWriter* RunState::FindWriter() {
     if (ring == nullptr) return nullptr;
     if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
   }
-  thread_cache = {token_, &ring->writer};
+  // A signal handler sees no run's token beside another's writer.
+  thread_cache.token = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread_cache.writer = &ring->writer;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  thread_cache.token = token_;
   return &ring->writer;  // the run keeps it
 }
 
@@ -232,6 +248,9 @@ bool RunState::Control(const v1::Update& update) {
     case Outcome::kTooLarge:
       SetLastError("an update is larger than half of the spool");
       return false;
+    case Outcome::kInterrupting:
+      last_refusal_.store(Outcome::kInterrupting, std::memory_order_relaxed);
+      return false;
     default:
       if (closed_.load(std::memory_order_relaxed)) {
         SetLastError("the run has finished");
@@ -243,6 +262,7 @@ bool RunState::Control(const v1::Update& update) {
 }
 
 Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
+  if (WriterCall::IsInterrupted(*writer)) return Outcome::kInterrupting;
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return Outcome::kAfterFinish;
   return writer->WriteControl(bytes);
@@ -252,15 +272,36 @@ Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
 // looks whether the run is closed; we say "closed", then look whether it is busy. That is safe only
 // if each side's store is seen before its load is done: here the kernel puts a barrier into every
 // running thread, so that a WriterCall need not.
-void RunState::Close() {
-  closed_.store(true);
+void RunState::Close(int exit_code) {
+  {
+    MutexLock lock(StateMutex());
+    if (closed_.load(std::memory_order_relaxed)) return;
+    exit_code_ = exit_code;
+    closed_.store(true);
+  }
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no store lingers that long
   }
-  for (const auto& ring : Rings()) {
-    while (ring->writer.busy.load(std::memory_order_acquire)) sched_yield();
+}
+
+// False: a thread is still in a call that writes to it, for longer than any takes, or this thread
+// is, and a signal handler of it is here. The daemon then closes the stream when the process has
+// ended.
+bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
+  if (ring->closing.load(std::memory_order_relaxed)) return true;
+  v1::SpoolHeader* const header = ring->spool->header();
+  {
+    MutexLock lock(StateMutex());
+    header->exit_code.store(exit_code_, std::memory_order_relaxed);
   }
+  header->finished.store(1, std::memory_order_release);
+  while (ring->writer.busy.load(std::memory_order_acquire)) {
+    if (thread_cache.writer == &ring->writer || Clock::now() >= deadline) return false;
+    sched_yield();
+  }
+  ring->closing.store(true, std::memory_order_release);
+  return true;
 }
 
 FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
@@ -271,22 +312,23 @@ FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
       return entry.first->durable_end.load(std::memory_order_acquire) >= entry.second;
     });
   };
-  const bool all = Sender::Get()->SendUntil(Clock::now() + timeout, durable);
-  return all ? FlushResult::kDurable : FlushResult::kSpooled;
+  const auto over = [&ends, &durable] {
+    return durable() || std::any_of(ends.begin(), ends.end(),
+                                    [](const auto& entry) { return entry.first->given_up.load(); });
+  };
+  Sender::Get()->SendUntil(Clock::now() + timeout, over);
+  return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
 }
 
 FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
   if (!usable_) return FlushResult::kDurable;
-  const auto deadline = Clock::now() + timeout;
-  const bool first = !closed_.load();
-  if (first) Close();
+  const auto start = Clock::now();
+  const auto deadline = start + timeout;
+  Close(exit_code);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
+  bool all_closed = true;
   for (const auto& ring : rings) {
-    if (!first) break;
-    v1::SpoolHeader* const header = ring->spool->header();
-    header->exit_code.store(exit_code, std::memory_order_relaxed);
-    header->finished.store(1, std::memory_order_release);
-    ring->closing.store(true, std::memory_order_release);
+    if (!CloseRing(ring.get(), start + std::max(timeout, kCallPatience))) all_closed = false;
   }
   const auto durable = [&rings] {
     return std::all_of(rings.begin(), rings.end(), [](const auto& ring) {
@@ -294,12 +336,16 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
     });
   };
   if (durable()) return FlushResult::kDurable;
-  if (timeout.count() == 0) {
+  if (timeout.count() == 0 || !all_closed) {
     Sender::Get()->Nudge();
     return FlushResult::kSpooled;
   }
-  return Sender::Get()->SendUntil(deadline, durable) ? FlushResult::kDurable
-                                                     : FlushResult::kSpooled;
+  const auto over = [&rings, &durable] {
+    return durable() || std::any_of(rings.begin(), rings.end(),
+                                    [](const auto& ring) { return ring->given_up.load(); });
+  };
+  Sender::Get()->SendUntil(deadline, over);
+  return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
 }
 
 void RunState::SetConnectionError(std::string error) {
@@ -317,6 +363,8 @@ std::string RunState::LastError() const {
       return "a row is larger than half of the spool: raise spool_bytes";
     case Outcome::kAfterFinish:
       return "the run has finished";
+    case Outcome::kInterrupting:
+      return "a signal handler called Log() while its thread was in Log()";
     case Outcome::kTaken:
     case Outcome::kInvalid:
       break;
@@ -331,8 +379,13 @@ Stats RunState::GetStats() const {
   for (const auto& ring : rings_) {
     if (!current) break;  // a child that has not logged yet
     const v1::SpoolHeader& header = *ring->spool->header();
-    stats.rows_logged += header.rows.load(std::memory_order_relaxed);
-    stats.rows_durable += ring->durable_rows.load(std::memory_order_relaxed);
+    const uint64_t rows = header.rows.load(std::memory_order_relaxed);
+    const uint64_t durable = ring->durable_rows.load(std::memory_order_relaxed);
+    stats.rows_logged += rows;
+    stats.rows_durable += durable;
+    if (ring->given_up.load(std::memory_order_relaxed)) {
+      stats.lost_damaged += std::max(rows, durable) - durable;
+    }
     stats.lost_ring_full += header.lost_ring_full.load(std::memory_order_relaxed);
     stats.lost_invalid += header.lost_invalid.load(std::memory_order_relaxed);
     stats.lost_step_behind += header.lost_step_behind.load(std::memory_order_relaxed);

@@ -68,7 +68,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::shared_ptr<Ring> MakeRing(uint32_t thread) ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  void Close();
+  void Close(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome) noexcept;
@@ -76,7 +77,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   const uint64_t token_;  // of this run alone
   std::unique_ptr<SharedSteps> steps_;
-  std::atomic<bool> closed_ = false;
+  std::atomic<bool> closed_ = false;  // set under StateMutex()
   std::atomic<Outcome> last_refusal_ = Outcome::kTaken;
   bool usable_ = false;  // set by Create()
   Settings settings_;
@@ -95,6 +96,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;  // of the first Finish()
 };
 
 // What a forked child does with the rings that its one thread inherited: nothing.
@@ -103,6 +105,13 @@ void ForgetThreadRings();
 // A thread's call that writes to its ring; RunState::Close() waits for its end.
 class WriterCall {
  public:
+  // Whether the thread is in such a call already, which a signal handler interrupts. A second one
+  // would write into the half of a record.
+  static bool IsInterrupted(const RingWriter& writer) {
+    return writer.busy.load(std::memory_order_relaxed);
+  }
+
+  // Not while another one is.
   explicit WriterCall(RingWriter* writer) : writer_(writer) {
     writer_->busy.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // see RunState::Close()
@@ -120,6 +129,9 @@ bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept
   try {
     RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
     if (writer == nullptr) return RefusedWithoutRing();
+    if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {
+      return Refused(writer, Outcome::kInterrupting);
+    }
     const WriterCall call(writer);
     if (closed_.load(std::memory_order_relaxed)) return Refused(writer, Outcome::kAfterFinish);
     int64_t row_step;

@@ -129,10 +129,17 @@ void RingStream::WriteHello() {
 void RingStream::Advance(Time now, bool urgent) {
   if (!attached() || health_ != Health::kGood) return;
   if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
+  if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);
   v1::UpdateRequest update;
   if (update_ == nullptr && protocol_.NextUpdate(now, &update)) StartUpdate(update);
   v1::FinishRequest finish;
   if (finish_ == nullptr && protocol_.NextFinish(now, &finish)) StartFinish(finish);
+}
+
+void RingStream::GiveUp(const std::string& damage) {
+  ring_->given_up.store(true, std::memory_order_release);
+  run_->SetLastError(damage);
+  protocol_.End();
 }
 
 void RingStream::StartUpdate(const v1::UpdateRequest& request) {

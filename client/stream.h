@@ -48,8 +48,9 @@ class RingStream : public CallListener {
   }
   // All calls have ended: Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
-  // The daemon has acknowledged the end: the ring is of no more use.
-  bool done() const { return protocol_.done(); }
+  // The ring is of no more use: the daemon has acknowledged its end, or it is damaged and was given
+  // up. The daemon takes what it can of such a ring when this process has ended.
+  bool done() const { return protocol_.done() || ring_->given_up.load(std::memory_order_relaxed); }
   bool attached() const { return protocol_.attached(); }
   Time attach_time() const { return attach_time_; }
 
@@ -77,6 +78,7 @@ class RingStream : public CallListener {
   void Fail(Health health, const std::string& error);
   void Write();
   void WriteHello();
+  void GiveUp(const std::string& damage);
   void StartUpdate(const v1::UpdateRequest& request);
   void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);

@@ -61,6 +61,11 @@ class StreamProtocol {
 
   // The daemon has acknowledged the end: the ring is of no more use.
   bool done() const { return ring_->finish_durable.load(std::memory_order_relaxed); }
+  // Why nothing more of the ring can be sent, once all before that is durable; null: it can.
+  const std::string* Damage() const {
+    return reader_.damage().empty() || !RowsDurable() || !controls_.empty() ? nullptr
+                                                                            : &reader_.damage();
+  }
 
  private:
   // A stretch of the ring that was sent, up to `end`.

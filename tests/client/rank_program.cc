@@ -3,6 +3,8 @@
 //
 //   rank_program HOW [N]     logs N rows, then ends as HOW says
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +71,36 @@ int Forks(ranklog::Run& run, int count) {
   return failed == 0 && durable ? 0 : 1;
 }
 
+// Logs `count` rows while signals come as fast as the kernel sends them, and the handler of each
+// logs one, too.
+int LogsInHandlers(ranklog::Run& run, long count) {
+  static ranklog::Run* const handled = &run;
+  static volatile long in_handlers = 0, refused = 0;
+  signal(SIGUSR1, [](int) {
+    if (handled->Log({{"loss", -1}, {"pid", -1}})) {
+      in_handlers = in_handlers + 1;
+    } else {
+      refused = refused + 1;
+    }
+  });
+  long logged = LogRows(run, 1);
+  std::atomic<bool> stop = false;
+  std::thread signals([&, thread = pthread_self()] {
+    while (!stop) pthread_kill(thread, SIGUSR1);
+  });
+  while (logged < count || refused == 0) {
+    logged += LogRows(run, 1000);
+    if (!Durable(run.Flush(std::chrono::seconds(30)))) return 4;
+  }
+  stop = true;
+  signals.join();
+  const bool durable = Durable(run.Finish(0));
+  const ranklog::Stats stats = run.stats();
+  printf("%ld rows, %s\n", logged + in_handlers, durable ? "durable" : stats.last_error.c_str());
+  const bool counted = stats.lost_invalid == static_cast<uint64_t>(refused);
+  return durable && counted ? 0 : 3;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,6 +108,7 @@ int main(int argc, char** argv) {
   const long count = argc > 2 ? atol(argv[2]) : 10;
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   if (how == "forks") return Forks(run, static_cast<int>(count));
+  if (how == "handlers") return LogsInHandlers(run, count);
   const long logged = LogRows(run, count);
   if (how == "finish") {
     const bool durable = Durable(run.Finish(0));

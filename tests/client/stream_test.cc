@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -329,6 +330,26 @@ TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
   }
   EXPECT_EQ(daemon_.row_count(), taken);
   for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
+}
+
+// Zeros are padding of no bytes, at which the sender stood still at full speed, and exit() with it.
+TEST_F(StreamTest, OverwrittenRingIsGivenUpAndCounted) {
+  auto run = Init(MakeSettings());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(run.Log({{"loss", i}}, i));
+  for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+    std::fstream file(entry.path());
+    file.seekp(static_cast<std::streamoff>(v1::kSpoolDataOffset) + 32 + 50 * 56);  // the 51st row
+    file << std::string(64, '\0');
+  }
+  daemon_.Start();
+  EXPECT_EQ(run.Flush(seconds(60)), FlushResult::kSpooled);
+  const Stats stats = run.stats();
+  EXPECT_EQ(stats.rows_durable, 50u);
+  EXPECT_EQ(stats.lost_damaged, 50u);
+  EXPECT_THAT(stats.last_error, HasSubstr("was overwritten"));
+  EXPECT_EQ(daemon_.row_count(), 50u);
+  EXPECT_EQ(run.Finish(0), FlushResult::kSpooled);
+  EXPECT_EQ(SpoolFiles(), 1u);  // for the daemon
 }
 
 TEST_F(StreamTest, AnIdleThreadSaysWhatItHasPassed) {

@@ -21,11 +21,16 @@ struct Stats {
   uint64_t rows_logged = 0;   // Log() returned true
   uint64_t rows_durable = 0;  // acknowledged by the daemon: they survive a power cut
   uint64_t lost_ring_full =
-      0;                      // the spool was full: no daemon for minutes, or spool_bytes too small
-  uint64_t lost_invalid = 0;  // a key or a value that cannot be logged, or invalid settings
+      0;  // the spool was full: no daemon for minutes, or spool_bytes too small
+  // A key or a value that cannot be logged, invalid settings, or a Log() in a signal handler that
+  // interrupted one.
+  uint64_t lost_invalid = 0;
   uint64_t lost_step_behind = 0;  // a step below the last
   uint64_t lost_too_large = 0;    // a row over half of the spool
   uint64_t lost_after_finish = 0;
+  // Log() returned true, but the program has overwritten the spool since: these rows and those
+  // after them cannot be sent. The daemon takes what it can when the process has ended.
+  uint64_t lost_damaged = 0;
   uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
   bool connected = false;        // a daemon answers
   std::string
@@ -105,6 +110,10 @@ class RANKLOG_EXPORT Run {
   // at or below the run's last one is kept in the store and counted as late. NaN and infinities are
   // values: they are kept and delivered as such, and left out of every statistic over ranks, which
   // is NaN if no rank has a finite value. Of finite values each statistic is finite.
+  //
+  // A signal handler may log what its thread has logged before (the same keys). While it interrupts
+  // another call of its thread that writes to the run, its row is refused, and counted as invalid.
+  // It may call nothing else of a run.
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all; a row that would
   // need one more is invalid.

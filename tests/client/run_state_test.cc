@@ -1,0 +1,90 @@
+// What a signal handler may do in the middle of a call of its thread. The handler is a call from
+// inside of what writes the row, so that it comes at the same moment each time; process_test.cc has
+// real signals.
+
+#include "client/run_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/client/ring_file.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RunStateTest : public ::testing::Test {
+ protected:
+  RunStateTest() {
+    Settings settings;
+    settings.address = "unix:" + dir_.File("sock");
+    settings.spool_dir = dir_.path();
+    settings.spool_bytes = 1 << 20;
+    settings.start_daemon = false;
+    run_ = RunState::Create(settings);
+  }
+
+  // Logs a row, and calls `handler` when half of it is written.
+  bool Log(const std::function<void()>& handler = [] {}) {
+    const Metric row[] = {{"loss", 1}};
+    return run_->LogRow(/*empty=*/false, nullptr,
+                        [&](RingWriter& writer, int64_t step, uint16_t flags) {
+                          handler();
+                          return writer.Write(row, step, flags);
+                        });
+  }
+
+  testing::RingFile File() {
+    const std::vector<std::string> paths = testing::RingPaths(dir_.path());
+    EXPECT_THAT(paths, SizeIs(1));
+    return testing::ReadRing(paths.at(0));
+  }
+
+  testing::TempDir dir_;
+  std::shared_ptr<RunState> run_;
+};
+
+TEST_F(RunStateTest, LogInALogOfItsThreadIsRefusedAndCounted) {
+  EXPECT_TRUE(Log([this] {
+    EXPECT_FALSE(Log());
+    EXPECT_FALSE(Log());
+  }));
+  EXPECT_TRUE(Log());
+  EXPECT_THAT(File().rows, SizeIs(2));
+  EXPECT_EQ(File().error, "");
+  EXPECT_EQ(run_->GetStats().lost_invalid, 2u);
+  EXPECT_THAT(run_->GetStats().last_error, HasSubstr("a signal handler"));
+}
+
+TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
+  v1::Update update;
+  update.mutable_config()->add_fields()->set_key("lr");
+  EXPECT_TRUE(Log([&] { EXPECT_FALSE(run_->Control(update)); }));
+  EXPECT_TRUE(run_->Control(update));
+  EXPECT_THAT(File().updates, SizeIs(1));
+  EXPECT_EQ(File().error, "");
+}
+
+// It cannot wait for the row that it interrupts.
+TEST_F(RunStateTest, FinishInALogOfItsThreadReturnsAndTheNextOneEndsTheRing) {
+  EXPECT_TRUE(Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));
+  EXPECT_TRUE(File().finished);
+  EXPECT_EQ(File().exit_code, 3);
+  EXPECT_FALSE(Log());
+  EXPECT_EQ(run_->GetStats().lost_after_finish, 1u);
+  EXPECT_EQ(run_->Finish(0, milliseconds(0)), FlushResult::kSpooled);
+  EXPECT_EQ(File().exit_code, 3);
+  EXPECT_THAT(File().rows, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace ranklog::internal
