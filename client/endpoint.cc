@@ -1,8 +1,11 @@
 #include "client/endpoint.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "client/headroom.h"
 #include "client/socket.h"
 
 namespace ranklog::internal {
@@ -22,11 +25,16 @@ constexpr milliseconds kIdlePoll{1000};  // to notice that a quiet connection is
 }  // namespace
 
 Endpoint::Endpoint(std::string address)
-    : address_(std::move(address)), back_off_(kMinBackOff), random_(std::random_device()()) {
+    : address_(std::move(address)),
+      back_off_(kMinBackOff),
+      // Not std::random_device, which throws where it gets no descriptor.
+      random_(static_cast<unsigned>(Clock::now().time_since_epoch().count() ^ getpid())) {
   places_ = SocketPlaces(address_);
 }
 
-Endpoint::~Endpoint() { Disconnect(); }
+Endpoint::~Endpoint() {
+  if (connection_ != nullptr) EndConnection();
+}
 
 void Endpoint::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   streams_.push_back(std::make_unique<RingStream>(std::move(run), std::move(ring)));
@@ -56,7 +64,26 @@ void Endpoint::BackOff(Time now) {
   back_off_ = std::min(back_off_ * 2, kMaxBackOff);
 }
 
+bool Endpoint::HasRoom() {
+  size_t bytes = 0;
+  for (const auto& stream : streams_) {
+    bytes = std::max<size_t>(bytes, stream->ring()->head() - stream->ring()->tail());
+  }
+  const absl::Status room = HasRoomToSend(bytes);
+  starved_ = !room.ok();
+  if (!starved_) return true;
+  SetConnectionError(std::string(room.message()));
+  calm_ = false;
+  return false;
+}
+
 void Endpoint::TryConnect(Time now) {
+  const absl::Status room = HasRoomToConnect();
+  if (!room.ok()) {
+    SetConnectionError(std::string(room.message()));
+    if (now >= next_attempt_) BackOff(now);
+    return;
+  }
   if (address_.empty()) places_ = SocketPlaces(address_);  // directories may have come
   const absl::StatusOr<int> fd = Connect(places_, &answered_);
   if (fd.ok()) {
@@ -106,9 +133,15 @@ void Endpoint::TryStartDaemon(Time now) {
   SetConnectionError("no daemon answers, and none is started: " + std::string(why_not.message()));
 }
 
-void Endpoint::Disconnect() {
+bool Endpoint::Disconnect() {
   start_lock_.reset();
-  if (connection_ == nullptr) return;
+  if (connection_ == nullptr) return true;
+  if (!HasRoomToSend(0).ok()) return false;
+  EndConnection();
+  return true;
+}
+
+void Endpoint::EndConnection() {
   for (const auto& stream : streams_) stream->Cancel();
   connection_->Drain();
   for (const auto& stream : streams_) stream->Detach();
@@ -143,7 +176,7 @@ bool Endpoint::HasUndurable() const {
 }
 
 bool Endpoint::pressed() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+  return !starved_ && std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     const Ring& ring = *stream->ring();
     return stream->attached() && ring.head() - ring.tail() >= ring.spool->data_bytes() / 2;
   });
@@ -172,7 +205,7 @@ void Endpoint::CheckHealth(Time now) {
         !stream->attached() && !stream->done() && now - stream->attach_time() > kFirstAnswer;
     if (stream->health() == RingStream::Health::kGood && !hangs) continue;
     if (hangs) SetConnectionError("the daemon does not answer");
-    Disconnect();
+    EndConnection();
     return BackOff(now);
   }
   const bool well = std::all_of(streams_.begin(), streams_.end(),
@@ -198,7 +231,7 @@ void Endpoint::SetAside(RingStream* stream, Time now) {
 void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hurry) {
   Time now = Clock::now();
   if (connection_ == nullptr && (urgent || now >= next_attempt_)) TryConnect(now);
-  if (connection_ == nullptr) return;
+  if (connection_ == nullptr || !HasRoom()) return;
   // A connection with nothing to say is looked at now and then only.
   if (!urgent && !HasUndurable() && !ExpectsSoon() && now - last_poll_ < kIdlePoll) return;
   last_poll_ = now;

@@ -41,18 +41,23 @@ class Endpoint {
   // Some ring is half full: it should not wait for its turn.
   bool pressed() const;
   // A daemon has something to answer: a Tick() that is urgent waits for it.
-  bool awaits() const { return connection_ != nullptr && (ExpectsSoon() || HasUndurable()); }
+  bool awaits() const {
+    return connection_ != nullptr && !starved_ && (ExpectsSoon() || HasUndurable());
+  }
   // No ring is left.
   bool empty() const { return streams_.empty(); }
   std::chrono::milliseconds flush_interval() const;
 
-  // Leaves gRPC altogether; the next Tick() connects anew.
-  void Disconnect();
+  // Leaves gRPC altogether; the next Tick() connects anew. False: memory is short, so gRPC, which
+  // would end the process, was not called.
+  bool Disconnect();
 
  private:
   void TryConnect(Time now);
+  bool HasRoom();
   void TryStartDaemon(Time now);
   void Attach(RingStream* stream);
+  void EndConnection();
   void BackOff(Time now);
   void SetConnectionError(const std::string& error);
   void Advance(Time now, bool urgent);
@@ -75,6 +80,7 @@ class Endpoint {
   Time last_poll_;
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
+  bool starved_ = false;  // memory was short at the last Tick()
   bool calm_ = false;  // all streams are attached, and their runs know it
 };
 

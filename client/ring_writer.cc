@@ -257,8 +257,9 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
       return WriteLastOfEach(metrics, step, flags);
     }
     if (outcome != Outcome::kTaken) return outcome;
-    shape->handles.clear();
-    for (const HandleValue& item : row) shape->handles.push_back(item.metric.key_);
+    std::vector<const std::string*> handles;  // whole or not at all
+    for (const HandleValue& item : row) handles.push_back(item.metric.key_);
+    shape->handles = std::move(handles);
     record = Reserve(bytes);
     if (!matches()) return Refusal(bytes);
   }

@@ -178,6 +178,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
       ring->spool->Unlink();
       return nullptr;
     }
+    idle_rings_.reserve(rings_.size() + 1);  // ReturnRing() must not fail
     rings_.push_back(ring);
     ring->writer.steps_word = steps_->AddRing();
     ProcessTickRate().Calibrate(ring->spool->header());
@@ -369,7 +370,9 @@ std::string RunState::LastError() const {
     case Outcome::kInvalid:
       break;
   }
-  return last_error_.empty() ? connection_error_ : last_error_;
+  if (!last_error_.empty()) return last_error_;
+  const char* const trouble = Sender::Trouble();
+  return trouble == nullptr ? connection_error_ : trouble;
 }
 
 Stats RunState::GetStats() const {

@@ -19,15 +19,18 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTickBudget{50};
 // How often somebody who waits is looked after while no daemon answers.
 constexpr milliseconds kUrgentPause{20};
+// gRPC can wait for ever at its end, for a thread that it could not start.
+constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
 
+std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
 Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
 
 void StopAtExit() { Sender::Get()->Stop(); }
 
 }  // namespace
 
-Sender::Sender() = default;
+Sender::Sender() { trouble = nullptr; }  // that was the parent's
 
 Sender* Sender::Get() {
   static uint64_t generation = 0;  // guarded as process_sender is
@@ -60,8 +63,11 @@ void Sender::StartThread() {
   try {
     thread_ = std::thread([this] { Run(); });
     started_ = true;
-  } catch (const std::system_error&) {
-    // No thread to be had: the daemon finds the ring, and the next ring tries again.
+    trouble = nullptr;
+  } catch (...) {
+    // No thread or no memory to be had. Who waits for the rows, and the next ring, try again.
+    trouble =
+        "no thread can be started to send the rows: the daemon takes them when the process ends";
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   static const int registered = atexit(StopAtExit);
@@ -70,6 +76,7 @@ void Sender::StartThread() {
 
 bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
   MutexLock lock(StateMutex());
+  if (!started_ && !new_rings_.empty()) StartThread();
   ++waiters_;
   nudged_ = true;
   wake_.WakeAll();
@@ -94,6 +101,11 @@ void Sender::Stop() {
     wake_.WakeAll();
     done_.WakeAll();
     thread = std::move(thread_);
+    const Time deadline = Clock::now() + kStopPatience;
+    while (thread.joinable() && !stopped_ && Clock::now() < deadline) {
+      done_.WaitUntil(StateMutex(), deadline);
+    }
+    if (thread.joinable() && !stopped_) return thread.detach();
   }
   if (thread.joinable()) thread.join();
 }
@@ -101,8 +113,10 @@ void Sender::Stop() {
 void Sender::HoldForFork() {
   ++forks_;
   tick_mutex_.Lock();
-  for (const auto& endpoint : endpoints_) endpoint->Disconnect();
-  AwaitGrpcEnd();
+  bool down = true;
+  for (const auto& endpoint : endpoints_) down = endpoint->Disconnect() && down;
+  // Else the child finds gRPC in use, and keeps its hands off it: see MayUseGrpc().
+  if (down && !HasEnded()) AwaitGrpcEnd();
 }
 
 void Sender::ReleaseAfterFork() {
@@ -125,6 +139,33 @@ bool Sender::WaitForTick(Time next, bool* urgent) {
 
 void Sender::Run() {
   pthread_setname_np(pthread_self(), "ranklog");
+  try {
+    Loop();
+  } catch (...) {
+    Abandon();
+  }
+  MutexLock lock(StateMutex());
+  stopped_ = true;
+  done_.WakeAll();
+}
+
+// For lack of memory. gRPC was left in the middle of something: it must not be called any more, not
+// even to end it.
+void Sender::Abandon() {
+  {
+    MutexLock lock(&tick_mutex_);
+    for (auto& endpoint : endpoints_) static_cast<void>(endpoint.release());
+    endpoints_.clear();
+  }
+  MutexLock lock(StateMutex());
+  trouble = "memory ran out while rows were sent: the daemon takes the rest when the process ends";
+  ended_ = true;
+  done_.WakeAll();
+}
+
+const char* Sender::Trouble() { return trouble.load(std::memory_order_relaxed); }
+
+void Sender::Loop() {
   // For RunState::Close(). Here, because with threads about it takes the kernel milliseconds.
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   Time next = Clock::now();
@@ -140,7 +181,10 @@ void Sender::Run() {
     done_.WakeAll();
   }
   MutexLock lock(&tick_mutex_);
-  for (const auto& endpoint : endpoints_) endpoint->Disconnect();
+  // What cannot be left is kept for as long as the process lives.
+  for (auto& endpoint : endpoints_) {
+    if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());
+  }
 }
 
 // Touches their pages, with no lock held meanwhile: a fork need not wait for it.
@@ -172,7 +216,8 @@ Sender::Time Sender::Tick(bool urgent) {
   const Time deadline = Clock::now() + kTickBudget;
   const auto hurry = [this] { return forks_.load() > 0 || HasEnded(); };
   for (const auto& endpoint : endpoints_) endpoint->Tick(deadline, urgent, hurry);
-  std::erase_if(endpoints_, [](const auto& endpoint) { return endpoint->empty(); });
+  std::erase_if(endpoints_,
+                [](const auto& endpoint) { return endpoint->empty() && endpoint->Disconnect(); });
 
   const Time now = Clock::now();
   Time next = now + kNever;

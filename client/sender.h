@@ -41,11 +41,16 @@ class Sender {
   // Sends at once, without waiting for it.
   void Nudge() ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // Ends the thread, and leaves gRPC; the rings stay for the daemon. For the exit of the process.
+  // Ends the thread, and leaves gRPC; the rings stay for the daemon. For the exit of the process,
+  // which does not wait for a gRPC that hangs.
   void Stop() ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // A fork, in this order in the parent. After HoldForFork() gRPC is down and the thread stands
-  // still.
+  // Why this process sends nothing: its thread could not be started, or ended as an allocation of
+  // it failed. Null: it sends. The rings stay for the daemon.
+  static const char* Trouble();
+
+  // A fork, in this order in the parent. After HoldForFork() gRPC is down, unless memory is short,
+  // and the thread stands still.
   void HoldForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -56,6 +61,8 @@ class Sender {
 
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void Abandon() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
@@ -69,6 +76,7 @@ class Sender {
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
+  bool stopped_ ABSL_GUARDED_BY(StateMutex()) = false;  // the thread has done all it will
   bool nudged_ ABSL_GUARDED_BY(StateMutex()) = false;
   int waiters_ ABSL_GUARDED_BY(StateMutex()) = 0;
   Condition wake_;              // the thread

@@ -51,18 +51,19 @@ Shape* ShapeTable::Find(std::span<const std::string_view> keys) const {
 }
 
 Shape* ShapeTable::Add(std::span<const std::string_view> keys) {
+  // What may throw comes before what must hold together.
+  Shape*& head = by_hash_[HashKeys(keys)];
   auto shape = std::make_unique<Shape>();
   shape->id = static_cast<uint32_t>(shapes_.size() + 1);
   shape->next = shape.get();
   for (std::string_view key : keys) {
     shape->key_sizes.push_back(static_cast<uint16_t>(key.size()));
     shape->key_bytes.append(key);
-    key_bytes_ += 4 + key.size();
   }
-  Shape*& head = by_hash_[HashKeys(keys)];
   shape->same_hash = head;
-  head = shape.get();
   shapes_.push_back(std::move(shape));
+  head = shapes_.back().get();
+  key_bytes_ += 4 * keys.size() + head->key_bytes.size();
   return head;
 }
 

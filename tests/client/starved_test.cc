@@ -1,0 +1,107 @@
+// Trainings that run out of descriptors or memory while the sender works. gRPC ends the process
+// where it gets none of these, and a training must not end because of its log.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/client/fake_ingest.h"
+#include "tests/client/ring_file.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StarvedTest : public ::testing::Test {
+ protected:
+  void SetUp() override { daemon_.Start(); }
+
+  Finished Starve(const std::string& what, int left, const std::string& when = "") {
+    return RunToEnd({STARVED_PROGRAM, what, std::to_string(left), when}, options_,
+                    absl::Seconds(120));
+  }
+
+  // The training ends as it would without us, and all that was logged is there.
+  std::string ExpectUnharmed(const std::string& what, int left, const std::string& when) {
+    const size_t before = daemon_.row_count();
+    const Finished rank = Starve(what, left, when);
+    EXPECT_EQ(rank.code, 0) << left << " left: " << rank.output;
+    EXPECT_EQ(daemon_.row_count() - before, static_cast<size_t>(atol(rank.output.c_str())))
+        << left << " left: " << rank.output;
+    return rank.output;
+  }
+
+  TempDir dir_;
+  FakeIngest daemon_{dir_.File("sock")};
+  ChildProcess::Options options_{{{"RANKLOG_ADDRESS", "unix:" + dir_.File("sock")},
+                                  {"RANKLOG_SPOOL_DIR", dir_.path()},
+                                  {"RANKLOG_START_DAEMON", "0"},
+                                  {"RANKLOG_FLUSH_INTERVAL_MS", "10"}},
+                                 {},
+                                 ""};
+};
+
+TEST_F(StarvedTest, FewDescriptorsAtTheStartEndNoTraining) {
+  for (int left = 0; left < 40; ++left) {
+    const std::string said = ExpectUnharmed("descriptors", left, "first");
+    if (left == 5) {
+      EXPECT_THAT(said, HasSubstr("file descriptors are short"));
+    }
+    if (left == 39) {
+      EXPECT_THAT(said, HasSubstr("connected"));
+    }
+  }
+}
+
+// Some of those that are open are gRPC's, and free when it leaves.
+TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
+  for (int left = -8; left < 30; ++left) {
+    const std::string said = ExpectUnharmed("descriptors", left, "again");
+    if (left == 0) {
+      EXPECT_THAT(said, HasSubstr("file descriptors are short"));
+    }
+    if (left == 29) {
+      EXPECT_THAT(said, HasSubstr("connected"));
+    }
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+constexpr int kMemoryLeft[] = {0,   1,   5,   10,  20,  40,  60,  80,  100, 130,
+                               160, 200, 240, 300, 360, 420, 460, 480, 520, 1000};
+
+TEST_F(StarvedTest, LittleMemoryAtTheStartEndsNoTraining) {
+  for (const int left : kMemoryLeft) ExpectUnharmed("memory", left, "first");
+}
+
+TEST_F(StarvedTest, LittleMemoryAtAReconnectEndsNoTraining) {
+  for (const int left : kMemoryLeft) ExpectUnharmed("memory", left, "again");
+}
+#endif
+
+// Of the allocations that our own code makes: where gRPC's fail, it ends the process.
+TEST_F(StarvedTest, FailedAllocationEndsTheSenderOnly) {
+  int number = 0;
+  for (bool failed = true; failed; ++number) {
+    const Finished rank = Starve("allocation", number);
+    ASSERT_EQ(rank.code, 0) << rank.output;
+    failed = rank.output.find("not failed") == std::string::npos;
+    ASSERT_THAT(rank.output, HasSubstr("10 rows"));
+    for (const std::string& path : RingPaths(dir_.path())) {
+      const RingFile ring = ReadRing(path);
+      EXPECT_EQ(ring.error, "");
+      EXPECT_EQ(ring.published_rows, 10u);
+      unlink(path.c_str());
+    }
+  }
+  EXPECT_GT(number, 20);
+}
+
+}  // namespace
+}  // namespace ranklog::testing
