@@ -81,7 +81,7 @@ class Endpoint {
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
   bool starved_ = false;  // memory was short at the last Tick()
-  bool calm_ = false;  // all streams are attached, and their runs know it
+  bool calm_ = false;     // all streams are attached, and their runs know it
 };
 
 }  // namespace ranklog::internal

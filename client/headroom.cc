@@ -60,7 +60,8 @@ absl::Status HasMemory(uint64_t bytes) {
     sscanf(text, "%llu %*u %*u %*u %*u %llu", &pages, &data_pages);
   }
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const bool enough = size > 0 && pages * page + bytes <= space && data_pages * page + bytes <= data;
+  const bool enough =
+      size > 0 && pages * page + bytes <= space && data_pages * page + bytes <= data;
   if (enough) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("memory is short: sending takes ", bytes >> 20,

@@ -1,5 +1,6 @@
 // Whether this process has left what gRPC needs. gRPC ends the process where it gets no descriptor
-// or no memory, so the sender asks before it lets gRPC do anything, and waits if there is too little.
+// or no memory, so the sender asks before it lets gRPC do anything, and waits if there is too
+// little.
 //
 // Only looks: what it took for itself to be sure would be missing elsewhere in the trainer.
 

@@ -296,6 +296,39 @@ TEST_F(LogTest, WritesConfigSummaryAndMetricsAsUpdates) {
   EXPECT_EQ(run.stats().updates_pending, 3u);
 }
 
+TEST_F(LogTest, NullTextIsAnEmptyOne) {
+  auto run = Init(MakeSettings());
+  const char* const unset = nullptr;
+  EXPECT_TRUE(run.Log({{"loss", 1}, {"note", unset}}));
+  EXPECT_TRUE(run.Log({{"loss", 1}, {"note", std::string_view()}}));
+  EXPECT_TRUE(run.Config({{"note", unset}, {"list", Value::List({unset, std::string_view()})}}));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(2));
+  for (const FileRow& row : ring.rows) EXPECT_THAT(row.texts, ElementsAre(Pair("note", "")));
+  const v1::Object& config = ring.updates.at(0).config();
+  EXPECT_EQ(config.fields(0).value().kind_case(), v1::Value::kText);
+  EXPECT_EQ(config.fields(0).value().text(), "");
+  EXPECT_EQ(config.fields(1).value().list().values(0).kind_case(), v1::Value::kText);
+}
+
+TEST_F(LogTest, IntegersKeepTheirSignAndSize) {
+  constexpr auto kMost = std::numeric_limits<uint64_t>::max();
+  constexpr auto kMostSigned = std::numeric_limits<int64_t>::max();
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Config({{"seed", kMost},
+                          {"half", uint64_t{1} << 63},
+                          {"fits", static_cast<uint64_t>(kMostSigned)},
+                          {"least", std::numeric_limits<int64_t>::min()},
+                          {"small", static_cast<int8_t>(-1)}}));
+  const RingFile ring = Ring();
+  const auto value = [&](int i) { return ring.updates.at(0).config().fields(i).value(); };
+  EXPECT_EQ(value(0).number(), 0x1p64);
+  EXPECT_EQ(value(1).number(), 0x1p63);
+  EXPECT_EQ(value(2).integer(), kMostSigned);
+  EXPECT_EQ(value(3).integer(), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(value(4).integer(), -1);
+}
+
 TEST_F(LogTest, InvalidSettingsGiveARunThatCounts) {
   Settings settings = MakeSettings();
   settings.rank = 2;

@@ -76,7 +76,8 @@ TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
 
 // It cannot wait for the row that it interrupts.
 TEST_F(RunStateTest, FinishInALogOfItsThreadReturnsAndTheNextOneEndsTheRing) {
-  EXPECT_TRUE(Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));
+  EXPECT_TRUE(
+      Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));
   EXPECT_TRUE(File().finished);
   EXPECT_EQ(File().exit_code, 3);
   EXPECT_FALSE(Log());

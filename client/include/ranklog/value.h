@@ -19,8 +19,9 @@ namespace ranklog {
 //   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name",
 //   "gpt2"}})}});
 //
-// Texts must be UTF-8. At most kMaxValueDepth levels of lists and objects, so that no reader
-// recurses without bound.
+// Texts must be UTF-8; a null pointer, as getenv() returns, is an empty text. An integer beyond
+// int64_t is the nearest double. At most kMaxValueDepth levels of lists and objects, so that no
+// reader recurses without bound.
 class Value {
  public:
   using Field = std::pair<std::string, Value>;
@@ -29,10 +30,10 @@ class Value {
   Value(bool flag) : data_(flag) {}
   template <typename T,
             std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  Value(T integer) : data_(static_cast<int64_t>(integer)) {}
+  Value(T integer) : data_(FromInteger(integer)) {}
   template <typename T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
   Value(T number) : data_(static_cast<double>(number)) {}
-  Value(const char* text) : data_(std::string(text)) {}
+  Value(const char* text) : data_(std::string(text == nullptr ? "" : text)) {}
   Value(std::string_view text) : data_(std::string(text)) {}
   Value(std::string text) : data_(std::move(text)) {}
   static Value List(std::vector<Value> values) { return Value(Data(std::move(values))); }
@@ -44,6 +45,12 @@ class Value {
 
  private:
   explicit Value(Data data) : data_(std::move(data)) {}
+  template <typename T>
+  static Data FromInteger(T integer) {
+    const auto narrow = static_cast<int64_t>(integer);
+    const bool fits = static_cast<T>(narrow) == integer && (std::is_signed_v<T> || narrow >= 0);
+    return fits ? Data(narrow) : Data(static_cast<double>(integer));
+  }
   Data data_;
 };
 
@@ -51,7 +58,7 @@ inline constexpr int kMaxValueDepth = 32;
 
 // One metric of a row: a key and a number or a text. Refers to the key and the text, which need to
 // live only during the call. Integers and bools are logged as numbers; integers are exact up to
-// 2^53.
+// 2^53. A text that is a null pointer is an empty one.
 //
 // Keys: 1 to 1024 bytes of UTF-8 that do not start with "_" (the trackers reserve that).
 struct Metric {
@@ -59,7 +66,8 @@ struct Metric {
   Metric(std::string_view key, T number) : key(key), number(static_cast<double>(number)) {}
   Metric(std::string_view key, std::string_view text)
       : key(key), text(text.data() ? text : std::string_view("")) {}
-  Metric(std::string_view key, const char* text) : Metric(key, std::string_view(text)) {}
+  Metric(std::string_view key, const char* text)
+      : Metric(key, text == nullptr ? std::string_view("") : std::string_view(text)) {}
   Metric(std::string_view key, const std::string& text) : Metric(key, std::string_view(text)) {}
 
   std::string_view key;
