@@ -84,31 +84,36 @@ void RingWriter::Publish(size_t bytes) {
   header_->head.store(head_, std::memory_order_release);
 }
 
-void RingWriter::PublishRow(std::byte* record, uint32_t shape, size_t values, size_t text_bytes,
-                            size_t text_count, int64_t step, uint16_t flags) {
+Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
+                               size_t text_count, const RowStep& step) {
+  int64_t taken;
+  if (!step.Take(&taken)) return Outcome::kStepBehind;
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
+  const uint16_t flags = step.commits() ? v1::kRowCommits : 0;
   const v1::RowRecord row = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kRow, flags},
-                             .shape = shape,
+                             .shape = shape->id,
                              .value_count = static_cast<uint32_t>(values),
                              .seq = ++rows_,
-                             .step = step,
+                             .step = taken,
                              .ticks = ReadTicks(steady_counter_),
                              .text_bytes = static_cast<uint32_t>(text_bytes),
                              .text_count = static_cast<uint32_t>(text_count)};
   std::memcpy(record, &row, sizeof row);
   header_->rows.store(rows_, std::memory_order_relaxed);
   Publish(bytes);
+  shapes_.Follow(shape);
+  return Outcome::kTaken;
 }
 
 Outcome RingWriter::Refusal(size_t bytes) const {
   return bytes > capacity_ / 2 ? Outcome::kTooLarge : Outcome::kRingFull;
 }
 
-Outcome RingWriter::Write(std::span<const Metric> row, int64_t step, uint16_t flags) {
+Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
   Shape* const guess = shapes_.guess();
   const size_t width = row.size();
   std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
-  if (record == nullptr || guess->width() != width) return WriteSlowly(row, step, flags);
+  if (record == nullptr || guess->width() != width) return WriteSlowly(row, step);
   // Values go into the ring as the keys are compared; nobody sees them unless all keys match.
   auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
   const uint16_t* const sizes = guess->key_sizes.data();
@@ -118,17 +123,15 @@ Outcome RingWriter::Write(std::span<const Metric> row, int64_t step, uint16_t fl
     const size_t size = sizes[i];
     if (metric.key.size() != size || metric.text.data() != nullptr ||
         !SameBytes(metric.key.data(), bytes, size)) {
-      return WriteSlowly(row, step, flags);
+      return WriteSlowly(row, step);
     }
     bytes += size;
     values[i] = metric.number;
   }
-  PublishRow(record, guess->id, width, 0, 0, step, flags);
-  shapes_.Follow(guess);
-  return Outcome::kTaken;
+  return PublishRow(record, guess, width, 0, 0, step);
 }
 
-Outcome RingWriter::WriteSlowly(std::span<const Metric> row, int64_t step, uint16_t flags) {
+Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step) {
   keys_.clear();
   values_.clear();
   texts_.clear();
@@ -148,8 +151,8 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, int64_t step, uint1
     text_bytes += 8 + metric.key.size() + metric.text.size();
   }
   Shape* shape = nullptr;
-  const Outcome outcome = FindOrDefine(keys_, &shape);
-  if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step, flags);
+  const Outcome outcome = FindOrDefine(keys_, step, &shape);
+  if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step);
   if (outcome != Outcome::kTaken) return outcome;
 
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values_.size() + Align(text_bytes);
@@ -163,24 +166,24 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, int64_t step, uint1
     at = AppendLength(at, metric->text.size());
     at = Append(Append(at, metric->key), metric->text);
   }
-  PublishRow(record, shape->id, values_.size(), text_bytes, texts_.size(), step, flags);
-  shapes_.Follow(shape);
-  return Outcome::kTaken;
+  return PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
 }
 
-Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, int64_t step, uint16_t flags) {
+Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {
   absl::flat_hash_map<std::string, size_t> last;
   for (size_t i = 0; i < row.size(); ++i) last[std::string(row[i].key)] = i;
   std::vector<Metric> unique;
   for (size_t i = 0; i < row.size(); ++i) {
     if (last[std::string(row[i].key)] == i) unique.push_back(row[i]);
   }
-  return WriteSlowly(unique, step, flags);
+  return WriteSlowly(unique, step);
 }
 
-Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, Shape** shape) {
+Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
+                                 Shape** shape) {
   *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
-  return *shape != nullptr ? Outcome::kTaken : Define(keys, shape);
+  if (*shape != nullptr) return Outcome::kTaken;
+  return step.IsClosed() ? Outcome::kStepBehind : Define(keys, shape);
 }
 
 Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
@@ -224,7 +227,7 @@ bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
   return false;
 }
 
-Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16_t flags) {
+Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
   Shape* shape = shapes_.guess();
   const size_t width = row.size();
   const size_t bytes = sizeof(v1::RowRecord) + 8 * width;
@@ -250,11 +253,11 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
       }
       keys_.push_back(*item.metric.key_);
     }
-    const Outcome outcome = FindOrDefine(keys_, &shape);
+    const Outcome outcome = FindOrDefine(keys_, step, &shape);
     if (outcome == Outcome::kInvalid && duplicates_) {
       std::vector<Metric> metrics;
       for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
-      return WriteLastOfEach(metrics, step, flags);
+      return WriteLastOfEach(metrics, step);
     }
     if (outcome != Outcome::kTaken) return outcome;
     std::vector<const std::string*> handles;  // whole or not at all
@@ -263,13 +266,11 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, int64_t step, uint16
     record = Reserve(bytes);
     if (!matches()) return Refusal(bytes);
   }
-  PublishRow(record, shape->id, width, 0, 0, step, flags);
-  shapes_.Follow(shape);
-  return Outcome::kTaken;
+  return PublishRow(record, shape, width, 0, 0, step);
 }
 
-Outcome RingWriter::Write(const RowShape& row, std::span<const double> values, int64_t step,
-                          uint16_t flags) {
+Outcome RingWriter::Write(const RowShape& row, std::span<const double> values,
+                          const RowStep& step) {
   if (row.keys.empty()) {
     reason_ = "a RowHandle refers to nothing";
     return Outcome::kInvalid;
@@ -283,16 +284,14 @@ Outcome RingWriter::Write(const RowShape& row, std::span<const double> values, i
   Shape*& shape = by_row_shape_[row.index];
   if (shape == nullptr) {
     keys_.assign(row.keys.begin(), row.keys.end());
-    const Outcome outcome = FindOrDefine(keys_, &shape);
+    const Outcome outcome = FindOrDefine(keys_, step, &shape);
     if (outcome != Outcome::kTaken) return outcome;
   }
   const size_t bytes = sizeof(v1::RowRecord) + values.size_bytes();
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);
   std::memcpy(record + sizeof(v1::RowRecord), values.data(), values.size_bytes());
-  PublishRow(record, shape->id, values.size(), 0, 0, step, flags);
-  shapes_.Follow(shape);
-  return Outcome::kTaken;
+  return PublishRow(record, shape, values.size(), 0, 0, step);
 }
 
 Outcome RingWriter::WriteControl(std::string_view update) {

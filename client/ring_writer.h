@@ -18,6 +18,7 @@
 #include "client/handles.h"
 #include "client/shapes.h"
 #include "client/spool.h"
+#include "client/steps.h"
 #include "ranklog/run.h"
 
 namespace ranklog::internal {
@@ -39,11 +40,10 @@ class RingWriter {
 
   // Each writes one row, and the shape before it if that is new. A key twice in a row: the last one
   // counts; a text under the key of a number: the text counts. After kInvalid, reason() says what
-  // is wrong.
-  Outcome Write(std::span<const Metric> row, int64_t step, uint16_t flags);
-  Outcome Write(std::span<const HandleValue> row, int64_t step, uint16_t flags);
-  Outcome Write(const RowShape& shape, std::span<const double> values, int64_t step,
-                uint16_t flags);
+  // is wrong. `step` is taken only by a row that is.
+  Outcome Write(std::span<const Metric> row, const RowStep& step);
+  Outcome Write(std::span<const HandleValue> row, const RowStep& step);
+  Outcome Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
 
   // Writes a serialized ranklog.v1.Update.
   Outcome WriteControl(std::string_view update);
@@ -64,12 +64,12 @@ class RingWriter {
   }
   std::byte* ReserveSlowly(size_t bytes);
   void Publish(size_t bytes);
-  void PublishRow(std::byte* record, uint32_t shape, size_t values, size_t text_bytes,
-                  size_t text_count, int64_t step, uint16_t flags);
+  Outcome PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
+                     size_t text_count, const RowStep& step);
   Outcome Refusal(size_t bytes) const;
-  Outcome WriteSlowly(std::span<const Metric> row, int64_t step, uint16_t flags);
-  Outcome WriteLastOfEach(std::span<const Metric> row, int64_t step, uint16_t flags);
-  Outcome FindOrDefine(std::span<const std::string_view> keys, Shape** shape);
+  Outcome WriteSlowly(std::span<const Metric> row, const RowStep& step);
+  Outcome WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
+  Outcome FindOrDefine(std::span<const std::string_view> keys, const RowStep& step, Shape** shape);
   Outcome Define(std::span<const std::string_view> keys, Shape** shape);
   bool HasDuplicates(std::span<const std::string_view> keys);
 

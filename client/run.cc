@@ -17,16 +17,16 @@ using internal::RingWriter;
 bool LogMetrics(internal::RunState* state, std::span<const Metric> row, const int64_t* step) {
   return state != nullptr &&
          state->LogRow(row.empty(), step,
-                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
-                         return writer.Write(row, row_step, flags);
+                       [&](RingWriter& writer, const internal::RowStep& row_step) {
+                         return writer.Write(row, row_step);
                        });
 }
 
 bool LogHandles(internal::RunState* state, std::span<const HandleValue> row, const int64_t* step) {
   return state != nullptr &&
          state->LogRow(row.empty(), step,
-                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
-                         return writer.Write(row, row_step, flags);
+                       [&](RingWriter& writer, const internal::RowStep& row_step) {
+                         return writer.Write(row, row_step);
                        });
 }
 
@@ -36,8 +36,8 @@ bool LogValues(internal::RunState* state, const internal::RowShape* shape,
   if (shape == nullptr) shape = &kNone;
   return state != nullptr &&
          state->LogRow(/*empty=*/false, step,
-                       [&](RingWriter& writer, int64_t row_step, uint16_t flags) {
-                         return writer.Write(*shape, values, row_step, flags);
+                       [&](RingWriter& writer, const internal::RowStep& row_step) {
+                         return writer.Write(*shape, values, row_step);
                        });
 }
 

@@ -225,12 +225,13 @@ bool RunState::RefusedWithoutRing() noexcept {
   return false;
 }
 
-bool RunState::Refused(RingWriter* writer, Outcome outcome) noexcept {
+bool RunState::Refused(RingWriter* writer, Outcome outcome, std::string_view reason) noexcept {
   writer->CountLoss(outcome);
-  if (outcome == Outcome::kInvalid) {
-    SetLastError(writer->reason().empty() ? "a step is above 2^53" : writer->reason());
-  }
   last_refusal_.store(outcome, std::memory_order_relaxed);
+  try {
+    if (outcome == Outcome::kInvalid) SetLastError(std::string(reason));
+  } catch (const std::bad_alloc&) {  // the row is counted all the same
+  }
   return false;
 }
 

@@ -37,9 +37,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // rows.
   static std::shared_ptr<RunState> Create(Settings settings);
 
-  // Takes one row: its step first, then `write(writer, step, flags)`. A row that is refused for
-  // another reason than its step takes its step all the same, so that ranks stay in step. `step`
-  // may be null.
+  // Takes one row, by `write(writer, step)`. `step` may be null: the open one.
   template <typename WriteFn>
   bool LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept;
 
@@ -72,7 +70,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   bool RefusedWithoutRing() noexcept;
-  bool Refused(RingWriter* writer, Outcome outcome) noexcept;
+  bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
   std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
   const uint64_t token_;  // of this run alone
@@ -134,28 +132,26 @@ bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept
     }
     const WriterCall call(writer);
     if (closed_.load(std::memory_order_relaxed)) return Refused(writer, Outcome::kAfterFinish);
-    int64_t row_step;
-    uint16_t flags = 0;
-    if (step == nullptr) {
-      row_step = steps_->TakeOpen();
-      flags = v1::kRowCommits;
-    } else {
-      row_step = *step;
-      if (row_step > kMaxStep || !steps_->Take(writer->steps_word, row_step)) {
-        return Refused(writer, row_step > kMaxStep ? Outcome::kInvalid : Outcome::kStepBehind);
-      }
+    if (step != nullptr && *step > kMaxStep) {
+      return Refused(writer, Outcome::kInvalid, "a step is above 2^53");
     }
-    if (empty) return true;  // says only that the step is over
+    const RowStep row_step = step == nullptr
+                                 ? RowStep::Open(steps_.get())
+                                 : RowStep::Given(steps_.get(), writer->steps_word, *step);
+    if (empty) {  // says only that the step is over
+      int64_t taken;
+      return row_step.Take(&taken) || Refused(writer, Outcome::kStepBehind);
+    }
     Outcome outcome;
     try {
-      outcome = write(*writer, row_step, flags);
+      outcome = write(*writer, row_step);
     } catch (const std::bad_alloc&) {
       outcome = Outcome::kRingFull;
     }
     if (outcome == Outcome::kTaken) [[likely]] {
       return true;
     }
-    return Refused(writer, outcome);
+    return Refused(writer, outcome, writer->reason());
   } catch (...) {  // no memory even for the slow path
     lost_ring_full_.fetch_add(1, std::memory_order_relaxed);
     return false;

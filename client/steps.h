@@ -70,6 +70,41 @@ class SharedSteps {
   Memory* const memory_;
 };
 
+// The step that a row is to have. It is taken when nothing else can refuse the row, so that a row
+// which is refused leaves the run's steps as they are.
+class RowStep {
+ public:
+  // The open one, which the row closes.
+  static RowStep Open(SharedSteps* steps) { return {steps, 0, 0, /*commits=*/true}; }
+  // `step`, of a row of the ring with `word`.
+  static RowStep Given(SharedSteps* steps, uint32_t word, int64_t step) {
+    return {steps, word, step, /*commits=*/false};
+  }
+  // One that was taken before.
+  static RowStep Taken(int64_t step, bool commits = false) { return {nullptr, 0, step, commits}; }
+
+  bool commits() const { return commits_; }
+  // False: the step is closed.
+  bool Take(int64_t* step) const {
+    *step = step_;
+    if (steps_ == nullptr) return true;
+    if (!commits_) return steps_->Take(word_, step_);
+    *step = steps_->TakeOpen();
+    return true;
+  }
+  // Whether Take() would fail, for now.
+  bool IsClosed() const { return steps_ != nullptr && !commits_ && step_ < steps_->open(); }
+
+ private:
+  RowStep(SharedSteps* steps, uint32_t word, int64_t step, bool commits)
+      : steps_(steps), step_(step), word_(word), commits_(commits) {}
+
+  SharedSteps* steps_;
+  int64_t step_;
+  uint32_t word_;
+  bool commits_;
+};
+
 }  // namespace ranklog::internal
 
 #endif  // CLIENT_STEPS_H_

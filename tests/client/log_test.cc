@@ -110,11 +110,24 @@ TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {
   EXPECT_EQ(Ring().rows.at(0).values.at(1).first, "größe/日本");
 }
 
-TEST_F(LogTest, ARefusedRowTakesItsStep) {
-  auto run = Init(MakeSettings());
+TEST_F(LogTest, RefusedRowLeavesTheStep) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 10;
+  auto run = Init(settings);
   EXPECT_FALSE(run.Log({{"", 1}}));
+  EXPECT_FALSE(run.Log({{"", 1}}, 7));
+  EXPECT_FALSE(run.Log({{"text", std::string(64 << 10, 'x')}}));
   EXPECT_TRUE(run.Log({{"a", 1}}));
-  EXPECT_EQ(Ring().rows.at(0).step, 1);
+  EXPECT_FALSE(run.Log({{"", 1}}, 1));
+  EXPECT_FALSE(run.Log({{"new", 1}}, 0));  // that step is over
+  EXPECT_TRUE(run.Log({{"a", 2}}, 1));
+  EXPECT_TRUE(run.Log({{"a", 3}}));
+  std::vector<int64_t> steps;
+  for (const FileRow& row : Ring().rows) steps.push_back(row.step);
+  EXPECT_THAT(steps, ElementsAre(0, 1, 1));
+  EXPECT_EQ(run.stats().lost_invalid, 3u);
+  EXPECT_EQ(run.stats().lost_too_large, 1u);
+  EXPECT_EQ(run.stats().lost_step_behind, 1u);
 }
 
 TEST_F(LogTest, TakesTheLastOfAKeyThatComesTwice) {

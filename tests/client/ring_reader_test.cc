@@ -31,8 +31,9 @@ class RingReaderTest : public ::testing::Test {
     for (int step = 0; step < 20; ++step) {
       const std::string text(static_cast<size_t>(step), 't');
       const Metric rows[] = {{"loss", step}, {"rate", 0.5}, {"note", text}};
-      ASSERT_EQ(ring_->writer.Write(std::span(rows).first(step % 4 == 0 ? 1 : 3), step, 0),
-                Outcome::kTaken);
+      ASSERT_EQ(
+          ring_->writer.Write(std::span(rows).first(step % 4 == 0 ? 1 : 3), RowStep::Taken(step)),
+          Outcome::kTaken);
       if (step % 5 != 0) continue;
       ASSERT_EQ(ring_->writer.WriteControl("an update"), Outcome::kTaken);
     }

@@ -187,11 +187,24 @@ TEST_F(StreamTest, UsesTheRingAgainAsItIsAcknowledged) {
     return step > 20000;  // 1.1 MB through 64 KiB
   };
   ASSERT_TRUE(WaitFor(logged));
-  // A refused row is tried again with the same step, which it has taken: it merges.
   EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
   ExpectSteps(step);
   EXPECT_GT(run.stats().lost_ring_full, 0u);
   EXPECT_GT(daemon_.Streams().at(0).losses.ring_full(), 0u);
+}
+
+TEST_F(StreamTest, RowThatFindsTheRingFullLeavesTheStep) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 10;
+  auto run = Init(settings);
+  int64_t taken = 0;
+  while (run.Log({{"loss", static_cast<double>(taken) * 0.5}})) ++taken;
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(run.Log({{"loss", i}}));
+  daemon_.Start();
+  ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  EXPECT_TRUE(run.Log({{"loss", static_cast<double>(taken) * 0.5}}));
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  ExpectSteps(taken + 1);
 }
 
 TEST_F(StreamTest, KeepsEveryShapeThroughAReconnect) {

@@ -150,10 +150,10 @@ void Rank::Log() {
   if (finished_) return;
   Sender& sender = *senders_[world_.Below(senders_.size())];
   int64_t step = 0;
-  uint16_t flags = 0;
+  bool commits = false;
   if (!options_.explicit_steps || world_.Chance(0.05)) {
     step = steps_->TakeOpen();
-    flags = v1::kRowCommits;
+    commits = true;
   } else {
     step = steps_->open();
     const bool crowded = step == sender.last_step && sender.parts + 1 >= kMaxParts;
@@ -164,7 +164,8 @@ void Rank::Log() {
   std::vector<Metric> metrics;
   for (const auto& [key, number] : row.numbers) metrics.emplace_back(key, number);
   for (const auto& [key, text] : row.texts) metrics.emplace_back(key, text);
-  const internal::Outcome outcome = sender.ring.writer.Write(metrics, step, flags);
+  const internal::Outcome outcome =
+      sender.ring.writer.Write(metrics, internal::RowStep::Taken(step, commits));
   if (outcome == internal::Outcome::kTaken) {
     sender.record->rows.push_back(row);
   } else {

@@ -104,6 +104,9 @@ class RANKLOG_EXPORT Run {
   // README). False: it was not taken, and stats() counts why. Never waits, and makes no system call
   // after a thread's first row; allocates only at the first row of a shape.
   //
+  // A row that is refused changes nothing but its counter. Rows without a step that follow it have
+  // the steps that they had without it; ranks whose rows are to meet give their steps.
+  //
   // Without a step: merges into the open step, and closes it. With one: closes any smaller open
   // step, and opens this one; the same step again merges; a smaller one is refused. Every process
   // counts from step 0, so a job that is started again under its run id gives its steps: what lies
