@@ -230,6 +230,7 @@ bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
 Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
   Shape* shape = shapes_.guess();
   const size_t width = row.size();
+  if (width == 0) return WriteSlowly({}, step);
   const size_t bytes = sizeof(v1::RowRecord) + 8 * width;
   std::byte* record = Reserve(bytes);
   const auto matches = [&] {

@@ -16,18 +16,16 @@ using internal::RingWriter;
 
 bool LogMetrics(internal::RunState* state, std::span<const Metric> row, const int64_t* step) {
   return state != nullptr &&
-         state->LogRow(row.empty(), step,
-                       [&](RingWriter& writer, const internal::RowStep& row_step) {
-                         return writer.Write(row, row_step);
-                       });
+         state->LogRow(step, [&](RingWriter& writer, const internal::RowStep& row_step) {
+           return writer.Write(row, row_step);
+         });
 }
 
 bool LogHandles(internal::RunState* state, std::span<const HandleValue> row, const int64_t* step) {
   return state != nullptr &&
-         state->LogRow(row.empty(), step,
-                       [&](RingWriter& writer, const internal::RowStep& row_step) {
-                         return writer.Write(row, row_step);
-                       });
+         state->LogRow(step, [&](RingWriter& writer, const internal::RowStep& row_step) {
+           return writer.Write(row, row_step);
+         });
 }
 
 bool LogValues(internal::RunState* state, const internal::RowShape* shape,
@@ -35,10 +33,9 @@ bool LogValues(internal::RunState* state, const internal::RowShape* shape,
   static const internal::RowShape kNone{};  // takes no values
   if (shape == nullptr) shape = &kNone;
   return state != nullptr &&
-         state->LogRow(/*empty=*/false, step,
-                       [&](RingWriter& writer, const internal::RowStep& row_step) {
-                         return writer.Write(*shape, values, row_step);
-                       });
+         state->LogRow(step, [&](RingWriter& writer, const internal::RowStep& row_step) {
+           return writer.Write(*shape, values, row_step);
+         });
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   // Takes one row, by `write(writer, step)`. `step` may be null: the open one.
   template <typename WriteFn>
-  bool LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept;
+  bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
 
   bool Control(const v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -123,7 +123,7 @@ class WriterCall {
 };
 
 template <typename WriteFn>
-bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept {
+bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
   try {
     RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
     if (writer == nullptr) return RefusedWithoutRing();
@@ -135,16 +135,11 @@ bool RunState::LogRow(bool empty, const int64_t* step, WriteFn&& write) noexcept
     if (step != nullptr && *step > kMaxStep) {
       return Refused(writer, Outcome::kInvalid, "a step is above 2^53");
     }
-    const RowStep row_step = step == nullptr
-                                 ? RowStep::Open(steps_.get())
-                                 : RowStep::Given(steps_.get(), writer->steps_word, *step);
-    if (empty) {  // says only that the step is over
-      int64_t taken;
-      return row_step.Take(&taken) || Refused(writer, Outcome::kStepBehind);
-    }
     Outcome outcome;
     try {
-      outcome = write(*writer, row_step);
+      outcome =
+          write(*writer, step == nullptr ? RowStep::Open(steps_.get())
+                                         : RowStep::Given(steps_.get(), writer->steps_word, *step));
     } catch (const std::bad_alloc&) {
       outcome = Outcome::kRingFull;
     }

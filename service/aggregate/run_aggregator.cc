@@ -128,8 +128,9 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   open.step = std::max(step, stream.added_step);
   open.time_us = block.times_us[row];
   open.shape = block.shape;
-  open.dropped = late || !used || (!stream.primary && width == 0);
   if (stream.primary && !late) open.texts = TextsOf(block, row);
+  // A row without metrics only says that its step has come.
+  open.dropped = late || !used || (width == 0 && open.texts == nullptr);
   if (late) {
     ++stream.late_rows;
   } else {

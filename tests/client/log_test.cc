@@ -146,12 +146,24 @@ TEST_F(LogTest, KeepsNanAndInfinities) {
   EXPECT_EQ(ring.rows.at(0).values.at(2).second, -inf);
 }
 
-TEST_F(LogTest, AnEmptyRowOnlyClosesItsStep) {
+TEST_F(LogTest, EmptyRowIsOneAndTakesItsStep) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log(std::span<const Metric>()));
   EXPECT_TRUE(run.Log({{"a", 1}}));
-  EXPECT_THAT(Ring().rows, SizeIs(1));
-  EXPECT_EQ(Ring().rows.at(0).step, 1);
+  EXPECT_TRUE(run.Log(std::span<const HandleValue>(), 5));
+  EXPECT_FALSE(run.Log(std::span<const Metric>(), 4));
+  EXPECT_TRUE(run.Log({{"a", 2}}));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(4));
+  EXPECT_THAT(ring.rows[0].values, IsEmpty());
+  EXPECT_TRUE(ring.rows[0].commits);
+  EXPECT_EQ(ring.rows[1].step, 1);
+  EXPECT_THAT(ring.rows[2].values, IsEmpty());
+  EXPECT_EQ(ring.rows[2].step, 5);
+  EXPECT_FALSE(ring.rows[2].commits);
+  EXPECT_EQ(ring.rows[3].step, 5);
+  EXPECT_EQ(run.stats().rows_logged, 4u);
+  EXPECT_EQ(run.stats().lost_step_behind, 1u);
 }
 
 TEST_F(LogTest, HandlesWriteTheSameRows) {

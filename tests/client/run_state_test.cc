@@ -36,7 +36,7 @@ class RunStateTest : public ::testing::Test {
   // Logs a row, and calls `handler` when half of it is written.
   bool Log(const std::function<void()>& handler = [] {}) {
     const Metric row[] = {{"loss", 1}};
-    return run_->LogRow(/*empty=*/false, nullptr, [&](RingWriter& writer, const RowStep& step) {
+    return run_->LogRow(nullptr, [&](RingWriter& writer, const RowStep& step) {
       handler();
       return writer.Write(row, step);
     });

@@ -108,11 +108,13 @@ class RANKLOG_EXPORT Run {
   // the steps that they had without it; ranks whose rows are to meet give their steps.
   //
   // Without a step: merges into the open step, and closes it. With one: closes any smaller open
-  // step, and opens this one; the same step again merges; a smaller one is refused. Every process
-  // counts from step 0, so a job that is started again under its run id gives its steps: what lies
-  // at or below the run's last one is kept in the store and counted as late. NaN and infinities are
-  // values: they are kept and delivered as such, and left out of every statistic over ranks, which
-  // is NaN if no rank has a finite value. Of finite values each statistic is finite.
+  // step, and opens this one; the same step again merges; a smaller one is refused. A row without
+  // metrics does all that, too, and counts as logged; a run has no line of a step with nothing
+  // else. Every process counts from step 0, so a job that is started again under its run id gives
+  // its steps: what lies at or below the run's last one is kept in the store and counted as late.
+  // NaN and infinities are values: they are kept and delivered as such, and left out of every
+  // statistic over ranks, which is NaN if no rank has a finite value. Of finite values each
+  // statistic is finite.
   //
   // A signal handler may log what its thread has logged before (the same keys). While it interrupts
   // another call of its thread that writes to the run, its row is refused, and counted as invalid.

@@ -113,6 +113,20 @@ TEST_F(RunAggregatorTest, RowsOfAnUnknownShapeAreLeftOutAndCounted) {
   EXPECT_EQ(late(kPrimary), 2u);
 }
 
+// As the official SDK does: a step with nothing in it has no line, but is over.
+TEST_F(RunAggregatorTest, RowWithoutMetricsMakesNoRowButPassesItsStep) {
+  Start();
+  Join(kPrimary, 0, true);
+  Log(kPrimary, {{.step = 1, .values = {1}},
+                 {.step = 2, .shape = 0, .commits = true},
+                 {.step = 4, .shape = 0},
+                 {.step = 4, .values = {2}, .commits = true},
+                 {.step = 5, .shape = 0, .commits = true}});
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1, 4));
+  EXPECT_EQ(late(kPrimary), 0u);
+  EXPECT_EQ(stored_.consumed[kPrimary].seq, 5u);
+}
+
 TEST_F(RunAggregatorTest, RowsSeenBeforeAreSkipped) {
   Start();
   Join(kPrimary, 0, true);
