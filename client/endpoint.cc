@@ -175,6 +175,10 @@ bool Endpoint::HasUndurable() const {
   });
 }
 
+void Endpoint::AddHeaders(std::vector<v1::SpoolHeader*>* headers) const {
+  for (const auto& stream : streams_) headers->push_back(stream->ring()->spool->header());
+}
+
 bool Endpoint::pressed() const {
   return !starved_ && std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     const Ring& ring = *stream->ring();

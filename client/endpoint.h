@@ -48,6 +48,8 @@ class Endpoint {
   bool empty() const { return streams_.empty(); }
   std::chrono::milliseconds flush_interval() const;
 
+  void AddHeaders(std::vector<v1::SpoolHeader*>* headers) const;
+
   // Leaves gRPC altogether; the next Tick() connects anew. False: memory is short, so gRPC, which
   // would end the process, was not called.
   bool Disconnect();

@@ -181,6 +181,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
     idle_rings_.reserve(rings_.size() + 1);  // ReturnRing() must not fail
     rings_.push_back(ring);
     ring->writer.steps_word = steps_->AddRing();
+    ProcessTickRate().Measure();
     ProcessTickRate().Calibrate(ring->spool->header());
     // A forked helper is often killed when it is done: its end says nothing of the run.
     if (generation_ > 0) ring->spool->header()->finished.store(1, std::memory_order_relaxed);
@@ -190,6 +191,12 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
   }
   Sender::Get()->Add(shared_from_this(), ring);
   return ring;
+}
+
+void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) {
+  MutexLock lock(StateMutex());
+  ProcessTickRate().Measure();
+  for (v1::SpoolHeader* const ring : rings) ProcessTickRate().Calibrate(ring);
 }
 
 void RunState::ReturnRing(std::shared_ptr<Ring> ring) {

@@ -97,6 +97,10 @@ class RunState : public std::enable_shared_from_this<RunState> {
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;  // of the first Finish()
 };
 
+// Lets the times of rows follow the clock as it is now. For the one thread that writes
+// calibrations.
+void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) ABSL_LOCKS_EXCLUDED(StateMutex());
+
 // What a forked child does with the rings that its one thread inherited: nothing.
 void ForgetThreadRings();
 

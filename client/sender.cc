@@ -22,6 +22,8 @@ constexpr milliseconds kUrgentPause{20};
 // gRPC can wait for ever at its end, for a thread that it could not start.
 constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
+// Rows that were logged in the last second before the clock was set have the time of the new one.
+constexpr std::chrono::seconds kCalibrationInterval{1};
 
 std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
 Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
@@ -212,7 +214,17 @@ void Sender::AddToEndpoints(NewRings rings) {
   }
 }
 
+void Sender::Calibrate() {
+  const Time now = Clock::now();
+  if (now < next_calibration_) return;
+  next_calibration_ = now + kCalibrationInterval;
+  std::vector<v1::SpoolHeader*> headers;
+  for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
+  CalibrateClocks(headers);
+}
+
 Sender::Time Sender::Tick(bool urgent) {
+  Calibrate();
   const Time deadline = Clock::now() + kTickBudget;
   const auto hurry = [this] { return forks_.load() > 0 || HasEnded(); };
   for (const auto& endpoint : endpoints_) endpoint->Tick(deadline, urgent, hurry);

@@ -64,6 +64,7 @@ class Sender {
   void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Abandon() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
+  void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
@@ -72,6 +73,7 @@ class Sender {
   Mutex tick_mutex_;  // before StateMutex(); held while the thread, or a fork, is at the endpoints
   std::vector<std::unique_ptr<Endpoint>> endpoints_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
+  Time next_calibration_ ABSL_GUARDED_BY(tick_mutex_);
 
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <cmath>
 #include <fstream>
 #include <string>
 
@@ -35,19 +36,32 @@ bool DetectSteadyCounter() {
 #endif
 }
 
-struct Sample {
-  uint64_t ticks;
-  uint64_t monotonic_ns;
-  uint64_t unix_ns;
-};
+constexpr uint64_t kLeastNs = 1'000'000;   // over less, the reading of the clocks would be noise
+constexpr uint64_t kSureNs = 100'000'000;  // over this it is 1 in 100,000
+// A clock that NTP steers goes faster or slower by half of this.
+constexpr double kMostDrift = 1e-3;
 
-// The clocks at one moment: the tightest of a few tries, so that being descheduled between two
-// reads does not skew the rate.
-Sample ReadClocks(bool steady_counter) {
-  Sample best{};
+double UsPerTick(const ClockSample& from, const ClockSample& to) {
+  return static_cast<double>(to.monotonic_ns - from.monotonic_ns) * 1e-3 /
+         static_cast<double>(to.ticks - from.ticks);
+}
+
+}  // namespace
+
+bool HasSteadyCounter() {
+  static const bool steady = DetectSteadyCounter();
+  return steady;
+}
+
+uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
+
+// The tightest of a few tries, so that being descheduled between two reads does not skew the rate.
+ClockSample ReadClocks() {
+  const bool steady_counter = HasSteadyCounter();
+  ClockSample best;
   uint64_t best_width = UINT64_MAX;
   for (int i = 0; i < 3; ++i) {
-    Sample sample;
+    ClockSample sample;
     const uint64_t before = ReadTicks(steady_counter);
     sample.monotonic_ns = MonotonicNs();
     sample.unix_ns = ClockNs(CLOCK_REALTIME);
@@ -61,33 +75,33 @@ Sample ReadClocks(bool steady_counter) {
   return best;
 }
 
-}  // namespace
+TickRate::TickRate(ClockSample (*read_clocks)())
+    : read_clocks_(read_clocks), first_(read_clocks()), agreed_(first_), last_(first_) {}
 
-bool HasSteadyCounter() {
-  static const bool steady = DetectSteadyCounter();
-  return steady;
+bool TickRate::WentApart() const {
+  return std::abs(UsPerTick(agreed_, last_) / us_per_tick_ - 1) > kMostDrift;
 }
 
-uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
-
-TickRate::TickRate() : steady_counter_(HasSteadyCounter()), us_per_tick_(1e-3) {
-  const Sample first = ReadClocks(steady_counter_);
-  first_ticks_ = first.ticks;
-  first_ns_ = first.monotonic_ns;
-}
-
-void TickRate::Calibrate(v1::SpoolHeader* header) {
-  Sample now = ReadClocks(steady_counter_);
-  // A rate over less than a millisecond would be noise.
-  while (now.monotonic_ns - first_ns_ < 1000000) now = ReadClocks(steady_counter_);
-  if (steady_counter_) {
-    us_per_tick_ = static_cast<double>(now.monotonic_ns - first_ns_) * 1e-3 /
-                   static_cast<double>(now.ticks - first_ticks_);
+void TickRate::Measure() {
+  do {
+    last_ = read_clocks_();
+  } while (us_per_tick_ == 0 && last_.monotonic_ns - first_.monotonic_ns < kLeastNs);
+  const bool long_enough = last_.monotonic_ns - agreed_.monotonic_ns >= kSureNs;
+  if (last_.ticks <= agreed_.ticks || (sure_ && long_enough && WentApart())) {
+    first_ = agreed_ = last_;
+    sure_ = false;
+  } else if (us_per_tick_ == 0 || long_enough) {
+    us_per_tick_ = UsPerTick(first_, last_);
+    agreed_ = last_;
+    sure_ = long_enough;
   }
-  const uint32_t next = 1 - header->calibration.load(std::memory_order_relaxed);
+}
+
+void TickRate::Calibrate(v1::SpoolHeader* header) const {
+  const uint32_t next = 1 - (header->calibration.load(std::memory_order_relaxed) & 1);
   v1::ClockCalibration& calibration = header->calibrations[next];
-  calibration.base_ticks.store(now.ticks, std::memory_order_relaxed);
-  calibration.base_unix_us.store(static_cast<int64_t>(now.unix_ns / 1000),
+  calibration.base_ticks.store(last_.ticks, std::memory_order_relaxed);
+  calibration.base_unix_us.store(static_cast<int64_t>(last_.unix_ns / 1000),
                                  std::memory_order_relaxed);
   calibration.us_per_tick.store(us_per_tick_, std::memory_order_relaxed);
   header->calibration.store(next, std::memory_order_release);

@@ -34,20 +34,36 @@ inline uint64_t ReadTicks(bool steady_counter) {
   return MonotonicNs();
 }
 
+// The clocks at one moment.
+struct ClockSample {
+  uint64_t ticks = 0;
+  uint64_t monotonic_ns = 0;
+  uint64_t unix_ns = 0;
+};
+ClockSample ReadClocks();
+
 // The counter's rate, measured over all the time since this object was made: exact to some 10 us
-// per second after the few milliseconds of Init, and ever better after that. For one thread.
+// per second after the few milliseconds of Init, and ever better after that. It is measured anew
+// where the counter and the clock went apart, as when the machine slept. For one thread.
 class TickRate {
  public:
-  TickRate();
+  explicit TickRate(ClockSample (*read_clocks)() = ReadClocks);
 
-  // Reads the clocks and makes the header's calibration current.
-  void Calibrate(v1::SpoolHeader* header);
+  // Reads the clocks. The first call takes up to a millisecond.
+  void Measure();
+
+  // Makes what the last Measure() found the header's current calibration.
+  void Calibrate(v1::SpoolHeader* header) const;
 
  private:
-  const bool steady_counter_;
-  uint64_t first_ticks_;
-  uint64_t first_ns_;
-  double us_per_tick_;
+  bool WentApart() const;
+
+  ClockSample (*const read_clocks_)();
+  ClockSample first_;
+  ClockSample agreed_;  // the latest that the rate was measured to
+  ClockSample last_;
+  double us_per_tick_ = 0;  // 0: not measured yet
+  bool sure_ = false;       // the rate is from long enough a time to judge the counter by
 };
 
 // Unix microseconds of `ticks`, by the header's current calibration.

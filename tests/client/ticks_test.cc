@@ -1,0 +1,108 @@
+// How the counter's ticks become Unix time, while clocks are set and the machine sleeps.
+
+#include "client/ticks.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace ranklog::internal {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;  // ns
+
+ClockSample now;  // what all clocks show
+
+ClockSample ReadNow() { return now; }
+
+// Two ticks a nanosecond.
+class TickRateTest : public ::testing::Test {
+ protected:
+  TickRateTest() {
+    now = {.ticks = 1000, .monotonic_ns = 5 * kSecond, .unix_ns = 1'800'000'000 * kSecond};
+  }
+
+  static void Pass(uint64_t ns) {
+    now.ticks += 2 * ns;
+    now.monotonic_ns += ns;
+    now.unix_ns += ns;
+  }
+  void Calibrate() {
+    rate_->Measure();
+    rate_->Calibrate(&header_);
+  }
+  void Start() {
+    rate_.emplace(ReadNow);
+    Pass(2'000'000);
+    Calibrate();
+  }
+  // How far the time of a row that is logged now is off, in microseconds.
+  int64_t ErrorUs() {
+    return TickReader(header_).UnixMicros(now.ticks) - static_cast<int64_t>(now.unix_ns / 1000);
+  }
+
+  std::optional<TickRate> rate_;
+  v1::SpoolHeader header_{};
+};
+
+TEST_F(TickRateTest, FollowsTheCounter) {
+  Start();
+  Pass(kSecond);
+  EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
+}
+
+TEST_F(TickRateTest, ClockThatIsSetIsFollowed) {
+  Start();
+  Pass(kSecond);
+  now.unix_ns -= 3600 * kSecond;
+  Calibrate();
+  Pass(kSecond / 2);
+  EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
+}
+
+TEST_F(TickRateTest, RateOfAShortTimeIsMadeBetter) {
+  rate_.emplace(ReadNow);
+  Pass(1'000'000);
+  now.ticks += 20'000;  // 1 in 100 too many
+  Calibrate();
+  for (int i = 0; i < 20; ++i) {
+    Pass(kSecond);
+    Calibrate();
+  }
+  Pass(kSecond);
+  EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1000);
+}
+
+// The counter goes on meanwhile, the steady clock does not.
+TEST_F(TickRateTest, SleepOfTheMachineLeavesTheRate) {
+  Start();
+  for (int i = 0; i < 10; ++i) {
+    Pass(kSecond);
+    Calibrate();
+  }
+  now.ticks += 2 * 3600 * kSecond;
+  now.unix_ns += 3600 * kSecond;
+  Calibrate();
+  for (int i = 0; i < 3; ++i) {
+    Pass(kSecond);
+    EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
+    Calibrate();
+  }
+}
+
+TEST_F(TickRateTest, CounterThatBeginsAnewLeavesTheRate) {
+  Start();
+  Pass(kSecond);
+  Calibrate();
+  now.ticks = 0;
+  Calibrate();
+  for (int i = 0; i < 3; ++i) {
+    Pass(kSecond);
+    EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
+    Calibrate();
+  }
+}
+
+}  // namespace
+}  // namespace ranklog::internal
