@@ -124,8 +124,13 @@ std::string ProgramPath() {
 }  // namespace
 
 Settings Resolve(Settings settings) {
+  const bool has_local_rank = settings.local_rank.has_value();
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
+  // Of several ranks that do not know which they are, the daemon must not take each for the first.
+  if (!has_local_rank && settings.local_world_size != settings.world_size) {
+    settings.local_world_size.reset();
+  }
   if (settings.group.empty()) settings.group = settings.run_id;
   if (settings.project.empty()) settings.project = "uncategorized";
   if (settings.host.empty()) settings.host = HostName();

@@ -33,7 +33,7 @@ tests=(
   ccache git sqlite3 binutils util-linux procps mount e2fsprogs
   sshfs openssh-sftp-server                                                             # a real network file system
   python3 python3-venv                                                                  # the real W&B SDK as a referee
-  python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge             # the real torchrun and Slurm
+  python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun
 )
 
 packages=("${build[@]}")

@@ -1,34 +1,121 @@
 #include "service/aggregate/strategy.h"
 
+#include <algorithm>
+
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 namespace ranklog::aggregate {
+namespace {
 
-model::RunAssignment Assign(const model::Session& session) {
+using model::JobRun;
+using model::RunAssignment;
+using model::Session;
+
+// Ranks whose launcher does not count those of a node all say that they are local rank 0.
+bool IsFirstOfNode(const Session& session) {
+  return session.stream.rank == 0 ||
+         (session.identity.local_world_size > 0 && session.identity.local_rank == 0);
+}
+
+const JobRun* Newest(absl::Span<const JobRun> runs,
+                     absl::FunctionRef<bool(const JobRun&)> predicate) {
+  const auto found = std::find_if(runs.rbegin(), runs.rend(), predicate);
+  return found == runs.rend() ? nullptr : &*found;
+}
+
+RunAssignment OfRank(const Session& session) {
   const uint32_t rank = session.stream.rank;
-  const uint32_t local_rank = session.identity.local_rank;
-  const uint32_t first_of_node = local_rank <= rank ? rank - local_rank : rank;
-  const std::string& job = session.stream.job_id;
+  return {.run_id = absl::StrCat(session.stream.job_id, "-", rank),
+          .name = absl::StrCat("rank-", rank),
+          .primary_rank = rank,
+          .primary = true};
+}
 
-  model::RunAssignment assignment;
-  if (session.settings.strategy == model::LogStrategy::kAll) {
-    assignment.primary_rank = rank;
-    assignment.primary = true;
-    assignment.run_id = absl::StrCat(job, "-", rank);
-    assignment.name = absl::StrCat("rank-", rank);
-    return assignment;
+RunAssignment OfFirstRank(const Session& session, absl::Span<const JobRun> runs) {
+  RunAssignment assignment =
+      RunOfNode(session.settings, session.stream.job_id, session.stream.rank);
+  assignment.primary = true;
+  // The job goes on, or the others of the node came before it.
+  const auto same = [&](const JobRun& run) { return run.run_id == assignment.run_id; };
+  const JobRun* run = Newest(runs, same);
+  if (run == nullptr) {
+    run =
+        Newest(runs, [](const JobRun& waiting) { return waiting.live && !waiting.primary_chosen; });
   }
-  assignment.primary_rank = first_of_node;
-  assignment.primary = rank == first_of_node;
-  if (session.settings.strategy == model::LogStrategy::kNode) {
-    assignment.run_id = absl::StrCat(job, "-", first_of_node);
-    assignment.name = absl::StrCat("rank-", first_of_node);
-    return assignment;
-  }
-  assignment.local_only = first_of_node != 0;
-  assignment.run_id = assignment.local_only ? absl::StrCat(job, "-", first_of_node) : job;
-  assignment.name = session.settings.name;
+  if (run != nullptr) assignment.run = run->id;
   return assignment;
+}
+
+// What the ranks of a node share until its first rank is known.
+RunAssignment NewRun(const Session& session) {
+  return {.run_id = absl::StrCat(session.stream.job_id, "-", session.stream.rank, "-pending"),
+          .name = session.settings.name,
+          .primary_rank = session.stream.rank,
+          .local_only = true,
+          .primary_chosen = false};
+}
+
+RunAssignment Join(const Session& session, const JobRun& run) {
+  const uint32_t rank = session.stream.rank;
+  const uint32_t expected = session.identity.local_world_size;
+  const uint32_t ranks = run.ranks + (run.has_rank ? 0 : 1);
+  RunAssignment assignment;
+  if (run.primary_chosen) {
+    assignment = RunOfNode(session.settings, session.stream.job_id, run.primary_rank);
+    assignment.run_id = run.run_id;
+    assignment.local_only = run.local_only;
+    assignment.primary = rank == run.primary_rank;
+  } else if (expected > 0 && ranks >= expected) {
+    const uint32_t first = std::min(run.lowest_rank, rank);
+    assignment = RunOfNode(session.settings, session.stream.job_id, first);
+    assignment.primary = rank == first;
+  } else {
+    assignment = NewRun(session);
+    assignment.run_id = run.run_id;
+  }
+  assignment.run = run.id;
+  return assignment;
+}
+
+}  // namespace
+
+RunAssignment RunOfNode(const model::RunSettings& settings, const std::string& job_id,
+                        uint32_t first_rank) {
+  RunAssignment assignment;
+  assignment.primary_rank = first_rank;
+  assignment.run_id = absl::StrCat(job_id, "-", first_rank);
+  if (settings.strategy == model::LogStrategy::kNode) {
+    assignment.name = absl::StrCat("rank-", first_rank);
+    return assignment;
+  }
+  assignment.name = settings.name;
+  assignment.local_only = first_rank != 0;
+  if (!assignment.local_only) assignment.run_id = job_id;
+  return assignment;
+}
+
+RunAssignment Assign(const Session& session, absl::Span<const JobRun> runs) {
+  if (session.settings.strategy == model::LogStrategy::kAll) return OfRank(session);
+  const uint32_t rank = session.stream.rank;
+  const JobRun* run = Newest(runs, [](const JobRun& has) { return has.has_ring; });
+  if (run == nullptr && IsFirstOfNode(session)) return OfFirstRank(session, runs);
+  if (run == nullptr) {
+    run = Newest(runs, [rank](const JobRun& live) {
+      return live.live && live.primary_chosen && live.primary_rank <= rank;
+    });
+  }
+  if (run == nullptr) {
+    run = Newest(runs, [](const JobRun& live) { return live.live && !live.primary_chosen; });
+  }
+  if (run == nullptr) {
+    run = Newest(runs, [&session](const JobRun& before) {
+      return before.has_place &&
+             before.run_id ==
+                 RunOfNode(session.settings, session.stream.job_id, before.primary_rank).run_id;
+    });
+  }
+  return run == nullptr ? NewRun(session) : Join(session, *run);
 }
 
 }  // namespace ranklog::aggregate

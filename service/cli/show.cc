@@ -91,7 +91,9 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
       "rows ", run.rows, run.last_step < 0 ? "" : absl::StrCat(", last step ", run.last_step),
       ", started ", TimeText(run.started_us), run.ended_us == 0 ? ", for " : ", took ",
       DurationText(took), "\n");
-  if (run.local_only) {
+  if (!run.primary_chosen) {
+    absl::StrAppend(&text, "waits for the first rank of its node, which gives it its id\n");
+  } else if (run.local_only) {
     absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
   }
   for (const RankReport& rank : report.ranks) {

@@ -90,10 +90,13 @@ absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
                                                      pipeline::DeliverLoop::Options());
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
                    storage::StoreReader::Open(state_dir_));
+  pipeline::AggregateLoop::Options aggregate_options;
+  aggregate_options.on_primary_chosen = [deliver = deliver_.get()](int64_t run) {
+    deliver->AddRun(run);
+  };
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), SteadyNow,
-      [deliver = deliver_.get()](int64_t run) { deliver->NotifyRows(run); },
-      pipeline::AggregateLoop::Options());
+      [deliver = deliver_.get()](int64_t run) { deliver->NotifyRows(run); }, aggregate_options);
   deliver_->Start();
   aggregate_->Start();
   deliver_->Drain(absl::ZeroDuration());  // from now on nothing waits for more to gather

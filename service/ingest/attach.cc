@@ -17,7 +17,14 @@ void ResolveDestinations(const Credentials& credentials, model::RunSettings* set
 
 absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
                                                storage::Store& store) {
-  const model::RunAssignment assignment = aggregate::Assign(session);
+  std::vector<model::JobRun> runs;
+  // A rank that is alone in its run need not look for others.
+  const bool alone =
+      session.settings.strategy == model::LogStrategy::kAll || session.identity.world_size == 1;
+  if (!alone) {
+    ASSIGN_OR_RETURN(runs, store.RunsOfJob(session));
+  }
+  const model::RunAssignment assignment = aggregate::Assign(session, runs);
   ASSIGN_OR_RETURN(model::Stream stream,
                    store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
   if (const uint64_t gone = stream.losses.with_store;
@@ -25,6 +32,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
     spdlog::warn("rank {} of {} goes on at row {}: {} rows went with an earlier store",
                  session.stream.rank, session.stream.job_id, session.first_seq, gone);
   }
+  if (!assignment.primary_chosen) return stream;  // whoever chooses it says where the run goes
   std::vector<std::string> wanted = session.settings.destinations;
   if (assignment.local_only) wanted = {"local"};
   // The reader does not see this transaction. If it sees no delivery of that kind, then none has

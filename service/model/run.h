@@ -54,8 +54,25 @@ struct RunAssignment {
   uint32_t primary_rank = 0;
   bool primary = false;  // this session's rows are the run's
   bool local_only = false;
+  bool primary_chosen = true;  // as Run's
+  int64_t run = 0;             // the store's id of a run that is there; 0: find it by run_id
 
   friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
+};
+
+// A run of a session's job, as far as the log strategy asks. "Here" is on the session's node.
+struct JobRun {
+  int64_t id = 0;  // the store's
+  std::string run_id;
+  uint32_t primary_rank = 0;
+  bool local_only = false;
+  bool primary_chosen = true;
+  uint32_t ranks = 0;        // that have attached to it here
+  uint32_t lowest_rank = 0;  // of those
+  bool live = false;         // it is running, and has a stream from here
+  bool has_ring = false;     // it has a stream of the session's ring
+  bool has_rank = false;     // it has a stream of the session's rank from here
+  bool has_place = false;    // and that had the same local rank, of as many
 };
 
 enum class RunState { kRunning, kFinished, kFailed, kCrashed };
@@ -73,6 +90,9 @@ struct Run {
   uint32_t primary_rank = 0;  // whose rows these are
   bool local_only =
       false;  // a part of a `main` run whose rank 0 is on another node: kept, not delivered
+  // False: the node's first rank is not known yet, so `run_id`, `name` and `primary_rank` will
+  // change. Until then no row of the run is made, and nobody is told of it (`local_only`).
+  bool primary_chosen = true;
   RunState state = RunState::kRunning;
   int32_t exit_code = 0;
   std::string reason;      // why it crashed

@@ -37,8 +37,6 @@ void CheckName(const std::string& value, absl::string_view what, Problems& probl
 void CheckRanks(uint32_t rank, const Identity& identity, Problems& problems) {
   problems.Check(rank < identity.world_size,
                  absl::StrCat("rank ", rank, " in a world of ", identity.world_size));
-  problems.Check(identity.local_rank <= rank,
-                 absl::StrCat("local rank ", identity.local_rank, " above rank ", rank));
   if (identity.local_world_size == 0) return;
   problems.Check(identity.local_rank < identity.local_world_size,
                  absl::StrCat("local rank ", identity.local_rank, " on a node with ",

@@ -64,8 +64,8 @@ struct Session {
 };
 
 // kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256
-// bytes; a rank outside the world, a local rank outside the node (or above the rank); a node with
-// more ranks than the world; an incarnation of 0; a first row of 0, or above 2^62; a statistic that
+// bytes; a rank outside the world, a local rank outside the node; a node with more ranks than
+// the world; an incarnation of 0; a first row of 0, or above 2^62; a statistic that
 // there is none of, or "none" beside another.
 absl::Status Validate(const Session& session);
 

@@ -137,7 +137,8 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
     }
   }
   // A close that was refused: a stream has joined.
-  entry.due |= written.write.more || (written.write.close && !written.closed);
+  entry.due |= written.write.more || written.write.primary.has_value() ||
+               (written.write.close && !written.closed);
   if (written.closed && !entry.due) runs_.erase(run);
   absl::MutexLock lock(&mutex_);
   counters_.made_rows += rows;
@@ -167,22 +168,25 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
   auto written = std::make_shared<Written>();
   written->write = std::move(write);
   const size_t bytes = written->write.bytes;
-  const bool urgent = written->write.close || written->write.more;
+  const bool urgent = written->write.close || written->write.more || written->write.primary;
   written_bytes_ += bytes;
   store_->Submit({.apply =
                       [written, run](storage::Store& store) {
                         return written->write.Apply(store, run, &written->closed);
                       },
                   .done =
-                      [written, run, inbox = inbox_, on_rows = on_rows_](absl::Status status) {
+                      [written, run, inbox = inbox_, on_rows = on_rows_,
+                       on_primary_chosen = options_.on_primary_chosen](absl::Status status) {
                         written->status = status;
-                        const bool at_once = status.ok() && written->write.more;
+                        const bool chosen = status.ok() && written->write.primary.has_value();
+                        const bool at_once = chosen || (status.ok() && written->write.more);
                         {
                           absl::MutexLock lock(&inbox->mutex);
                           inbox->answers[run] = written;
                           inbox->at_once |= at_once;
                           inbox->changed.Wake();
                         }
+                        if (chosen && on_primary_chosen) on_primary_chosen(run);
                         if (status.ok() && on_rows) on_rows(run);
                       },
                   .bytes = bytes,

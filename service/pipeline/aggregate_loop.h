@@ -26,7 +26,8 @@
 namespace ranklog::pipeline {
 
 // One thread. Of each run that is running it keeps what is open, at most one write under way, and
-// the rest in the store: when ranks are faster than this, rows wait there. Closes a run when all
+// the rest in the store: when ranks are faster than this, rows wait there. Chooses the primary
+// of a run that waits for it (aggregate/strategy.h). Closes a run when all
 // its streams have ended, all of it is made into rows, and every local rank was seen or
 // `close_wait` went by. Sleeps until it is notified or a deadline comes.
 //
@@ -40,6 +41,8 @@ class AggregateLoop {
     size_t max_open_values = 2 << 20;  // doubles held for open steps, over all runs: 16 MiB
     size_t max_written_bytes =
         16 << 20;  // handed to the store and not yet committed, over all runs
+    // Told, as `on_rows` is, of runs whose primary was chosen, and with it where they go.
+    std::function<void(int64_t run)> on_primary_chosen = nullptr;
   };
   struct Counters {
     uint64_t live_runs = 0;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::pipeline {
@@ -75,6 +76,12 @@ RunEnd EndOf(const std::vector<Stream>& streams) {
 }
 
 absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) const {
+  if (primary) {
+    ASSIGN_OR_RETURN(const bool chosen, store.ChoosePrimary(run, *primary));
+    for (const std::string& kind : destinations) {
+      if (chosen) RETURN_IF_ERROR(store.AddDelivery(run, absl::string_view(kind)));
+    }
+  }
   for (const aggregate::Aggregated& result : results) {
     for (const aggregate::Aggregated::NewShape& shape : result.shapes) {
       RETURN_IF_ERROR(store.DefineRunShape(run, shape.id, shape.keys));
@@ -97,13 +104,16 @@ absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) c
 
 LiveRun::LiveRun(model::Run run, std::vector<std::vector<std::string>> shapes,
                  const Options& options)
-    : run_(std::move(run)),
-      options_(options),
-      aggregator_(std::make_unique<aggregate::RunAggregator>(
-          run_, std::move(shapes),
-          aggregate::RunAggregator::Options{run_.settings.rank_statistics,
-                                            run_.settings.strategy != model::LogStrategy::kAll,
-                                            options.step_wait})) {}
+    : run_(std::move(run)), options_(options), aggregator_(MakeAggregator(std::move(shapes))) {}
+
+std::unique_ptr<aggregate::RunAggregator> LiveRun::MakeAggregator(
+    std::vector<std::vector<std::string>> shapes) const {
+  return std::make_unique<aggregate::RunAggregator>(
+      run_, std::move(shapes),
+      aggregate::RunAggregator::Options{run_.settings.rank_statistics,
+                                        run_.settings.strategy != model::LogStrategy::kAll,
+                                        options_.step_wait});
+}
 
 absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& reader, int64_t run,
                                                        const Options& options) {
@@ -191,8 +201,37 @@ bool LiveRun::CanBeClosed(absl::Time now) {
   return AllRanksCame() || now >= ended_since_ + options_.close_wait;
 }
 
+// The lowest rank that came is the node's first, once nobody else is to be waited for.
+absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, absl::Time now) {
+  ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
+  RunWrite write;
+  if (streams_.empty()) return write;
+  uint32_t expected = 0;
+  for (const Stream& stream : streams_) {
+    expected = std::max(expected, stream.identity.local_world_size);
+  }
+  waits_since_ = std::min(waits_since_, now);
+  const absl::Time until =
+      waits_since_ + (expected > 0 ? options_.first_rank_wait : options_.step_wait);
+  if (CanBeClosed(now) || now >= until) {
+    const model::StreamKey& lowest = streams_.front().key;  // they come by rank
+    write.primary = aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.rank);
+    write.destinations = run_.settings.destinations;
+    if (write.primary->local_only) write.destinations = {"local"};
+    deadline_ = absl::InfiniteFuture();
+  } else {
+    deadline_ = std::min(until, ended_since_ + options_.close_wait);
+  }
+  return write;
+}
+
 absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time now,
                                        size_t max_open_values) {
+  if (!run_.primary_chosen) {
+    ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
+    if (!run_.primary_chosen) return AwaitPrimary(reader, now);
+    aggregator_ = MakeAggregator({});
+  }
   RETURN_IF_ERROR(Refresh(reader));
   const bool closing = CanBeClosed(now);
   if (closing) aggregator_->CloseAll();

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "service/aggregate/run_aggregator.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
@@ -36,11 +37,14 @@ RunEnd EndOf(const std::vector<model::Stream>& streams);
 struct RunWrite {
   std::vector<aggregate::Aggregated> results;
   bool close = false;
-  RunEnd end;         // if `close`
+  RunEnd end;  // if `close`
+  // The run has no primary: this one, and where the run goes then.
+  absl::optional<model::RunAssignment> primary;
+  std::vector<std::string> destinations;
   size_t bytes = 0;   // about what the results hold
   bool more = false;  // there is more to read
 
-  bool empty() const { return results.empty() && !close; }
+  bool empty() const { return results.empty() && !close && !primary; }
   // Applies it, in one transaction of the caller's. `closed` is false where `close` was wanted and
   // a stream has joined meanwhile.
   absl::Status Apply(storage::Store& store, int64_t run, bool* closed) const;
@@ -51,6 +55,9 @@ class LiveRun {
  public:
   struct Options {
     absl::Duration step_wait = absl::Seconds(30);  // as RunAggregator's
+    // How long a run without a primary waits for the node's first rank: so long where the launcher
+    // says how many ranks the node has, for they will come; `step_wait` where nobody knows.
+    absl::Duration first_rank_wait = absl::Minutes(5);
     // How long a run whose streams have all ended waits for ranks of this node that never came.
     absl::Duration close_wait = absl::Seconds(5);
     size_t chunk_bytes = 1 << 20;  // read of one stream at a time
@@ -77,6 +84,9 @@ class LiveRun {
  private:
   LiveRun(model::Run run, std::vector<std::vector<std::string>> shapes, const Options& options);
 
+  std::unique_ptr<aggregate::RunAggregator> MakeAggregator(
+      std::vector<std::vector<std::string>> shapes) const;
+  absl::StatusOr<RunWrite> AwaitPrimary(storage::StoreReader& reader, absl::Time now);
   absl::Status Refresh(storage::StoreReader& reader);
   // Reads a chunk of every stream that has more and may be read; adds the bytes read.
   absl::Status ReadChunks(storage::StoreReader& reader, size_t max_open_values, size_t* bytes);
@@ -86,11 +96,12 @@ class LiveRun {
   bool AllRead() const;
   bool AllRanksCame() const;
 
-  const model::Run run_;  // as it was when opened
+  model::Run run_;  // as it was when opened, or when its primary was found to be chosen
   const Options options_;
-  const std::unique_ptr<aggregate::RunAggregator> aggregator_;
-  std::vector<model::Stream> streams_;           // all of the run's, as last read
-  std::map<int64_t, std::vector<bool>> shapes_;  // by stream: which ids were defined
+  std::unique_ptr<aggregate::RunAggregator> aggregator_;
+  std::vector<model::Stream> streams_;               // all of the run's, as last read
+  std::map<int64_t, std::vector<bool>> shapes_;      // by stream: which ids were defined
+  absl::Time waits_since_ = absl::InfiniteFuture();  // for a primary
   absl::Time ended_since_ =
       absl::InfiniteFuture();  // when all streams were first seen to have ended
   absl::Time deadline_ = absl::InfiniteFuture();

@@ -165,7 +165,10 @@ CREATE INDEX removed_stream_of_run ON removed_stream(run);
 CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+// The ranks of a node may attach before it is known which is its first.
+constexpr char kVersion5[] = "ALTER TABLE run ADD COLUMN primary_chosen INTEGER NOT NULL DEFAULT 1";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

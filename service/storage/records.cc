@@ -9,7 +9,7 @@ const char kSelectRun[] =
     "SELECT run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only, run.state, "
     "run.exit_code, run.reason, run.rows, run.last_step, run.started_us, run.ended_us, "
     "(SELECT coalesce(sum(late_rows), 0) FROM stream WHERE stream.run = run.id), "
-    "job.project, job.settings FROM run JOIN job ON job.id = run.job ";
+    "job.project, job.settings, run.primary_chosen FROM run JOIN job ON job.id = run.job ";
 
 const char kSelectStream[] =
     "SELECT stream.id, stream.run, stream.is_primary, job.project, job.job_id, stream.rank, "
@@ -26,10 +26,11 @@ const char kSelectDelivery[] =
     "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
     "refused_rows, complete, last_error, place FROM delivery JOIN run ON run.id = delivery.run ";
 
-// All that a row means by being in this stream and not in another.
+// All that a row means by being in this stream and not in another; nothing while that may change.
 const char kSelectStreamOwner[] =
-    "SELECT 'stream ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id) || "
-    "' ' || stream.rank || ' ' || stream.incarnation || ' ' || stream.is_primary, "
+    "SELECT CASE run.primary_chosen WHEN 0 THEN '' ELSE "
+    "'stream ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id) || "
+    "' ' || stream.rank || ' ' || stream.incarnation || ' ' || stream.is_primary END, "
     "stream.durable_seq, stream.lost_with_store FROM stream JOIN job ON job.id = stream.job "
     "JOIN run ON run.id = stream.run WHERE stream.id = ?1";
 
@@ -39,7 +40,9 @@ const char kSelectRunOwner[] =
 
 namespace {
 
-constexpr int kSettingsColumn = 15;  // of kSelectRun
+// Of kSelectRun.
+constexpr int kSettingsColumn = 15;
+constexpr int kPrimaryChosenColumn = 16;
 
 // Hands out the columns from left to right.
 class Columns {
@@ -77,6 +80,7 @@ model::Run RunWithoutSettings(const Query& query) {
   columns.ReadAll(run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only,
                   run.state, run.exit_code, run.reason, run.rows, run.last_step, run.started_us,
                   run.ended_us, run.late_rows, run.project);
+  run.primary_chosen = query.Flag(kPrimaryChosenColumn);
   return run;
 }
 

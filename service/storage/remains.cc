@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/storage/batch_codec.h"
 #include "service/storage/documents.h"
+#include "service/storage/migrations.h"
 #include "service/storage/records.h"
 
 namespace ranklog::storage {
@@ -27,6 +28,10 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
     if (!database.ok() ||
         !database->SelectInteger("SELECT count(*) FROM pragma_table_info('stream_batch')").ok()) {
       continue;
+    }
+    // One of an earlier version gets what is missing for it to be read.
+    for (const char* migration : Migrations().subspan(1)) {
+      database->Execute(migration).IgnoreError();  // it has that already, or is damaged there
     }
     remains.copies_.push_back(std::make_unique<Database>(*std::move(database)));
   }

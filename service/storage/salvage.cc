@@ -95,7 +95,7 @@ absl::Status SaveLostTail(const Remains::Stream& found, uint64_t rows, Store& st
   ASSIGN_OR_RETURN(const model::Stream stream,
                    store.Attach({key, found.run.settings, old.identity, /*first_seq=*/rows + 1},
                                 {found.run.run_id, found.run.name, found.run.primary_rank,
-                                 /*primary=*/false, found.run.local_only},
+                                 /*primary=*/false, found.run.local_only, found.run.primary_chosen},
                                 old.started_us));
   return SaveEnd(old, stream.id, store);
 }
@@ -107,7 +107,7 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
   ASSIGN_OR_RETURN(const model::Stream stream,
                    store.Attach({old.key, found.run.settings, old.identity, FirstOf(found)},
                                 {found.run.run_id, found.run.name, found.run.primary_rank,
-                                 old.primary, found.run.local_only},
+                                 old.primary, found.run.local_only, found.run.primary_chosen},
                                 old.started_us));
   RETURN_IF_ERROR(store.AddDelivery(stream.run, "local"));
   for (const auto& [id, update] : found.updates) {

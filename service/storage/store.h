@@ -69,18 +69,25 @@ class Store {
   absl::Status Mark();
   void RollbackToMark();  // the mark stays; nothing that failed before the call is forgiven
 
+  // The runs of the session's job, oldest first.
+  absl::StatusOr<std::vector<model::JobRun>> RunsOfJob(const model::Session& session);
   // Finds or makes the job, the run and the stream.
   //   The job's settings are those of the lowest rank that attached, of its last session; but the
-  //   job's start time stays that of its first session. The run's name is its last primary
-  //   session's. A stream that had crashed is live again; one that had finished stays so (its
-  //   Finish comes again). A run that had ended is running again if a stream is new to it or live
-  //   again, and its deliveries are to be completed again.
-  //   A stream that is new begins after the rows before session.first_seq, which went with another
-  //   store: they count as its losses.with_store. So do those that a stream which is there lacks
-  //   before session.first_seq (this store is an older copy then, or was recovered), and those that
-  //   were removed with their run, where the same ring comes again: they are not taken twice.
+  //   job's start time stays that of its first session. The run is assignment.run, else that of
+  //   assignment.run_id; its name is its last primary session's. A stream that had crashed is live
+  //   again; one that had finished stays so (its Finish comes again). A run that had ended is
+  //   running again if a stream is new to it or live again, and its deliveries are to be completed
+  //   again. A stream that is new begins after the rows before session.first_seq, which went with
+  //   another store: they count as its losses.with_store. So do those that a stream which is there
+  //   lacks before session.first_seq (this store is an older copy then, or was recovered), and
+  //   those that were removed with their run, where the same ring comes again: they are not taken
+  //   twice.
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
+  // Chooses the primary of a run that has none, and names the run after it; the streams of that
+  // rank become primary. If another run of the job has that id, the run gets the next free one of
+  // {run_id}-2, -3, ... True if it was chosen now; false if it was chosen before, for good.
+  absl::StatusOr<bool> ChoosePrimary(int64_t run, const RunAssignment& assignment);
   // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
   // none, or with an id that is 0 or above kMaxShapeId.
   absl::Status DefineShape(int64_t stream, uint32_t shape, absl::Span<const std::string> keys);
@@ -174,6 +181,7 @@ class Store {
   absl::Status MergeSettings(int64_t job, const model::Session& session);
   absl::StatusOr<int64_t> FindOrMakeRun(int64_t job, const RunAssignment& assignment,
                                         int64_t now_us);
+  absl::StatusOr<std::string> FreeRunId(int64_t run, const std::string& wanted);
   absl::StatusOr<int64_t> MakeStream(const JobAndRun& owner, const model::Session& session,
                                      bool primary, int64_t now_us);
   absl::Status Reopen(int64_t run);

@@ -23,6 +23,41 @@ absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session& session) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  const model::Identity& identity = session.identity;
+  Query query = writer_.Select(
+      "SELECT run.id, run.run_id, run.primary_rank, run.local_only, run.primary_chosen, "
+      "count(DISTINCT iif(stream.node = ?3, stream.rank, NULL)), "
+      "coalesce(min(iif(stream.node = ?3, stream.rank, NULL)), 0), "
+      "run.state = ?4 AND max(stream.node = ?3), "
+      "max(stream.rank = ?5 AND stream.incarnation = ?6), "
+      "max(stream.node = ?3 AND stream.rank = ?5), "
+      "max(stream.node = ?3 AND stream.rank = ?5 AND stream.local_rank = ?7 AND "
+      "stream.local_world_size = ?8) "
+      "FROM job JOIN stream ON stream.job = job.id JOIN run ON run.id = stream.run "
+      "WHERE job.project = ?1 AND job.job_id = ?2 GROUP BY run.id ORDER BY run.id",
+      {session.stream.project, session.stream.job_id, identity.node,
+       static_cast<int64_t>(RunState::kRunning), session.stream.rank, session.stream.incarnation,
+       identity.local_rank, identity.local_world_size});
+  std::vector<model::JobRun> runs;
+  while (query.Next()) {
+    runs.push_back({.id = query.Integer(0),
+                    .run_id = query.Text(1),
+                    .primary_rank = static_cast<uint32_t>(query.Integer(2)),
+                    .local_only = query.Flag(3),
+                    .primary_chosen = query.Flag(4),
+                    .ranks = static_cast<uint32_t>(query.Integer(5)),
+                    .lowest_rank = static_cast<uint32_t>(query.Integer(6)),
+                    .live = query.Flag(7),
+                    .has_ring = query.Flag(8),
+                    .has_rank = query.Flag(9),
+                    .has_place = query.Flag(10)});
+  }
+  RETURN_IF_ERROR(query.status());
+  return runs;
+}
+
 absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
                                             const RunAssignment& assignment, int64_t now_us) {
   RETURN_IF_ERROR(CheckInTransaction());
@@ -83,9 +118,13 @@ absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
 
 absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& assignment,
                                              int64_t now_us) {
-  const absl::StatusOr<int64_t> found = writer_.SelectInteger(
-      "SELECT id FROM run WHERE job = ?1 AND run_id = ?2", {job, assignment.run_id});
+  const absl::StatusOr<int64_t> found =
+      assignment.run != 0
+          ? absl::StatusOr<int64_t>(assignment.run)
+          : writer_.SelectInteger("SELECT id FROM run WHERE job = ?1 AND run_id = ?2",
+                                  {job, assignment.run_id});
   if (found.ok()) {
+    if (assignment.primary_chosen) RETURN_IF_ERROR(ChoosePrimary(*found, assignment).status());
     if (assignment.primary) {
       RETURN_IF_ERROR(
           Write("UPDATE run SET name = ?2, primary_rank = ?3, local_only = ?4 WHERE id = ?1",
@@ -94,13 +133,43 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& a
     return *found;
   }
   if (!absl::IsNotFound(found.status())) return found.status();
-  RETURN_IF_ERROR(
-      Write("INSERT INTO run(id, job, run_id, name, primary_rank, local_only, state, started_us) "
-            "VALUES(1 + max((SELECT coalesce(max(id), 0) FROM run), "
-            "(SELECT coalesce(max(id), 0) FROM removed_run)), ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            {job, assignment.run_id, assignment.name, assignment.primary_rank,
-             assignment.local_only, static_cast<int64_t>(RunState::kRunning), now_us}));
+  RETURN_IF_ERROR(Write(
+      "INSERT INTO run(id, job, run_id, name, primary_rank, local_only, state, started_us, "
+      "primary_chosen) "
+      "VALUES(1 + max((SELECT coalesce(max(id), 0) FROM run), "
+      "(SELECT coalesce(max(id), 0) FROM removed_run)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+      {job, assignment.run_id, assignment.name, assignment.primary_rank, assignment.local_only,
+       static_cast<int64_t>(RunState::kRunning), now_us, assignment.primary_chosen}));
   return writer_.last_insert_id();
+}
+
+absl::StatusOr<bool> Store::ChoosePrimary(int64_t run, const RunAssignment& assignment) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  ASSIGN_OR_RETURN(const int64_t chosen,
+                   writer_.SelectInteger("SELECT primary_chosen FROM run WHERE id = ?1", {run}));
+  if (chosen != 0) return false;
+  ASSIGN_OR_RETURN(const std::string run_id, FreeRunId(run, assignment.run_id));
+  RETURN_IF_ERROR(
+      Write("UPDATE run SET run_id = ?2, name = ?3, primary_rank = ?4, local_only = ?5, "
+            "primary_chosen = 1 WHERE id = ?1",
+            {run, run_id, assignment.name, assignment.primary_rank, assignment.local_only}));
+  RETURN_IF_ERROR(Write("UPDATE stream SET is_primary = (rank = ?2) WHERE run = ?1",
+                        {run, assignment.primary_rank}));
+  streams_.clear();  // what comes now is sealed with its owner
+  return true;
+}
+
+absl::StatusOr<std::string> Store::FreeRunId(int64_t run, const std::string& wanted) {
+  std::string run_id = wanted;
+  for (int next = 2;; ++next) {
+    ASSIGN_OR_RETURN(
+        const int64_t taken,
+        writer_.SelectInteger("SELECT count(*) FROM run WHERE run_id = ?2 AND id <> ?1 "
+                              "AND job = (SELECT job FROM run WHERE id = ?1)",
+                              {run, run_id}));
+    if (taken == 0) return run_id;
+    run_id = absl::StrCat(wanted, "-", next);
+  }
 }
 
 absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,

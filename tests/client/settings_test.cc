@@ -104,6 +104,14 @@ TEST_F(SettingsTest, Torchrun) {  // S5
   EXPECT_EQ(settings.run_id, "job-7");
 }
 
+// All of them say local rank 0, which is the first of a node that has so many.
+TEST_F(SettingsTest, WithoutALocalRankNobodyKnowsHowManyThereAre) {
+  const Settings settings = internal::Resolve(From(
+      {{"RANKLOG_RANK", "3"}, {"RANKLOG_WORLD_SIZE", "4"}, {"RANKLOG_LOCAL_WORLD_SIZE", "2"}}));
+  EXPECT_EQ(*settings.local_rank, 0);
+  EXPECT_FALSE(settings.local_world_size.has_value());
+}
+
 TEST_F(SettingsTest, SlurmCountsOnlyInAStep) {  // S5
   std::map<std::string, std::string> batch = {{"SLURM_PROCID", "0"},
                                               {"SLURM_NTASKS", "4"},

@@ -37,6 +37,38 @@ class StrategiesTest : public ::testing::Test {
     for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   }
 
+  // The same of ranks that go round the nodes, as by `srun -m cyclic` or `mpirun --map-by node`:
+  // ranks 0 and 2 are on the first. `count`: the launcher says which of how many on its node each
+  // is. The first rank of each node comes after the other.
+  void RunCyclicJob(const std::string& strategy, bool count) {
+    std::map<std::string, std::string> settings = WandbAt(wandb_.url());
+    settings["RANKLOG_LOG_STRATEGY"] = strategy;
+    settings["WANDB_NAME"] = "the name";
+    std::vector<ChildProcess> ranks;
+    for (int rank : {2, 3, 0, 1}) {
+      Node& node = nodes_[rank % 2];
+      if (!count) {
+        for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}) {
+          settings[name] = "";
+        }
+      }
+      ranks.push_back(
+          node.StartRank("job", rank, rank / 2, 4, 2, {std::to_string(kStrategyRows)}, settings));
+      if (rank < 2) continue;
+      ASSERT_TRUE(WaitFor([&] { return HasRows(node, rank); }));
+    }
+    for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  }
+  static bool HasRows(const Node& node, int rank) {
+    const auto reader = node.Reader();
+    const auto runs = reader->Runs();
+    if (!runs.ok() || runs->empty()) return false;
+    const auto streams = reader->Streams(runs->front().id);
+    return streams.ok() && !streams->empty() &&
+           streams->front().key.rank == static_cast<uint32_t>(rank) &&
+           streams->front().durable_seq == kStrategyRows;
+  }
+
   void SetUp() override {
     for (Node& node : nodes_) node.Start();
   }
@@ -138,6 +170,50 @@ TEST_F(StrategiesTest, AllIsOneRunPerRank) {
     EXPECT_EQ(ConfigValue(run, "rank"), rank);
     EXPECT_EQ(ConfigValue(run, "world_size"), 4);
     EXPECT_FALSE(ParseExtendedJson(run.history[0]).contains("rank_mean/loss"));
+  }
+}
+
+// The statistics over rank `first` and the one that is two above it.
+void ExpectStatisticsOfCyclicRanks(const FakeWandb::Run& run, int first) {
+  ExpectRowsOfRank(run, first);
+  EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["ranks"], json({first, first + 2}));
+  for (int step = 0; step < kStrategyRows; ++step) {
+    EXPECT_EQ(ParseExtendedJson(run.history[step])["rank_max/loss"], 1000 * (first + 2) + step);
+  }
+}
+
+TEST_F(StrategiesTest, MainOfRanksInCyclesIsOneRun) {
+  RunCyclicJob("main", /*count=*/true);
+  ASSERT_TRUE(Complete({"job"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job"));
+  ExpectStatisticsOfCyclicRanks(wandb_.run("job"), 0);
+  EXPECT_EQ(wandb_.run("job").variables["displayName"], "the name");
+  ASSERT_TRUE(WaitFor([&] { return nodes_[1].RunHasEnded("job-1"); }));
+  EXPECT_THAT(*nodes_[1].Reader()->Streams(nodes_[1].GetRun("job-1").id), SizeIs(2));
+  EXPECT_EQ(nodes_[1].GetRun("job-1").rows, uint64_t{kStrategyRows});
+}
+
+TEST_F(StrategiesTest, NodeOfRanksInCyclesIsOneRunPerNode) {
+  RunCyclicJob("node", /*count=*/true);
+  ASSERT_TRUE(Complete({"job-0", "job-1"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job-0", "job-1"));
+  for (int first : {0, 1}) {
+    const FakeWandb::Run run = wandb_.run("job-" + std::to_string(first));
+    ExpectStatisticsOfCyclicRanks(run, first);
+    EXPECT_EQ(run.variables["displayName"], "rank-" + std::to_string(first));
+  }
+}
+
+// Nobody knows how many ranks a node has, but that of rank 0 has its first.
+TEST_F(StrategiesTest, RanksWithoutALocalRankShareTheRunOfTheirNode) {
+  RunCyclicJob("node", /*count=*/false);
+  ASSERT_TRUE(Complete({"job-0", "job-1"}));
+  EXPECT_THAT(wandb_.errors(), IsEmpty());
+  EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job-0", "job-1"));
+  for (int first : {0, 1}) {
+    ExpectStatisticsOfCyclicRanks(wandb_.run("job-" + std::to_string(first)), first);
   }
 }
 

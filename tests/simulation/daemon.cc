@@ -82,6 +82,7 @@ absl::Status DaemonLife::Open() {
   pipeline::AggregateLoop::Options aggregate;
   aggregate.run.chunk_bytes = 16 << 10;
   aggregate.run.round_bytes = 32 << 10;
+  aggregate.on_primary_chosen = [this](int64_t run) { deliver_->AddRun(run); };
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), clock, [this](int64_t run) { deliver_->NotifyRows(run); },
       aggregate);

@@ -79,6 +79,7 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
     last_process_[ring->rank] = std::max(last_process_[ring->rank], ring->process);
   }
   // One run of the job goes to the backend under `main`: that of the first node.
+  if (!run.primary_chosen) Wrong("run ", run.run_id, " has no primary");
   if (run.settings.strategy == model::LogStrategy::kMain && node != 0) {
     if (tracker.server().runs().count(run.run_id) > 0) Wrong(run.run_id, " left its node");
     MakeLines(reader, run);

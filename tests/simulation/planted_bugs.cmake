@@ -91,8 +91,8 @@ plant(retry.cc silence_taken_for_refusal
   "if (@BUG@ && absl::IsDeadlineExceeded(answer.status())) return Outcome::kRefused;
     return absl::IsFailedPrecondition(answer.status())")
 plant(strategy.cc nodes_share_a_run
-  "assignment.local_only = first_of_node != 0;"
-  "assignment.local_only = first_of_node != 0 && !@BUG@;")
+  "assignment.local_only = first_rank != 0;"
+  "assignment.local_only = first_rank != 0 && !@BUG@;")
 plant(join_plan.cc rank_counted_twice
   "if (joins()) ranks[rows[r].rank].Add(key, source);"
   "if (joins()) ranks[@BUG@ ? rows[r].stream : rows[r].rank].Add(key, source);")

@@ -88,9 +88,9 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_settings()->set_start_time_us(1'900'000'000'000'000);
   hello.mutable_settings()->add_destinations("wandb");
   v1::Identity* const identity = hello.mutable_identity();
-  identity->set_local_rank(options_.rank - options_.first_of_node);
+  identity->set_local_rank(options_.counted ? options_.local_rank : 0);
   identity->set_world_size(options_.ranks);
-  identity->set_local_world_size(options_.ranks_of_node);
+  identity->set_local_world_size(options_.counted ? options_.ranks_of_node : 0);
   identity->set_node(absl::StrCat("node", options_.node));
   identity->set_node_rank(options_.node);
   identity->set_pid(options_.pid);

@@ -30,8 +30,9 @@ struct RankOptions {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   uint32_t node = 0;
-  uint32_t first_of_node = 0;
+  uint32_t local_rank = 0;
   uint32_t ranks_of_node = 1;
+  bool counted = true;  // the launcher says the two before
   uint32_t rings = 1;
   uint64_t process = 1;  // counts those of the rank
   uint64_t began_us = 1;

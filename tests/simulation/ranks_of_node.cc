@@ -11,7 +11,8 @@ namespace ranklog::simulation {
 void SimulatedNode::StartRank(size_t index, int64_t step) {
   const uint64_t process = ++processes_[index];
   RankOptions rank = options_.rank;
-  rank.rank += static_cast<uint32_t>(index);
+  rank.rank += static_cast<uint32_t>(index) * options_.rank_stride;
+  rank.local_rank = static_cast<uint32_t>(index);
   rank.rings = process == 1 ? options_.rings[index]
                             : static_cast<uint32_t>(world_.Between(1, options_.rings[index]));
   rank.process = process;

@@ -55,12 +55,18 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, nodes);
 }
 
-// The first nodes have the first ranks.
+// The first nodes have the first ranks, or the ranks go round the nodes. No number is drawn for
+// that, so that a seed of the first kind stays as it was.
 void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t nodes) {
   node.dir = absl::StrCat(node.dir, "/node", index);
   node.rank.node = index;
-  node.rank.first_of_node = node.rank.rank = node.rank.ranks * index / nodes;
-  node.rank.ranks_of_node = node.rank.ranks * (index + 1) / nodes - node.rank.rank;
+  const bool cyclic = outcome_.seed % 3 == 1;
+  node.rank.counted = outcome_.seed % 6 != 4;
+  if (!node.rank.counted) oracle_.expect_no_late_rows = false;  // nobody waits for who is unknown
+  node.rank.rank = cyclic ? index : node.rank.ranks * index / nodes;
+  node.rank_stride = cyclic ? nodes : 1;
+  node.rank.ranks_of_node = cyclic ? (node.rank.ranks + nodes - 1 - index) / nodes
+                                   : node.rank.ranks * (index + 1) / nodes - node.rank.rank;
   for (uint32_t i = 0; i < node.rank.ranks_of_node; ++i) {
     node.rings.push_back(world_.faults && !node.removes && world_.Chance(0.3) ? 2 : 1);
   }

@@ -24,6 +24,7 @@ class SimulatedNode {
   struct Options {
     std::string dir;              // the spool and the state are below it
     RankOptions rank;             // of its first
+    uint32_t rank_stride = 1;     // from one of its ranks to the next
     std::vector<uint32_t> rings;  // of each of its ranks, at most
     absl::Duration log_pause;     // of a rank, between bursts of rows
     double disk_faults = 0;       // at each look

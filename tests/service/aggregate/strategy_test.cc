@@ -3,64 +3,224 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 namespace ranklog::aggregate {
 namespace {
 
+using model::JobRun;
 using model::LogStrategy;
+using model::RunAssignment;
+using ::testing::ElementsAre;
 
-// Two nodes with two ranks each.
-model::Session SessionOf(LogStrategy strategy, uint32_t rank) {
-  model::Session session;
-  session.stream = {"project", "job", rank, /*incarnation=*/1};
-  session.settings.name = "given";
-  session.settings.strategy = strategy;
-  session.identity.local_rank = rank % 2;
-  session.identity.node_rank = rank / 2;
-  session.identity.world_size = 4;
-  session.identity.local_world_size = 2;
-  return session;
+// One store, as far as the strategy asks it: attaches ranks to the runs that it is told.
+class StrategyTest : public ::testing::Test {
+ protected:
+  // `local_ranks` 0: the launcher says neither how many there are nor which of them this is.
+  RunAssignment Attach(uint32_t rank, uint32_t local_rank, uint32_t local_ranks,
+                       const std::string& node = "node") {
+    model::Session session;
+    session.stream = {"project", "job", rank, ++incarnation_};
+    session.settings.name = "given";
+    session.settings.strategy = strategy_;
+    session.identity.local_rank = local_rank;
+    session.identity.world_size = 8;
+    session.identity.local_world_size = local_ranks;
+    session.identity.node = node;
+    std::vector<JobRun> view;
+    for (const Kept& run : runs_) view.push_back(ViewOf(run, session));
+    const RunAssignment assignment = Assign(session, view);
+    Kept* kept = nullptr;
+    for (Kept& run : runs_) {
+      if (assignment.run == 0 ? run.run_id == assignment.run_id : run.id == assignment.run) {
+        kept = &run;
+      }
+    }
+    if (kept == nullptr) {
+      kept = &runs_.emplace_back();
+      kept->id = static_cast<int64_t>(runs_.size());
+    }
+    kept->run_id = assignment.run_id;
+    kept->primary_rank = assignment.primary_rank;
+    kept->local_only = assignment.local_only;
+    kept->primary_chosen = assignment.primary_chosen;
+    kept->sessions.push_back(session);
+    return assignment;
+  }
+  void EndAll() {
+    for (Kept& run : runs_) run.live = false;
+  }
+  // "RUN_ID: RANKS", the ranks in the order of their attach.
+  std::vector<std::string> Runs() const {
+    std::vector<std::string> texts;
+    for (const Kept& run : runs_) {
+      std::string text = run.run_id + ":";
+      for (const model::Session& session : run.sessions) {
+        absl::StrAppend(&text, " ", session.stream.rank);
+      }
+      texts.push_back(text);
+    }
+    return texts;
+  }
+
+  LogStrategy strategy_ = LogStrategy::kNode;
+
+ private:
+  struct Kept {
+    int64_t id = 0;
+    std::string run_id;
+    uint32_t primary_rank = 0;
+    bool local_only = false;
+    bool primary_chosen = true;
+    bool live = true;
+    std::vector<model::Session> sessions;
+  };
+  static JobRun ViewOf(const Kept& run, const model::Session& session) {
+    JobRun view{.id = run.id,
+                .run_id = run.run_id,
+                .primary_rank = run.primary_rank,
+                .local_only = run.local_only,
+                .primary_chosen = run.primary_chosen};
+    std::vector<uint32_t> ranks;
+    for (const model::Session& other : run.sessions) {
+      if (other.identity.node != session.identity.node) continue;
+      ranks.push_back(other.stream.rank);
+      view.live = run.live;
+      const bool same = other.stream.rank == session.stream.rank;
+      view.has_rank |= same;
+      view.has_place |= same && other.identity.local_rank == session.identity.local_rank &&
+                        other.identity.local_world_size == session.identity.local_world_size;
+    }
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    view.ranks = static_cast<uint32_t>(ranks.size());
+    if (!ranks.empty()) view.lowest_rank = ranks.front();
+    return view;
+  }
+
+  std::vector<Kept> runs_;
+  uint64_t incarnation_ = 0;
+};
+
+RunAssignment Expected(const std::string& run_id, const std::string& name, uint32_t primary_rank,
+                       bool primary, bool local_only) {
+  return {run_id, name, primary_rank, primary, local_only};
 }
 
-model::RunAssignment Expected(const std::string& run_id, const std::string& name,
-                              uint32_t primary_rank, bool primary, bool local_only) {
-  model::RunAssignment assignment;
-  assignment.run_id = run_id;
-  assignment.name = name;
-  assignment.primary_rank = primary_rank;
-  assignment.primary = primary;
-  assignment.local_only = local_only;
+RunAssignment WithoutRun(RunAssignment assignment) {
+  assignment.run = 0;
   return assignment;
 }
 
-TEST(StrategyTest, MainMakesOneRunOfTheJobAndKeepsOtherNodesPartsThere) {
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kMain, 0)), Expected("job", "given", 0, true, false));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kMain, 1)), Expected("job", "given", 0, false, false));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kMain, 2)), Expected("job-2", "given", 2, true, true));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kMain, 3)), Expected("job-2", "given", 2, false, true));
+TEST_F(StrategyTest, MainIsOneRunOfTheJobWhereRankZeroIs) {
+  strategy_ = LogStrategy::kMain;
+  EXPECT_EQ(Attach(0, 0, 2), Expected("job", "given", 0, true, false));
+  EXPECT_EQ(WithoutRun(Attach(1, 1, 2)), Expected("job", "given", 0, false, false));
 }
 
-TEST(StrategyTest, NodeMakesARunPerNodeNamedAfterItsFirstRank) {
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kNode, 0)), Expected("job-0", "rank-0", 0, true, false));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kNode, 1)), Expected("job-0", "rank-0", 0, false, false));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kNode, 2)), Expected("job-2", "rank-2", 2, true, false));
-  EXPECT_EQ(Assign(SessionOf(LogStrategy::kNode, 3)), Expected("job-2", "rank-2", 2, false, false));
+TEST_F(StrategyTest, MainKeepsThePartOfAnotherNodeThere) {
+  strategy_ = LogStrategy::kMain;
+  EXPECT_EQ(Attach(2, 0, 2), Expected("job-2", "given", 2, true, true));
+  EXPECT_EQ(WithoutRun(Attach(3, 1, 2)), Expected("job-2", "given", 2, false, true));
 }
 
-TEST(StrategyTest, AllMakesARunPerRank) {
+TEST_F(StrategyTest, NodeIsARunPerNodeNamedAfterItsFirstRank) {
+  EXPECT_EQ(Attach(2, 0, 2), Expected("job-2", "rank-2", 2, true, false));
+  EXPECT_EQ(WithoutRun(Attach(3, 1, 2)), Expected("job-2", "rank-2", 2, false, false));
+}
+
+TEST_F(StrategyTest, AllIsARunPerRank) {
+  strategy_ = LogStrategy::kAll;
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(Assign(SessionOf(LogStrategy::kAll, rank)),
+    EXPECT_EQ(Attach(rank, rank % 2, 2),
               Expected(absl::StrCat("job-", rank), absl::StrCat("rank-", rank), rank, true, false));
   }
 }
 
-TEST(StrategyTest, ALocalRankAboveTheRankIsNotBelieved) {
-  model::Session session = SessionOf(LogStrategy::kNode, 1);
-  session.identity.local_rank = 3;
-  EXPECT_EQ(Assign(session), Expected("job-1", "rank-1", 1, true, false));
+TEST_F(StrategyTest, RanksInCyclesShareTheRunOfTheirNode) {
+  Attach(1, 0, 4);
+  Attach(3, 1, 4);
+  Attach(7, 3, 4);
+  Attach(5, 2, 4);
+  EXPECT_THAT(Runs(), ElementsAre("job-1: 1 3 7 5"));
+}
+
+TEST_F(StrategyTest, RanksBeforeTheFirstWaitForIt) {
+  const RunAssignment waiting = Attach(7, 3, 4);
+  EXPECT_FALSE(waiting.primary_chosen);
+  EXPECT_FALSE(waiting.primary);
+  EXPECT_TRUE(waiting.local_only);
+  Attach(3, 1, 4);
+  EXPECT_THAT(Runs(), ElementsAre("job-7-pending: 7 3"));
+  EXPECT_TRUE(Attach(1, 0, 4).primary);
+  Attach(5, 2, 4);
+  EXPECT_THAT(Runs(), ElementsAre("job-1: 7 3 1 5"));
+}
+
+TEST_F(StrategyTest, RankZeroIsFirstWhateverItsLocalRank) {
+  strategy_ = LogStrategy::kMain;
+  Attach(4, 0, 0);
+  Attach(2, 0, 0);
+  EXPECT_EQ(WithoutRun(Attach(0, 0, 0)), Expected("job", "given", 0, true, false));
+  EXPECT_EQ(WithoutRun(Attach(6, 0, 0)), Expected("job", "given", 0, false, false));
+  EXPECT_THAT(Runs(), ElementsAre("job: 4 2 0 6"));
+}
+
+// Where the launcher counts local ranks from 1.
+TEST_F(StrategyTest, TheLowestIsFirstOnceAllHaveCome) {
+  Attach(7, 1, 2);
+  EXPECT_EQ(WithoutRun(Attach(5, 1, 2)), Expected("job-5", "rank-5", 5, true, false));
+  EXPECT_THAT(Runs(), ElementsAre("job-5: 7 5"));
+}
+
+TEST_F(StrategyTest, OneDaemonServesNodesOfSeveralNames) {
+  Attach(3, 1, 2, "pod-b");
+  Attach(0, 0, 2, "pod-a");
+  Attach(2, 0, 2, "pod-b");
+  Attach(1, 1, 2, "pod-a");
+  EXPECT_THAT(Runs(), ElementsAre("job-2: 3 2", "job-0: 0 1"));
+}
+
+TEST_F(StrategyTest, AJobThatIsStartedAnewGoesOnInItsRuns) {
+  for (uint32_t local : {0, 1, 2, 3}) Attach(2 * local + 1, local, 4);
+  EndAll();
+  for (uint32_t local : {2, 3, 0, 1}) Attach(2 * local + 1, local, 4);
+  EXPECT_THAT(Runs(), ElementsAre("job-1: 1 3 5 7 5 7 1 3"));
+}
+
+// Rank 2 was in the run of rank 0 before; now it is on a node of its own with rank 3.
+TEST_F(StrategyTest, AJobThatIsLaidOutAnewHasOtherRuns) {
+  for (uint32_t rank : {0, 1, 2, 3}) Attach(rank, rank, 4);
+  EndAll();
+  for (uint32_t rank : {3, 2}) Attach(rank, rank % 2, 2);
+  EXPECT_THAT(Runs(), ElementsAre("job-0: 0 1 2 3", "job-2: 3 2"));
+}
+
+TEST_F(StrategyTest, ARankBelowThePrimaryHasARunOfItsOwn) {
+  Attach(3, 0, 2);
+  Attach(2, 1, 2);
+  EXPECT_THAT(Runs(), ElementsAre("job-3: 3", "job-2-pending: 2"));
+}
+
+TEST_F(StrategyTest, AnotherRingOfAWaitingRankWaitsWithIt) {
+  Attach(3, 1, 2);
+  Attach(3, 1, 2);
+  EXPECT_THAT(Runs(), ElementsAre("job-3-pending: 3 3"));
+}
+
+TEST_F(StrategyTest, ARunOfAnEarlierStrategyIsLeftAlone) {
+  strategy_ = LogStrategy::kMain;
+  Attach(0, 0, 2);
+  Attach(1, 1, 2);
+  EndAll();
+  strategy_ = LogStrategy::kNode;
+  Attach(1, 1, 2);
+  Attach(0, 0, 2);
+  EXPECT_THAT(Runs(), ElementsAre("job: 0 1", "job-0: 1 0"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/salvage.h"
 #include "service/storage/store.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
@@ -110,7 +111,7 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
 
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
-  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(4));
+  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(5));
   const std::vector<std::string> keys = {"loss", "shared"};
   ASSERT_OK(store->Begin());
   EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";
@@ -127,6 +128,20 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
   EXPECT_EQ(batches[1].batch.last, 10u);
   ASSERT_OK_AND_ASSIGN(const auto made, reader->RunBatches(1, 0, 1 << 20));
   EXPECT_EQ(made.at(0).batch.last, 5u);
+}
+
+// One that the program which wrote it left damaged, and the next version is to save.
+TEST_F(MigrationsTest, AFileOfVersion2IsSalvaged) {
+  std::ifstream dump(STORE_VERSION2);
+  const std::string script((std::istreambuf_iterator<char>(dump)), {});
+  ASSERT_OK(OpenFile().Execute(script.c_str()));
+  const TempDir scratch;
+  const TempDir saved;
+  ASSERT_OK_AND_ASSIGN(const Salvaged salvaged,
+                       Salvage(path_, {scratch.path(), saved.path(), nullptr, nullptr}));
+  EXPECT_EQ(salvaged.saved_rows(), 6u);
+  EXPECT_EQ(salvaged.lost_rows(), 0u);
+  EXPECT_EQ(salvaged.damaged_records, 0u);
 }
 
 // The page that describes the format says which tables there are; this says that they are there.

@@ -168,6 +168,98 @@ TEST_F(AttachTest, TakesTheRunsNameFromItsPrimarySession) {
   EXPECT_FALSE(TheRun().local_only);
 }
 
+RunAssignment PendingRun() {
+  RunAssignment assignment = AssignmentOf("job-3-pending", /*primary=*/false);
+  assignment.primary_chosen = false;
+  return assignment;
+}
+
+TEST_F(AttachTest, ARunWithoutAPrimaryGetsOneWithAllThatIsInIt) {
+  model::Stream of[2];
+  Do([&] {
+    for (uint32_t rank : {3, 1}) {
+      model::Stream& stream = of[rank / 2];
+      ASSERT_OK_AND_ASSIGN(stream, store_->Attach(SessionOf(rank), PendingRun(), 1));
+      EXPECT_OK(store_->DefineShape(stream.id, 1, Keys(2)));
+      EXPECT_OK(store_->Append(stream.id, Dense(1, 5, 1, 2)));
+    }
+  });
+  EXPECT_FALSE(TheRun().primary_chosen);
+  EXPECT_THAT(BatchesOf(of[0].id), SizeIs(1));
+  RunAssignment assignment = AssignmentOf("job-1");
+  assignment.primary_rank = 1;
+  Do([&] {
+    ASSERT_OK_AND_ASSIGN(const bool chosen, store_->ChoosePrimary(of[0].run, assignment));
+    EXPECT_TRUE(chosen);
+    for (const model::Stream& stream : of) {
+      EXPECT_OK(store_->DefineShape(stream.id, 1, Keys(2))) << "the same again";
+      EXPECT_OK(store_->Append(stream.id, Dense(6, 5, 1, 2)));
+    }
+  });
+  EXPECT_TRUE(TheRun().primary_chosen);
+  EXPECT_EQ(TheRun().run_id, "job-1");
+  EXPECT_EQ(TheRun().primary_rank, 1u);
+  EXPECT_TRUE(reader_->GetStream(of[0].id)->primary);
+  EXPECT_FALSE(reader_->GetStream(of[1].id)->primary);
+  for (const model::Stream& stream : of) EXPECT_THAT(BatchesOf(stream.id), SizeIs(2));
+  EXPECT_OK(reader_->Check());
+
+  assignment.run_id = "job-0";
+  Do([&] {
+    ASSERT_OK_AND_ASSIGN(const bool chosen, store_->ChoosePrimary(of[0].run, assignment));
+    EXPECT_FALSE(chosen) << "for good";
+  });
+  EXPECT_EQ(TheRun().run_id, "job-1");
+}
+
+TEST_F(AttachTest, TheFirstRankGivesAPendingRunItsName) {
+  Do([&] { EXPECT_OK(store_->Attach(SessionOf(3), PendingRun(), 1)); });
+  RunAssignment assignment = AssignmentOf("job");
+  assignment.run = TheRun().id;
+  Do([&] { EXPECT_OK(store_->Attach(SessionOf(0), assignment, 2)); });
+  EXPECT_EQ(TheRun().run_id, "job");
+  EXPECT_TRUE(TheRun().primary_chosen);
+  EXPECT_THAT(*reader_->Streams(TheRun().id), SizeIs(2));
+}
+
+TEST_F(AttachTest, AnIdThatAnotherRunHasGetsANumber) {
+  Do([&] { Attach(0); });
+  Do([&] {
+    ASSERT_OK_AND_ASSIGN(const model::Stream stream, store_->Attach(SessionOf(3), PendingRun(), 1));
+    EXPECT_OK(store_->ChoosePrimary(stream.run, AssignmentOf("job")));
+  });
+  EXPECT_EQ(reader_->Runs()->at(0).run_id, "job-2");
+}
+
+TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
+  Do([&] {
+    Attach(0);
+    Attach(2);
+    const model::Stream ended = Attach(3, /*incarnation=*/7, "job-3");
+    EXPECT_OK(store_->EndStream(ended.id, StreamState::kCrashed, 0, "gone", 2000));
+    EXPECT_OK(store_->CloseRun(ended.run, RunState::kCrashed, 0, "gone", 2000));
+    EXPECT_OK(store_->Attach(SessionOf(3, 7, "another job"), AssignmentOf("job"), 1));
+    ASSERT_OK_AND_ASSIGN(const std::vector<model::JobRun> runs,
+                         store_->RunsOfJob(SessionOf(3, /*incarnation=*/8)));
+    ASSERT_THAT(runs, SizeIs(2));
+    EXPECT_EQ(runs[0].run_id, "job");
+    EXPECT_EQ(runs[0].ranks, 2u);
+    EXPECT_TRUE(runs[0].live);
+    EXPECT_FALSE(runs[0].has_rank);
+    EXPECT_EQ(runs[1].lowest_rank, 3u);
+    EXPECT_FALSE(runs[1].live);
+    EXPECT_TRUE(runs[1].has_place);
+    EXPECT_FALSE(runs[1].has_ring);
+    model::Session elsewhere = SessionOf(3, 7);
+    elsewhere.identity.node = "node-b";
+    ASSERT_OK_AND_ASSIGN(const std::vector<model::JobRun> others, store_->RunsOfJob(elsewhere));
+    EXPECT_EQ(others[0].ranks, 0u);
+    EXPECT_FALSE(others[0].live);
+    EXPECT_FALSE(others[1].has_place);
+    EXPECT_TRUE(others[1].has_ring);
+  });
+}
+
 TEST_F(AttachTest, ReopensARunForANewStream) {
   Do([&] {
     const model::Stream stream = Attach(0);
