@@ -10,6 +10,7 @@
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
+#include "service/ingest/ring_reader.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -97,6 +98,22 @@ absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
   }
 }
 
+// A process that called exec() has let go of the rings of its last program. One that has closed
+// descriptors that are not its own has too, but it is still the same program.
+absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
+  if (peer_ == nullptr || peer_->pid <= 0) return absl::OkStatus();
+  for (const LiveStream& other : context_.registry->OthersOf(key_, peer_->pid)) {
+    if (other.ring == nullptr || other.ring->locked()) continue;
+    const absl::StatusOr<RingReader> ring = RingReader::Open(other.ring->fd());
+    v1::Hello former;
+    if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
+    if (former.identity().began_us() == hello.identity().began_us()) continue;
+    context_.registry->SetReplaced(other.key);
+    return absl::UnavailableError("the rows of the program before this one come first");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
   key_ = session.stream;
@@ -104,6 +121,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
+  RETURN_IF_ERROR(CheckFormerProgram(hello));
   context_.credentials.remember(session.settings,
                                 {hello.credentials().begin(), hello.credentials().end()});
   ResolveDestinations(context_.credentials, &session.settings);
@@ -247,6 +265,7 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
 
 // One that has greeted may have too many shapes, and one that has not is one too many itself.
 void AttachSession::Refuse(const absl::Status& why) {
+  if (absl::IsUnavailable(why)) return Close(why);  // it is to try again
   IngestCounters& counters = *context_.counters;
   const bool exceeds = absl::IsResourceExhausted(why);
   Count(!exceeds       ? counters.refused_messages

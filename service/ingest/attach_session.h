@@ -49,6 +49,9 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   AttachSession(const IngestContext* context, std::shared_ptr<const Peer> peer, Call* call)
       : context_(*context), peer_(std::move(peer)), call_(call) {}
 
+  // kUnavailable while a program that this process ran before has not been ended: its rows come
+  // first.
+  absl::Status CheckFormerProgram(const v1::Hello& hello) const;
   // Each submits a write for the message just read, or says what is wrong with it.
   absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);

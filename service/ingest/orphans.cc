@@ -29,8 +29,12 @@ bool IsSameRank(const model::StreamKey& one, const model::StreamKey& other) {
 
 bool Orphans::EndGone(const LiveStream& live) {
   const std::string how = live.peer != nullptr ? live.peer->how_it_ended() : "";
+  const bool runs = live.peer != nullptr && live.peer->pidfd.valid() && !live.peer->exited();
   const std::string who = absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ",
-                                       how.empty() ? "ended" : how, " without Finish()");
+                                       !how.empty() ? how
+                                       : runs       ? "let go of its spool, as exec() does,"
+                                                    : "ended",
+                                       " without Finish()");
   if (live.ring == nullptr) {
     return End(live, nullptr, absl::StrCat(who, "; its spool could not be read"));
   }

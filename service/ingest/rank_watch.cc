@@ -130,17 +130,32 @@ void RankWatch::WatchPeers() {
 }
 
 void RankWatch::Sweep(absl::Time now) {
+  std::map<model::StreamKey, absl::Time> let_go;
   for (const LiveStream& live : context_.registry->Detached()) {
-    if (Gone(live, now)) orphans_.EndGone(live);
+    bool gone = Gone(live, now);
+    if (!gone && HasLetGo(live)) {
+      const auto before = let_go_.find(live.key);
+      const absl::Time since = before == let_go_.end() ? now : before->second;
+      gone = now - since >= options_.let_go;
+      if (!gone) let_go[live.key] = since;
+    }
+    if (gone) orphans_.EndGone(live);
   }
+  let_go_ = std::move(let_go);
+}
+
+bool RankWatch::HasLetGo(const LiveStream& live) {
+  return live.ring != nullptr && !live.ring->locked() && live.peer != nullptr &&
+         live.peer->pidfd.valid();
 }
 
 bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
   if (live.ring != nullptr && live.ring->locked()) return false;
   if (live.peer != nullptr && live.peer->pidfd.valid()) {
     if (live.peer->exited()) return true;
-    // It runs, and has let go of a ring that it has finished.
+    // It runs, and has let go of a ring that it has finished, or that its last program had.
     if (live.ring == nullptr) return false;
+    if (live.replaced) return true;
     absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
     return ring.ok() && ring->finished();
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -40,8 +41,10 @@ class WakeEvent {
 };
 
 // One thread. A rank lives while its stream is connected, its process runs, or the lock on its ring
-// is held; a process that runs but has called Finish() and let its ring go counts as gone. Of a
-// rank that is gone the rest of the ring is stored, its stream ended, and the ring's file removed.
+// is held. A process that runs counts as gone too, once it has let go of the ring and called
+// Finish(); or once it runs another program, by exec(): it lets go of the ring without Finish(),
+// and then for some seconds nobody is connected, or its next program wants to attach. Of a rank
+// that is gone the rest of the ring is stored, its stream ended, and the ring's file removed.
 //
 // The spool directories are looked through at the start and every few seconds, for rings whose rank
 // never reached us: those of a time without a daemon, and of forked children that could not
@@ -56,6 +59,9 @@ class RankWatch {
     // Start() waits so long until what the dead left is taken, so that it comes before what their
     // successors send, and the successors' attach is seen to come after their end.
     absl::Duration head_start = absl::Seconds(5);
+    // A process that let go of its ring has so long to connect again. Whoever closes all of its
+    // descriptors loses lock and connection too, and goes on.
+    absl::Duration let_go = absl::Seconds(2);
     // After our start, a live stream whose ring is nowhere may still be about to attach: this long.
     absl::Duration attach_grace = absl::Seconds(15);
   };
@@ -79,6 +85,8 @@ class RankWatch {
   void WatchPeers();
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
+  // Its process runs, and has let go of the ring.
+  static bool HasLetGo(const LiveStream& live);
 
   void Scan();
   // Adds a ring without a lock, which had none at the last look either, to `left`.
@@ -93,7 +101,9 @@ class RankWatch {
   const Options options_;
   absl::Time started_;
   UniqueFd epoll_;
-  UniqueFd stop_;              // an eventfd
+  UniqueFd stop_;  // an eventfd
+  // Streams whose process had let go of the ring at the last sweep, and since when.
+  std::map<model::StreamKey, absl::Time> let_go_;
   std::set<FileId> suspects_;  // rings without a lock at the last look
   std::set<FileId> ignored_;   // rings that cannot be read; said once
   absl::Mutex mutex_;

@@ -96,6 +96,30 @@ std::vector<LiveStream> StreamRegistry::Detached() const {
   return detached;
 }
 
+std::vector<LiveStream> StreamRegistry::OthersOf(const model::StreamKey& key, pid_t pid) const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<LiveStream> others;
+  // Keys are ordered by rank before incarnation.
+  const model::StreamKey first = {key.project, key.job_id, key.rank, /*incarnation=*/0};
+  for (auto i = streams_.lower_bound(first); i != streams_.end(); ++i) {
+    const auto& [other, live] = *i;
+    if (other.project != key.project || other.job_id != key.job_id || other.rank != key.rank) break;
+    if (other.incarnation == key.incarnation) continue;
+    if (live.peer != nullptr && live.peer->pid == pid) others.push_back(live);
+  }
+  return others;
+}
+
+void StreamRegistry::SetReplaced(const model::StreamKey& key) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto found = streams_.find(key);
+    if (found == streams_.end()) return;
+    found->second.replaced = true;
+  }
+  wake_();
+}
+
 void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring) {
   {
     absl::MutexLock lock(&mutex_);

@@ -33,6 +33,7 @@ struct LiveStream {
   std::shared_ptr<const Peer>
       peer;                 // shared with other streams of the process; null: not since our start
   uint64_t attachment = 0;  // 0: no connection
+  bool replaced = false;    // its process runs another program now
 };
 
 // Thread-safe. Told by the streams' RPCs; asked by the watch over the ranks.
@@ -64,6 +65,11 @@ class StreamRegistry {
   absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The other streams of this rank whose peer has the number `pid`.
+  std::vector<LiveStream> OthersOf(const model::StreamKey& key, pid_t pid) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // The stream's process runs another program now.
+  void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A ring that came by another way than its path: passed as a descriptor, or found in a directory.
   // Kept for a stream that attaches a moment later, at most kMaxDescriptors of them.

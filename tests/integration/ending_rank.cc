@@ -1,11 +1,12 @@
 // A rank that logs 200 rows and ends in one of the ways that programs do; late-thread calls
 // Finish(), the others do not.
 //
-//   ending_rank HOW
+//   ending_rank HOW [FIRST_STEP]
 //
 // HOW: segfault, abort, exception, exit (code 3), memory (writes to more and more of it), no-memory
 // (the same under RLIMIT_AS), return (from main, the run's destructor runs), late-thread (another
-// thread logs for the first time meanwhile; code 3: not durable).
+// thread logs for the first time meanwhile; code 3: not durable), exec (itself, with "return 200"),
+// exec-other (a program that only waits).
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -41,7 +42,7 @@ void FinishBesideALateThread(ranklog::Run run) {
   exit(kept->Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
-void End(const std::string& how) {
+void End(const std::string& how, char** argv) {
   if (how == "segfault") {
     void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     *static_cast<volatile char*>(page) = 0;
@@ -57,20 +58,25 @@ void End(const std::string& how) {
     const rlimit limit = {2UL << 30, 2UL << 30};
     setrlimit(RLIMIT_AS, &limit);
     TakeMemory();
+  } else if (how == "exec") {
+    execl("/proc/self/exe", argv[0], "return", "200", nullptr);
+  } else if (how == "exec-other") {
+    execlp("sleep", "sleep", "60", nullptr);
   }
 }
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
-  for (int step = 0; step < 100; ++step) run.Log({{"loss", step}}, step);
+  const int first = argc > 2 ? atoi(argv[2]) : 0;
+  for (int step = first; step < first + 100; ++step) run.Log({{"loss", step}}, step);
   // Attached: else the daemon first hears of the rank when its ring is found.
   if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
-  for (int step = 100; step < 200; ++step) run.Log({{"loss", step}}, step);
+  for (int step = first + 100; step < first + 200; ++step) run.Log({{"loss", step}}, step);
   if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));
-  End(argv[1]);
+  End(argv[1], argv);
   return 0;
 }

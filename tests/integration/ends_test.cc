@@ -70,6 +70,33 @@ TEST_F(EndsTest, ARunSaysBySignalOrCodeHowItsRankEnded) {
   }
 }
 
+// As a launcher does that starts a rank anew by exec(): the process stays the same.
+TEST_F(EndsTest, ARankThatExecsItselfBeginsAnew) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("exec", 0, 0, 1, 1);
+  ChildProcess rank({ENDING_RANK, "exec"}, options);
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("exec"); }));
+  const model::Run run = node_.GetRun("exec");
+  EXPECT_EQ(run.state, model::RunState::kFinished) << run.reason;
+  EXPECT_EQ(run.rows, 400u);
+  EXPECT_EQ(run.late_rows, 0u);
+  const auto streams = node_.Reader()->Streams(run.id);
+  ASSERT_EQ(streams->size(), 2u);
+  EXPECT_EQ(streams->at(0).state, model::StreamState::kCrashed);
+  EXPECT_THAT(streams->at(0).reason, HasSubstr("let go of its spool, as exec() does, without Fin"));
+}
+
+TEST_F(EndsTest, ARankThatExecsAnotherProgramHasEnded) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("exec", 0, 0, 1, 1);
+  ChildProcess rank({ENDING_RANK, "exec-other"}, options);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("exec"); })) << "while its process runs";
+  EXPECT_EQ(rank.Wait(absl::ZeroDuration()), absl::nullopt);
+  EXPECT_EQ(node_.GetRun("exec").state, model::RunState::kCrashed);
+  EXPECT_EQ(node_.GetRun("exec").rows, 200u);
+}
+
 TEST_F(EndsTest, ARunThatIsDestroyedHasFinished) {
   const model::Run run = RunOfARankThatEndsBy("return");
   EXPECT_EQ(run.state, model::RunState::kFinished);

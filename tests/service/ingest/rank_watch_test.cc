@@ -65,6 +65,7 @@ class RankWatchTest : public ::testing::Test {
                            .scan_interval = absl::Milliseconds(5),
                            .confirm = absl::Milliseconds(5),
                            .head_start = head_start,
+                           .let_go = let_go_,
                            .attach_grace = attach_grace});
     ASSERT_OK(watch_->Start());
   }
@@ -168,6 +169,8 @@ class RankWatchTest : public ::testing::Test {
   testing::FaultyVfs disk_;  // outlives the store
   const TempDir state_;
   const TempDir spool_;
+  std::string socket_;
+  absl::Duration let_go_ = absl::Hours(1);
   WakeEvent wake_;
   StreamRegistry registry_{[this] { wake_.Notify(); }};
   IngestCounters counters_;
@@ -340,15 +343,20 @@ TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
   EXPECT_THAT(StreamOf(1).reason, HasSubstr("could not be read"));
 }
 
+std::shared_ptr<Peer> PeerWith(pid_t pid) {
+  auto peer = std::make_shared<Peer>();
+  peer->pid = pid;
+  peer->uid = geteuid();
+  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  EXPECT_TRUE(peer->pidfd.valid());
+  return peer;
+}
+
+// One that has closed all of its descriptors has neither lock nor connection until it is back.
 TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
   ChildProcess rank({"tail", "-f", "/dev/null"});
-  auto peer = std::make_shared<Peer>();
-  peer->pid = rank.pid();
-  peer->uid = geteuid();
-  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, rank.pid(), 0)));
-  ASSERT_TRUE(peer->pidfd.valid());
   Leave(1, Ring(1));
-  AttachAndLose(1, peer);
+  AttachAndLose(1, PeerWith(rank.pid()));
   Watch();
   ExpectItLooksOn(2);
   EXPECT_FALSE(HasEnded(1));
@@ -360,17 +368,34 @@ TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
 }
 
 TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
-  auto peer = std::make_shared<Peer>();
-  peer->pid = getpid();
-  peer->uid = geteuid();
-  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   RingImage ring = Ring(1);
   ring.header().finished = 1;
   Leave(1, std::move(ring));
-  AttachAndLose(1, peer);
+  AttachAndLose(1, PeerWith(getpid()));
   Watch();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kFinished);
+}
+
+TEST_F(RankWatchTest, ARunningProcessThatDoesNotComeBackToItsRingIsGone) {
+  let_go_ = absl::Milliseconds(5);
+  Leave(1, Ring(1));
+  AttachAndLose(1, PeerWith(getpid()));
+  Watch();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+  EXPECT_THAT(StreamOf(1).reason, HasSubstr("let go of its spool"));
+}
+
+TEST_F(RankWatchTest, AProcessWhoseNextProgramAttachesIsGoneAtOnce) {
+  Leave(1, Ring(1));
+  const model::Stream stream = AttachAndLose(1, PeerWith(getpid()));
+  Watch();
+  ExpectItLooksOn(2);
+  EXPECT_FALSE(HasEnded(1));
+  registry_.SetReplaced(stream.key);
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
 }
 
 TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
