@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/environment.h"
+#include "client/socket_address.h"
 #include "client/version.h"
 
 namespace ranklog::internal {
@@ -163,6 +164,11 @@ v1::Hello MakeHello(const Settings& settings) {
                              std::chrono::system_clock::now().time_since_epoch())
                              .count());
   run->set_resume(settings.resume);
+
+  // The address may be written in several ways; that of a place is always the same.
+  hello.mutable_ring()->set_address(
+      settings.address.empty() ? v1::kDefaultAddress
+                               : absl::StrCat("unix:", SocketPlaces(settings.address)[0].path));
 
   v1::Identity* identity = hello.mutable_identity();
   identity->set_local_rank(static_cast<uint32_t>(*settings.local_rank));

@@ -10,7 +10,7 @@
 
 namespace ranklog::internal {
 
-inline constexpr char kSocketFile[] = "ranklogd.sock";
+using v1::kSocketFile;
 inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un holds 108 with the zero
 
 // Why Settings::address cannot be one, a sentence; empty if it can: empty, or unix:PATH.

@@ -4,23 +4,15 @@
 #define CLIENT_SPOOL_DIR_H_
 
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "ranklog/v1/places.h"
 
 namespace ranklog::internal {
 
-// A directory that Ranklog may use for its spools or its socket.
-struct PrivateDir {
-  std::string path;
-  bool create = false;  // make it, 0700, if it is missing; its parent is never made
-};
-
-// The places of design order: /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID. A
-// runtime directory that is not ours, open to others or on a network file system (jobs inherit the
-// login node's) is left out.
-std::vector<PrivateDir> StandardDirs();
+using v1::PrivateDir;
+using v1::StandardDirs;
 
 // OK: `dir` exists, is a directory and no link, belongs to this user, and nobody else may write it.
 //   kNotFound           it does not exist (and was not to be created)

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/status_macros.h"
 
@@ -100,12 +101,8 @@ std::vector<std::string> UsualAddresses() {
   if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
     addresses.push_back(address);
   }
-  std::vector<std::string> paths = {absl::StrCat("/run/ranklog/", getuid(), "/ranklogd.sock")};
-  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir == '/') {
-    paths.push_back(absl::StrCat(dir, "/ranklog/ranklogd.sock"));
-  }
-  paths.push_back(absl::StrCat("/dev/shm/ranklog-", getuid(), "/ranklogd.sock"));
-  for (const std::string& path : paths) {
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+    const std::string path = absl::StrCat(dir.path, "/", v1::kSocketFile);
     if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);
   }
   return addresses;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
+#include "ranklog/v1/places.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/delivery_check.h"
@@ -228,15 +229,24 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
                        "they are of no use"};
 }
 
+// Where ranks of ours would put their spools, and the daemon its socket.
+absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
+  if (!v1::IsTaken(dir)) return absl::nullopt;
+  struct stat info {};
+  lstat(dir.path.c_str(), &info);
+  return Finding{"spool",
+                 {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
+                 absl::StrCat(dir.path, " is not a directory of yours alone: it belongs to user ",
+                              info.st_uid),
+                 "ranks and the daemon pass it over: remove it, or have it removed"};
+}
+
 std::vector<std::string> SpoolDirs() {
+  std::vector<std::string> dirs;
   if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
-    return {dir};
+    dirs.emplace_back(dir);
   }
-  std::vector<std::string> dirs = {absl::StrCat("/run/ranklog/", getuid())};
-  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir != nullptr && *dir == '/') {
-    dirs.push_back(absl::StrCat(dir, "/ranklog"));
-  }
-  dirs.push_back(absl::StrCat("/dev/shm/ranklog-", getuid()));
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
   return dirs;
 }
 
@@ -248,6 +258,9 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   for (Finding& tracker : LookAtTrackers(state_dir)) findings.push_back(std::move(tracker));
   for (const std::string& path : storage::SetAsideStores(state_dir)) {
     findings.push_back(LookAtSetAside(path));
+  }
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+    if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
   for (const std::string& dir : SpoolDirs()) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "ranklog/v1/places.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -34,12 +36,6 @@ Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
 std::string Environment(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
-}
-
-bool IsOurs(const std::string& dir, mode_t forbidden) {
-  struct stat info {};
-  return lstat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-         (info.st_mode & forbidden) == 0;
 }
 
 CLI::Validator DurationText(absl::Duration least) {
@@ -164,20 +160,12 @@ std::string DefaultStateDir() {
   return "";
 }
 
-std::vector<std::string> StandardDirs() {
-  const std::string uid = absl::StrCat(geteuid());
-  std::vector<std::string> dirs;
-  if (const std::string dir = "/run/ranklog/" + uid; IsOurs(dir, 022)) dirs.push_back(dir);
-  if (const std::string dir = Environment("XDG_RUNTIME_DIR"); !dir.empty() && IsOurs(dir, 077)) {
-    dirs.push_back(dir + "/ranklog");
-  }
-  dirs.push_back("/dev/shm/ranklog-" + uid);
-  return dirs;
-}
-
 std::string DefaultAddress() {
   if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
-  return absl::StrCat(kUnix, StandardDirs().front(), "/ranklogd.sock");
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  if (dir == dirs.end()) dir = dirs.end() - 1;  // whoever listens there is told what is wrong
+  return absl::StrCat(kUnix, dir->path, "/", v1::kSocketFile);
 }
 
 Parsed ParseConfig(int argc, const char* const* argv) {
@@ -209,13 +197,15 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->type_name("DIR");
   app.add_option("--listen", address,
                  "the socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in "
-                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog or /dev/shm/ranklog-UID]")
+                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID or "
+                 "/var/tmp/ranklog-UID, the first that can be used]")
       ->type_name("unix:PATH")
       ->check(UnixAddress());
   app.add_option(
          "--spool-dir", spool_dir,
-         "where to look for what ranks left that never reached us [$RANKLOG_SPOOL_DIR, else "
-         "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog and /dev/shm/ranklog-UID]")
+         "where to look for what ranks left that never reached us, beside /run/ranklog/UID, "
+         "$XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and /var/tmp/ranklog-UID "
+         "[$RANKLOG_SPOOL_DIR]")
       ->type_name("DIR");
   app.add_option("--drain", drain,
                  "how long to go on delivering after SIGTERM; a second one ends that")
@@ -293,8 +283,9 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   config.commit_interval = ToDuration(commit_interval);
   config.step_wait = ToDuration(step_wait);
   config.wandb_transmit_interval = ToDuration(transmit);
-  config.spool_dirs = StandardDirs();
-  if (!spool_dir.empty()) config.spool_dirs = {spool_dir};
+  // Ranks that find no room in the one that they were told fall back to the others.
+  if (!spool_dir.empty()) config.spool_dirs.push_back(spool_dir);
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   return parsed;
 }
 

@@ -16,7 +16,7 @@ struct Config {
   std::string state_dir;
   std::string socket_path;
   std::vector<std::string>
-      spool_dirs;  // where rings of ranks may lie, the one named by a flag first
+      spool_dirs;  // where rings of ranks may lie: the one named by a flag, then the standard ones
   absl::Duration drain = absl::ZeroDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
@@ -43,11 +43,8 @@ Parsed ParseConfig(int argc, const char* const* argv);
 // $RANKLOG_STATE_DIR, else $XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog; empty if none is
 // set.
 std::string DefaultStateDir();
-// $RANKLOG_ADDRESS, else ranklogd.sock in the first of StandardDirs() that is there.
+// $RANKLOG_ADDRESS, else ranklogd.sock in the first of v1::StandardDirs() that can be used.
 std::string DefaultAddress();
-// /run/ranklog/UID if it is ours, $XDG_RUNTIME_DIR/ranklog if that is ours and 0700 (jobs inherit a
-// login node's), /dev/shm/ranklog-UID. The same places, in the same order, as the ranks'.
-std::vector<std::string> StandardDirs();
 
 }  // namespace ranklog::daemon
 

@@ -103,6 +103,7 @@ absl::Status Daemon::StartStages() {
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;
+  watch_options.socket_path = SocketPath();
   watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
   pipeline::RetentionLoop::Options retention_options;
@@ -137,6 +138,11 @@ absl::Status Daemon::StartServer() {
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");
   return absl::OkStatus();
+}
+
+std::string Daemon::SocketPath() const {
+  const absl::StatusOr<ingest::ListenSocket> passed = ingest::ListenSocket::FromSystemd();
+  return passed.ok() ? passed->path() : config_.socket_path;
 }
 
 absl::Status Daemon::StartAccepting() {

@@ -54,6 +54,7 @@ class Daemon {
   absl::Status StartStages();
   absl::Status StartServer();
   absl::Status StartAccepting();
+  std::string SocketPath() const;  // where it will listen
   void AddDestination(int64_t run, const std::string& kind,
                       const std::map<std::string, std::string>& credentials,
                       ControlService::Done done);

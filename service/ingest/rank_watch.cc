@@ -8,10 +8,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "ranklog/v1/places.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 
@@ -21,6 +25,14 @@ namespace {
 constexpr absl::Duration kAbandoned =
     absl::Minutes(1);             // a file without a Hello for so long gets none any more
 constexpr size_t kMaxLeft = 256;  // taken at once, each with a descriptor; the others soon after
+
+// The same for all names of a socket; it need not be there, but its directory.
+std::string Canonical(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  const auto dir = std::filesystem::weakly_canonical(absolute.parent_path(), error);
+  return error ? path : (dir / absolute.filename()).string();
+}
 
 struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
@@ -174,6 +186,19 @@ void RankWatch::Scan() {
   });
 }
 
+bool RankWatch::IsForUs(const RingReader& ring) const {
+  v1::Hello hello;
+  if (options_.socket_path.empty() || !hello.ParseFromString(ring.hello())) return true;
+  absl::string_view address = hello.ring().address();
+  const std::string ours = Canonical(options_.socket_path);
+  if (absl::ConsumePrefix(&address, "unix:")) return Canonical(std::string(address)) == ours;
+  if (address != v1::kDefaultAddress) return true;
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  return std::any_of(dirs.begin(), dirs.end(), [&ours](const v1::PrivateDir& dir) {
+    return Canonical(absl::StrCat(dir.path, "/", v1::kSocketFile)) == ours;
+  });
+}
+
 void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected,
                         std::vector<Orphans::Left>* left) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
@@ -192,6 +217,7 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
   if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
+  if (!IsForUs(*ring)) return;
   if (suspected.count(id) == 0 || left->size() >= kMaxLeft) {
     suspects_.insert(id);
     return;

@@ -48,11 +48,15 @@ class WakeEvent {
 //
 // The spool directories are looked through at the start and every few seconds, for rings whose rank
 // never reached us: those of a time without a daemon, and of forked children that could not
-// connect.
+// connect. A user may have several daemons, which look into the same directories: each takes the
+// rings whose ranks call it, and those that name nobody.
 class RankWatch {
  public:
   struct Options {
     std::vector<std::string> spool_dirs;
+    // Where we listen. Rings there that name another daemon's address are left to that. Empty: all
+    // are ours.
+    std::string socket_path;
     absl::Duration scan_interval = absl::Seconds(3);
     // A ring without a lock is looked at again after this: its rank may be about to take the lock.
     absl::Duration confirm = absl::Milliseconds(250);
@@ -89,6 +93,8 @@ class RankWatch {
   static bool HasLetGo(const LiveStream& live);
 
   void Scan();
+  // Whether a ring that never attached is for this daemon, by the address in its Hello.
+  bool IsForUs(const RingReader& ring) const;
   // Adds a ring without a lock, which had none at the last look either, to `left`.
   void Examine(const std::string& path, const std::set<FileId>& suspected,
                std::vector<Orphans::Left>* left);

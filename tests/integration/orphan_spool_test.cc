@@ -85,7 +85,8 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   auto environment = kNoFlush;
   environment["RANKLOG_SPOOL_DIR"] = "/proc/none";
   CountingJob counting(node_, "job", kOrphanRows, environment,
-                       WithOwnMounts("mount -t tmpfs -o ro none /dev/shm"));
+                       WithOwnMounts("mount -t tmpfs -o ro none /dev/shm && "
+                                     "mount -t tmpfs -o ro none /var/tmp"));
   // The descriptor comes behind the answer to Hello; a rank that dies before has no ring to be
   // read.
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
@@ -102,6 +103,27 @@ TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
   EXPECT_THAT(node_.GetRun("job").reason, HasSubstr(" without Finish()"));
   counting.ExpectEveryReturnedRowOnce();
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
+}
+
+// The ring of a rank that was not told where the daemon looks lies where all ranks may put theirs.
+TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
+  const std::string standard = "/dev/shm/ranklog-" + std::to_string(geteuid());
+  CountingJob counting(node_, "job", kOrphanRows, {{"RANKLOG_SPOOL_DIR", ""}});
+  ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
+  counting.rank().Kill();
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_SPOOL_DIR", node_.spool_dir()}};
+  options.unset = {"XDG_RUNTIME_DIR"};
+  const Finished doctor =
+      RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options);
+  EXPECT_THAT(doctor.output, HasSubstr(standard + ", 1 ring"));
+
+  Node other;  // of the same user, with a store of its own
+  other.Start();
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
+  EXPECT_EQ(other.GetRun("job").id, 0);
 }
 
 // In whatever order the daemon meets their rings: of several jobs, so that it meets them in both.

@@ -72,11 +72,10 @@ struct RANKLOG_EXPORT Settings {
 
   // ---- How it leaves this process ----
   // RANKLOG_ADDRESS: unix:PATH, of at most 107 bytes; empty: ranklogd.sock in /run/ranklog/UID,
-  // $XDG_RUNTIME_DIR/ranklog or /dev/shm/ranklog-UID, the first that is ours
+  // $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID or /var/tmp/ranklog-UID, the first that is ours
   std::string address;
   std::string state_dir;  // RANKLOG_STATE_DIR: only for a daemon that this process starts
-  std::string spool_dir;  // RANKLOG_SPOOL_DIR: empty: /run/ranklog/UID, $XDG_RUNTIME_DIR, /dev/shm,
-                          // whichever is ours
+  std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the same directories
   size_t spool_bytes =
       8 << 20;  // RANKLOG_SPOOL_BYTES: per thread that logs; 64 KiB to 64 MiB, rounded up to pages
   std::chrono::milliseconds flush_interval{

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
 
 Parsed Parse(std::vector<const char*> args) {
@@ -30,7 +32,19 @@ TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
   EXPECT_EQ(parsed.config.socket_path, "/d/s.sock");
   EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
   EXPECT_EQ(parsed.config.commit_interval, absl::Milliseconds(10));
-  EXPECT_THAT(parsed.config.spool_dirs, ::testing::ElementsAre("/x"));
+  ASSERT_FALSE(parsed.config.spool_dirs.empty());
+  EXPECT_EQ(parsed.config.spool_dirs.front(), "/x");
+}
+
+// A rank that finds no room where it was told goes to one of those.
+TEST(ConfigTest, TheStandardSpoolDirectoriesAreLookedIntoToo) {
+  const std::string uid = std::to_string(geteuid());
+  for (const Parsed& parsed :
+       {Parse({"--state-dir", "/s", "--spool-dir", "/x"}), Parse({"--state-dir", "/s"})}) {
+    EXPECT_THAT(parsed.config.spool_dirs,
+                IsSupersetOf(
+                    {"/run/ranklog/" + uid, "/dev/shm/ranklog-" + uid, "/var/tmp/ranklog-" + uid}));
+  }
 }
 
 TEST(ConfigTest, DeliveredRunsAreKeptForAWeekAndUpToFourGibibytes) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/convert.h"
 #include "tests/support/bare_ingest.h"
@@ -62,6 +63,7 @@ class RankWatchTest : public ::testing::Test {
     watch_ = std::make_unique<RankWatch>(
         &context_, Reader(), &wake_,
         RankWatch::Options{.spool_dirs = {spool_.path(), spool_.File("not/there")},
+                           .socket_path = socket_,
                            .scan_interval = absl::Milliseconds(5),
                            .confirm = absl::Milliseconds(5),
                            .head_start = head_start,
@@ -410,6 +412,37 @@ TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
   EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
   ExpectItLooksOn(3);
   EXPECT_TRUE(IsThere(2));
+}
+
+// Two daemons of a user look into the same directories.
+TEST_F(RankWatchTest, LeavesARingThatNamesAnotherDaemonToThat) {
+  const auto leave = [this](uint64_t incarnation, const std::string& address) {
+    v1::Hello hello = HelloOf(incarnation);
+    hello.mutable_ring()->set_address(address);
+    RingImage ring = Ring(incarnation);
+    ring.Hello(hello.SerializeAsString());
+    Leave(incarnation, ring);
+  };
+  const TempDir directory;
+  const std::string link = spool_.File("link");
+  std::filesystem::create_directory_symlink(directory.path(), link);
+  socket_ = directory.File("d.sock");
+  leave(1, "unix:" + directory.File("other.sock"));
+  leave(2, v1::kDefaultAddress);
+  leave(3, "unix:" + socket_);
+  leave(4, "unix:" + link + "/d.sock");
+  Watch();
+  for (uint64_t ours : {3, 4}) EXPECT_TRUE(WaitFor([&] { return HasEnded(ours); })) << ours;
+  ExpectItLooksOn(5);  // which names nobody
+  for (uint64_t theirs : {1, 2}) {
+    EXPECT_TRUE(IsThere(theirs)) << theirs;
+    EXPECT_EQ(StreamOf(theirs).id, 0) << theirs;
+  }
+  watch_->Stop();
+  socket_ = "/dev/shm/ranklog-" + std::to_string(geteuid()) + "/ranklogd.sock";
+  Watch();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(2); }));
+  EXPECT_TRUE(IsThere(1));
 }
 
 // No rank makes its spool where others may put files.

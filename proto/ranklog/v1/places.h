@@ -1,0 +1,91 @@
+// Where Ranklog keeps its sockets and its spools on a node: the one list that ranks, the daemon and
+// the CLI go by.
+
+#ifndef RANKLOG_V1_PLACES_H_
+#define RANKLOG_V1_PLACES_H_
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+namespace ranklog::v1 {
+
+inline constexpr char kSocketFile[] = "ranklogd.sock";
+// What Ring.address says of a rank that looks for its daemon in the standard places.
+inline constexpr char kDefaultAddress[] = "default";
+
+// A directory that Ranklog may use if it is this user's alone.
+struct PrivateDir {
+  std::string path;
+  bool create = false;  // make it, 0700, if it is missing; its parent is never made
+};
+
+// Also where nobody can tell.
+inline bool IsOnNetworkFileSystem(const char* path) {
+  struct statfs info;
+  if (statfs(path, &info) != 0) return true;
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969:      // NFS
+    case 0x517B:      // SMB
+    case 0xFF534D42:  // CIFS
+    case 0xFE534D42:  // SMB2
+    case 0x65735546:  // FUSE
+    case 0x0BD00BD0:  // Lustre
+    case 0x47504653:  // GPFS
+    case 0x00C36400:  // Ceph
+    case 0x19830326:  // BeeGFS
+    case 0x01021997:  // 9P
+    case 0x5346414F:  // AFS
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether `path` is a directory and no link, of this user, and without these permissions.
+inline bool IsOwnDirectory(const std::string& path, mode_t forbidden) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & forbidden) == 0;
+}
+
+// Best first: /run/ranklog/UID, which an administrator makes; ranklog in $XDG_RUNTIME_DIR, where
+// that is what systemd promises, ours and 0700 (jobs inherit a login node's); /dev/shm/ranklog-UID;
+// and on a disk, /var/tmp/ranklog-UID. Anybody may have made the last two before us.
+inline std::vector<PrivateDir> StandardDirs() {
+  const std::string uid = std::to_string(geteuid());
+  std::vector<PrivateDir> dirs = {{"/run/ranklog/" + uid, /*create=*/false}};
+  const char* const runtime_dir = getenv("XDG_RUNTIME_DIR");
+  if (runtime_dir != nullptr && runtime_dir[0] == '/' && IsOwnDirectory(runtime_dir, 077) &&
+      !IsOnNetworkFileSystem(runtime_dir)) {
+    dirs.push_back({std::string(runtime_dir) + "/ranklog", /*create=*/true});
+  }
+  dirs.push_back({"/dev/shm/ranklog-" + uid, /*create=*/true});
+  if (!IsOnNetworkFileSystem("/var/tmp")) {
+    dirs.push_back({"/var/tmp/ranklog-" + uid, /*create=*/true});
+  }
+  return dirs;
+}
+
+// Whether something is there, and is not ours alone: another user's, or a link, or others may write
+// it.
+inline bool IsTaken(const PrivateDir& dir) {
+  struct stat info;
+  return lstat(dir.path.c_str(), &info) == 0 && !IsOwnDirectory(dir.path, 022);
+}
+
+// Whether a daemon can listen there, as far as it can be seen without making it.
+inline bool CanBeUsed(const PrivateDir& dir) {
+  if (IsOwnDirectory(dir.path, 022)) return true;
+  if (!dir.create || IsTaken(dir)) return false;
+  return access(dir.path.substr(0, dir.path.rfind('/')).c_str(), W_OK) == 0;
+}
+
+}  // namespace ranklog::v1
+
+#endif  // RANKLOG_V1_PLACES_H_
