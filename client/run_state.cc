@@ -172,6 +172,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
+  if (!ring->spool->notice().empty()) SetLastError(ring->spool->notice());
   {
     MutexLock lock(StateMutex());
     if (closed_.load()) {  // Finish() did not see the ring, so no row may come into it

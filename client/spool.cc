@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace ranklog::internal {
 namespace {
@@ -62,13 +64,7 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1:
   uint64_t incarnation = hello.stream().incarnation();
   if (incarnation == 0) incarnation = RandomIncarnation();
 
-  std::vector<PrivateDir> dirs = StandardDirs();
-  if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});
-  status = absl::UnavailableError("no directory");
-  for (const PrivateDir& dir : dirs) {
-    status = spool->CreateNamed(dir, incarnation);
-    if (status.ok()) break;
-  }
+  status = spool->CreateInAnyDirectory(options.dir, incarnation);
   if (!status.ok()) status = spool->CreateAnonymous();
   if (status.ok()) status = spool->WriteHeader(std::move(hello), incarnation);
   if (!status.ok()) {
@@ -78,9 +74,29 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1:
   return spool;
 }
 
+absl::Status Spool::CreateInAnyDirectory(const std::string& wish, uint64_t incarnation) {
+  std::vector<PrivateDir> dirs = StandardDirs();
+  if (!wish.empty()) dirs.insert(dirs.begin(), {wish, /*create=*/true});
+  absl::Status status;
+  std::vector<std::string> passed_over;
+  for (const PrivateDir& dir : dirs) {
+    status = Prepare(dir);
+    if (status.ok()) status = CreateNamed(dir, incarnation);
+    if (status.ok()) break;
+    // That an administrator has made no directory for us is no trouble.
+    if (absl::IsNotFound(status) && !dir.create) continue;
+    passed_over.emplace_back(status.message());
+  }
+  if (passed_over.empty()) return status;
+  notice_ = absl::StrCat(absl::StrJoin(passed_over, "; "), "; the spool lies ",
+                         status.ok() ? "at " + path_
+                                     : "in memory without a name, and is lost if this process ends "
+                                       "while no daemon answers");
+  return status;
+}
+
 absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
-  absl::Status status = Prepare(dir);
-  if (!status.ok()) return status;
+  absl::Status status;
   path_ = absl::StrCat(dir.path, "/ring-", getpid(), "-", absl::Hex(incarnation, absl::kZeroPad16),
                        ".spool");
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

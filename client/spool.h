@@ -46,6 +46,8 @@ class Spool {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }  // empty: anonymous
   const v1::Hello& hello() const { return hello_; }  // without credentials
+  // Why it does not lie where it should, for people; empty if it does.
+  const std::string& notice() const { return notice_; }
 
   // Touches the pages that Create() did not, so that who logs need not take their faults. For one
   // thread that may take its time, beside those that write and read.
@@ -59,6 +61,7 @@ class Spool {
 
  private:
   Spool() = default;
+  absl::Status CreateInAnyDirectory(const std::string& wish, uint64_t incarnation);
   absl::Status CreateNamed(const PrivateDir& dir, uint64_t incarnation);
   absl::Status CreateAnonymous();
   absl::Status MapAndLock();
@@ -73,6 +76,7 @@ class Spool {
   v1::SpoolHeader* header_ = nullptr;
   v1::Hello hello_;
   uint32_t hello_bytes_ = 0;  // of the serialized one in the file
+  std::string notice_;
 };
 
 }  // namespace ranklog::internal

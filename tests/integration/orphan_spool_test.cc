@@ -126,6 +126,45 @@ TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
   EXPECT_EQ(other.GetRun("job").id, 0);
 }
 
+// A directory in which anyone may write counts as another user's.
+constexpr char kTakenDevShm[] =
+    "mount -t tmpfs none /dev/shm && mkdir /dev/shm/ranklog-0 && chmod 777 /dev/shm/ranklog-0";
+
+TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
+  SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment["RANKLOG_SPOOL_DIR"] = "";
+  options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
+  options.unset = {"XDG_RUNTIME_DIR"};
+  std::vector<std::string> rank = WithOwnMounts(kTakenDevShm);
+  rank.insert(rank.end(), {TELLING_RANK, "50"});
+  const Finished told = RunToEnd(rank, options);
+  EXPECT_THAT(told.output,
+              HasSubstr("returned 50, ring full 0: the directory /dev/shm/ranklog-0 is not this "
+                        "user's alone; the spool lies at /var/tmp/ranklog-0/ring-"));
+  std::vector<std::string> doctor = WithOwnMounts(kTakenDevShm);
+  doctor.insert(doctor.end(), {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()});
+  EXPECT_THAT(RunToEnd(doctor, options).output,
+              HasSubstr("/dev/shm/ranklog-0 is not a directory of yours alone"));
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").rows, 50u);
+}
+
+TEST_F(OrphanSpoolTest, WithoutAnyDirectoryItIsSaid) {
+  SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment["RANKLOG_SPOOL_DIR"] = "";
+  options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
+  options.unset = {"XDG_RUNTIME_DIR"};
+  std::vector<std::string> rank =
+      WithOwnMounts(std::string(kTakenDevShm) + " && mount -t tmpfs -o ro none /var/tmp");
+  rank.insert(rank.end(), {TELLING_RANK, "50"});
+  EXPECT_THAT(RunToEnd(rank, options).output, HasSubstr("the spool lies in memory without a name"));
+}
+
 // In whatever order the daemon meets their rings: of several jobs, so that it meets them in both.
 TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
   const int jobs = 6;

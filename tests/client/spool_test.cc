@@ -1,0 +1,44 @@
+#include "client/spool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+using ::ranklog::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class SpoolPlaceTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Spool> Create(const std::string& dir, size_t ring_bytes, uint32_t thread) {
+    v1::Hello hello;
+    hello.mutable_identity()->set_thread(thread);
+    auto spool = Spool::Create({dir, ring_bytes}, hello);
+    EXPECT_OK(spool);
+    return *std::move(spool);
+  }
+  TempDir dir_;
+};
+
+TEST_F(SpoolPlaceTest, SaysWhyItLiesElsewhere) {
+  const std::string open = dir_.File("open");
+  ASSERT_EQ(mkdir(open.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(open.c_str(), 0777), 0);
+  const auto spool = Create(open, 64 << 10, 0);
+  EXPECT_THAT(spool->notice(),
+              AllOf(StartsWith("the directory " + open + " is not this user's alone"),
+                    HasSubstr("the spool lies at " + spool->path())));
+  spool->Unlink();
+}
+
+}  // namespace
+}  // namespace ranklog::internal
