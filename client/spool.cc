@@ -1,5 +1,6 @@
 #include "client/spool.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,18 +56,76 @@ size_t RoundUpToPages(size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
+// A sixteenth for the threads after the first: what most of them log is little, and there may be
+// hundreds of them.
+size_t WantedBytes(size_t ring_bytes, uint32_t thread) {
+  if (thread > 0) {
+    ring_bytes = std::min(ring_bytes, std::max(ring_bytes / 16, v1::kLaterRingBytes));
+  }
+  return RoundUpToPages(ring_bytes);
+}
+
+struct CloseDir {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+
+// The bytes that rings in a directory take, whoever made them.
+uint64_t BytesOfRings(const std::string& dir) {
+  uint64_t bytes = 0;
+  const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
+  while (const dirent* entry = open ? readdir(open.get()) : nullptr) {
+    struct stat info;
+    if (strncmp(entry->d_name, "ring-", 5) == 0 &&
+        fstatat(dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+  }
+  return bytes;
+}
+
+// How much of `wanted` a ring may have in a directory; 0: too little for any. All rings there take
+// a quarter of what is free without them: a container's /dev/shm has 64 MiB, and others need it.
+// The first ring of each rank takes half of the rank's part, or, where nobody knows how many ranks
+// there are, half of what is left; the others each an eighth of what is left.
+size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& identity) {
+  struct statvfs file_system;
+  if (statvfs(dir.c_str(), &file_system) != 0) return wanted;
+  const uint64_t free = static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
+  if (free / 1024 >= wanted) return wanted;  // there is more than enough for any number of them
+  const uint64_t used = BytesOfRings(dir);
+  const uint64_t share = (free + used) / 4;
+  const uint64_t left = share > used ? share - used : 0;
+  uint64_t most = left / 8;
+  if (identity.thread() == 0) {
+    const uint32_t ranks = identity.local_world_size();
+    most = ranks > 0 ? std::min(left, share / ranks / 2) : left / 2;
+  }
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = std::min(wanted, static_cast<size_t>(most) / page * page);
+  return bytes < v1::kMinRingBytes ? 0 : bytes;
+}
+
+absl::Status LittleRoom(const std::string& dir) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the file system of ", dir, " has too little room for a ring (a quarter of what is free)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
-  spool->data_bytes_ = RoundUpToPages(options.ring_bytes);
+  const size_t wanted = WantedBytes(options.ring_bytes, hello.identity().thread());
+  spool->data_bytes_ = wanted;
   absl::Status status = CheckFileLimit(spool->file_bytes());
   if (!status.ok()) return status;
   uint64_t incarnation = hello.stream().incarnation();
   if (incarnation == 0) incarnation = RandomIncarnation();
 
-  status = spool->CreateInAnyDirectory(options.dir, incarnation);
-  if (!status.ok()) status = spool->CreateAnonymous();
+  status = spool->CreateInAnyDirectory(options.dir, hello, incarnation);
+  if (!status.ok()) {
+    spool->data_bytes_ = wanted;
+    status = spool->CreateAnonymous();
+  }
   if (status.ok()) status = spool->WriteHeader(std::move(hello), incarnation);
   if (!status.ok()) {
     spool->Unlink();
@@ -74,14 +134,19 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1:
   return spool;
 }
 
-absl::Status Spool::CreateInAnyDirectory(const std::string& wish, uint64_t incarnation) {
+absl::Status Spool::CreateInAnyDirectory(const std::string& wish, const v1::Hello& hello,
+                                         uint64_t incarnation) {
   std::vector<PrivateDir> dirs = StandardDirs();
   if (!wish.empty()) dirs.insert(dirs.begin(), {wish, /*create=*/true});
+  const size_t wanted = data_bytes_;
   absl::Status status;
   std::vector<std::string> passed_over;
   for (const PrivateDir& dir : dirs) {
     status = Prepare(dir);
-    if (status.ok()) status = CreateNamed(dir, incarnation);
+    if (status.ok()) {
+      data_bytes_ = FittingBytes(dir.path, wanted, hello.identity());
+      status = data_bytes_ == 0 ? LittleRoom(dir.path) : CreateNamed(dir, incarnation);
+    }
     if (status.ok()) break;
     // That an administrator has made no directory for us is no trouble.
     if (absl::IsNotFound(status) && !dir.create) continue;

@@ -27,11 +27,12 @@ class Spool {
     size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
   };
 
-  // Makes a ring in the first usable directory, or in anonymous memory when there is none. Every
-  // page is reserved, so no later write can fail; the first ones are touched, too. `hello` gets its
-  // incarnation, unless it has one, and its ring filled in, and goes into the file without its
-  // credentials. Costs 2 to 3 ms for 8 MiB. Until Publish() the daemon takes the file for an
-  // unfinished one: it removes the file when this process has ended.
+  // Makes a ring in the first usable directory, or in anonymous memory when there is none. Rings
+  // after a process's first one, and those where there is little room, are smaller (see spool.md).
+  // Every page is reserved, so no later write can fail; the first ones are touched, too. `hello`
+  // gets its incarnation, unless it has one, and its ring filled in, and goes into the file without
+  // its credentials. Costs 2 to 3 ms for 8 MiB. Until Publish() the daemon takes the file for
+  // an unfinished one: it removes the file when this process has ended.
   //   kResourceExhausted   not even anonymous memory is left
   //   kInvalidArgument     the Hello does not fit
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);
@@ -61,7 +62,8 @@ class Spool {
 
  private:
   Spool() = default;
-  absl::Status CreateInAnyDirectory(const std::string& wish, uint64_t incarnation);
+  absl::Status CreateInAnyDirectory(const std::string& wish, const v1::Hello& hello,
+                                    uint64_t incarnation);
   absl::Status CreateNamed(const PrivateDir& dir, uint64_t incarnation);
   absl::Status CreateAnonymous();
   absl::Status MapAndLock();

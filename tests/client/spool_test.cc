@@ -26,8 +26,23 @@ class SpoolPlaceTest : public ::testing::Test {
     EXPECT_OK(spool);
     return *std::move(spool);
   }
+  size_t BytesOf(size_t ring_bytes, uint32_t thread) {
+    const auto spool = Create(dir_.path(), ring_bytes, thread);
+    EXPECT_THAT(spool->path(), StartsWith(dir_.path()));
+    EXPECT_EQ(spool->notice(), "");
+    return spool->data_bytes();
+  }
   TempDir dir_;
 };
+
+// Two hundred of them, of one row each, took 1.6 GiB.
+TEST_F(SpoolPlaceTest, RingsOfLaterThreadsAreSmall) {
+  EXPECT_EQ(BytesOf(8 << 20, 0), size_t{8} << 20);
+  EXPECT_EQ(BytesOf(8 << 20, 1), size_t{512} << 10);
+  EXPECT_EQ(BytesOf(64 << 20, 199), size_t{4} << 20);
+  EXPECT_EQ(BytesOf(1 << 20, 1), size_t{512} << 10);
+  EXPECT_EQ(BytesOf(64 << 10, 1), size_t{64} << 10);
+}
 
 TEST_F(SpoolPlaceTest, SaysWhyItLiesElsewhere) {
   const std::string open = dir_.File("open");

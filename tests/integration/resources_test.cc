@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
@@ -59,6 +63,32 @@ TEST_F(ResourcesTest, AFullSpoolDirectoryIsPassedOver) {
   EXPECT_TRUE(std::filesystem::is_empty(node_.spool_dir()));
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").rows, 100u);
+}
+
+// As a container's /dev/shm, where others need room too.
+TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  constexpr int kRanks = 8;
+  const SmallDisk spools(node_.spool_dir(), "64m");
+  ASSERT_TRUE(spools.mounted());
+  node_.Start();
+  for (const bool counted : {true, false}) {
+    const std::string job = counted ? "counted" : "not-counted";
+    std::map<std::string, std::string> environment;
+    if (!counted) environment = {{"LOCAL_RANK", ""}, {"LOCAL_WORLD_SIZE", ""}};
+    std::vector<ChildProcess> ranks;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      ranks.push_back(node_.StartRank(job, rank, rank, kRanks, kRanks,
+                                      {"1000000", "0", "1000", node_.state_dir() + "/" + job},
+                                      environment));
+    }
+    ASSERT_TRUE(WaitFor(
+        [&] { return node_.Counter("ingest.attaches") == (counted ? kRanks : 2 * kRanks); }));
+    const auto space = std::filesystem::space(node_.spool_dir());
+    EXPECT_LE(space.capacity - space.free, space.capacity / 4 + (1 << 20)) << job;
+    std::ofstream(node_.state_dir() + "/" + job) << "stop";
+    for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  }
 }
 
 // The kernel would end a process that makes a file over this limit.

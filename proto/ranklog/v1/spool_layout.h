@@ -26,6 +26,7 @@ inline constexpr size_t kSpoolDataOffset = kSpoolHeaderBytes + kSpoolHelloBytes;
 inline constexpr size_t kMinRingBytes = 64 << 10;
 inline constexpr size_t kDefaultRingBytes = 8 << 20;  // minutes of a dead daemon at usual rates
 inline constexpr size_t kMaxRingBytes = 64 << 20;
+inline constexpr size_t kLaterRingBytes = 512 << 10;  // at least, of a process's second ring on
 inline constexpr size_t kRecordAlign = 8;
 
 // What one stream may have: each shape costs memory in every stage, and its keys travel in one
