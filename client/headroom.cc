@@ -15,7 +15,7 @@
 namespace ranklog::internal {
 namespace {
 
-// A connection takes 7. The others are for what the trainer's threads open between the look and
+// A connection takes 6. The others are for what the trainer's threads open between the look and
 // gRPC's use.
 constexpr rlim_t kDescriptors = 24;
 // gRPC starts a thread for each processor, within these bounds, and a few more. It waits for ever

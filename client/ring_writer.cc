@@ -261,9 +261,11 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step)
       return WriteLastOfEach(metrics, step);
     }
     if (outcome != Outcome::kTaken) return outcome;
-    std::vector<const std::string*> handles;  // whole or not at all
-    for (const HandleValue& item : row) handles.push_back(item.metric.key_);
-    shape->handles = std::move(handles);
+    if (shape->handles.size() != width) {  // never changes once it is there: keys are interned
+      std::vector<const std::string*> handles;
+      for (const HandleValue& item : row) handles.push_back(item.metric.key_);
+      shape->handles = std::move(handles);
+    }
     record = Reserve(bytes);
     if (!matches()) return Refusal(bytes);
   }
