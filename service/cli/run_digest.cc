@@ -23,14 +23,13 @@ class SeriesTable {
       : plotted_(std::move(plotted)), columns_(columns), x_min_(x_min), x_max_(x_max) {}
 
   void Add(const model::Batch& batch, const Shapes& shapes) {
-    for (const model::Block& block : batch.blocks) {
-      if (block.shape == 0) continue;
+    // In the order of the rows, which is not that of the blocks.
+    model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t) {
+      if (block.shape == 0) return;
       const std::vector<size_t>& places = PlacesOf(block.shape, shapes[block.shape]);
-      const double* value = block.values.data();
-      for (size_t row = 0; row < block.rows(); ++row) {
-        for (const size_t place : places) metrics_[place].series.Add(block.steps[row], *value++);
-      }
-    }
+      const double* value = block.values.data() + row * block.width();
+      for (const size_t place : places) metrics_[place].series.Add(block.steps[row], *value++);
+    });
   }
 
   std::vector<RunDigest::Metric> Take() { return std::move(metrics_); }

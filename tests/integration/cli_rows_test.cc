@@ -34,6 +34,41 @@ TEST_F(CliTest, ShowDrawsTheMainMetrics) {  // S37
   EXPECT_THAT(Ranklog({"show", "tiny"}).output, Not(HasSubstr("┤")));
 }
 
+// A row at `step` of the metrics of `shape`, each with the value `value`.
+void AddRow(model::Batch* batch, model::Block* block, size_t width, int64_t step, double value) {
+  block->offsets.push_back(static_cast<uint32_t>(batch->rows()));
+  block->steps.push_back(step);
+  block->times_us.push_back(kStart + step);
+  block->values.insert(block->values.end(), width, value);
+  ++batch->last;
+}
+
+// Rows lie in the store by their lists of keys: the latest row is not in the last block.
+TEST_F(CliTest, ShowTakesTheLastValueFromTheLatestRow) {
+  model::Batch batch;
+  batch.first = 2;
+  batch.last = 1;
+  batch.blocks.resize(2);
+  model::Block& loss = batch.blocks[0];
+  model::Block& both = batch.blocks[1];
+  loss.shape = 2;
+  both.shape = 1;
+  AddRow(&batch, &loss, 1, 20, 0.25);
+  AddRow(&batch, &both, 2, 30, 0.5);
+  AddRow(&batch, &loss, 1, 40, 0.75);
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->DefineRunShape(live_.run, 2, std::vector<std::string>{"loss"}));
+  ASSERT_OK(store_->AppendRunRows(live_.run, batch));
+  ASSERT_OK(store_->SetLastStep(live_.run, 40));
+  ASSERT_OK(store_->Commit());
+  const Json shown = RanklogJson({"show", "other"})["metrics"];
+  EXPECT_EQ(shown["loss"]["last"], 0.75);
+  EXPECT_EQ(shown["loss"]["step"], 40);
+  EXPECT_EQ(shown["note,x"]["last"], 0.5);
+  EXPECT_EQ(shown["note,x"]["step"], 30);
+  EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("loss  last 0.75  min 0.25  max 0.75"));
+}
+
 TEST_F(CliTest, ShowSaysHowToUploadALocalRun) {
   EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("`ranklog sync job2 --to wandb`"));
   EXPECT_THAT(Ranklog({"show", "tiny"}).output,
