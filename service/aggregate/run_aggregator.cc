@@ -53,6 +53,9 @@ struct RunAggregator::Impl {
   int64_t NextPrimaryStep();
   int64_t StopWaitingFor(int64_t step);
   void UseUpOthersBelow(int64_t step, bool every);
+  void SettlePassed(int64_t step);
+  bool LoggedAnew(const StreamRows& ended, int64_t step) const;
+  void ForgetAllPassed();
   void Close(int64_t step);
 
   const absl::Duration step_wait;
@@ -141,7 +144,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   const int64_t passed = block.commits ? open.step : open.step - 1;
   stream.passed_step = std::max(stream.passed_step, passed);
   if (open.dropped && stream.rows.empty()) {
-    stream.consumed_seq = seq;
+    stream.UsedUp({open.step, seq, /*counts=*/false}, last_step);
     return;
   }
   open.width = open.dropped ? 0 : static_cast<uint32_t>(width);
@@ -161,7 +164,7 @@ void RunAggregator::SkipRows(int64_t stream, uint64_t through) {
   if (rows == nullptr || through <= rows->added_seq) return;
   rows->added_seq = through;
   if (rows->rows.empty()) {
-    rows->consumed_seq = through;
+    rows->UsedUp({rows->added_step, through, /*counts=*/false}, impl_->last_step);
     return;
   }
   OpenRow none;  // used up with the last row before it
@@ -198,7 +201,7 @@ int64_t RunAggregator::Impl::PassedBy(bool by_primaries) const {
 int64_t RunAggregator::Impl::NextPrimaryStep() {
   int64_t next = kEveryStep;
   for (StreamRows* stream : primaries) {
-    while (!stream->rows.empty() && stream->rows.front().dropped) stream->Pop();
+    while (!stream->rows.empty() && stream->rows.front().dropped) stream->Pop(last_step);
     if (!stream->rows.empty()) next = std::min(next, stream->rows.front().step);
   }
   return next;
@@ -221,7 +224,35 @@ int64_t RunAggregator::Impl::StopWaitingFor(int64_t step) {
 
 void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
   for (StreamRows* stream : others) {
-    while (!stream->rows.empty() && (every || stream->rows.front().step < step)) stream->Pop();
+    while (!stream->rows.empty() && (every || stream->rows.front().step < step)) {
+      stream->Pop(last_step);
+    }
+  }
+}
+
+// The row of `step` is made. What was used up for it before had no part in it: that is late, unless
+// a later process of the rank has logged the step anew.
+void RunAggregator::Impl::SettlePassed(int64_t step) {
+  for (StreamRows* stream : others) {
+    while (!stream->passed_rows.empty() && stream->passed_rows.front().step <= step) {
+      const PassedRow& row = stream->passed_rows.front();
+      if (row.counts && row.step == step && !LoggedAnew(*stream, step)) ++stream->late_rows;
+      stream->ForgetPassed();
+    }
+  }
+}
+
+bool RunAggregator::Impl::LoggedAnew(const StreamRows& ended, int64_t step) const {
+  return ended.ended() && std::any_of(others.begin(), others.end(), [&](const StreamRows* other) {
+           return other->rank == ended.rank && other->id > ended.id && !other->rows.empty() &&
+                  other->rows.front().step == step;
+         });
+}
+
+// Nobody is left who could bring the steps of rows that are used up.
+void RunAggregator::Impl::ForgetAllPassed() {
+  for (StreamRows* stream : others) {
+    while (!stream->passed_rows.empty()) stream->ForgetPassed();
   }
 }
 
@@ -251,6 +282,9 @@ Aggregated RunAggregator::Advance(absl::Time now) {
     }
     impl.Close(next);
   }
+  const bool all_ended = std::all_of(impl.streams.begin(), impl.streams.end(),
+                                     [](const auto& stream) { return stream->ended(); });
+  if (impl.closing || all_ended) impl.ForgetAllPassed();
 
   Aggregated result;
   result.shapes = impl.planner.TakeNewShapes();
@@ -272,8 +306,9 @@ Aggregated RunAggregator::Advance(absl::Time now) {
 void RunAggregator::Impl::Close(int64_t step) {
   closing_step.Close(step, primaries, others, planner, builder);
   last_step = step;
+  SettlePassed(step);
   const auto use_up = [step](StreamRows* stream) {
-    while (!stream->rows.empty() && stream->rows.front().step <= step) stream->Pop();
+    while (!stream->rows.empty() && stream->rows.front().step <= step) stream->Pop(step);
   };
   for (StreamRows* stream : primaries) use_up(stream);
   for (StreamRows* stream : others) use_up(stream);

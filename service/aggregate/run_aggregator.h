@@ -52,7 +52,10 @@ struct Aggregated {
 // always becomes a row, even if the other ranks' part in it is gone.
 //
 // Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
-// used up unseen. Their texts are left out.
+// used up unseen. A thread of the primary rank that joins late may bring a row at such a step: then
+// each of them is late, as far as they are remembered (the last kMaxPassedRows of a stream, until
+// all streams have ended). Until then Aggregated does not name them as consumed. Their texts are
+// left out.
 //
 // One row per step: what the primary logged at it, in the order of its streams' ids and sequence
 // numbers, merged by key, the later value over the earlier, keys in order of first appearance, with

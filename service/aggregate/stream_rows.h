@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
@@ -16,6 +17,18 @@ namespace ranklog::aggregate {
 inline constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kEveryStep = std::numeric_limits<int64_t>::max();
 
+// A row that was used up though its step may still get a row of the run: it does where a primary
+// stream brings that step late.
+struct PassedRow {
+  int64_t step;
+  uint64_t seq;
+  bool counts;  // it had a part in the step
+};
+
+// How many of them a stream keeps: a ring attaches within a second or so, in which a rank logs some
+// thousand rows. Older ones are forgotten, and then not counted.
+inline constexpr size_t kMaxPassedRows = 1024;
+
 struct StreamRows {
   int64_t id = 0;
   uint32_t index = 0;  // among the run's streams
@@ -23,6 +36,7 @@ struct StreamRows {
   bool primary = false;
   std::vector<std::vector<std::string>> shapes;
   OpenRows rows;
+  std::deque<PassedRow> passed_rows;  // those before `rows`; consumed_seq is before them
   uint64_t added_seq = 0;
   int64_t added_step = kNoStep;
   uint64_t consumed_seq = 0;
@@ -43,9 +57,23 @@ struct StreamRows {
     if (ended()) return kEveryStep;
     return added_seq >= expected_seq ? std::max(passed_step, told_passed_step) : passed_step;
   }
-  void Pop() {
-    consumed_seq = rows.front().seq;
+  // Its first row is used up. `last_step` is that of the last row of the run.
+  void Pop(int64_t last_step) {
+    const OpenRow& row = rows.front();
+    UsedUp({row.step, row.seq, !row.dropped}, last_step);
     rows.Pop();
+  }
+  void UsedUp(const PassedRow& row, int64_t last_step) {
+    if (passed_rows.empty() && (row.step <= last_step || primary || !row.counts)) {
+      consumed_seq = row.seq;
+      return;
+    }
+    passed_rows.push_back(row);
+    if (passed_rows.size() > kMaxPassedRows) ForgetPassed();
+  }
+  void ForgetPassed() {
+    consumed_seq = passed_rows.front().seq;
+    passed_rows.pop_front();
   }
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
 #include "tests/simulation/tracker.h"
@@ -35,7 +36,10 @@ struct RingRecord {
   uint32_t rank = 0;
   uint32_t thread = 0;
   uint64_t incarnation = 0;
-  uint64_t process = 1;         // of its rank, counted
+  uint64_t process = 1;  // of its rank, counted
+  // The world's age when its rank first knew that the daemon had it, and at its process's end.
+  absl::Duration known = absl::InfiniteDuration();
+  absl::Duration ended = absl::InfiniteDuration();
   std::vector<LoggedRow> rows;  // those that Log() returned true for, in its order
   uint64_t refused = 0;
   // Of its keys in the config and the summary: the last values that were taken, and that the daemon
@@ -103,6 +107,9 @@ class Oracle {
   // In oracle_statistics.cc.
   using ByStep = std::map<int64_t, std::vector<double>>;
   std::map<uint32_t, ByStep> SharedByRank(const std::vector<model::Stream>& streams) const;
+  std::map<int64_t, absl::Duration> KnownSince(const std::vector<model::Stream>& streams) const;
+  bool LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
+                   const std::vector<model::Stream>& streams) const;
   using Choices = std::vector<std::pair<uint32_t, std::vector<double>>>;  // values by rank
   Choices ChoicesFor(const model::Run& run, const Line& line,
                      const std::map<uint32_t, ByStep>& shared);

@@ -105,6 +105,35 @@ std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
   return shared;
 }
 
+// By step, since when the latest of the run's own rings with a row at it is known to the daemon.
+std::map<int64_t, absl::Duration> Oracle::KnownSince(
+    const std::vector<model::Stream>& streams) const {
+  std::map<int64_t, absl::Duration> known;
+  for (const model::Stream& stream : streams) {
+    const RingRecord* const ring = RingOf(stream);
+    if (ring == nullptr || !stream.primary) continue;
+    for (const LoggedRow& row : ring->rows) {
+      absl::Duration& since = known.try_emplace(row.step, ring->known).first->second;
+      since = std::max(since, ring->known);
+    }
+  }
+  return known;
+}
+
+// Whether a process of the rank that lived at `known` or later logged a shared number at the step.
+bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
+                         const std::vector<model::Stream>& streams) const {
+  return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
+    const RingRecord* const ring = RingOf(stream);
+    if (ring == nullptr || ring->rank != rank || ring->ended < known) return false;
+    return std::any_of(ring->rows.begin(), ring->rows.end(), [&](const LoggedRow& row) {
+      return row.step == step &&
+             std::any_of(row.numbers.begin(), row.numbers.end(),
+                         [](const auto& number) { return number.first == kShared; });
+    });
+  });
+}
+
 // What the ranks logged at a line's step. The primary's rank has what the line itself shows.
 Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
                                    const std::map<uint32_t, ByStep>& shared) {
@@ -127,18 +156,15 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
 }
 
 // A line's figures are those of one value from each of two or more ranks that logged one at its
-// step. A rank is left out at most as often as rows of it came late; and as it likes where the
-// primary rank has several rings, for what the others had at a step goes once the first of the
-// rings has passed it.
+// step. A rank is left out at most as often as rows of it came late; but what a process logged that
+// had ended before the daemon knew of the primary's ring may have gone uncounted with the end of
+// the run.
 void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
   const bool on = run.settings.strategy != model::LogStrategy::kAll;
   const auto shared = SharedByRank(streams);
+  const auto known = KnownSince(streams);
   std::map<uint32_t, uint64_t> late;
-  size_t primaries = 0;
-  for (const model::Stream& stream : streams) {
-    late[stream.key.rank] += stream.late_rows;
-    primaries += stream.primary ? 1 : 0;
-  }
+  for (const model::Stream& stream : streams) late[stream.key.rank] += stream.late_rows;
   std::map<uint32_t, uint64_t> left_out;  // how often, by rank
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
@@ -164,11 +190,16 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
     }
     for (const auto& [rank, values] : ranks) {
       const auto is_it = [r = rank](const Contribution& one) { return one.rank == r; };
-      if (on && std::none_of(chosen.begin(), chosen.end(), is_it)) ++left_out[rank];
+      if (!on || std::any_of(chosen.begin(), chosen.end(), is_it)) continue;
+      const auto step = static_cast<int64_t>(NumberOf(line.at("_step")));
+      const auto since = known.find(step);
+      if (since == known.end() || LoggedSince(since->second, rank, step, streams)) {
+        ++left_out[rank];
+      }
     }
   }
   for (const auto& [rank, times] : left_out) {
-    if (primaries > 1 || times <= late[rank]) continue;
+    if (times <= late[rank]) continue;
     Wrong(run.run_id, ": rank ", rank, " is missing in the statistics of ", times, " steps; ",
           late[rank], " of its rows were late");
   }

@@ -74,6 +74,7 @@ Rank::~Rank() {
   for (const auto& sender : senders_) {
     if (sender->link) sender->link->LetGo();
     ++sender->connection;
+    sender->record->ended = world_.age();
   }
 }
 
@@ -250,7 +251,10 @@ void Rank::Connect(Sender& sender) {
       &world_, Link::Client{.on_message =
                                 [this, raw](const v1::ServerMessage& message) {
                                   raw->protocol.OnMessage(message);
-                                  if (message.has_hello()) raw->back_off = absl::Milliseconds(50);
+                                  if (message.has_hello()) {
+                                    raw->back_off = absl::Milliseconds(50);
+                                    raw->record->known = std::min(raw->record->known, world_.age());
+                                  }
                                   Pump(*raw);
                                 },
                             .on_end =

@@ -22,8 +22,53 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
   Log(kPrimary, 9, 0);
   EXPECT_THAT(Steps(Advance()), ElementsAre(0, 5));
   EXPECT_EQ(stored_.rows[1]["rank_max/loss"], 5);
-  EXPECT_EQ(stored_.consumed[kOther].seq, 9u);
+  // Those of the steps 6 to 8 go with the next row of the run, or with the end.
+  EXPECT_EQ(stored_.consumed[kOther].seq, 6u);
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(9));
+  EXPECT_EQ(stored_.consumed[kOther].seq, 10u);
   EXPECT_EQ(late(kOther), 0u);
+}
+
+// The daemon learns of a thread or a forked child of rank 0 only once its ring has attached.
+TEST_F(RunAggregatorTest, APartInAStepThatTheMainRankBringsLateIsCountedAsLate) {
+  StartTwo();
+  for (int step = 0; step < 5; ++step) Log(kOther, step, step);
+  Log(kPrimary, 0, 0);
+  Log(kPrimary, 4, 0);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(0));
+  EXPECT_EQ(stored_.consumed[kOther].seq, 1u);  // a daemon that starts anew reads the rest again
+  Join(3, 0, true);
+  Log(3, 2, 7);
+  Log(3, 4, 7);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(2));
+  EXPECT_THAT(Keys(rows[0]), ElementsAre("loss"));
+  EXPECT_EQ(late(kOther), 1u);
+  EXPECT_EQ(stored_.consumed[kOther].seq, 3u);
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) aggregator_->EndStream(stream);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 7);
+  EXPECT_EQ(late(kOther), 1u);
+  EXPECT_EQ(stored_.consumed[kOther].seq, 5u);
+}
+
+TEST_F(RunAggregatorTest, AStepThatARankLogsAgainAfterARestartIsNotLate) {
+  StartTwo();
+  Log(kPrimary, 0, 0);
+  for (int step = 0; step < 3; ++step) Log(kOther, step, step);
+  aggregator_->EndStream(kPrimary);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(0));
+  aggregator_->EndStream(kOther);
+  Join(3, 0, true);
+  Join(4, 1, false);
+  for (int step = 1; step < 4; ++step) {
+    Log(3, step, 10);
+    Log(4, step, 20);
+  }
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1, 2));
+  EXPECT_EQ(rows[0]["rank_max/loss"], 20);
+  EXPECT_EQ(late(kOther) + late(4), 0u);
 }
 
 TEST_F(RunAggregatorTest, SeveralStreamsOfARankAreOneRankInTheStatistics) {
