@@ -30,6 +30,18 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   return at + sizeof value;
 }
 
+// Whether a text has the key of another metric of the row. Numbers among themselves are looked at
+// when their shape is defined.
+bool HasRepeatedText(std::span<const Metric> row) {
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (row[i].text.data() == nullptr) continue;
+    for (size_t other = 0; other < row.size(); ++other) {
+      if (other != i && row[other].key == row[i].key) return true;
+    }
+  }
+  return false;
+}
+
 // Why a ring with these shapes cannot have one more of `keys` keys, which take `key_bytes`; empty
 // if it can.
 std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
@@ -150,6 +162,7 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step
     texts_.push_back(&metric);
     text_bytes += 8 + metric.key.size() + metric.text.size();
   }
+  if (HasRepeatedText(row)) return WriteLastOfEach(row, step);
   Shape* shape = nullptr;
   const Outcome outcome = FindOrDefine(keys_, step, &shape);
   if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step);

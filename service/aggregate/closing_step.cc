@@ -1,5 +1,8 @@
 #include "service/aggregate/closing_step.h"
 
+#include <algorithm>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,6 +16,7 @@ const std::vector<std::string> kNoKeys;
 }  // namespace
 
 void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
+  int64_t time_us = kNoStep;
   for (size_t i = 0; i < stream.rows.size() && stream.rows[i].step == step; ++i) {
     const OpenRow& row = stream.rows[i];
     if (row.dropped) continue;
@@ -20,7 +24,29 @@ void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
                           row.width == 0 ? &kNoKeys : &stream.shapes[row.shape],
                           stream.rows.values(row)});
     open_rows_.push_back(&row);
+    times_us_.push_back(time_us = std::max(time_us, row.time_us));
   }
+}
+
+// Orders the rows from `begin` on by rank, and those of a rank by time: of what its threads and
+// forked children say of a key, the last counts.
+void ClosingStep::SortByTime(size_t begin) {
+  order_.resize(step_rows_.size());
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  const auto first = order_.begin() + static_cast<ptrdiff_t>(begin);
+  const auto before = [this](size_t a, size_t b) {
+    return std::tie(step_rows_[a].rank, times_us_[a]) < std::tie(step_rows_[b].rank, times_us_[b]);
+  };
+  if (std::is_sorted(first, order_.end(), before)) return;  // nearly always
+  std::stable_sort(first, order_.end(), before);
+  sorted_step_rows_.clear();
+  sorted_open_rows_.clear();
+  for (const size_t i : order_) {
+    sorted_step_rows_.push_back(step_rows_[i]);
+    sorted_open_rows_.push_back(open_rows_[i]);
+  }
+  step_rows_.swap(sorted_step_rows_);
+  open_rows_.swap(sorted_open_rows_);
 }
 
 // The texts of the step's primary rows, the later of a key over the earlier, whether text or
@@ -61,9 +87,12 @@ void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
                         BatchBuilder& builder) {
   step_rows_.clear();
   open_rows_.clear();
+  times_us_.clear();
   for (const StreamRows* stream : primaries) Gather(step, *stream);
   primary_rows_ = step_rows_.size();
+  if (primaries.size() > 1) SortByTime(0);
   for (const StreamRows* stream : others) Gather(step, *stream);
+  if (others.size() > 1) SortByTime(primary_rows_);
 
   bool any_text = false;
   for (size_t i = 0; i < primary_rows_; ++i) any_text |= open_rows_[i]->texts != nullptr;

@@ -27,12 +27,20 @@ class ClosingStep {
 
  private:
   void Gather(int64_t step, const StreamRows& stream);
+  void SortByTime(size_t begin);
   std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
 
-  // Of the step being closed: its rows, and as OpenRows has them.
+  // Of the step being closed: its rows, as OpenRows has them, and when each counts: its time, but
+  // no sooner than the row before it in its stream, whatever the clock did.
   std::vector<StepRow> step_rows_;
   std::vector<const OpenRow*> open_rows_;
+  std::vector<int64_t> times_us_;
   size_t primary_rows_ = 0;  // of step_rows_; they come first
+
+  // Of SortByTime().
+  std::vector<size_t> order_;
+  std::vector<StepRow> sorted_step_rows_;
+  std::vector<const OpenRow*> sorted_open_rows_;
 };
 
 }  // namespace ranklog::aggregate

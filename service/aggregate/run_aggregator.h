@@ -57,9 +57,9 @@ struct Aggregated {
 // all streams have ended). Until then Aggregated does not name them as consumed. Their texts are
 // left out.
 //
-// One row per step: what the primary logged at it, in the order of its streams' ids and sequence
-// numbers, merged by key, the later value over the earlier, keys in order of first appearance, with
-// the time of the last; then the statistics of every number that two or more ranks logged (several
+// One row per step: what the primary logged at it, merged by key, the later value over the earlier
+// (by time; of one stream by sequence number), keys in order of first appearance, with the time of
+// the last; then the statistics of every number that two or more ranks logged (several
 // streams of a rank are one rank), as rank_mean/<metric> and so on. A name that the primary uses
 // itself is left to it.
 class RunAggregator {

@@ -354,6 +354,20 @@ TEST_F(LogTest, IntegersKeepTheirSignAndSize) {
   EXPECT_EQ(value(4).integer(), -1);
 }
 
+TEST_F(LogTest, OfANumberAndATextOfOneKeyTheLastCounts) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Log({{"a", "text"}, {"b", 1}, {"a", 2}}));
+  EXPECT_TRUE(run.Log({{"a", 2}, {"b", 1}, {"a", "text"}, {"b", "text"}}));
+  EXPECT_TRUE(run.Log({{"a", "text"}, {"a", "last"}}));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.rows, SizeIs(3));
+  EXPECT_THAT(ring.rows[0].values, ElementsAre(Pair("b", 1), Pair("a", 2)));
+  EXPECT_THAT(ring.rows[0].texts, IsEmpty());
+  EXPECT_THAT(ring.rows[1].values, IsEmpty());
+  EXPECT_THAT(ring.rows[1].texts, SizeIs(2));
+  EXPECT_THAT(ring.rows[2].texts, SizeIs(1));
+}
+
 TEST_F(LogTest, InvalidSettingsGiveARunThatCounts) {
   Settings settings = MakeSettings();
   settings.rank = 2;

@@ -108,13 +108,17 @@ class RANKLOG_EXPORT Run {
   // the steps that they had without it; ranks whose rows are to meet give their steps.
   //
   // Without a step: merges into the open step, and closes it. With one: closes any smaller open
-  // step, and opens this one; the same step again merges; a smaller one is refused. A row without
-  // metrics does all that, too, and counts as logged; a run has no line of a step with nothing
-  // else. Every process counts from step 0, so a job that is started again under its run id gives
-  // its steps: what lies at or below the run's last one is kept in the store and counted as late.
-  // NaN and infinities are values: they are kept and delivered as such, and left out of every
-  // statistic over ranks, which is NaN if no rank has a finite value. Of finite values each
-  // statistic is finite.
+  // step, and opens this one; the same step again merges; a smaller one is refused. Of several
+  // values of a key at one step, in one row or in several, the last counts, be it a number or a
+  // text. A row without metrics does all that, too, and counts as logged; a run has no line of a
+  // step with nothing else.
+  //
+  // The threads of a process and the children that it forks share the open step. A process that is
+  // started counts from step 0, so a job that is started again under its run id gives its steps:
+  // what lies at or below the run's last one is kept in the store and counted as late. NaN and
+  // infinities are values: they are kept and delivered as such, and left out of every statistic
+  // over ranks, which is NaN if no rank has a finite value. Of finite values each statistic is
+  // finite.
   //
   // A signal handler may log what its thread has logged before (the same keys). While it interrupts
   // another call of its thread that writes to the run, its row is refused, and counted as invalid.

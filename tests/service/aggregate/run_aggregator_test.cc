@@ -76,6 +76,28 @@ TEST_F(RunAggregatorTest, BetweenATextAndANumberOfOneKeyTheLaterWins) {
   EXPECT_THAT(rows[1].texts, IsEmpty());
 }
 
+// Threads and forked children have streams of their own.
+TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
+  StartTwo();
+  Join(3, 0, true);
+  Join(4, 1, false);
+  Log(3, {{.step = 1, .values = {3}, .time_us = 10}});
+  Log(kPrimary,
+      {{.step = 1, .shape = 0, .time_us = 20, .texts = {{"loss", "diverged"}}},
+       {.step = 2, .values = {1}, .time_us = 30},
+       {.step = 2, .shape = 2, .values = {0.5, 2}, .time_us = 5}});  // a clock that was set
+  Log(3, {{.step = 2, .values = {4}, .time_us = 29}});
+  Log(4, {{.step = 2, .values = {10}, .time_us = 40}});
+  Log(kOther, {{.step = 2, .values = {20}, .time_us = 50}});
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}, int64_t{4}}) aggregator_->EndStream(stream);
+  const std::vector<RunRow> rows = Advance();
+  ASSERT_THAT(Steps(rows), ElementsAre(1, 2));
+  EXPECT_EQ(rows[0].texts.at("loss"), "diverged");
+  EXPECT_THAT(rows[0].numbers, IsEmpty());
+  EXPECT_EQ(rows[1]["loss"], 2);
+  EXPECT_EQ(rows[1]["rank_max/loss"], 20);
+}
+
 TEST_F(RunAggregatorTest, APrimaryThatBeginsAnewBehindIsLateUpToTheLastRow) {
   StartTwo();
   for (int step = 0; step < 6; ++step) Log(kPrimary, step, step);
