@@ -72,7 +72,9 @@ class StepSync {
   explicit StepSync(const MetricTable* table) : table_(table) {}
 
   // What is to be done with rows of a shape of the run; made anew when the table has changed. Valid
-  // until the next call. A step metric that is logged as a text counts as missing.
+  // until the next call. It cannot know of a row's texts: a row that has a text under a key of
+  // `added` is to be left without, and a text is not remembered (the official client does the
+  // same).
   const Plan& PlanFor(uint32_t shape, absl::Span<const std::string> keys);
   // The next row: sets `added` to the values of plan.added, and remembers the row's step metrics.
   void Next(const Plan& plan, const double* values, std::vector<double>* added);

@@ -25,7 +25,8 @@ const std::vector<std::vector<std::string>> kShapes = {
     {},
     {"train/loss", "lr", "global_step"},
     {"train/loss", "lr", "global_step", "val/loss"},
-    {"train/loss", "lr", "val/loss"}};
+    {"train/loss", "lr", "val/loss"},
+    {"train/loss", "lr"}};
 
 model::Session TwinSession(const std::string& base_url, const std::string& run_id) {
   model::Session session;
@@ -48,14 +49,16 @@ model::Batch Row(int i) {
   model::Batch batch = {
       .first = static_cast<uint64_t>(i), .last = static_cast<uint64_t>(i), .blocks = {}};
   model::Block& block = batch.blocks.emplace_back();
-  block.shape = i == 40 ? 3 : val ? 2 : 1;
+  const bool step = i != 40 && i != 43 && i != 44;
+  block.shape = i == 40 ? 3 : !step ? 4 : val ? 2 : 1;
   block.offsets = {0};
   block.steps = {3 * i};
   block.times_us = {kStartUs + i * 1000};
   block.values = {1.0 / (i + 1), 1e-3};
-  if (i != 40) block.values.push_back(2.0 * i);
+  if (step) block.values.push_back(2.0 * i);
   if (val) block.values.push_back(i != 20 ? 2.0 - i / 100.0 : std::nan(""));
   if (i == 30) block.texts = {{0, "note", "half \"way\" \\ there\n"}};
+  if (i == 43) block.texts = {{0, "global_step", "a text"}};
   return batch;
 }
 
@@ -80,7 +83,7 @@ absl::StatusOr<model::Run> Fill(const std::string& dir, const model::Session& se
   RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
   for (const model::MetricDefinition& metric :
        {Metric("global_step", "", {}), Metric("train/*", "global_step", {}),
-        Metric("val/loss", "", {"min", "last"})}) {
+        Metric("val/loss", "", {"min", "last"}), Metric("lr", "", {"max"})}) {
     model::Update define;
     define.kind = model::Update::Kind::kMetric;
     define.metric = metric;

@@ -26,8 +26,14 @@ for i in range(rows):
         row["val/loss"] = 2.0 - i / 100 if i != 20 else float("nan")
     if i == 30:
         row["note"] = 'half "way" \\ there\n'
+    if i == 35:
+        run.define_metric("lr", summary="max")  # of the rows before, too
     if i == 40:
         del row["global_step"]  # the SDK inserts the last one
+    if i == 43:
+        row["global_step"] = "a text"  # which is no step
+    if i == 44:
+        del row["global_step"]
     run.log(row, step=3 * i)
 run.summary["best"] = 0.25
 run.finish()

@@ -48,10 +48,12 @@ enum class FlushResult {
 // The empty braces let a caller name some fields only, without a warning.
 struct MetricOptions {
   std::string step_metric{};  // the metric to take as x axis
-  bool step_sync = true;      // rows that lack the step metric get its last value
+  bool step_sync = true;      // rows that lack the step metric get its last number
   bool hidden = false;
-  std::vector<std::string> summary{};  // of min max mean last first best none
-  std::string goal{};                  // minimize, maximize
+  // Of min max mean last first best none. `best` is the min or the max, by the goal; without one it
+  // has no effect. (W&B's client knows it no more; there it is a figure like the others.)
+  std::vector<std::string> summary{};
+  std::string goal{};  // minimize, maximize
 };
 
 namespace internal {
@@ -148,7 +150,7 @@ class RANKLOG_EXPORT Run {
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;
 
-  // `name` may end in "*". False: not taken.
+  // `name` may end in "*". Counts for the run's rows before it, too. False: not taken.
   bool DefineMetric(std::string_view name, const MetricOptions& options = {}) noexcept;
 
   // Waits until all that was logged so far is durable, at most `timeout`.

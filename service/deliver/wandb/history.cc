@@ -30,14 +30,18 @@ void ForEachText(const model::Block& block, size_t row, Fn&& fn) {
   for (; text != block.texts.end() && text->row == row; ++text) fn(*text);
 }
 
+bool HasText(const model::Block& block, size_t row, absl::string_view key) {
+  bool found = false;
+  ForEachText(block, row,
+              [&](const model::Text& text) { found |= absl::string_view(text.key) == key; });
+  return found;
+}
+
 bool HasKey(const std::vector<std::string>& keys, const model::Block& block, size_t row,
             absl::string_view key) {
-  bool found = std::any_of(keys.begin(), keys.end(),
-                           [&](const std::string& k) { return absl::string_view(k) == key; });
-  ForEachText(block, row, [&](const model::Text& text) {
-    found = found || absl::string_view(text.key) == key;
-  });
-  return found;
+  return HasText(block, row, key) ||
+         std::any_of(keys.begin(), keys.end(),
+                     [&](const std::string& k) { return absl::string_view(k) == key; });
 }
 
 // None for a shape that is not known, or of another width: its values have no names.
@@ -104,6 +108,7 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
     const aggregate::StepSync::Plan& plan = sync_->PlanFor(block.shape, keys);
     sync_->Next(plan, block.values.data() + row * keys.size(), &added_);
     for (size_t i = 0; i < added_.size() && position >= summarized_; ++i) {
+      if (HasText(block, row, plan.added[i])) continue;
       added_values.push_back({plan.added[i], {added_[i], position}});
     }
     next_ = position + 1;
@@ -151,6 +156,7 @@ size_t History::AppendLine(const model::Block& block, size_t row,
       bytes += AppendMember(text.key, quoted, out);
     });
     for (size_t i = 0; i < added_.size(); ++i) {
+      if (HasText(block, row, plan.added[i])) continue;
       std::string number;
       AppendNumber(added_[i], &number);
       bytes += AppendMember(plan.added[i], number, out);

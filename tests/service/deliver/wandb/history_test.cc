@@ -141,6 +141,23 @@ TEST_F(HistoryTest, MakesTheSameLinesAgainAfterARewind) {
   EXPECT_EQ(Lines(), first);
 }
 
+// As the official client.
+TEST_F(HistoryTest, AddsNoStepWhereTheRowHasATextAndRemembersNumbersOnly) {
+  model::MetricDefinition loss;
+  loss.name = "loss";
+  loss.step_metric = "x";
+  table_.Define(loss);
+  model::Batch batch = Rows(0, 2, {0.5, 7});
+  Write(batch);
+  batch = Rows(1, 1, {0.25, 0.125});
+  batch.blocks[0].texts = {{0, "x", "seven"}};
+  Write(batch);
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr(R"({"loss":0.5,"x":7,)"),
+                                   HasSubstr(R"({"loss":0.25,"x":"seven","_timestamp")"),
+                                   HasSubstr(R"({"loss":0.125,"x":7,)")));
+  EXPECT_EQ(history_.summary().ToJson()["x"], 7);
+}
+
 TEST_F(HistoryTest, CountsEachRowOnceInTheSummary) {
   model::MetricDefinition loss;
   loss.name = "loss";
