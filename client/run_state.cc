@@ -248,8 +248,9 @@ void RunState::SetLastError(std::string error) {
   last_error_ = std::move(error);
 }
 
-bool RunState::Control(const v1::Update& update) {
+bool RunState::Control(v1::Update& update) {
   if (!usable_) return settings_.disabled;
+  if (update.has_summary()) update.set_before_step(steps_->next());
   const std::string bytes = update.SerializeAsString();
   RingWriter* const writer = FindWriter();
   switch (writer == nullptr ? Outcome::kRingFull : WriteControl(writer, bytes)) {

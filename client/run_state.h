@@ -41,7 +41,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   template <typename WriteFn>
   bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
 
-  bool Control(const v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout)
       ABSL_LOCKS_EXCLUDED(StateMutex());

@@ -24,12 +24,13 @@ uint32_t SharedSteps::AddRing() {
 }
 
 bool SharedSteps::TakeTogether(int64_t step) {
+  const int64_t taken = 2 * step + 1;
   int64_t first = memory_->words[0].load(std::memory_order_relaxed);
-  while (step > first) {
-    if (memory_->words[0].compare_exchange_weak(first, step, std::memory_order_relaxed))
+  while (taken > first) {
+    if (memory_->words[0].compare_exchange_weak(first, taken, std::memory_order_relaxed))
       return true;
   }
-  return step == first;
+  return step == first / 2;
 }
 
 }  // namespace ranklog::internal

@@ -14,8 +14,9 @@ inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // what a JSON number hol
 
 // In memory that forked children share. Any thread, any process.
 //
-// Each ring has a word for the steps that it was given, which only its thread writes: the open step
-// is the largest of the words. So a row with a step costs no locked instruction, which would wait
+// Each ring has a word for the steps that it was given, which only its thread writes: twice the
+// step, and one more if the step has a row. The largest of the words is that of the open step. So a
+// row with a step costs no locked instruction, which would wait
 // for the rows before it to leave the store buffer; what two threads do at once counts as if one
 // had come first. Rings beyond kWords have the first word together.
 class SharedSteps {
@@ -36,8 +37,9 @@ class SharedSteps {
     int64_t first = memory_->words[0].load(std::memory_order_relaxed);
     int64_t step;
     do {
-      step = std::max(first, open());
-    } while (!memory_->words[0].compare_exchange_weak(first, step + 1, std::memory_order_relaxed));
+      step = std::max(first, largest()) / 2;
+    } while (
+        !memory_->words[0].compare_exchange_weak(first, 2 * (step + 1), std::memory_order_relaxed));
     return step;
   }
 
@@ -45,18 +47,14 @@ class SharedSteps {
   bool Take(uint32_t word, int64_t step) {
     if (step < open()) return false;
     if (word == 0) return TakeTogether(step);
-    memory_->words[word].store(step, std::memory_order_relaxed);
+    memory_->words[word].store(2 * step + 1, std::memory_order_relaxed);
     return true;
   }
 
-  int64_t open() const {
-    int64_t open = memory_->words[0].load(std::memory_order_relaxed);
-    const uint32_t words = memory_->next.load(std::memory_order_relaxed);
-    for (uint32_t i = 1; i < words; ++i) {
-      open = std::max(open, memory_->words[i].load(std::memory_order_relaxed));
-    }
-    return open;
-  }
+  int64_t open() const { return largest() / 2; }
+
+  // The first step whose rows all come later: the open one while it has no row, else the next.
+  int64_t next() const { return (largest() + 1) / 2; }
 
  private:
   struct Memory {
@@ -65,6 +63,14 @@ class SharedSteps {
   };
 
   explicit SharedSteps(Memory* memory) : memory_(memory) {}
+  int64_t largest() const {
+    int64_t largest = memory_->words[0].load(std::memory_order_relaxed);
+    const uint32_t words = memory_->next.load(std::memory_order_relaxed);
+    for (uint32_t i = 1; i < words; ++i) {
+      largest = std::max(largest, memory_->words[i].load(std::memory_order_relaxed));
+    }
+    return largest;
+  }
   bool TakeTogether(int64_t step);
 
   Memory* const memory_;

@@ -1,7 +1,9 @@
 #include "service/aggregate/run_config.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace ranklog::aggregate {
 namespace {
@@ -15,9 +17,23 @@ const model::Stream* Primary(absl::Span<const model::Stream> streams) {
   return found == streams.rend() ? nullptr : &*found;
 }
 
-void Merge(Json& into, const Json& object) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) into[key] = value;
+// Visits the fields of the updates of one kind, so that of each key the last counts: all of them,
+// then those of the primary again. fn(key, value, update).
+template <typename Fn>
+void ForEachField(model::Update::Kind kind, absl::Span<const model::Stream> streams,
+                  absl::Span<const model::StoredUpdate> updates, Fn&& fn) {
+  std::set<int64_t> primaries;
+  for (const model::Stream& stream : streams) {
+    if (stream.primary) primaries.insert(stream.id);
+  }
+  for (const bool again : {false, true}) {
+    for (const model::StoredUpdate& stored : updates) {
+      const model::Update& update = stored.update;
+      if (update.kind != kind || !update.object.is_object()) continue;
+      if (again && primaries.count(stored.stream) == 0) continue;
+      for (const auto& [key, value] : update.object.items()) fn(key, value, update);
+    }
+  }
 }
 
 bool StatisticsOn(const model::RunSettings& settings) {
@@ -28,26 +44,26 @@ bool StatisticsOn(const model::RunSettings& settings) {
 
 }  // namespace
 
-Json MergeUpdates(model::Update::Kind kind, absl::Span<const model::Stream> streams,
-                  absl::Span<const model::StoredUpdate> updates) {
-  std::set<int64_t> primaries;
-  for (const model::Stream& stream : streams) {
-    if (stream.primary) primaries.insert(stream.id);
-  }
-  Json of_primary = Json::object();
-  Json merged = Json::object();
-  for (const model::StoredUpdate& stored : updates) {
-    if (stored.update.kind != kind) continue;
-    Merge(merged, stored.update.object);
-    if (primaries.count(stored.stream) != 0) Merge(of_primary, stored.update.object);
-  }
-  Merge(merged, of_primary);
-  return merged;
+std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
+                                        absl::Span<const model::StoredUpdate> updates) {
+  std::vector<SummaryValue> values;
+  std::map<std::string, size_t> index;
+  ForEachField(model::Update::Kind::kSummary, streams, updates,
+               [&](const std::string& key, const Json& value, const model::Update& update) {
+                 const auto [found, is_new] = index.try_emplace(key, values.size());
+                 if (is_new) values.emplace_back().key = key;
+                 values[found->second].value = value;
+                 values[found->second].before_step = update.before_step;
+               });
+  return values;
 }
 
 Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
                absl::Span<const model::StoredUpdate> updates) {
-  Json config = MergeUpdates(model::Update::Kind::kConfig, streams, updates);
+  Json config = Json::object();
+  ForEachField(
+      model::Update::Kind::kConfig, streams, updates,
+      [&config](const std::string& key, const Json& value, const auto&) { config[key] = value; });
   const auto add = [&config](const char* key, Json value) {
     if (!config.contains(key)) config[key] = std::move(value);
   };

@@ -3,21 +3,31 @@
 #ifndef SERVICE_AGGREGATE_RUN_CONFIG_H_
 #define SERVICE_AGGREGATE_RUN_CONFIG_H_
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/types/span.h"
 #include "service/model/run.h"
 
 namespace ranklog::aggregate {
 
-// The objects of one kind (config or summary) among a run's updates, merged by top-level key: the
-// primary streams' values, the latest of each key; the other ranks' only for keys that no primary
-// set. Updates of streams that are not in `streams` count as the other ranks'. Keys keep the order
-// in which they were first set.
-model::Json MergeUpdates(model::Update::Kind kind, absl::Span<const model::Stream> streams,
-                         absl::Span<const model::StoredUpdate> updates);
+// A value that a rank set in the summary.
+struct SummaryValue {
+  std::string key;
+  model::Json value;
+  int64_t before_step;  // rows of this step and above came later, those below before
+};
+
+// What the ranks set in the summary, merged by top-level key: the primary streams' values, the
+// latest of each key; the other ranks' only for keys that no primary set. Updates of streams that
+// are not in `streams` count as the other ranks'. Keys keep the order in which they were first set.
+std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
+                                        absl::Span<const model::StoredUpdate> updates);
 
 // What StoreReader::Updates(run.id, 0) and Streams(run.id) say, as one object:
 //
-//   ...                what the ranks set, by MergeUpdates
+//   ...                what the ranks set, merged as in SummaryValues()
 //   rank, local_rank, world_size, node   of the primary rank, unless a rank set a key of that name
 //   itself
 //                      (a LoRA's "rank" is the user's); absent while the primary has no stream

@@ -25,7 +25,7 @@ size_t RunSummary::IndexOf(absl::string_view key) {
   return found->second;
 }
 
-void RunSummary::AddNumber(Figures& figures, double value, uint64_t position) {
+void RunSummary::AddNumber(Figures& figures, double value, uint64_t position, int64_t step) {
   if (!figures.any || position < figures.first_position) {
     figures.first_position = position;
     figures.first_number = value;
@@ -33,6 +33,7 @@ void RunSummary::AddNumber(Figures& figures, double value, uint64_t position) {
   }
   if (!figures.any || position >= figures.last_position) {
     figures.last_position = position;
+    figures.last_step = step;
     figures.last_number = value;
     figures.last = nullptr;
   }
@@ -45,13 +46,15 @@ void RunSummary::AddNumber(Figures& figures, double value, uint64_t position) {
   ++figures.count;
 }
 
-void RunSummary::AddText(Figures& figures, const std::string& text, uint64_t position) {
+void RunSummary::AddText(Figures& figures, const std::string& text, uint64_t position,
+                         int64_t step) {
   if (!figures.any || position < figures.first_position) {
     figures.first_position = position;
     figures.first = text;
   }
   if (!figures.any || position >= figures.last_position) {
     figures.last_position = position;
+    figures.last_step = step;
     figures.last = text;
   }
   figures.any = true;
@@ -74,26 +77,29 @@ void RunSummary::Add(const model::Batch& batch,
     for (size_t row = 0; row < block.rows(); ++row) {
       const uint64_t position = batch.first + block.offsets[row];
       const double* const values = block.values.data() + row * width;
-      for (size_t i = 0; i < width; ++i) AddNumber(figures_[indexes[i]], values[i], position);
+      const int64_t step = block.steps[row];
+      for (size_t i = 0; i < width; ++i) AddNumber(figures_[indexes[i]], values[i], position, step);
       if (rows_++ == 0 || position >= last_row_) {
         last_row_ = position;
-        last_step_ = block.steps[row];
+        last_step_ = step;
         last_time_us_ = block.times_us[row];
       }
     }
     for (const model::Text& text : block.texts) {
-      AddText(figures_[IndexOf(text.key)], text.value, batch.first + block.offsets[text.row]);
+      AddText(figures_[IndexOf(text.key)], text.value, batch.first + block.offsets[text.row],
+              block.steps[text.row]);
     }
   }
 }
 
-void RunSummary::AddValue(absl::string_view key, double value, uint64_t position) {
-  AddNumber(figures_[IndexOf(key)], value, position);
+void RunSummary::AddValue(absl::string_view key, double value, uint64_t position, int64_t step) {
+  AddNumber(figures_[IndexOf(key)], value, position, step);
 }
 
-void RunSummary::Set(const Json& object) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) explicit_[key] = value;
+void RunSummary::Set(const SummaryValue& value) {
+  const auto [found, is_new] = explicit_index_.try_emplace(value.key, explicit_.size());
+  if (is_new) explicit_.emplace_back();
+  explicit_[found->second] = value;
 }
 
 double RunSummary::Figures::mean() const {
@@ -136,18 +142,24 @@ Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
 
 Json RunSummary::ToJson() const {
   Json summary = Json::object();
+  std::vector<bool> replaced(explicit_.size(), false);  // by a later row
   for (size_t i = 0; i < keys_.size(); ++i) {
-    if (explicit_.contains(keys_[i])) {
-      summary[keys_[i]] = explicit_[keys_[i]];
-    } else if (Json shown = Shown(keys_[i], figures_[i]); !shown.is_null()) {
-      summary[keys_[i]] = std::move(shown);
+    Json shown = Shown(keys_[i], figures_[i]);
+    const auto set = explicit_index_.find(keys_[i]);
+    if (set != explicit_index_.end()) {
+      const SummaryValue& value = explicit_[set->second];
+      replaced[set->second] = !shown.is_null() && figures_[i].last_step >= value.before_step;
+      if (!replaced[set->second]) shown = value.value;
     }
+    if (!shown.is_null() || set != explicit_index_.end()) summary[keys_[i]] = std::move(shown);
   }
   if (rows_ > 0) {
     summary["_step"] = last_step_;
     summary["_timestamp"] = static_cast<double>(last_time_us_) / 1e6;
   }
-  for (const auto& [key, value] : explicit_.items()) summary[key] = value;
+  for (size_t i = 0; i < explicit_.size(); ++i) {
+    if (!replaced[i]) summary[explicit_[i].key] = explicit_[i].value;
+  }
   return summary;
 }
 

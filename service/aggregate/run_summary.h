@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "service/aggregate/metric_table.h"
+#include "service/aggregate/run_config.h"
 #include "service/model/batch.h"
 #include "service/model/run.h"
 
@@ -33,22 +34,23 @@ class RunSummary {
 
   // The next rows of the run. `shapes` as StoreReader::RunShapes.
   void Add(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes);
-  // One value more of the row at `position`, such as one that StepSync added.
-  void AddValue(absl::string_view key, double value, uint64_t position);
+  // One value more of the row at `position`, of this step, such as one that StepSync added.
+  void AddValue(absl::string_view key, double value, uint64_t position, int64_t step);
 
-  // Merges explicit values by key. Such a value stands whatever the rows say, before and after:
-  // updates and rows have no order among each other.
-  void Set(const model::Json& object);
+  // Sets an explicit value, in place of what was set before under its key. It stands until a row of
+  // its `before_step` or above has the metric, whether that was added before or will be.
+  void Set(const SummaryValue& value);
 
   // The metrics by the order of their first row, then "_step" (an integer) and "_timestamp" (Unix
-  // seconds) of the last row, then the explicit values that are no metric's. Without "_runtime",
-  // which is the backend's.
+  // seconds) of the last row, then the explicit values that stand and are no metric's.
+  // Without "_runtime", which is the backend's.
   model::Json ToJson() const;
 
  private:
   struct Figures {
     uint64_t first_position = 0;
     uint64_t last_position = 0;
+    int64_t last_step = 0;
     model::Json first;  // a text, if that is what came first; else null: see first_number
     model::Json last;
     double first_number = 0;
@@ -65,8 +67,8 @@ class RunSummary {
   };
 
   size_t IndexOf(absl::string_view key);
-  void AddNumber(Figures& figures, double value, uint64_t position);
-  void AddText(Figures& figures, const std::string& text, uint64_t position);
+  void AddNumber(Figures& figures, double value, uint64_t position, int64_t step);
+  void AddText(Figures& figures, const std::string& text, uint64_t position, int64_t step);
   model::Json Shown(const std::string& key, const Figures& figures) const;
 
   const MetricTable* const table_;
@@ -74,7 +76,8 @@ class RunSummary {
   std::vector<Figures> figures_;   // by key
   std::map<std::string, size_t> index_;
   std::map<uint32_t, std::vector<size_t>> shape_indexes_;  // of figures_, by position in the row
-  model::Json explicit_ = model::Json::object();
+  std::vector<SummaryValue> explicit_;  // by the order in which their keys were first set
+  std::map<std::string, size_t> explicit_index_;
   uint64_t rows_ = 0;
   uint64_t last_row_ = 0;  // position
   int64_t last_step_ = 0;

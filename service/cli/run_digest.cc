@@ -122,7 +122,9 @@ absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::R
   aggregate::RunSummary summary(&definitions);
   SeriesTable table(plotted, options.columns, first_step, run.last_step);
   RETURN_IF_ERROR(AddRows(reader, run, &summary, &table));
-  summary.Set(aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates));
+  for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
+    summary.Set(value);
+  }
 
   RunDigest digest;
   digest.config = aggregate::RunConfig(run, streams, updates);

@@ -182,6 +182,7 @@ absl::StatusOr<model::Update> ToUpdate(const v1::Update& update) {
     case v1::Update::kSummary: {
       converted.kind = model::Update::Kind::kSummary;
       ASSIGN_OR_RETURN(converted.object, ToJson(update.summary(), 0));
+      if (update.has_before_step()) converted.before_step = update.before_step();
       return converted;
     }
     case v1::Update::kMetric: {

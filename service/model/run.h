@@ -4,6 +4,7 @@
 #define SERVICE_MODEL_RUN_H_
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -35,7 +36,9 @@ struct MetricDefinition {
 struct Update {
   enum class Kind { kConfig = 1, kSummary = 2, kMetric = 3 };
   Kind kind = Kind::kConfig;
-  Json object;              // kConfig, kSummary: merged by top-level key
+  Json object;  // kConfig, kSummary: merged by top-level key
+  // kSummary: rows of this step and above came later, those below before.
+  int64_t before_step = std::numeric_limits<int64_t>::max();
   MetricDefinition metric;  // kMetric
 };
 

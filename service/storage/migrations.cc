@@ -168,7 +168,11 @@ CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 // The ranks of a node may attach before it is known which is its first.
 constexpr char kVersion5[] = "ALTER TABLE run ADD COLUMN primary_chosen INTEGER NOT NULL DEFAULT 1";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
+// The last step of the run when the stream's process began. And a run_update of kind 4.
+constexpr char kVersion6[] = "ALTER TABLE stream ADD COLUMN begun_step INTEGER NOT NULL DEFAULT -1";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3,
+                                       kVersion4, kVersion5, kVersion6};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

@@ -186,17 +186,23 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                                          "WHERE incarnation = ?1 AND rank = ?2",
                                          {session.stream.incarnation, session.stream.rank}));
   const uint64_t gone = std::max(session.first_seq - 1, static_cast<uint64_t>(removed));
+  // A ring of a process that has others goes on in their steps.
+  ASSIGN_OR_RETURN(const int64_t begun,
+                   writer_.SelectInteger(
+                       "SELECT coalesce((SELECT max(begun_step) FROM stream WHERE run = ?1 "
+                       "AND rank = ?2 AND state = ?3), last_step) FROM run WHERE id = ?1",
+                       {owner.run, session.stream.rank, static_cast<int64_t>(StreamState::kLive)}));
   RETURN_IF_ERROR(Write(
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
-      "durable_seq, aggregated_seq, lost_with_store) VALUES("
+      "durable_seq, aggregated_seq, lost_with_store, begun_step) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16)",
+      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17)",
       {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
        identity.local_rank, identity.world_size, identity.local_world_size, identity.node_rank,
        identity.node, identity.pid, identity.thread, identity.client_version,
-       static_cast<int64_t>(StreamState::kLive), std::max(now_us, last_end), gone}));
+       static_cast<int64_t>(StreamState::kLive), std::max(now_us, last_end), gone, begun}));
   return writer_.last_insert_id();
 }
 
@@ -242,9 +248,15 @@ absl::Status Store::SkipTo(int64_t stream, uint64_t seq) {
   return absl::OkStatus();
 }
 
-absl::Status Store::Apply(int64_t stream, const model::Update& update, int64_t now_us) {
+absl::Status Store::Apply(int64_t stream, const model::Update& of_rank, int64_t now_us) {
+  model::Update update = of_rank;
+  // A process counts its steps anew; what the run had when it began came before.
+  ASSIGN_OR_RETURN(const int64_t begun,
+                   writer_.SelectInteger(
+                       "SELECT coalesce(max(begun_step), -1) FROM stream WHERE id = ?1", {stream}));
+  update.before_step = std::max(update.before_step, begun + 1);
   const std::string document = EncodeUpdate(update);
-  const auto kind = static_cast<int64_t>(update.kind);
+  const int64_t kind = StoredKind(update);
   {
     Query last = writer_.Select(
         "SELECT kind, data FROM run_update WHERE stream = ?1 ORDER BY id DESC LIMIT 1", {stream});

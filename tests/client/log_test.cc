@@ -368,6 +368,22 @@ TEST_F(LogTest, OfANumberAndATextOfOneKeyTheLastCounts) {
   EXPECT_THAT(ring.rows[2].texts, SizeIs(1));
 }
 
+TEST_F(LogTest, ASummaryTellsWhichRowsComeLater) {
+  auto run = Init(MakeSettings());
+  EXPECT_TRUE(run.Summary({{"best", 1}}));
+  EXPECT_TRUE(run.Log({{"a", 1}}));
+  EXPECT_TRUE(run.Summary({{"best", 2}}));
+  EXPECT_TRUE(run.Log({{"a", 1}}, 5));
+  EXPECT_TRUE(run.Summary({{"best", 3}}));
+  EXPECT_TRUE(run.Config({{"lr", 1}}));
+  const RingFile ring = Ring();
+  ASSERT_THAT(ring.updates, SizeIs(4));
+  EXPECT_EQ(ring.updates[0].before_step(), 0);
+  EXPECT_EQ(ring.updates[1].before_step(), 1);
+  EXPECT_EQ(ring.updates[2].before_step(), 6);
+  EXPECT_FALSE(ring.updates[3].has_before_step());
+}
+
 TEST_F(LogTest, InvalidSettingsGiveARunThatCounts) {
   Settings settings = MakeSettings();
   settings.rank = 2;

@@ -30,6 +30,24 @@ TEST(StepsTest, ARingMergesIntoItsStepAndRefusesASmallerOne) {
   EXPECT_EQ(steps->open(), 9);
 }
 
+TEST(StepsTest, TheNextStepIsBehindAllRows) {
+  const auto steps = SharedSteps::Create();
+  std::vector<uint32_t> words(20);
+  for (uint32_t& word : words) word = steps->AddRing();
+  EXPECT_EQ(steps->next(), 0);
+  EXPECT_EQ(steps->TakeOpen(), 0);
+  EXPECT_EQ(steps->next(), 1);
+  int64_t step = 1;
+  for (const uint32_t word : words) {
+    EXPECT_TRUE(steps->Take(word, step));
+    EXPECT_EQ(steps->open(), step);
+    EXPECT_EQ(steps->next(), step + 1);
+    EXPECT_EQ(steps->TakeOpen(), step);
+    EXPECT_EQ(steps->next(), step + 1);
+    step += 3;
+  }
+}
+
 // More of them than there are words.
 TEST(StepsTest, AnyRingClosesTheSmallerStepsOfAllOthers) {
   const auto steps = SharedSteps::Create();

@@ -155,6 +155,9 @@ void Blobs(const std::string& dir) {
   model::Update config;
   config.object = {{"lr", 0.1}};
   write("config", 4 + 5 * 1, storage::EncodeUpdate(config));
+  config.kind = model::Update::Kind::kSummary;
+  config.before_step = 3;
+  write("summary", 4 + 5 * 4, storage::EncodeUpdate(config));
 }
 
 }  // namespace

@@ -92,6 +92,9 @@ absl::StatusOr<model::Run> Fill(const std::string& dir, const model::Session& se
   update.kind = model::Update::Kind::kSummary;
   update.object = {{"best", 0.25}};
   RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
+  update.object = {{"train/loss", 7}};
+  update.before_step = 31;
+  RETURN_IF_ERROR(store->Apply(stream.id, update, kStartUs));
   for (uint32_t shape = 1; shape < kShapes.size(); ++shape) {
     RETURN_IF_ERROR(store->DefineRunShape(stream.run, shape, kShapes[shape]));
   }

@@ -35,5 +35,7 @@ for i in range(rows):
     if i == 44:
         del row["global_step"]
     run.log(row, step=3 * i)
+    if i == 10:
+        run.summary["train/loss"] = 7  # until the next row
 run.summary["best"] = 0.25
 run.finish()

@@ -145,8 +145,10 @@ class RANKLOG_EXPORT Run {
   bool Log(const RowHandle& row, std::span<const double> values) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept;
 
-  // Merges into the run's config or summary, by top-level key. False: not taken (see
-  // stats().last_error).
+  // Merges into the run's config or summary, by top-level key. Of what Summary() and Log() say of a
+  // metric the last counts; a value that is set in an open step counts as set at the step's end.
+  // The values of rank 0 (of the rank whose rows the run has) go before those of other ranks.
+  // False: not taken (see stats().last_error).
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;
 

@@ -100,7 +100,13 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
                     uint64_t to, size_t max_bytes, const std::set<uint64_t>& bare,
                     HistoryLines* lines) {
   const uint64_t from = next_;
-  std::vector<std::pair<std::string, std::pair<double, uint64_t>>> added_values;
+  struct AddedValue {
+    std::string key;
+    double value;
+    uint64_t position;
+    int64_t step;
+  };
+  std::vector<AddedValue> added_values;
   model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
     const bool full = lines != nullptr && !lines->ends.empty() && lines->line_bytes >= max_bytes;
     if (position < from || position >= to || full) return;
@@ -109,7 +115,7 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
     sync_->Next(plan, block.values.data() + row * keys.size(), &added_);
     for (size_t i = 0; i < added_.size() && position >= summarized_; ++i) {
       if (HasText(block, row, plan.added[i])) continue;
-      added_values.push_back({plan.added[i], {added_[i], position}});
+      added_values.push_back({plan.added[i], added_[i], position, block.steps[row]});
     }
     next_ = position + 1;
     if (lines == nullptr) return;
@@ -127,7 +133,9 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
     lines->ends.push_back(lines->content.size());
   });
   Summarize(batch, shapes);
-  for (const auto& [key, value] : added_values) summary_.AddValue(key, value.first, value.second);
+  for (const AddedValue& added : added_values) {
+    summary_.AddValue(added.key, added.value, added.position, added.step);
+  }
 }
 
 void History::Summarize(const model::Batch& batch,

@@ -203,7 +203,9 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
     lost_rows += stream.losses.total() + stream.late_rows;
   }
   expected->DefineRest(updates);
-  expected->summary().Set(aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates));
+  for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
+    expected->summary().Set(value);
+  }
   options = {.wrapped = false, .shared = options.shared, .free = expected->added()};
   report->summary = CompareDocuments(SummaryDocument(run, expected->summary().ToJson(), lost_rows,
                                                      WandbDelivery::Options().max_line_bytes),

@@ -159,10 +159,8 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
   const model::Json metrics = MetricList(table, /*expand_globs=*/!globs_, keys);
   config_ = ConfigDocument(aggregate::RunConfig(run_, streams, updates), metrics);
   bare_config_ = ConfigDocument(model::Json::object(), model::Json::array());
-  const model::Json explicit_summary =
-      aggregate::MergeUpdates(model::Update::Kind::kSummary, streams, updates);
-  if (!explicit_summary.empty()) {
-    history_.summary().Set(explicit_summary);
+  for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
+    history_.summary().Set(value);
     summary_changed_ = true;
   }
   config_updates_ = updates.empty() ? 0 : updates.back().id;

@@ -79,7 +79,24 @@ TEST_F(RunConfigTest, AUsersRankIsTheUsers) {
 
 TEST_F(RunConfigTest, SummaryAndConfigAreKeptApart) {
   updates_ = {Config(1, R"({"lr":1})")};
-  EXPECT_TRUE(MergeUpdates(Update::Kind::kSummary, streams_, updates_).empty());
+  EXPECT_TRUE(SummaryValues(streams_, updates_).empty());
+}
+
+TEST_F(RunConfigTest, SummaryValuesAreThePrimarysLastWithTheirSteps) {
+  updates_ = {Config(2, R"({"a":1,"b":1})"), Config(1, R"({"a":2})"), Config(1, R"({"a":3})"),
+              Config(2, R"({"a":4,"b":5})")};
+  for (size_t i = 0; i < updates_.size(); ++i) {
+    updates_[i].update.kind = Update::Kind::kSummary;
+    updates_[i].update.before_step = static_cast<int64_t>(10 * i);
+  }
+  const std::vector<SummaryValue> values = SummaryValues(streams_, updates_);
+  ASSERT_EQ(values.size(), 2);
+  EXPECT_EQ(values[0].key, "a");
+  EXPECT_EQ(values[0].value, 3);
+  EXPECT_EQ(values[0].before_step, 20);
+  EXPECT_EQ(values[1].key, "b");
+  EXPECT_EQ(values[1].value, 5);
+  EXPECT_EQ(values[1].before_step, 30);
 }
 
 TEST_F(RunConfigTest, WithoutStreamsThereIsOnlyWhatWasSet) {

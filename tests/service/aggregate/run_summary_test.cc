@@ -95,12 +95,32 @@ TEST_F(RunSummaryTest, MeanOfTheLargestNumbersIsFinite) {
   EXPECT_EQ(Shown("loss")["mean"], -std::numeric_limits<double>::infinity());
 }
 
-TEST_F(RunSummaryTest, AnExplicitValueStandsWhateverTheRowsSay) {
+TEST_F(RunSummaryTest, AnExplicitValueBehindAllRowsStands) {
   Define("loss", {"min"});
   Losses({1});
-  summary_.Set({{"loss", "done"}, {"note", 7}});
+  summary_.Set({"loss", "done", model::Update().before_step});
+  summary_.Set({"note", 7, model::Update().before_step});
   Losses({0});
   EXPECT_EQ(summary_.ToJson().dump(), R"({"loss":"done","_step":1,"_timestamp":1.5,"note":7})");
+}
+
+TEST_F(RunSummaryTest, WhatCameLastCounts) {
+  Losses({1, 2});  // steps 0 and 1
+  summary_.Set({"loss", "between", 2});
+  summary_.Set({"other", 7, 0});
+  EXPECT_EQ(Shown("loss"), "between");
+  Losses({3});
+  EXPECT_EQ(Shown("loss"), 3.0);
+  EXPECT_EQ(Shown("other"), 7);
+  summary_.Set({"loss", "again", 3});
+  EXPECT_EQ(Shown("loss"), "again");
+}
+
+TEST_F(RunSummaryTest, ALaterRowOfAHiddenMetricTakesNothingsPlace) {
+  Define("loss", {"none"});
+  summary_.Set({"loss", 7, 0});
+  Losses({3});
+  EXPECT_EQ(Shown("loss"), 7);
 }
 
 TEST_F(RunSummaryTest, LatestIsByPlaceNotByBlock) {
@@ -116,7 +136,7 @@ TEST_F(RunSummaryTest, TextsCountAsLatest) {
   RankRow row{.step = 1, .shape = 0, .texts = {{"state", "warm"}}};
   summary_.Add(BatchOf(0, {row}), {{}});
   EXPECT_EQ(Shown("state"), "warm");
-  summary_.AddValue("state", 4, 1);
+  summary_.AddValue("state", 4, 1, 2);
   EXPECT_EQ(Shown("state"), 4.0);
 }
 

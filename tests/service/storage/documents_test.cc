@@ -119,5 +119,21 @@ TEST(DocumentsTest, HoldEveryPartOfAMetricDefinition) {
   EXPECT_EQ(decoded.metric, update.metric);
 }
 
+TEST(DocumentsTest, HoldTheStepOfASummary) {
+  model::Update update;
+  update.kind = model::Update::Kind::kSummary;
+  update.object = {{"summary", 1}, {"before_step", 2}};
+  for (const int64_t step : {int64_t{0}, int64_t{7}, model::Update().before_step}) {
+    update.before_step = step;
+    ASSERT_OK_AND_ASSIGN(const model::Update decoded,
+                         DecodeUpdate(StoredKind(update), EncodeUpdate(update)));
+    EXPECT_EQ(decoded.kind, update.kind);
+    EXPECT_EQ(decoded.object, update.object);
+    EXPECT_EQ(decoded.before_step, step);
+  }
+  EXPECT_THAT(DecodeUpdate(4, EncodeDocument({{"before_step", 2}})),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
 }  // namespace
 }  // namespace ranklog::storage

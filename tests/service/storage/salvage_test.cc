@@ -29,7 +29,9 @@ class SalvageTest : public StoreTest {
       for (uint64_t first = 1; first <= 21; first += 10) {
         EXPECT_OK(store_->Append(stream, Dense(first, 10, 1, 2)));
       }
-      EXPECT_OK(store_->Apply(stream, {model::Update::Kind::kConfig, {{"lr", 0.5}}, {}}, 5));
+      model::Update config;
+      config.object = {{"lr", 0.5}};
+      EXPECT_OK(store_->Apply(stream, config, 5));
       EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 9));
     });
     reader_.reset();

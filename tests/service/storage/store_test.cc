@@ -235,6 +235,31 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
   EXPECT_THAT(reader_->Updates(run, updates[1].id), IsOkAndHolds(IsEmpty()));
 }
 
+// A process counts its steps anew.
+TEST_F(StoreTest, WhatAProcessSetsComesAfterTheRowsOfAnEarlierOne) {
+  model::Update summary;
+  summary.kind = model::Update::Kind::kSummary;
+  summary.object = {{"best", 1}};
+  summary.before_step = 3;
+  Do([&] {
+    const model::Stream first = Attach(0, 7);
+    EXPECT_OK(store_->Apply(first.id, summary, 10));
+    EXPECT_OK(store_->SetLastStep(first.run, 40));
+    EXPECT_OK(store_->Apply(Attach(0, 8).id, summary, 11)) << "another ring of the same process";
+    for (const uint64_t incarnation : {7, 8}) {
+      EXPECT_OK(
+          store_->EndStream(Attach(0, incarnation).id, model::StreamState::kCrashed, 0, "", 12));
+    }
+    EXPECT_OK(store_->Apply(Attach(0, 9).id, summary, 13));
+    summary.before_step = 50;
+    EXPECT_OK(store_->Apply(Attach(0, 9).id, summary, 14));
+  });
+  ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Updates(1, 0));
+  std::vector<int64_t> steps;
+  for (const StoredUpdate& update : updates) steps.push_back(update.update.before_step);
+  EXPECT_THAT(steps, ElementsAre(3, 3, 41, 50));
+}
+
 TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
   Do([&] {
     EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(absl::StatusCode::kNotFound));
