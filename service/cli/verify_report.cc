@@ -66,9 +66,9 @@ void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* probl
   if (diff.duplicates > 0) problems->Add(Counted(diff.duplicates, "line") + " there once more");
   if (diff.unexpected > 0)
     problems->Add(Counted(diff.unexpected, "line") + " there that no row has");
-  const int64_t expected = read_back.base_lines + static_cast<int64_t>(read_back.sent);
-  if (complete ? read_back.lines != expected : read_back.lines < expected) {
-    problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ", expected));
+  if (!read_back.LineCountFits(complete)) {
+    problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ",
+                               read_back.expected_lines()));
   }
   AddDocument("config", read_back.config, problems);
   AddDocument("summary", read_back.summary, problems);

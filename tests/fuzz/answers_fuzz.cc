@@ -31,6 +31,13 @@ void Upsert(absl::string_view body) {
   MUST(absl::StartsWith(parsed->path, "/files/"));
 }
 
+void Standing(absl::string_view body) {
+  const absl::StatusOr<wandb::Standing> standing = wandb::ParseStanding(body);
+  if (!standing.ok()) return;
+  MUST(!standing->storage_id.empty() && !standing->run_id.empty());
+  MUST(standing->lines >= 0 && standing->lines <= int64_t{1} << 53);
+}
+
 void RetryAfter(absl::string_view value) {
   const absl::optional<absl::Duration> wait = ParseRetryAfter(value, absl::UnixEpoch());
   if (wait.has_value()) MUST(*wait >= absl::ZeroDuration());
@@ -74,6 +81,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'F':
       deliver::wandb::ParseFeatures(text);
+      break;
+    case 'S':
+      fuzz::Standing(text);
       break;
     case 'R':
       fuzz::RetryAfter(text);

@@ -61,6 +61,12 @@ std::vector<std::string> Oracle::Judge(uint32_t node, storage::StoreReader& read
   return wrong_;
 }
 
+void Oracle::Know(uint32_t node, storage::StoreReader& reader) {
+  const auto runs = reader.Runs();
+  if (!runs.ok()) return;
+  for (const model::Run& run : *runs) rows_[run.run_id][node] = run.rows;
+}
+
 void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const Tracker& tracker) {
   if (run.state == model::RunState::kRunning) Wrong("run ", run.run_id, " was never closed");
@@ -80,11 +86,11 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
   }
   // One run of the job goes to the backend under `main`: that of the first node.
   if (!run.primary_chosen) Wrong("run ", run.run_id, " has no primary");
-  if (run.settings.strategy == model::LogStrategy::kMain && node != 0) {
+  if (run.settings.strategy == model::LogStrategy::kMain && node != 0 && !moves) {
     if (tracker.server().runs().count(run.run_id) > 0) Wrong(run.run_id, " left its node");
     MakeLines(reader, run);
   } else {
-    JudgeAtBackend(reader, run, *streams, tracker);
+    JudgeAtBackend(node, reader, run, *streams, tracker);
   }
   JudgeStatistics(run, *streams);
   for (const model::Stream& stream : *streams) JudgeStream(reader, run, stream);

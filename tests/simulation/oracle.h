@@ -78,6 +78,11 @@ class Oracle {
   // Nothing but the clocks was ever wrong: no row had a reason to be late.
   bool expect_no_late_rows = false;
 
+  // The job goes on at the second node, whose store feeds the same runs.
+  bool moves = false;
+  // What a node's store has in the end; before any is judged.
+  void Know(uint32_t node, storage::StoreReader& reader);
+
   // What is wrong with a node now that everything should be delivered; empty: nothing.
   std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
                                  const std::vector<Removed>& removed, const Tracker& tracker);
@@ -93,13 +98,17 @@ class Oracle {
                 const Tracker& tracker);
   bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
-  void JudgeAtBackend(storage::StoreReader& reader, const model::Run& run,
+  void JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const std::vector<model::Stream>& streams, const Tracker& tracker);
   // Of a run that goes nowhere, what its lines would say.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);
   void FindRows();
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
+  // Of a run that several stores feed: whose config, summary and end are due, if it is clear.
+  bool Continues(uint32_t node, const model::Run& run) const;
+  size_t LineOf(const model::DeadLetter& letter, const Line& content) const;
+  void KeepLinesOf(uint32_t node, const model::Run& run);
   void JudgeConfig(const std::vector<model::Stream>& streams,
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
@@ -124,6 +133,7 @@ class Oracle {
 
   std::vector<std::unique_ptr<RingRecord>> rings_;
   std::vector<std::string> wrong_;
+  std::map<std::string, std::map<uint32_t, uint64_t>> rows_;  // by run id and node
   // Of the run being judged: its lines, with those of dead letters at their places.
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys

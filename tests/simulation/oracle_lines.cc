@@ -1,12 +1,14 @@
 // The part of Oracle that judges a run's lines at the backend.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/number.h"
 #include "tests/simulation/oracle.h"
 
 namespace ranklog::simulation {
 
-void Oracle::JudgeAtBackend(storage::StoreReader& reader, const model::Run& run,
+void Oracle::JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                             const std::vector<model::Stream>& streams, const Tracker& tracker) {
   const auto found = tracker.server().runs().find(run.run_id);
   if (found == tracker.server().runs().end()) {
@@ -15,16 +17,24 @@ void Oracle::JudgeAtBackend(storage::StoreReader& reader, const model::Run& run,
   }
   const testing::WandbServer::Run& shown = found->second;
   const Tracker::SetBack set_back = tracker.set_back(run.run_id);
-  if (shown.history.size() != run.rows) {
-    Wrong("run ", run.run_id, ": ", shown.history.size(), " lines of ", run.rows, " rows");
+  uint64_t rows = run.rows;
+  if (moves) {
+    rows = 0;
+    for (const auto& [store, its_rows] : rows_.at(run.run_id)) rows += its_rows;
   }
+  if (shown.history.size() != rows) {
+    Wrong("run ", run.run_id, ": ", shown.history.size(), " lines of ", rows, " rows");
+  }
+  ReadLines(reader, run, shown);
+  if (moves) KeepLinesOf(node, run);
+  FindRows();
+  if (!Continues(node, run)) return;
   const bool good = run.state == model::RunState::kFinished;
   if (!set_back.end && !shown.complete) Wrong("run ", run.run_id, " is not complete there");
   if (!set_back.end && good != (shown.exit_code == 0)) {
     Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), " but ended with ",
           shown.exit_code, " at the backend");
   }
-  ReadLines(reader, run, shown);
   if (!set_back.config) JudgeConfig(streams, shown);
   const auto deliveries = reader.Deliveries(run.id);
   if (!set_back.summary) JudgeSummary(streams, (*deliveries)[0], shown);
@@ -45,14 +55,15 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
   for (const model::DeadLetter& letter : *letters) {
     Line members;
     if (letter.answer.rfind("HTTP 400", 0) != 0 || !ParseLine(letter.content, &members)) continue;
-    if (letter.row >= lines_.size()) {
+    const size_t line = LineOf(letter, members);
+    if (line >= lines_.size()) {
       Wrong(run.run_id, ": a dead letter of row ", letter.row, ", which is not there");
       continue;
     }
     if (++by_row[letter.row] > 1) Wrong(run.run_id, ": two dead letters of row ", letter.row);
     ++refused;
-    if (lines_[letter.row].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
-    lines_[letter.row] = std::move(members);
+    if (lines_[line].size() > 3) Wrong(run.run_id, ": row ", letter.row, " was not refused");
+    lines_[line] = std::move(members);
   }
   const auto deliveries =
       reader.Deliveries(run.id);  // a temporary would not outlive the loop's head
@@ -61,7 +72,46 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
       Wrong(run.run_id, ": ", refused, " dead letters, ", delivery.refused_rows, " counted");
     }
   }
-  FindRows();
+}
+
+// A row's index is its line, unless other stores have lines between.
+size_t Oracle::LineOf(const model::DeadLetter& letter, const Line& content) const {
+  if (!moves) return letter.row;
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    bool same = lines_[i].size() == 3;
+    for (const auto& [key, value] : lines_[i]) {
+      const auto found = content.find(key);
+      same = same && found != content.end() && found->second == value;
+    }
+    if (same) return i;
+  }
+  return lines_.size();
+}
+
+bool Oracle::Continues(uint32_t node, const model::Run& run) const {
+  if (!moves) return true;
+  const auto& by_node = rows_.at(run.run_id);
+  return by_node.rbegin()->first == node && by_node.rbegin()->second > 0;
+}
+
+// Those of other stores are judged with these.
+void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
+  std::vector<Line> kept;
+  for (Line& line : lines_) {
+    const bool ours = std::any_of(rings_.begin(), rings_.end(), [&](const auto& ring) {
+      return ring->node == node && std::any_of(line.begin(), line.end(), [&](const auto& member) {
+               return member.first.rfind(
+                          absl::StrCat("r", ring->rank, ".", absl::Hex(ring->incarnation), "."),
+                          0) == 0;
+             });
+    });
+    if (ours) kept.push_back(std::move(line));
+  }
+  lines_ = std::move(kept);
+  if (lines_.size() != run.rows) {
+    Wrong(run.run_id, ": ", lines_.size(), " lines are of node ", node, ", which has ", run.rows,
+          " rows");
+  }
 }
 
 void Oracle::MakeLines(storage::StoreReader& reader, const model::Run& run) {

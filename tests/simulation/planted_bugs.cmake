@@ -61,13 +61,22 @@ plant(wandb_delivery.cc resend_renumbered
     place_.storage_id"
   "  if (!place_.created() || @BUG@) {
     place_.storage_id")
+plant(wandb_delivery.cc place_asked_once
+  "if (!asked_) return AskStanding(now);"
+  "if (@BUG@ && place_.created()) {
+    asked_ = true;
+    known_at_ = absl::InfiniteFuture();
+  }
+  if (!asked_) return AskStanding(now);")
 plant(wandb_delivery.cc config_lost_on_restart
-  "if (!place_.created() || config_ != sent_config_) return UpsertRun(now);"
+  "if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {"
   "if (@BUG@ && place_.created() && sent_config_.empty()) sent_config_ = config_;
-    if (!place_.created() || config_ != sent_config_) return UpsertRun(now);")
+    if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {")
 plant(wandb_rows.cc late_definition_unseen
-  "RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"
-  "if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));")
+  "const uint64_t version = table_.version();
+  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"
+  "const uint64_t version = table_.version();
+  if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));")
 plant(history.cc summary_of_new_rows_only
   "Summarize(batch, shapes);"
   "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")

@@ -23,8 +23,6 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   tracker.fault = world_.Chance(0.2) ? 0 : 0.3;
   tracker.poison = world_.Chance(0.3);
   if (world_.Chance(0.3)) tracker.max_body = 80 << 10;
-  tracker_ = std::make_unique<Tracker>(&world_, tracker);
-
   SimulatedNode::Options node;
   node.dir = dir;
   node.log_pause = world_.Delay(5, 400);
@@ -52,21 +50,27 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     resumes_ = false;
   }
   const uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
-  for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, nodes);
+  // Whose rows are newest is told by their times, so no clock is set.
+  moves_ = nodes == 1 && resumes_ && !node.clock_steps && world_.Chance(0.5);
+  oracle_.moves = tracker.several_stores = moves_;
+  tracker_ = std::make_unique<Tracker>(&world_, tracker);
+  for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, i, nodes);
+  if (moves_) AddNode(node, 1, 0, 1);
 }
 
 // The first nodes have the first ranks, or the ranks go round the nodes. No number is drawn for
 // that, so that a seed of the first kind stays as it was.
-void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t nodes) {
+void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part,
+                           uint32_t parts) {
   node.dir = absl::StrCat(node.dir, "/node", index);
   node.rank.node = index;
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;
   if (!node.rank.counted) oracle_.expect_no_late_rows = false;  // nobody waits for who is unknown
-  node.rank.rank = cyclic ? index : node.rank.ranks * index / nodes;
-  node.rank_stride = cyclic ? nodes : 1;
-  node.rank.ranks_of_node = cyclic ? (node.rank.ranks + nodes - 1 - index) / nodes
-                                   : node.rank.ranks * (index + 1) / nodes - node.rank.rank;
+  node.rank.rank = cyclic ? part : node.rank.ranks * part / parts;
+  node.rank_stride = cyclic ? parts : 1;
+  node.rank.ranks_of_node = cyclic ? (node.rank.ranks + parts - 1 - part) / parts
+                                   : node.rank.ranks * (part + 1) / parts - node.rank.rank;
   for (uint32_t i = 0; i < node.rank.ranks_of_node; ++i) {
     node.rings.push_back(world_.faults && !node.removes && world_.Chance(0.3) ? 2 : 1);
   }
@@ -83,6 +87,9 @@ void SimulatedJob::Judge() {
   for (const std::string& wrong : tracker_->wrong()) outcome_.wrong.push_back(wrong);
   for (const std::string& wrong : tracker_->server().errors()) outcome_.wrong.push_back(wrong);
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    if (const auto reader = nodes_[node]->OpenStore(); reader.ok()) oracle_.Know(node, **reader);
+  }
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
     const auto reader = nodes_[node]->OpenStore();
     if (!reader.ok()) {
       outcome_.wrong.push_back(reader.status().ToString());
@@ -97,6 +104,10 @@ void SimulatedJob::Judge() {
 
 void SimulatedJob::EndJob() {
   world_.Note("the job ends");
+  if (moves_) {
+    tracker_->Forget(0);
+    return nodes_[0]->Leave();
+  }
   for (const auto& node : nodes_) node->EndRanks();
 }
 
@@ -106,13 +117,42 @@ void SimulatedJob::ResumeJob() {
   const int64_t last = oracle_.LastStep();
   const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));
   const int64_t step = world_.Chance(0.1) ? 0 : std::max<int64_t>(last - back, 0);
+  if (moves_) {
+    nodes_[1]->Start(step);
+    return world_.After(world_.Delay(0, 60000), [this] { ReturnToFirstNode(); });
+  }
   for (const auto& node : nodes_) node->ResumeRanks(step);
+}
+
+// The first node's daemon comes back for another job. Before the tracker has a row of the second
+// node nobody can tell that the run goes on there.
+void SimulatedJob::ReturnToFirstNode() {
+  if (SecondNodeFeeds()) return nodes_[0]->Return();
+  world_.After(absl::Seconds(1), [this] { ReturnToFirstNode(); });
+}
+
+bool SimulatedJob::SecondNodeFeeds() const {
+  if (nodes_[1]->Delivered()) return true;
+  const auto first = nodes_[0]->OpenStore();
+  const auto second = nodes_[1]->OpenStore();
+  if (!first.ok() || !second.ok()) return false;
+  const auto runs = (*first)->Runs();
+  const auto continued = (*second)->Runs();
+  if (!runs.ok() || !continued.ok()) return false;
+  return std::all_of(runs->begin(), runs->end(), [&](const model::Run& run) {
+    return std::any_of(continued->begin(), continued->end(), [&](const model::Run& other) {
+      const auto deliveries = (*second)->Deliveries(other.id);
+      return other.run_id == run.run_id && deliveries.ok() && !deliveries->empty() &&
+             deliveries->front().delivered_rows > 0;
+    });
+  });
 }
 
 Outcome SimulatedJob::Run() {
   const absl::Duration pause = resumes_ ? world_.Delay(100, 30000) : absl::ZeroDuration();
   const absl::Duration trouble = world_.Delay(3000, 30000) + pause;
-  for (const auto& node : nodes_) node->Start();
+  nodes_[0]->Start(0);
+  if (nodes_.size() > 1 && !moves_) nodes_[1]->Start(0);
   if (resumes_) {
     world_.After((trouble - pause) / 2, [this] { EndJob(); });
     world_.After((trouble + pause) / 2, [this] { ResumeJob(); });

@@ -23,9 +23,11 @@ class SimulatedJob {
   Outcome Run();
 
  private:
-  void AddNode(SimulatedNode::Options node, uint32_t index, uint32_t nodes);
+  void AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part, uint32_t parts);
   void EndJob();
   void ResumeJob();
+  void ReturnToFirstNode();
+  bool SecondNodeFeeds() const;
   bool Delivered() const;
   void Judge();
 
@@ -35,6 +37,7 @@ class SimulatedJob {
   std::unique_ptr<Tracker> tracker_;
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
   bool resumes_ = false;
+  bool moves_ = false;  // it is resumed on another node
 };
 
 }  // namespace ranklog::simulation

@@ -26,16 +26,16 @@ SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Out
   processes_.resize(options_.rings.size());
 }
 
-void SimulatedNode::Start() {
+void SimulatedNode::Start(int64_t step) {
   if (!world_.Chance(0.2)) StartDaemon();  // else the ranks start first
   world_.After(world_.Delay(0, 3000), [this] { StartDaemon(); });
-  for (size_t i = 0; i < ranks_.size(); ++i) StartRank(i, 0);
+  for (size_t i = 0; i < ranks_.size(); ++i) StartRank(i, step);
   world_.After(world_.Delay(0, 2000), [this] { DisturbDisk(); });
   if (options_.clock_steps) world_.After(world_.Delay(0, 10000), [this] { StepClock(); });
 }
 
 void SimulatedNode::StartDaemon() {
-  if (daemon_ != nullptr) return;
+  if (daemon_ != nullptr || left_) return;
   vfs_.Thaw();
   DaemonLife::Surroundings surroundings{
       .node = options_.rank.node,
@@ -96,6 +96,22 @@ void SimulatedNode::StepDaemon(uint64_t life) {
   const absl::Duration pause = logging_ ? world_.Delay(2, 60) : world_.Delay(20, 200);
   world_.After(std::min(std::max(wait, absl::Milliseconds(2)), pause),
                [this, life] { StepDaemon(life); });
+}
+
+void SimulatedNode::Leave() {
+  world_.Note("node ", options_.rank.node, " is left");
+  left_ = true;
+  logging_ = false;
+  if (daemon_ != nullptr) ++outcome_.daemon_deaths;
+  daemon_.reset();
+  vfs_.Thaw();
+  for (size_t i = 0; i < ranks_.size(); ++i) KillRank(i);
+}
+
+void SimulatedNode::Return() {
+  world_.Note("node ", options_.rank.node, " is back");
+  left_ = false;
+  StartDaemon();
 }
 
 // The node goes down: its memory, and what the disk has not been told to keep.

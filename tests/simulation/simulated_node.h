@@ -40,11 +40,15 @@ class SimulatedNode {
   SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Outcome* outcome,
                 const Options& options);
 
-  void Start();
+  void Start(int64_t step);
   // Its ranks finish, or die.
   void EndRanks();
   // New processes go on from `step`; what is left of the old ones dies.
   void ResumeRanks(int64_t step);
+  // Its ranks and its daemon die, and no daemon comes before somebody returns. What is on the disk
+  // and the rings stay.
+  void Leave();
+  void Return();
   void CutPower();
   void EndFaults();
   // Everything came to rest: no rank, no ring, nothing to deliver.
@@ -92,6 +96,7 @@ class SimulatedNode {
   uint64_t copies_ = 0;
   std::vector<Removed> removed_;
   bool logging_ = true;
+  bool left_ = false;
 };
 
 }  // namespace ranklog::simulation

@@ -8,6 +8,11 @@
 #include "absl/strings/str_split.h"
 
 namespace ranklog::simulation {
+namespace {
+
+constexpr absl::Duration kCrashed = absl::Minutes(5);  // of silence, about as at wandb.ai
+
+}  // namespace
 
 class TrackerTransport : public deliver::Transport {
  public:
@@ -26,6 +31,7 @@ class TrackerTransport : public deliver::Transport {
 
 Tracker::Tracker(World* world, Options options)
     : world_(*world), options_(options), server_("http://127.0.0.1/storage") {
+  if (options_.several_stores) server_.ExpectSeveralStores();
   if (!options_.poison) return;
   server_.RefuseLines(
       [](const std::string& line) { return line.find("poison") != std::string::npos; });
@@ -51,8 +57,12 @@ deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t
   const std::vector<std::string> parts = absl::StrSplit(request.url, '/');
   if (parts.size() == 8 && parts[3] == "files") {
     answer = server_.FileStream(parts[4], parts[5], parts[6], request.body);
+    heard_[parts[6]] = world_.now();
     if (answer.code == 200) NoteEffect(parts[6], request.body, number);
   } else {
+    for (const auto& [run, heard] : heard_) {
+      if (world_.now() - heard > kCrashed) server_.RunOf(run).silent = true;
+    }
     answer = server_.Graphql(request.body);
     if (answer.code == 200) NoteEffect("", request.body, number);
   }
@@ -82,7 +92,11 @@ void Tracker::NoteEffect(const std::string& stream_run, const std::string& text,
   if (text.find("wandb-summary.json") != std::string::npos) {
     set(&effects.newest_summary, &effects.set_back.summary);
   }
+  // Where the end was set back, another store's rows do not bring it again.
+  const bool stays = options_.several_stores && effects.set_back.end &&
+                     text.find("\"complete\":true") == std::string::npos;
   set(&effects.newest_end, &effects.set_back.end);
+  effects.set_back.end |= stays;
 }
 
 absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
@@ -123,7 +137,10 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
       return response;
     default:  // accepts and never answers, or acts once the client has given up
       if (world_.Chance(0.7)) {
-        world_.After(world_.Delay(0, 30000), [this, request, number] { ActLate(request, number); });
+        world_.After(world_.Delay(0, 30000),
+                     [this, node, request, number, times = forgotten_[node]] {
+                       if (forgotten_[node] == times) ActLate(request, number);
+                     });
       }
       return absl::DeadlineExceededError("no answer in time");
   }

@@ -20,6 +20,7 @@ class Tracker {
     double fault = 0.2;  // of a request
     size_t max_body = SIZE_MAX;
     bool poison = false;  // lines with this word get 400
+    bool several_stores = false;
   };
   Tracker(World* world, Options options);
 
@@ -28,6 +29,9 @@ class Tracker {
   // A daemon that was restarted, or could not store what it knew, need not remember what it was
   // asked to wait for.
   void ForgetWaits(uint32_t node) { not_before_.erase(node); }
+
+  // The node is gone: what it was asking for and no longer waits for is gone with it.
+  void Forget(uint32_t node) { ++forgotten_[node]; }
 
   // What of a run a late request has set back since it was last set: a request that was given up
   // may take effect after those that were made later. Nobody can prevent that where a value
@@ -54,6 +58,8 @@ class Tracker {
   const Options options_;
   testing::WandbServer server_;
   std::map<uint32_t, absl::Time> not_before_;  // by node: what a 429 asked for, of all its runs
+  std::map<uint32_t, int> forgotten_;          // by node: how often
+  std::map<std::string, absl::Time> heard_;    // by run id
   uint64_t requests_ = 0;
   struct Effects {  // the number of the last request that set it
     uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;

@@ -150,6 +150,10 @@ void FakeWandb::AddExistingRun(const std::string& run_id, int64_t lines) {
   const absl::MutexLock lock(&state_->mutex);
   state_->wandb->RunOf(run_id).existing_lines = lines;
 }
+void FakeWandb::ExpectSeveralStores() {
+  const absl::MutexLock lock(&state_->mutex);
+  state_->wandb->ExpectSeveralStores();
+}
 void FakeWandb::Tamper(const std::string& run_id, const std::function<void(Run&)>& change) {
   const absl::MutexLock lock(&state_->mutex);
   change(state_->wandb->RunOf(run_id));

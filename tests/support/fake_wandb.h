@@ -62,6 +62,7 @@ class FakeWandb {
   // By errors that come with this code.
   void RefuseConfigs(std::function<bool(const std::string& config)> refused, int code = 400);
   void AddExistingRun(const std::string& run_id, int64_t lines);
+  void ExpectSeveralStores();  // see WandbServer
   // Changes what the server keeps behind everybody's back.
   void Tamper(const std::string& run_id, const std::function<void(Run&)>& change);
 

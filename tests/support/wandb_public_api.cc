@@ -31,7 +31,7 @@ json HistoryOf(const WandbServer::Run& run, const json& variables) {
 }
 
 std::string StateOf(const WandbServer::Run& run) {
-  if (!run.complete) return "running";
+  if (!run.complete) return run.silent ? "crashed" : "running";
   return run.exit_code == 0 ? "finished" : "failed";
 }
 
@@ -49,6 +49,8 @@ json RunNode(const WandbServer::Run& run, const std::string& operation, const js
                {"readOnly", false},
                {"user", {{"name", "fake"}, {"username", "fake"}}},
                {"historyLineCount", run.existing_lines + static_cast<int64_t>(run.history.size())},
+               {"historyTail", run.history.empty() ? "[]" : json({run.history.back()}).dump()},
+               {"project", {{"name", run.project}, {"entity", {{"name", run.entity}}}}},
                {"parquetHistory", {{"parquetUrls", json::array()}, {"liveData", json::array()}}}};
   for (const char* const name : {"sweepName", "group", "jobType", "commit", "createdAt",
                                  "heartbeatAt", "description", "notes"}) {

@@ -75,6 +75,7 @@ WandbServer::Answer WandbServer::Upsert(const json& variables) {
     if (!value.is_null() || !run.variables.contains(name)) run.variables[name] = value;
   }
   if (!config.empty()) run.config = config;
+  run.silent = false;
   run.complete = false;  // who creates a run that has ended goes on with it
   ++run.upserts;
   const int64_t lines = run.existing_lines + static_cast<int64_t>(run.history.size());
@@ -153,6 +154,7 @@ WandbServer::Answer WandbServer::FileStream(const std::string& entity, const std
   for (const json& name : body.value("uploaded", json::array()))
     run.uploaded.insert(name.get<std::string>());
   if (body.empty()) ++run.heartbeats;
+  run.silent = false;
   run.complete = body.value("complete", false);
   if (run.complete) run.exit_code = body.value("exitcode", -1);
   return {200, {{"exitcode", nullptr}, {"limits", json::object()}}};
@@ -178,19 +180,20 @@ bool WandbServer::WriteHistory(Run& run, const json& chunk) {
           absl::StrCat(run.run_id, ": line ", at, " was ", run.history[at], " and became ", line));
       run.history[at] = line;
     }
-    CheckSteps(run, at++);
+    const bool follows = !several_stores_ || at > static_cast<size_t>(offset);
+    CheckSteps(run, at++, follows);
   }
   return true;
 }
 
-void WandbServer::CheckSteps(const Run& run, size_t line) {
+void WandbServer::CheckSteps(const Run& run, size_t line, bool follows) {
   const json row = ParseExtendedJson(run.history[line]);
   if (!row.is_object() || !row.contains("_step") || !row["_step"].is_number_integer()) {
     errors_.push_back(
         absl::StrCat(run.run_id, ": line ", line, " has no whole _step: ", run.history[line]));
     return;
   }
-  if (line == 0) return;
+  if (line == 0 || !follows) return;
   const json before = ParseExtendedJson(run.history[line - 1]);
   if (before.is_object() && before.contains("_step") && before["_step"] >= row["_step"]) {
     errors_.push_back(absl::StrCat(run.run_id, ": the _step of line ", line, " does not grow"));

@@ -24,14 +24,15 @@ class WandbServer {
     std::string entity;
     std::string project;
     std::string run_id;
-    nlohmann::json variables;          // of the last upsert
-    std::string config;                // as JSON text
-    int64_t existing_lines = 0;        // lines that were there before
+    nlohmann::json variables = nlohmann::json::object();  // of the last upsert
+    std::string config;                                   // as JSON text
+    int64_t existing_lines = 0;                           // lines that were there before
     size_t archived_lines = 0;         // the first of ours: counted, but not handed out
     std::vector<std::string> history;  // the lines after those
     std::vector<std::string> events;
     std::string summary;  // as JSON text
     bool complete = false;
+    bool silent = false;  // for so long that it is called crashed; set from outside
     int32_t exit_code = 0;
     uint64_t upserts = 0;
     uint64_t heartbeats = 0;
@@ -61,6 +62,10 @@ class WandbServer {
     refusal_code_ = code;
   }
 
+  // Several stores write to each run, one after the other: from one post to the next the steps may
+  // fall.
+  void ExpectSeveralStores() { several_stores_ = true; }
+
   const std::map<std::string, Run>& runs() const { return runs_; }
   const std::vector<std::string>& errors() const { return errors_; }
   Run& RunOf(const std::string& run_id);  // makes it
@@ -70,7 +75,7 @@ class WandbServer {
   Answer Upsert(const nlohmann::json& variables);
   bool Refuses(const nlohmann::json& files) const;
   bool WriteHistory(Run& run, const nlohmann::json& chunk);
-  void CheckSteps(const Run& run, size_t line);
+  void CheckSteps(const Run& run, size_t line, bool follows);
 
   const std::string storage_url_;
   std::map<std::string, Run> runs_;
@@ -80,6 +85,7 @@ class WandbServer {
   std::function<bool(const std::string&)> refuses_config_;
   int refusal_code_ = 400;
   uint64_t made_ = 0;
+  bool several_stores_ = false;
 };
 
 // A line or a config as a value: the bare words NaN, Infinity and -Infinity, which are no JSON,

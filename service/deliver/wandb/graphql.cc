@@ -1,5 +1,7 @@
 #include "service/deliver/wandb/graphql.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -8,6 +10,7 @@
 #include "service/deliver/bounded_json.h"
 #include "service/deliver/json_writer.h"
 #include "service/deliver/retry.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/model/run.h"
 
 namespace ranklog::deliver::wandb {
@@ -46,6 +49,12 @@ constexpr char kRun[] =
     "query Run($project: String!, $entity: String!, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { config summaryMetrics } } }";
 
+// Asked before the run may be there, and by an entity that may be the user's default.
+constexpr char kStanding[] =
+    "query Run($project: String, $entity: String, $name: String!) { "
+    "project(name: $project, entityName: $entity) { run(name: $name) { id name displayName state "
+    "historyLineCount historyTail summaryMetrics project { name entity { name } } } } }";
+
 constexpr char kFeatures[] =
     "query ServerFeaturesQuery { serverInfo { features { name isEnabled } } }";
 
@@ -73,12 +82,38 @@ std::string TextAt(const json& object, std::initializer_list<const char*> path) 
   return found.is_string() ? found.get<std::string>() : "";
 }
 
+absl::Status CheckNames(std::initializer_list<const std::string*> names) {
+  for (const std::string* name : names) {
+    if (name->size() <= kMaxName) continue;
+    return absl::InternalError(
+        absl::StrCat("the answer has a name of ", name->size(), " bytes; is this a W&B server?"));
+  }
+  return absl::OkStatus();
+}
+
 // How many lines a run has, by a server; nullopt if that is not such a number.
 std::optional<int64_t> LineCount(const json& count) {
   // Beyond 2^53 not every reader of JSON has it exactly, and sums with it might overflow.
   constexpr uint64_t kMaxLines = uint64_t{1} << 53;
   if (!count.is_number_unsigned() || count.get<uint64_t>() > kMaxLines) return std::nullopt;
   return count.get<int64_t>();
+}
+
+// The time of a line or a summary; nullopt if it has none.
+absl::optional<int64_t> TimeOf(absl::string_view text) {
+  constexpr double kMaxSeconds = 9e12;  // in microseconds what an int64_t holds
+  const json row = ParseServerJson(text);
+  const json time = At(row, {"_timestamp"});
+  if (!time.is_number() || !(std::fabs(time.get<double>()) < kMaxSeconds)) return absl::nullopt;
+  return std::llround(time.get<double>() * 1e6);
+}
+
+absl::optional<int64_t> NewestOf(const json& run) {
+  absl::optional<int64_t> newest = TimeOf(TextAt(run, {"summaryMetrics"}));
+  const json tail = Parse(TextAt(run, {"historyTail"}));
+  if (!tail.is_array() || tail.empty() || !tail.back().is_string()) return newest;
+  const absl::optional<int64_t> last = TimeOf(tail.back().get<std::string>());
+  return std::max(newest, last);  // nothing is before any time
 }
 
 absl::Status ErrorsOf(const json& answer, std::string message) {
@@ -128,12 +163,8 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
       upserted.project.empty()) {
     return absl::InternalError("upsert: the answer names no run; is this a W&B server?");
   }
-  for (const std::string* name : {&upserted.storage_id, &upserted.run_id, &upserted.display_name,
-                                  &upserted.entity, &upserted.project}) {
-    if (name->size() <= kMaxName) continue;
-    return absl::InternalError(absl::StrCat("upsert: the answer has a name of ", name->size(),
-                                            " bytes; is this a W&B server?"));
-  }
+  RETURN_IF_ERROR(CheckNames({&upserted.storage_id, &upserted.run_id, &upserted.display_name,
+                              &upserted.entity, &upserted.project}));
   if (const json lines = At(bucket, {"historyLineCount"}); !lines.is_null()) {
     const std::optional<int64_t> count = LineCount(lines);
     if (!count.has_value()) {
@@ -143,6 +174,37 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
     upserted.history_lines = *count;
   }
   return upserted;
+}
+
+std::string StandingBody(const std::string& entity, const std::string& project,
+                         const std::string& run_id) {
+  return Body(kStanding, "Run",
+              {{"project", project}, {"entity", OrNull(entity)}, {"name", run_id}});
+}
+
+absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
+  const json answer = Parse(body);
+  RETURN_IF_ERROR(ErrorsOf(answer, "question where the run stands refused"));
+  const json run = At(answer, {"data", "project", "run"});
+  if (At(answer, {"data"}).is_object() && run.is_null()) {
+    return absl::NotFoundError("the server has no such run");
+  }
+  const json count = At(run, {"historyLineCount"});
+  const std::optional<int64_t> lines = count.is_null() ? 0 : LineCount(count);
+  Standing standing = {.storage_id = TextAt(run, {"id"}),
+                       .run_id = TextAt(run, {"name"}),
+                       .display_name = TextAt(run, {"displayName"}),
+                       .entity = TextAt(run, {"project", "entity", "name"}),
+                       .project = TextAt(run, {"project", "name"}),
+                       .lines = lines.value_or(0),
+                       .state = TextAt(run, {"state"}),
+                       .newest_us = NewestOf(run)};
+  if (standing.storage_id.empty() || standing.run_id.empty() || !lines.has_value()) {
+    return absl::InternalError("the answer says not where the run stands; is this a W&B server?");
+  }
+  RETURN_IF_ERROR(CheckNames({&standing.storage_id, &standing.run_id, &standing.display_name,
+                              &standing.entity, &standing.project}));
+  return standing;
 }
 
 std::string FeaturesBody() { return Body(kFeatures, "ServerFeaturesQuery", Json::object()); }

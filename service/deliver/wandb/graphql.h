@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -44,6 +45,27 @@ std::string UpsertBody(const Upsert& upsert);
 //   kFailedPrecondition  the server names errors; they are the message, shortened
 //   kInternal            not the answer of a W&B server, or beyond the bounds of bounded_json.h
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
+
+// Where a run stands at the server, whoever brought it there.
+struct Standing {
+  std::string storage_id;
+  std::string run_id;
+  std::string display_name;
+  std::string entity;  // these two may be empty
+  std::string project;
+  int64_t lines = 0;
+  std::string state;  // as the server calls it: running, finished, crashed, ...
+  // `_timestamp` of the summary or of the last line, whichever is later, in microseconds.
+  absl::optional<int64_t> newest_us;
+};
+
+std::string StandingBody(const std::string& entity, const std::string& project,
+                         const std::string& run_id);
+// Of an answer with code 200.
+//   kNotFound            the server has no such run
+//   kFailedPrecondition  the server names errors; they are the message
+//   kInternal            not such an answer
+absl::StatusOr<Standing> ParseStanding(absl::string_view body);
 
 std::string FeaturesBody();
 // The names of those enabled; none if the answer is no such list.

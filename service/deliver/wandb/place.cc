@@ -19,7 +19,8 @@ model::Json ToJson(const Place& place) {
   return {{"storage_id", place.storage_id},     {"entity", place.entity},
           {"project", place.project},           {"run_id", place.run_id},
           {"display_name", place.display_name}, {"base_offset", place.base_offset},
-          {"cut_rows", place.cut_rows},         {"cut_updates", place.cut_updates}};
+          {"cut_rows", place.cut_rows},         {"cut_updates", place.cut_updates},
+          {"continued", place.continued}};
 }
 
 Place PlaceFrom(const model::Json& json) {
@@ -33,6 +34,8 @@ Place PlaceFrom(const model::Json& json) {
   place.base_offset = Count(json, "base_offset");
   place.cut_rows = static_cast<uint64_t>(Count(json, "cut_rows"));
   place.cut_updates = Count(json, "cut_updates");
+  const auto continued = json.find("continued");
+  place.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
   return place;
 }
 

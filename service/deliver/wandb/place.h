@@ -17,9 +17,10 @@ struct Place {
   std::string project;
   std::string run_id;
   std::string display_name;
-  int64_t base_offset = 0;  // history line of the run's row 0
+  int64_t base_offset = 0;  // row i that is not delivered yet will be line base_offset + i
   uint64_t cut_rows = 0;    // rows after the delivered ones that may have been sent, unanswered
   int64_t cut_updates = 0;  // the last update whose metric definitions count for them
+  bool continued = false;   // by another store: config, summary and end of the run are that one's
 
   bool created() const { return !storage_id.empty(); }
 };

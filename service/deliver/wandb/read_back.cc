@@ -216,10 +216,8 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
 }  // namespace
 
 bool ReadBackReport::ok(bool ended) const {
-  const int64_t expected = base_lines + static_cast<int64_t>(sent);
   return config.ok() && summary.ok() && diff.missing == 0 && diff.differing == 0 &&
-         diff.duplicates == 0 && diff.unexpected == 0 &&
-         (ended ? lines == expected : lines >= expected);
+         diff.duplicates == 0 && diff.unexpected == 0 && LineCountFits(ended);
 }
 
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
@@ -234,7 +232,8 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   ReadBackReport report;
   report.sent = delivery.delivered_rows;
   report.base_lines = place.base_offset;
-  const bool shared = place.base_offset > 0;
+  report.continued = place.continued;
+  const bool shared = place.base_offset > 0 || place.continued;
   HistoryQuery query = {.entity = place.entity, .project = place.project, .run_id = place.run_id};
   do {
     ASSIGN_OR_RETURN(const std::vector<ExpectedLine> lines,
@@ -257,10 +256,12 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
 
   const int64_t kept_back =
       report.lines - report.base_lines - static_cast<int64_t>(report.diff.lines());
-  report.not_checked = std::min<uint64_t>(report.diff.missing, std::max<int64_t>(kept_back, 0));
+  if (!place.continued) {
+    report.not_checked = std::min<uint64_t>(report.diff.missing, std::max<int64_t>(kept_back, 0));
+  }
   report.diff.missing -= report.not_checked;
   if (report.diff.missing == 0) report.diff.gaps.clear();
-  if (!delivery.complete) return report;
+  if (!delivery.complete || place.continued) return report;
   ASSIGN_OR_RETURN(const std::string answer,
                    asker.Ask(DocumentsBody(place.entity, place.project, place.run_id)));
   ASSIGN_OR_RETURN(const RunDocuments documents, ParseDocuments(answer));

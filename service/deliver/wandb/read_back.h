@@ -36,6 +36,7 @@ struct ReadBackReport {
   uint64_t not_checked = 0;
   int64_t lines = 0;       // that the server counts for the run
   int64_t base_lines = 0;  // of them before ours
+  bool continued = false;  // another store has: what is behind ours is its
   std::string state;       // of the run, as the server calls it
   // Only once the run's end was delivered: before that the server may be behind.
   DocumentDiff config;
@@ -43,6 +44,12 @@ struct ReadBackReport {
 
   // All that was sent is there once, and, where `ended`, nothing else.
   bool ok(bool ended) const;
+  int64_t expected_lines() const { return base_lines + static_cast<int64_t>(sent); }
+  // Where other stores feed the run, too, they may have done so since.
+  bool LineCountFits(bool ended) const {
+    const bool only_ours = base_lines == 0 && !continued;
+    return ended && only_ours ? lines == expected_lines() : lines >= expected_lines();
+  }
 };
 
 // Compares the lines that the store's rows make, those of dead letters without their values, with

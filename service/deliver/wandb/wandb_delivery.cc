@@ -101,10 +101,16 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
     delivery_.complete = false;  // the run goes on
   }
   if (!features_known_) return AskFeatures(now);
+  if (standing_.has_value()) return Settle(reader, now);
+  if (!asked_) return AskStanding(now);
   if (!place_.created() || now >= next_config_ || ended() || draining) {
     RETURN_IF_ERROR(ReadConfig(reader));
     next_config_ = now + options_.config_interval;
-    if (!place_.created() || config_ != sent_config_) return UpsertRun(now);
+    if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {
+      if (now < known_at_ + options_.ask_after) return UpsertRun(now);
+      next_config_ = absl::InfinitePast();  // it is still to be sent
+      return AskStanding(now);
+    }
   }
   if (history_.next() < delivery_.delivered_rows) return Scan(reader);
   return Stream(reader, now, draining);
@@ -280,7 +286,8 @@ absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t 
   return absl::OkStatus();
 }
 
-absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string body) {
+absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string body,
+                                                 size_t max_answer) {
   const bool stream = endpoint == Endpoint::kFileStream;
   const auto blocked = [](const absl::Status& status) {
     return absl::FailedPreconditionError(status.message());
@@ -306,6 +313,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   request.basic_password = *key;
   request.body = std::move(body);
   request.gzip = stream && gzip_;
+  request.max_answer = max_answer;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
   if (answer.ok() && Judge(answer) != Outcome::kLater) {

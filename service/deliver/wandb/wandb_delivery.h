@@ -19,6 +19,7 @@
 #include "service/deliver/gate.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/transport.h"
+#include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
 #include "service/deliver/wandb/narrowing.h"
 #include "service/deliver/wandb/place.h"
@@ -48,6 +49,10 @@ class WandbDelivery : public RunDelivery {
     absl::Duration config_interval =
         absl::Seconds(5);  // config and definitions are looked at this often
     absl::Duration poll_interval = absl::Seconds(1);  // rows may have come
+    // After a pause this long another store may have written to the run, and it is asked where it
+    // stands; the shorter pause is that of a run of which nothing is there yet, or which has ended.
+    absl::Duration ask_after = absl::Seconds(30);
+    absl::Duration ask_after_at_ends = absl::Seconds(5);
     absl::Duration graphql_timeout = absl::Seconds(30);
     absl::Duration stream_timeout = absl::Seconds(180);
     size_t max_post_bytes = 10485760;  // of lines; a post this full does not wait for the interval
@@ -73,11 +78,24 @@ class WandbDelivery : public RunDelivery {
   // Each makes at most one exchange, and returns how long to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);
+  // In wandb_standing.cc.
+  absl::Duration AskStanding(absl::Time now);
+  // It is not known where the run stands, and `last_error` says why.
+  absl::Duration Unsettled(absl::Duration wait);
+  absl::StatusOr<absl::Duration> Settle(storage::StoreReader& reader, absl::Time now);
+  absl::StatusOr<absl::Duration> LookForRow(storage::StoreReader& reader, absl::Time now);
+  absl::Status GoBehind(storage::StoreReader& reader, uint64_t found);
+  absl::StatusOr<bool> IsNewest(storage::StoreReader& reader) const;
+  void DropCut();
+
   absl::Duration UpsertRun(absl::Time now);
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
                                         bool draining);
+  absl::StatusOr<absl::Duration> StreamBehind(storage::StoreReader& reader, absl::Time now,
+                                              bool draining);
   absl::StatusOr<absl::Duration> Cut(storage::StoreReader& reader);
+  absl::Status WriteCut(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> PostCut(storage::StoreReader& reader, absl::Time now);
   absl::Duration PostRows(uint64_t rows, absl::Time now);
 
@@ -87,11 +105,13 @@ class WandbDelivery : public RunDelivery {
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
   bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
+  bool MustAsk(absl::Time now) const;
   std::string SummaryText(uint64_t refused_rows);
   int32_t ExitCode() const;
 
   enum class Endpoint { kGraphql, kFileStream };
-  absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body);
+  absl::StatusOr<HttpResponse> Send(Endpoint endpoint, std::string body,
+                                    size_t max_answer = HttpRequest().max_answer);
   absl::Duration OnUpserted(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration UpsertRefused(const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Accepted(uint64_t rows, bool last, absl::Time now);
@@ -128,6 +148,18 @@ class WandbDelivery : public RunDelivery {
   bool features_known_ = false;
   bool gzip_ = false;
   bool globs_ = false;
+
+  // Where the run stands: several stores may feed it, one after the other.
+  bool asked_ = false;                          // since the start
+  absl::Time known_at_ = absl::InfinitePast();  // when an answer last said so
+  absl::optional<Standing> standing_;           // an answer from which nothing follows yet
+  uint64_t found_ = 0;      // so many rows of the cut are there, from its first on
+  uint64_t not_found_ = 0;  // the first row of the cut of which it is known that it is not
+  bool ask_after_cut_ = false;
+  std::string unsettled_;              // the error that is over once it is known
+  bool fed_elsewhere_ = false;         // another store, which continues the run, is at it
+  bool reopened_ = false;              // by our rows behind an end that cannot be said again
+  absl::optional<int32_t> end_there_;  // exit code with which the run has ended there
 
   // Config.
   absl::Time next_config_ = absl::InfinitePast();

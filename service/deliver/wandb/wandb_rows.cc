@@ -22,21 +22,46 @@ constexpr size_t kSmallestPost = 64
 
 absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reader, absl::Time now,
                                                      bool draining) {
-  if (place_.cut_rows > 0) return PostCut(reader, now);
+  if (place_.cut_rows > 0) return MustAsk(now) ? AskStanding(now) : PostCut(reader, now);
+  if (place_.continued) return StreamBehind(reader, now, draining);
   const bool pending = run_.rows > delivery_.delivered_rows;
   // A definition may come after the last row, and changes how its metric is summarized.
   const uint64_t version = table_.version();
   RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
   summary_changed_ |= table_.version() != version;
-  if (pending && MaySendRows(now, draining)) return Cut(reader);
+  if (pending && MaySendRows(now, draining)) return MustAsk(now) ? AskStanding(now) : Cut(reader);
   if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
-    return PostRows(0, now);
+    return MustAsk(now) ? AskStanding(now) : PostRows(0, now);
   if (!ended() && now >= last_sign_ + options_.heartbeat_interval) return PostRows(0, now);
 
   absl::Time next = std::min(last_sign_ + options_.heartbeat_interval, next_config_);
   next = std::min(next, pending || summary_changed_ ? last_data_ + options_.transmit_interval
                                                     : now + options_.poll_interval);
   return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
+}
+
+// Another store continues the run. Rows that are left here go behind its lines, once nobody writes
+// there; it is asked before each post.
+absl::StatusOr<absl::Duration> WandbDelivery::StreamBehind(storage::StoreReader& reader,
+                                                           absl::Time now, bool draining) {
+  if (run_.rows == delivery_.delivered_rows) {
+    if (!ended()) return options_.poll_interval;
+    delivery_.complete = true;  // the end is the other's
+    delivery_.last_error.clear();
+    return absl::InfiniteDuration();
+  }
+  if (!MaySendRows(now, draining)) return options_.poll_interval;
+  if (MustAsk(now)) return AskStanding(now);
+  if (fed_elsewhere_) {
+    known_at_ = absl::InfinitePast();
+    return Unsettled(
+        Blocked(absl::StrCat("another store feeds run ", place_.run_id, "; the ",
+                             run_.rows - delivery_.delivered_rows,
+                             " rows that are left here go behind its lines once it has ended"),
+                now));
+  }
+  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
+  return Cut(reader);
 }
 
 bool WandbDelivery::MaySendRows(absl::Time now, bool draining) const {
@@ -83,19 +108,23 @@ absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to
   return absl::OkStatus();
 }
 
+// Writes the lines of the cut, unless they are there.
+absl::Status WandbDelivery::WriteCut(storage::StoreReader& reader) {
+  const uint64_t end = delivery_.delivered_rows + place_.cut_rows;
+  if (lines_.end() == end) return absl::OkStatus();
+  if (history_.next() == delivery_.delivered_rows) {  // the cut of an earlier daemon
+    RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+    history_.Mark();
+  } else {
+    history_.Rewind();
+  }
+  lines_ = {};
+  return WriteLines(reader, end, SIZE_MAX);
+}
+
 absl::StatusOr<absl::Duration> WandbDelivery::PostCut(storage::StoreReader& reader,
                                                       absl::Time now) {
-  const uint64_t end = delivery_.delivered_rows + place_.cut_rows;
-  if (lines_.end() != end) {
-    if (history_.next() == delivery_.delivered_rows) {  // the cut of an earlier daemon
-      RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
-      history_.Mark();
-    } else {
-      history_.Rewind();
-    }
-    lines_ = {};
-    RETURN_IF_ERROR(WriteLines(reader, end, SIZE_MAX));
-  }
+  RETURN_IF_ERROR(WriteCut(reader));
   return PostRows(narrowing_.Rows(delivery_.delivered_rows, place_.cut_rows), now);
 }
 
@@ -109,15 +138,17 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   // The end comes with the summary, so it waits until it is clear whether the summary can be sent,
   // and until all definitions count for it: those after the cut do not yet.
   const bool whole = !hold_summary_ && defined_updates_ >= config_updates_;
-  const bool last = ended() && first + rows == run_.rows && (rows == 0 || whole);
+  const bool ours = !place_.continued;  // config, summary and end
+  const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
-  if ((summary_changed_ || last) && !hold_summary_) {
+  if (ours && (summary_changed_ || last) && !hold_summary_) {
     summary = SummaryText(RefusedBefore(first + rows));
   }
   const bool with_summary = !summary.empty() && summary.size() <= options_.max_line_bytes &&
                             summary != sent_summary_ && summary != refused_summary_;
   if (with_summary) post.summary = summary;
   if (last) post.exit_code = ExitCode();
+  if (!ours && end_there_.has_value()) post.exit_code = *end_there_;  // or it would run again
 
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Judge(answer);
@@ -146,11 +177,11 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   delivery_.delivered_rows += rows;
   delivery_.complete = last;
   place_.cut_rows -= rows;
+  if (rows > 0) known_at_ = now;
+  reopened_ |= place_.continued && !end_there_.has_value();
   if (place_.cut_rows == 0) {
-    lines_ = {};
-    bare_.clear();
-    narrowing_.Clear();
-    hold_summary_ = false;
+    DropCut();
+    if (place_.continued || ask_after_cut_) known_at_ = absl::InfinitePast();
   }
   last_sign_ = now;
   delivery_.last_error.clear();

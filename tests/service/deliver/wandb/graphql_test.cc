@@ -162,5 +162,33 @@ TEST(ParseHistoryTest, TellsAnAbsentRunFromAnErrorFromAnotherServer) {
   }
 }
 
+TEST(StandingTest, IsReadWithTheLaterOfItsTimes) {
+  const auto answer = [](const json& run) {
+    return json({{"data", {{"project", {{"run", run}}}}}}).dump();
+  };
+  json run = {{"id", "s"},
+              {"name", "r"},
+              {"state", "finished"},
+              {"historyLineCount", 7},
+              {"historyTail", R"(["{\"_timestamp\":1.5}","{\"x\":NaN,\"_timestamp\":3.25}"])"},
+              {"summaryMetrics", R"({"_timestamp":2.5})"},
+              {"project", {{"name", "p"}, {"entity", {{"name", "e"}}}}}};
+  absl::StatusOr<Standing> standing = ParseStanding(answer(run));
+  ASSERT_OK(standing);
+  EXPECT_EQ(standing->storage_id, "s");
+  EXPECT_EQ(standing->entity, "e");
+  EXPECT_EQ(standing->lines, 7);
+  EXPECT_EQ(standing->state, "finished");
+  EXPECT_EQ(standing->newest_us, 3'250'000);
+  run["historyTail"] = "[]";
+  EXPECT_EQ(ParseStanding(answer(run))->newest_us, 2'500'000);
+  run["summaryMetrics"] = "{";
+  EXPECT_FALSE(ParseStanding(answer(run))->newest_us.has_value());
+  EXPECT_THAT(ParseStanding(answer(nullptr)), StatusIs(absl::StatusCode::kNotFound));
+  run["historyLineCount"] = -1;
+  EXPECT_THAT(ParseStanding(answer(run)), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(ParseStanding("{}"), StatusIs(absl::StatusCode::kInternal));
+}
+
 }  // namespace
 }  // namespace ranklog::deliver::wandb

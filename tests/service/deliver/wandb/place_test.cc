@@ -13,12 +13,14 @@ TEST(PlaceTest, ComesBackAsItWas) {
                        .display_name = "name",
                        .base_offset = 7,
                        .cut_rows = 8,
-                       .cut_updates = 9};
+                       .cut_updates = 9,
+                       .continued = true};
   const Place back = PlaceFrom(ToJson(place));
   EXPECT_EQ(ToJson(back), ToJson(place));
   EXPECT_TRUE(back.created());
   EXPECT_EQ(back.base_offset, 7);
   EXPECT_EQ(back.cut_rows, 8u);
+  EXPECT_TRUE(back.continued);
 }
 
 TEST(PlaceTest, OfANewDeliveryIsNoPlace) {

@@ -16,25 +16,25 @@ namespace ranklog::testing {
 
 inline constexpr int64_t kRunStartUs = 1'767'322'800'000'000;
 
-// The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step i, loss i +
-// 0.5.
+// The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step
+// `first_step` + i, loss i + 0.5, and comes i ms after `start_us`.
 class StoredRun {
  public:
-  explicit StoredRun(const std::string& base_url) {
+  explicit StoredRun(const std::string& base_url, int64_t first_step = 0,
+                     int64_t start_us = kRunStartUs)
+      : first_step_(first_step), start_us_(start_us) {
     store_ = storage::Store::Open(dir_.path(), {}).value();
     reader_ = storage::StoreReader::Open(dir_.path()).value();
-    model::Session session;
-    session.stream = {"p", "r", 0, 1};
-    session.settings.base_url = base_url;
-    session.settings.destinations = {"wandb"};
-    session.settings.rank_statistics = {"none"};
-    session.settings.start_time_us = kRunStartUs;
-    model::RunAssignment assignment;
-    assignment.run_id = "r";
-    assignment.name = "name";
-    assignment.primary = true;
+    session_.stream = {"p", "r", 0, 1};
+    session_.settings.base_url = base_url;
+    session_.settings.destinations = {"wandb"};
+    session_.settings.rank_statistics = {"none"};
+    session_.settings.start_time_us = kRunStartUs;
+    assignment_.run_id = "r";
+    assignment_.name = "name";
+    assignment_.primary = true;
+    Attach();
     Write([&](storage::Store& store) {
-      stream_ = store.Attach(session, assignment, kRunStartUs).value();
       EXPECT_OK(store.DefineRunShape(stream_.run, 1, std::vector<std::string>{"loss"}));
       EXPECT_OK(store.DefineRunShape(stream_.run, 2, std::vector<std::string>{"loss", "x"}));
     });
@@ -57,8 +57,8 @@ class StoredRun {
     block.shape = shape;
     for (uint64_t i = first; i <= batch.last; ++i) {
       block.offsets.push_back(static_cast<uint32_t>(i - first));
-      block.steps.push_back(static_cast<int64_t>(i));
-      block.times_us.push_back(kRunStartUs + static_cast<int64_t>(i) * 1000);
+      block.steps.push_back(first_step_ + static_cast<int64_t>(i));
+      block.times_us.push_back(start_us_ + static_cast<int64_t>(i) * 1000);
       block.values.push_back(static_cast<double>(i) + 0.5);
       if (shape == 2) block.values.push_back(static_cast<double>(i));
     }
@@ -85,13 +85,26 @@ class StoredRun {
     });
   }
 
+  // Again, after the end: the run goes on.
+  void Attach() {
+    Write([&](storage::Store& store) {
+      stream_ = store.Attach(session_, assignment_, kRunStartUs).value();
+    });
+  }
+  // From here on rows come so much later.
+  void Pass(int64_t us) { start_us_ += us; }
+
   model::Run run() { return reader_->GetRun(stream_.run).value(); }
   storage::StoreReader& reader() { return *reader_; }
 
  private:
+  const int64_t first_step_;
+  int64_t start_us_;
   TempDir dir_;
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::StoreReader> reader_;
+  model::Session session_;
+  model::RunAssignment assignment_;
   model::Stream stream_;
 };
 

@@ -22,6 +22,8 @@ constexpr char kMadeRun[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d",
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
+constexpr char kNoSuchRun[] = R"({"data":{"project":{"run":null}}})";
+
 // Two runs of one project, and what is answered to each.
 class WandbDeliveryGatesTest : public ::testing::Test {
  protected:
@@ -41,8 +43,9 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     absl::optional<absl::Duration> quota_after;
     FakeTransport transport{[this](const HttpRequest& request) -> FakeTransport::Answer {
       if (code == 0) return absl::UnavailableError("no connection");
-      HttpResponse response = FakeTransport::Code(
-          code, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRun : "{}");
+      HttpResponse response = FakeTransport::Code(code);
+      if (absl::StrContains(request.body, "query Run(")) response.body = kNoSuchRun;
+      if (absl::StrContains(request.body, "mutation UpsertBucket")) response.body = kMadeRun;
       response.retry_after = retry_after;
       response.quota_after = quota_after;
       return response;
@@ -93,10 +96,10 @@ TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
 // As the official client, which paces its posts by it; a graph query it does not ask.
 TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
   one_.quota_after = absl::Seconds(20);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
-  EXPECT_EQ(one_.requests(), 2u);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
+  EXPECT_EQ(one_.requests(), 3u);
   Step(one_);  // the rows
-  ASSERT_EQ(one_.requests(), 3u);
+  ASSERT_EQ(one_.requests(), 4u);
   EXPECT_EQ(Step(one_), absl::Seconds(20));
   EXPECT_EQ(Step(two_), absl::Seconds(20));
   EXPECT_EQ(two_.requests(), 0u);

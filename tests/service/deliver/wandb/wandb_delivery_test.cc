@@ -33,9 +33,11 @@ constexpr char kMadeRunOf100Lines[] =
     R"({"data":{"upsertBucket":{"bucket":{"id":"s1","name":"r","displayName":"d","historyLineCount":100,
         "project":{"name":"pp","entity":{"name":"ee"}}}}}})";
 
+constexpr char kNoRun[] = R"({"data":{"project":{"run":null}}})";
 constexpr char kConfigErrors[] = R"({"errors":[{"message":"config too nested"}],"data":null})";
 
 FakeTransport::Answer Usual(const HttpRequest& request) {
+  if (absl::StrContains(request.body, "query Run(")) return FakeTransport::Code(200, kNoRun);
   return FakeTransport::Code(
       200, absl::StrContains(request.body, "mutation UpsertBucket") ? kMadeRunOf100Lines : "{}");
 }
@@ -71,6 +73,15 @@ class WandbDeliveryTest : public ::testing::Test {
     }
     ADD_FAILURE() << "never idle";
     return {};
+  }
+  void StepUntilCut() {
+    for (int i = 0; i < 10; ++i) {
+      const StepResult result = Step();
+      if (result.delivery.place.is_object() && result.delivery.place.value("cut_rows", 0) > 0) {
+        return;
+      }
+    }
+    ADD_FAILURE() << "no cut";
   }
   std::vector<json> Posts() const {
     std::vector<json> posts;
@@ -114,6 +125,8 @@ class WandbDeliveryTest : public ::testing::Test {
 TEST_F(WandbDeliveryTest, WantsThePlaceStoredBeforeTheFirstPost) {
   stored_.Append(3);
   EXPECT_FALSE(Step().changed);  // the features
+  EXPECT_FALSE(Step().changed);  // where the run stands
+  EXPECT_FALSE(Step().changed);  // nowhere
   const StepResult upserted = Step();
   EXPECT_EQ(Upserts(), 1u);
   EXPECT_TRUE(upserted.changed);
@@ -182,9 +195,7 @@ TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastRowStillCounts) {
 
 TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastCutStillCounts) {
   stored_.Append(2);
-  Step();
-  Step();
-  Step();  // the cut
+  StepUntilCut();
   transport_.AnswerNext(absl::UnavailableError("cut off"));
   Step();
   model::MetricDefinition loss;
@@ -250,7 +261,7 @@ TEST_F(WandbDeliveryTest, SendsAChangedConfigAfterAWhileAndBeforeTheEnd) {
   now_ += absl::Seconds(6);
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 2u);
-  const json variables = json::parse(transport_.sent()[2].body)["variables"];
+  const json variables = json::parse(transport_.sent()[3].body)["variables"];
   EXPECT_EQ(variables["id"], "s1");
   EXPECT_EQ(variables["entity"], "ee");
   EXPECT_THAT(variables["config"].get<std::string>(), HasSubstr(R"("lr":{"value":0.1})"));
@@ -303,7 +314,7 @@ TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
 
 TEST_F(WandbDeliveryTest, AConfigIsNotBlamedWhereTheServerRefusesTheRun) {
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
-  Step();  // the features
+  for (int i = 0; i < 3; ++i) Step();  // the features, and where the run stands
   for (int i = 0; i < 2; ++i) transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
   const StepResult refused = StepUntilIdle();
   EXPECT_EQ(refused.wait, absl::Seconds(60));
@@ -319,9 +330,7 @@ TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
   model::MetricDefinition loss;
   stored_.Append(1, "", /*shape=*/2);
   stored_.Append(2);
-  Step();
-  Step();
-  Step();  // the cut
+  StepUntilCut();
   transport_.AnswerNext(absl::UnavailableError("cut off"));
   EXPECT_THAT(Step().delivery.last_error, HasSubstr("cut off"));
 
@@ -404,9 +413,7 @@ TEST_F(WandbDeliveryTest, KeepsTheKeyOutOfWhatAServerSaysBack) {
 
 TEST_F(WandbDeliveryTest, DoesWhatRetryAfterSays) {
   stored_.Append(1);
-  Step();
-  Step();
-  Step();
+  StepUntilCut();
   HttpResponse busy = FakeTransport::Code(429);
   busy.retry_after = absl::Seconds(42);
   transport_.AnswerNext(busy);

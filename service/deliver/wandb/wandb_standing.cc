@@ -1,0 +1,210 @@
+// The part of WandbDelivery that finds out where the run stands at the server: another store may
+// have written to it since this one last did. README.md beside this says what follows from that.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/wandb/history_diff.h"
+#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr size_t kMaxSummaryAnswer = 64 << 20;  // a summary or a line at its limit, escaped
+constexpr int64_t kLinesOfAStep = 100;          // of all stores
+// Servers may round times.
+constexpr int64_t kSameTimeUs = 1000;
+
+// What a server may answer to a question that it does not take: it is asked again, seldom.
+Outcome OfQuestion(Outcome outcome) {
+  const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
+  return refused ? Outcome::kBlocked : outcome;
+}
+
+// The line that would stand for a row that is refused.
+std::string BareLine(const nlohmann::json& line) {
+  nlohmann::json bare = nlohmann::json::object();
+  for (const char* const key : {"_timestamp", "_runtime", "_step"}) {
+    if (line.contains(key)) bare[key] = line[key];
+  }
+  return bare.dump();
+}
+
+bool IsThere(uint64_t row, int64_t step, const std::string& line,
+             const std::vector<std::string>& lines) {
+  HistoryDiff diff;
+  AddPage({{.row = row, .step = step, .line = line}}, lines, /*shared=*/true, &diff);
+  return diff.there > 0;
+}
+
+}  // namespace
+
+bool WandbDelivery::MustAsk(absl::Time now) const {
+  const bool at_ends = delivery_.delivered_rows == 0 || ended();
+  return now >= known_at_ + (at_ends ? options_.ask_after_at_ends : options_.ask_after);
+}
+
+absl::Duration WandbDelivery::Unsettled(absl::Duration wait) {
+  unsettled_ = delivery_.last_error;
+  return wait;
+}
+
+absl::Duration WandbDelivery::AskStanding(absl::Time now) {
+  const bool created = place_.created();
+  const absl::StatusOr<HttpResponse> answer = Send(
+      Endpoint::kGraphql,
+      StandingBody(created ? place_.entity : run_.settings.entity,
+                   created ? place_.project : run_.project, created ? place_.run_id : run_.run_id),
+      kMaxSummaryAnswer);
+  const Outcome outcome = Judge(answer);
+  absl::StatusOr<Standing> standing = outcome == Outcome::kAccepted
+                                          ? ParseStanding(answer->body)
+                                          : absl::UnavailableError("no answer");
+  if (absl::IsNotFound(standing.status())) standing = Standing();
+  if (!standing.ok()) {
+    return outcome == Outcome::kAccepted
+               ? Unsettled(Blocked(absl::string_view(standing.status().message()), now))
+               : Unsettled(Failed(OfQuestion(outcome), "ask where the run stands", answer, now));
+  }
+  standing_ = *std::move(standing);
+  found_ = 0;
+  not_found_ = UINT64_MAX;
+  return absl::ZeroDuration();
+}
+
+// Which lines behind the delivered rows are ours cannot be told by their number. So the rows that
+// may be there are looked for by their steps, from the first on.
+absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reader, absl::Time now) {
+  const uint64_t first = delivery_.delivered_rows;
+  const bool more = standing_->lines > place_.base_offset + static_cast<int64_t>(first);
+  if (more && place_.created() && run_.rows > first) {
+    if (history_.next() < first) return Scan(reader);
+    // Also what was not cut yet: this store may be an older copy of the one that sent it.
+    if (place_.cut_rows == 0) {
+      RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+      RETURN_IF_ERROR(Cut(reader).status());
+    }
+    not_found_ = std::min(not_found_, place_.cut_rows);
+    if (found_ < not_found_) return LookForRow(reader, now);
+  }
+  const bool others = standing_->lines > place_.base_offset + static_cast<int64_t>(first + found_);
+  if (others || place_.continued) RETURN_IF_ERROR(GoBehind(reader, found_));
+  reopened_ &= !others;
+  fed_elsewhere_ = place_.continued && standing_->state == "running" && !reopened_;
+  const bool waits = fed_elsewhere_ && run_.rows > first;
+  if (!waits && delivery_.last_error == unsettled_) delivery_.last_error.clear();
+  end_there_.reset();
+  if (standing_->state == "finished") end_there_ = 0;
+  if (standing_->state == "failed") end_there_ = 1;
+  standing_.reset();
+  asked_ = true;
+  // The first row that comes may make the run ours.
+  const bool without_rows = place_.continued && run_.rows == first;
+  known_at_ = without_rows ? absl::InfinitePast() : now;
+  return absl::ZeroDuration();
+}
+
+// Looks for the next row of the cut: the first, the last, then by bisection, since posts begin with
+// the first row.
+absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& reader,
+                                                         absl::Time now) {
+  RETURN_IF_ERROR(WriteCut(reader));
+  uint64_t at = (found_ + not_found_) / 2;
+  if (not_found_ == place_.cut_rows) at = found_ == 0 ? 0 : not_found_ - 1;
+  const uint64_t row = delivery_.delivered_rows + at;
+  const std::string line = Unquoted(lines_.Of(row, 1));
+  const nlohmann::json members = ParseServerJson(line);
+  if (!members.is_object() || !members.contains("_step")) {
+    return absl::InternalError(absl::StrCat("row ", row, " makes no line"));
+  }
+  const auto step = members["_step"].get<int64_t>();
+  const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql,
+                                                   HistoryBody({.entity = place_.entity,
+                                                                .project = place_.project,
+                                                                .run_id = place_.run_id,
+                                                                .min_step = step,
+                                                                .max_step = step + 1,
+                                                                .max_lines = kLinesOfAStep}),
+                                                   kMaxSummaryAnswer);
+  const Outcome outcome = Judge(answer);
+  const absl::StatusOr<HistoryPage> page = outcome == Outcome::kAccepted
+                                               ? ParseHistory(answer->body)
+                                               : absl::UnavailableError("no answer");
+  if (!page.ok()) {
+    standing_.reset();  // out of date by the next try
+    asked_ = false;
+    return outcome == Outcome::kAccepted
+               ? Unsettled(Blocked(absl::string_view(page.status().message()), now))
+               : Unsettled(
+                     Failed(OfQuestion(outcome), "look for rows that are there", answer, now));
+  }
+  if (IsThere(row, step, line, page->lines) || IsThere(row, step, BareLine(members), page->lines)) {
+    found_ = at + 1;
+  } else {
+    not_found_ = at;
+  }
+  return absl::ZeroDuration();
+}
+
+// Others have written behind our lines. Of the cut, `found` rows are there: they are sent again to
+// their place, for nobody has stored the answer. All others get a place behind.
+absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t found) {
+  const uint64_t first = delivery_.delivered_rows;
+  ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
+  if (newest && place_.continued) {  // what the other store has set since
+    sent_config_.clear();
+    sent_summary_.clear();
+    summary_changed_ = true;
+    next_config_ = absl::InfinitePast();
+  }
+  place_.continued = !newest;
+  if (place_.continued && !place_.created()) {  // to create it would be to begin it anew
+    place_.storage_id = standing_->storage_id;
+    place_.run_id = standing_->run_id;
+    place_.display_name = standing_->display_name;
+    place_.entity = standing_->entity.empty() ? run_.settings.entity : standing_->entity;
+    place_.project = standing_->project.empty() ? run_.project : standing_->project;
+  }
+  if (!place_.created() || standing_->lines <= place_.base_offset + static_cast<int64_t>(first)) {
+    return absl::OkStatus();
+  }
+  ask_after_cut_ = found > 0;
+  if (found > 0) {
+    place_.cut_rows = found;
+    if (lines_.end() != first + found) lines_ = {};
+  } else {
+    DropCut();
+    place_.base_offset = standing_->lines - static_cast<int64_t>(first);
+  }
+  return absl::OkStatus();
+}
+
+// Whether the last row of the run was logged here: then the run is continued here.
+absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const {
+  if (!standing_->newest_us.has_value()) return !place_.created();
+  if (run_.rows == 0) return false;
+  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                   reader.RunBatches(run_.id, run_.rows - 1, /*max_bytes=*/1));
+  int64_t last_us = 0;
+  for (const storage::StoredBatch& stored : batches) {
+    model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t index) {
+      if (index == run_.rows - 1) last_us = block.times_us[row];
+    });
+  }
+  return last_us + kSameTimeUs >= *standing_->newest_us;
+}
+
+void WandbDelivery::DropCut() {
+  place_.cut_rows = 0;
+  lines_ = {};
+  bare_.clear();
+  narrowing_.Clear();
+  trial_.reset();
+  hold_summary_ = false;
+  if (history_.next() > delivery_.delivered_rows) history_.Rewind();
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,97 @@
+// A job that moves to another node, as when it is requeued: both nodes' daemons feed the same run
+// at the tracker, one after the other.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kFirstStepOnB = 1'000'000;  // tells whose a line is
+constexpr int kRowsOnB = 200;
+
+class MovedJobTest : public ::testing::Test {
+ protected:
+  MovedJobTest() { wandb_.ExpectSeveralStores(); }
+
+  // A job on the first node, of which the tracker takes some rows and not the rest. Then the node
+  // goes down with it.
+  void RunOnFirstNode() {
+    wandb_.RequireKey(key_);
+    a_.Start();
+    ChildProcess rank =
+        a_.StartRank("job", 0, 0, 1, 1, {"1000000", "0", "500"}, WandbAt(wandb_.url()));
+    ASSERT_TRUE(WaitFor([&] { return wandb_.run("job").history.size() >= 500; }));
+    wandb_.RequireKey("none");
+    // A post may be on its way, and then its lines are there.
+    ASSERT_TRUE(WaitFor([&] { return a_.GetRun("job").rows >= Lines() + 300; }));
+    a_.Kill();
+    rank.Kill();
+    wandb_.RequireKey(key_);
+    delivered_ = Lines();
+  }
+  size_t Lines() const { return wandb_.run("job").history.size(); }
+  ChildProcess StartOnSecondNode(int rows) {
+    return b_.StartRank("job", 0, 0, 1, 1,
+                        {std::to_string(rows), "0", "500", "", std::to_string(kFirstStepOnB)},
+                        WandbAt(wandb_.url()));
+  }
+  static bool Delivered(const Node& node) {
+    const auto deliveries = node.Reader()->Deliveries(node.GetRun("job").id);
+    return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
+  }
+  // In their lines: what the first node delivered, the second's, the rest of the first's.
+  void ExpectEveryRowOnce() {
+    EXPECT_THAT(wandb_.errors(), IsEmpty());
+    const FakeWandb::Run run = wandb_.run("job");
+    const size_t rows_on_a = a_.GetRun("job").rows;
+    ASSERT_GE(rows_on_a, delivered_ + 300);
+    ASSERT_THAT(run.history, SizeIs(rows_on_a + kRowsOnB));
+    for (size_t line = 0; line < run.history.size(); ++line) {
+      const bool on_b = line >= delivered_ && line < delivered_ + kRowsOnB;
+      const size_t row = line < delivered_ ? line : line - (on_b ? delivered_ : kRowsOnB);
+      const size_t step = row + (on_b ? kFirstStepOnB : 0);
+      ASSERT_EQ(ParseExtendedJson(run.history[line])["loss"], step) << line;
+    }
+    EXPECT_TRUE(run.complete);
+    EXPECT_EQ(run.exit_code, 0);
+    EXPECT_EQ(ParseExtendedJson(run.summary)["_step"], kFirstStepOnB + kRowsOnB - 1);
+  }
+
+  const std::string key_ = std::string(40, 'k');
+  const std::map<std::string, std::string> environment_ = {{"WANDB_API_KEY", key_}};
+  FakeWandb wandb_;
+  Node a_{{"--wandb-transmit-interval", "20ms"}, environment_};
+  Node b_{{"--wandb-transmit-interval", "20ms"}, environment_};
+  size_t delivered_ = 0;
+};
+
+TEST_F(MovedJobTest, RowsThatTheFirstNodeStillHasGoBehindTheSeconds) {
+  ASSERT_NO_FATAL_FAILURE(RunOnFirstNode());
+  b_.Start();
+  ChildProcess rank = StartOnSecondNode(kRowsOnB);
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return b_.RunHasEnded("job") && Delivered(b_); }));
+  a_.Start();  // for another job, say
+  ASSERT_TRUE(WaitFor([&] { return a_.RunHasEnded("job") && Delivered(a_); }));
+  ExpectEveryRowOnce();
+  for (const Node* node : {&a_, &b_}) {
+    ChildProcess::Options options;
+    options.environment = environment_;
+    const Finished verify =
+        RunToEnd({RANKLOG_CLI, "verify", "job", "--state-dir", node->state_dir()}, options);
+    EXPECT_EQ(verify.code, 0) << verify.output;
+  }
+}
+
+}  // namespace
+}  // namespace ranklog::testing
