@@ -169,9 +169,15 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
     Choices ranks = ChoicesFor(run, line, shared);
+    const auto step = static_cast<int64_t>(NumberOf(line.at("_step")));
+    const auto since = known.find(step);
+    const auto excused = [&](uint32_t rank) {
+      return since != known.end() && !LoggedSince(since->second, rank, step, streams);
+    };
     // The last are left out first: where it may have been either, the one with the excuse.
-    std::stable_sort(ranks.begin(), ranks.end(), [&late](const auto& a, const auto& b) {
-      return late[a.first] < late[b.first];
+    std::stable_sort(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
+      return std::make_pair(excused(a.first), late[a.first]) <
+             std::make_pair(excused(b.first), late[b.first]);
     });
     const Figures shown = FiguresIn(line);
     const bool any = line.count(absl::StrCat("rank_mean/", kShared)) > 0;
@@ -191,11 +197,7 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
     for (const auto& [rank, values] : ranks) {
       const auto is_it = [r = rank](const Contribution& one) { return one.rank == r; };
       if (!on || std::any_of(chosen.begin(), chosen.end(), is_it)) continue;
-      const auto step = static_cast<int64_t>(NumberOf(line.at("_step")));
-      const auto since = known.find(step);
-      if (since == known.end() || LoggedSince(since->second, rank, step, streams)) {
-        ++left_out[rank];
-      }
+      if (!excused(rank)) ++left_out[rank];
     }
   }
   for (const auto& [rank, times] : left_out) {
