@@ -21,7 +21,8 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& kind) {
   if (kind != deliver::wandb::kKind) return "";
   const std::string base_url = pipeline::WandbBaseUrl(run.settings);
-  auto key = credentials.Find(absl::string_view(base_url.data(), base_url.size()));
+  // No rank brings one here, so the job does not matter.
+  auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
   if (key.ok()) return key;
   return absl::FailedPreconditionError(
       absl::StrCat("there is no usable API key for ", base_url, ": ", key.status().message(),

@@ -191,9 +191,13 @@ absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
   }
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(config_.state_dir));
   ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(id));
+  model::Session session;
+  if (!streams.empty()) session.stream = streams.front().key;
+  session.settings = run.settings;
   const ingest::Credentials keys = IngestCredentials(&credentials_);
-  keys.remember(run.settings, given);
-  if (keys.has_wandb(run.settings)) return absl::OkStatus();
+  keys.remember(session, given);
+  if (keys.has_wandb(session)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the daemon has no API key for ", pipeline::WandbBaseUrl(run.settings)));
 }

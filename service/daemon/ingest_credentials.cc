@@ -16,16 +16,20 @@ constexpr char kWandbKey[] = "WANDB_API_KEY";
 ingest::Credentials IngestCredentials(deliver::CredentialStore* store) {
   return {
       .remember =
-          [store](const model::RunSettings& settings,
-                  const std::map<std::string, std::string>& given) {
+          [store](const model::Session& session, const std::map<std::string, std::string>& given) {
             auto key = given.find(kWandbKey);
             if (key == given.end()) return;
-            const absl::Status kept = store->Set(pipeline::WandbBaseUrl(settings), key->second);
+            const absl::Status kept =
+                store->Set(deliver::JobOf(session.stream.project, session.stream.job_id),
+                           pipeline::WandbBaseUrl(session.settings), key->second);
             if (!kept.ok()) spdlog::warn("a rank's credentials: {}", kept.ToString());
           },
       .has_wandb =
-          [store](const model::RunSettings& settings) {
-            return store->Has(pipeline::WandbBaseUrl(settings));
+          [store](const model::Session& session) {
+            return store
+                ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
+                       pipeline::WandbBaseUrl(session.settings))
+                .ok();
           },
   };
 }

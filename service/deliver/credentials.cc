@@ -118,19 +118,26 @@ CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::st
   return options;
 }
 
-absl::Status CredentialStore::Set(absl::string_view base_url, absl::string_view key) {
+std::string JobOf(absl::string_view project, absl::string_view job_id) {
+  return absl::StrCat(project.size(), ":", project, job_id);
+}
+
+absl::Status CredentialStore::Set(absl::string_view job, absl::string_view base_url,
+                                  absl::string_view key) {
   ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
   RETURN_IF_ERROR(CheckWandbKey(key));
   const absl::MutexLock lock(&mutex_);
-  given_[url.netloc] = std::string(key);
+  given_[{std::string(job), url.netloc}] = std::string(key);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> CredentialStore::Find(absl::string_view base_url) const {
+absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::string_view base_url,
+                                                  const std::set<std::string>& refused) const {
   ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
   {
     const absl::MutexLock lock(&mutex_);
-    if (const auto it = given_.find(url.netloc); it != given_.end()) return it->second;
+    const auto it = given_.find({std::string(job), url.netloc});
+    if (it != given_.end() && refused.count(it->second) == 0) return it->second;
   }
   const auto checked = [](const std::string& key,
                           absl::string_view from) -> absl::StatusOr<std::string> {
@@ -139,25 +146,29 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view base_url) co
     }
     return key;
   };
-  if (!options_.environment_key.empty()) return checked(options_.environment_key, "WANDB_API_KEY");
+  if (!options_.environment_key.empty() && refused.count(options_.environment_key) == 0) {
+    return checked(options_.environment_key, "WANDB_API_KEY");
+  }
   for (const std::string& path : options_.netrc) {
     ASSIGN_OR_RETURN(const absl::optional<std::string> text,
                      ReadFile(path, /*must_be_private=*/false));
     if (!text.has_value()) continue;
-    if (const auto key = NetrcPassword(*text, url.netloc)) return checked(*key, path);
+    const auto key = NetrcPassword(*text, url.netloc);
+    if (key && refused.count(*key) == 0) return checked(*key, path);
     break;
   }
   for (const std::string& path : options_.files) {
     ASSIGN_OR_RETURN(const absl::optional<std::string> text,
                      ReadFile(path, /*must_be_private=*/true));
     if (!text.has_value()) continue;
-    if (const auto key = NetrcPassword(*text, url.netloc)) return checked(*key, path);
+    const auto key = NetrcPassword(*text, url.netloc);
+    if (key && refused.count(*key) == 0) return checked(*key, path);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no API key for ", url.netloc,
-                   ": none came with a rank, WANDB_API_KEY is not set, and there is none in ",
-                   absl::StrJoin(options_.netrc, ", "), options_.netrc.empty() ? "" : ", ",
-                   absl::StrJoin(options_.files, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "no API key for ", url.netloc,
+      ": none came with a rank of the job, WANDB_API_KEY is not set, and there is none in ",
+      absl::StrJoin(options_.netrc, ", "), options_.netrc.empty() ? "" : ", ",
+      absl::StrJoin(options_.files, ", ")));
 }
 
 }  // namespace ranklog::deliver

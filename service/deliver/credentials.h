@@ -5,7 +5,9 @@
 #define SERVICE_DELIVER_CREDENTIALS_H_
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -33,23 +35,31 @@ class CredentialStore {
 
   explicit CredentialStore(Options options) : options_(std::move(options)) {}
 
-  // Takes the key that a rank sent for the server at `base_url`; it goes before all others.
+  // Takes the key that a rank of `job` (JobOf) sent for the server at `base_url`; for this job it
+  // goes before all others, and no other job is delivered with it.
   //   kInvalidArgument  it is no W&B API key; the message does not repeat it
-  absl::Status Set(absl::string_view base_url, absl::string_view key) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Set(absl::string_view job, absl::string_view base_url, absl::string_view key)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The key for the server: a rank's, the environment's, netrc's, a file's, the first that there
-  // is. Reads the files each time, so that a key that is put right counts at once.
+  // The key of a job for the server: its ranks', the environment's, netrc's, a file's, the first
+  // that there is and that is not among `refused`. Reads the files each time, so that a key that is
+  // put right counts at once.
   //   kNotFound          there is none; says where it was looked for
   //   kPermissionDenied  a file that others may read
   //   kInvalidArgument   what was found is no API key
-  absl::StatusOr<std::string> Find(absl::string_view base_url) const ABSL_LOCKS_EXCLUDED(mutex_);
-  bool Has(absl::string_view base_url) const { return Find(base_url).ok(); }
+  absl::StatusOr<std::string> Find(absl::string_view job, absl::string_view base_url,
+                                   const std::set<std::string>& refused = {}) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const Options options_;
   mutable absl::Mutex mutex_;
-  std::map<std::string, std::string> given_ ABSL_GUARDED_BY(mutex_);  // by machine
+  // By job and machine.
+  std::map<std::pair<std::string, std::string>, std::string> given_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Jobs are told apart by their project and id.
+std::string JobOf(absl::string_view project, absl::string_view job_id);
 
 // kInvalidArgument unless it is a W&B API key by its form: at least 40 of [A-Za-z0-9_-] after the
 // first dash, or in all where there is none; or a JSON web token.

@@ -10,9 +10,9 @@
 
 namespace ranklog::ingest {
 
-void ResolveDestinations(const Credentials& credentials, model::RunSettings* settings) {
-  if (!settings->destinations.empty()) return;
-  settings->destinations = {credentials.has_wandb(*settings) ? "wandb" : "local"};
+void ResolveDestinations(const Credentials& credentials, model::Session* session) {
+  if (!session->settings.destinations.empty()) return;
+  session->settings.destinations = {credentials.has_wandb(*session) ? "wandb" : "local"};
 }
 
 absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,

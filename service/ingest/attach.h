@@ -19,17 +19,16 @@
 
 namespace ranklog::ingest {
 
-// Credentials, as ingest sees them: by the variables that a rank sends, for the server of its
-// settings.
+// Credentials, as ingest sees them: by the variables that a rank sends, for its job and the server
+// of its settings.
 struct Credentials {
-  std::function<void(const model::RunSettings&, const std::map<std::string, std::string>&)>
-      remember;
-  std::function<bool(const model::RunSettings&)> has_wandb;
+  std::function<void(const model::Session&, const std::map<std::string, std::string>&)> remember;
+  std::function<bool(const model::Session&)> has_wandb;
 };
 
 // Replaces empty destinations by what the rank would mean: wandb if there is a key for it, else
 // local.
-void ResolveDestinations(const Credentials& credentials, model::RunSettings* settings);
+void ResolveDestinations(const Credentials& credentials, model::Session* session);
 
 // Attaches sessions in the store. Used on the store loop's thread only.
 class Attacher {

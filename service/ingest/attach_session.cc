@@ -122,9 +122,8 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
   RETURN_IF_ERROR(CheckFormerProgram(hello));
-  context_.credentials.remember(session.settings,
-                                {hello.credentials().begin(), hello.credentials().end()});
-  ResolveDestinations(context_.credentials, &session.settings);
+  context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
+  ResolveDestinations(context_.credentials, &session);
   std::shared_ptr<const RingFile> ring;
   if (peer_ != nullptr) {
     absl::StatusOr<std::shared_ptr<const RingFile>> opened =

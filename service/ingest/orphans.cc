@@ -124,7 +124,7 @@ absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
 absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
   model::Session session = found.session;
   session.first_seq = found.left->ring.FirstSeq();
-  ResolveDestinations(context_.credentials, &session.settings);
+  ResolveDestinations(context_.credentials, &session);
   model::Stream stream;
   RETURN_IF_ERROR(context_.store->SubmitAndWait([&](storage::Store& store) {
     ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));

@@ -15,6 +15,7 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
+constexpr int kUnauthorized = 401;
 constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
 // Who found that the server is away lets others try before: it may be at fault itself.
@@ -96,6 +97,10 @@ void WandbDelivery::Leave() {
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
                                                   bool draining) {
   ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
+  if (job_.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
+    if (!streams.empty()) job_ = JobOf(run_.project, streams.front().key.job_id);
+  }
   if (delivery_.complete) {
     if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
     delivery_.complete = false;  // the run goes on
@@ -294,7 +299,11 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   };
   const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
   if (!base_url.ok()) return blocked(base_url.status());
-  absl::StatusOr<std::string> key = credentials_->Find(*base_url);
+  absl::StatusOr<std::string> key = credentials_->Find(job_, *base_url, refused_keys_);
+  if (!key.ok() && !refused_keys_.empty()) {
+    refused_keys_.clear();  // one may be taken by now
+    key = credentials_->Find(job_, *base_url);
+  }
   // One may come with the next rank that attaches: looked for again soon.
   if (absl::IsNotFound(key.status())) return key.status();
   if (!key.ok()) return blocked(key.status());
@@ -322,11 +331,17 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
   }
   MaskKey(*key, &answer);
+  // The next source may have a better one.
+  if (answer.ok() && answer->code == kUnauthorized) {
+    refused_keys_.insert(*key);
+    other_key_ = credentials_->Find(job_, *base_url, refused_keys_).ok();
+  }
   return answer;
 }
 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
+  if (std::exchange(other_key_, false)) return absl::ZeroDuration();
   delivery_.last_error = absl::StrCat(what, ": ", Explain(answer));
   const absl::Duration wait = outcome == Outcome::kLater
                                   ? WaitForServer(answer)

@@ -144,6 +144,11 @@ class WandbDelivery : public RunDelivery {
   absl::Time last_data_ = absl::InfinitePast();  // a post with rows or a summary was accepted
   absl::Time last_sign_ = absl::InfinitePast();  // the server heard of the run
 
+  // Whose keys count, and which of them the server did not take.
+  std::string job_;
+  std::set<std::string> refused_keys_;
+  bool other_key_ = false;  // there is one to try at once
+
   // What the server can do; asked once.
   bool features_known_ = false;
   bool gzip_ = false;

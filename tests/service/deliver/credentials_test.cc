@@ -23,6 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kUrl[] = "https://api.wandb.ai";
+constexpr char kJob[] = "job";
 
 std::string Key(char c) { return std::string(40, c); }
 
@@ -41,29 +42,55 @@ class CredentialStoreTest : public ::testing::Test {
 TEST_F(CredentialStoreTest, LooksInOrder) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), IsOkAndHolds(Key('f')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('f')));
   options.netrc = {dir_.File("absent"),
                    Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), IsOkAndHolds(Key('n')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('n')));
   options.environment_key = Key('e');
   CredentialStore store(options);
-  EXPECT_THAT(store.Find(kUrl), IsOkAndHolds(Key('e')));
-  ASSERT_OK(store.Set("https://api.wandb.ai/", Key('r')));
-  EXPECT_THAT(store.Find(kUrl), IsOkAndHolds(Key('r')));
+  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('e')));
+  ASSERT_OK(store.Set(kJob, "https://api.wandb.ai/", Key('r')));
+  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('r')));
 }
 
 TEST_F(CredentialStoreTest, KeepsServersApart) {
   CredentialStore store({});
-  ASSERT_OK(store.Set("http://wandb.local:8080", Key('a')));
-  EXPECT_TRUE(store.Has("http://wandb.local:8080/prefix"));
-  EXPECT_FALSE(store.Has("http://wandb.local"));
-  EXPECT_FALSE(store.Has(kUrl));
+  ASSERT_OK(store.Set(kJob, "http://wandb.local:8080", Key('a')));
+  EXPECT_TRUE(store.Find(kJob, "http://wandb.local:8080/prefix").ok());
+  EXPECT_FALSE(store.Find(kJob, "http://wandb.local").ok());
+  EXPECT_FALSE(store.Find(kJob, kUrl).ok());
+}
+
+// Two jobs of one user may go to two accounts.
+TEST_F(CredentialStoreTest, KeepsJobsApart) {
+  CredentialStore store({});
+  ASSERT_OK(store.Set(kJob, kUrl, Key('a')));
+  EXPECT_FALSE(store.Find("other", kUrl).ok());
+  ASSERT_OK(store.Set("other", kUrl, Key('b')));
+  EXPECT_THAT(store.Find(kJob, kUrl), IsOkAndHolds(Key('a')));
+  EXPECT_THAT(store.Find("other", kUrl), IsOkAndHolds(Key('b')));
+  EXPECT_NE(JobOf("p", "1r"), JobOf("p1", "r"));
+}
+
+TEST_F(CredentialStoreTest, PassesOverKeysThatWereRefused) {
+  CredentialStore::Options options;
+  options.environment_key = Key('e');
+  options.netrc = {Write("netrc", "machine api.wandb.ai login user password " + Key('n'))};
+  options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
+  CredentialStore store(options);
+  ASSERT_OK(store.Set(kJob, kUrl, Key('r')));
+  std::set<std::string> refused;
+  for (const char next : {'r', 'e', 'n', 'f'}) {
+    EXPECT_THAT(store.Find(kJob, kUrl, refused), IsOkAndHolds(Key(next)));
+    refused.insert(Key(next));
+  }
+  EXPECT_THAT(store.Find(kJob, kUrl, refused), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(CredentialStoreTest, SaysWhereItLooked) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
-  EXPECT_THAT(CredentialStore(options).Find(kUrl),
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
 }
 
@@ -75,9 +102,9 @@ TEST_F(CredentialStoreTest, TakesNoKeyFromAnotherUsersFile) {
   CredentialStore::Options options;
   options.files = {file};
   const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("user 65534"));
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
   options.netrc = std::exchange(options.files, {});
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
 }
 
 TEST_F(CredentialStoreTest, WaitsForNoPipe) {
@@ -86,16 +113,16 @@ TEST_F(CredentialStoreTest, WaitsForNoPipe) {
   CredentialStore::Options options;
   options.files = {pipe};
   const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("no regular file"));
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
   options.netrc = std::exchange(options.files, {});
-  EXPECT_THAT(CredentialStore(options).Find(kUrl), refused);
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
 }
 
 TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {
   for (const mode_t mode : {0644, 0640, 0620}) {
     CredentialStore::Options options;
     options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'), mode)};
-    EXPECT_THAT(CredentialStore(options).Find(kUrl),
+    EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
                 StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("chmod 600")));
   }
 }
@@ -104,12 +131,12 @@ TEST_F(CredentialStoreTest, RefusesWhatIsNoKeyWithoutRepeatingIt) {
   CredentialStore store({});
   for (const std::string& key : {std::string("secret"), Key('a') + "\n", " " + Key('a'),
                                  Key('a') + " secret", std::string()}) {
-    EXPECT_THAT(store.Set(kUrl, key),
+    EXPECT_THAT(store.Set(kJob, kUrl, key),
                 StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
   }
   CredentialStore::Options options;
   options.environment_key = "secret";
-  EXPECT_THAT(CredentialStore(options).Find(kUrl),
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
               StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret"))));
 }
 
@@ -125,18 +152,18 @@ TEST_F(CredentialStoreTest, SeesAKeyThatComesLater) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
   const CredentialStore store(options);
-  EXPECT_FALSE(store.Has(kUrl));
+  EXPECT_FALSE(store.Find(kJob, kUrl).ok());
   Write("credentials", "machine api.wandb.ai password " + Key('f'));
-  EXPECT_TRUE(store.Has(kUrl));
+  EXPECT_TRUE(store.Find(kJob, kUrl).ok());
 }
 
 TEST_F(CredentialStoreTest, IsUsedFromManyThreads) {
   CredentialStore store({});
   std::thread setter([&] {
-    for (int i = 0; i < 1000; ++i) ASSERT_OK(store.Set(kUrl, Key('a')));
+    for (int i = 0; i < 1000; ++i) ASSERT_OK(store.Set(kJob, kUrl, Key('a')));
   });
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(store.Find(kUrl).value_or(Key('a')), Key('a'));
+    EXPECT_EQ(store.Find(kJob, kUrl).value_or(Key('a')), Key('a'));
   }
   setter.join();
 }

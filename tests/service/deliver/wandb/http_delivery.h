@@ -19,7 +19,7 @@ namespace ranklog::deliver::wandb {
 class HttpDeliveryTest : public ::testing::Test {
  protected:
   HttpDeliveryTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(server_.url(), key_));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), server_.url(), key_));
     server_.RequireKey(key_);
     stored_delivery_.run = stored_.run().id;
     stored_delivery_.kind = kKind;

@@ -54,7 +54,9 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     std::unique_ptr<WandbDelivery> wandb;
   };
 
-  WandbDeliveryGatesTest() { EXPECT_OK(credentials_.Set(kServer, std::string(40, 'k'))); }
+  WandbDeliveryGatesTest() {
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kServer, std::string(40, 'k')));
+  }
 
   StepResult StepOf(Side& side) {
     return side.wandb->Step(side.stored.reader(), now_, /*draining=*/false);

@@ -93,7 +93,7 @@ class WandbDeliveryMovedTest : public ::testing::Test {
   };
 
   WandbDeliveryMovedTest() {
-    EXPECT_OK(credentials_.Set(kTracker, std::string(40, 'k')));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kTracker, std::string(40, 'k')));
     server_.ExpectSeveralStores();
   }
 

@@ -45,7 +45,7 @@ FakeTransport::Answer Usual(const HttpRequest& request) {
 class WandbDeliveryTest : public ::testing::Test {
  protected:
   WandbDeliveryTest() : credentials_(CredentialStore::Options{}) {
-    EXPECT_OK(credentials_.Set(kUrl, std::string(40, 'k')));
+    EXPECT_OK(credentials_.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
     stored_delivery_.run = stored_.run().id;
     stored_delivery_.kind = kKind;
     Restart();
@@ -392,7 +392,7 @@ TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
   EXPECT_LT(result.wait, absl::Seconds(5)) << "a restarted daemon gets it from the next rank";
   EXPECT_TRUE(transport_.sent().empty());
-  ASSERT_OK(none.Set(kUrl, std::string(40, 'k')));
+  ASSERT_OK(none.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
   now_ += result.wait;
   EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
 }
@@ -402,6 +402,27 @@ TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
   const StepResult result = StepUntilIdle();
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401: bad key"));
   EXPECT_EQ(result.wait, absl::Seconds(60));
+}
+
+TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
+  CredentialStore::Options options;
+  options.environment_key = std::string(40, 'e');
+  CredentialStore credentials(options);
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials,
+                         {});
+  transport_.AnswerNext(FakeTransport::Code(401));
+  StepResult result = delivery.Step(stored_.reader(), now_, true);
+  EXPECT_EQ(result.wait, absl::ZeroDuration());
+  EXPECT_EQ(result.delivery.last_error, "");
+  transport_.AnswerNext(FakeTransport::Code(401));
+  result = delivery.Step(stored_.reader(), now_, true);
+  EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'e'));
+  EXPECT_EQ(result.wait, absl::Seconds(60)) << "there is no third";
+  EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
+  now_ += result.wait;
+  delivery.Step(stored_.reader(), now_, true);
+  EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'k')) << "right by now?";
 }
 
 TEST_F(WandbDeliveryTest, KeepsTheKeyOutOfWhatAServerSaysBack) {
