@@ -156,6 +156,11 @@ v1::Hello MakeHello(const Settings& settings) {
   for (const std::string& tag : settings.tags) run->add_tags(tag);
   run->set_strategy(static_cast<v1::LogStrategy>(static_cast<int>(settings.log_strategy) + 1));
   for (const std::string& item : settings.destinations) run->add_destinations(item);
+  // A daemon that finds only the ring never sees the key.
+  const auto key = settings.credentials.find("WANDB_API_KEY");
+  if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
+    run->add_destinations("wandb");
+  }
   for (const std::string& item : settings.rank_statistics) run->add_rank_statistics(item);
   run->set_base_url(settings.base_url);
   run->set_host(settings.host);

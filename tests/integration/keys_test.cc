@@ -1,7 +1,10 @@
-// Whose key a run is delivered with.
+// Whose key a run is delivered with, and what happens without one.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -14,12 +17,51 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
 bool IsComplete(FakeWandb& wandb, const std::string& run_id) {
   return wandb.WaitFor(
       [&](const std::map<std::string, FakeWandb::Run>& runs) {
         return runs.count(run_id) != 0 && runs.at(run_id).complete;
       },
       absl::Seconds(60));
+}
+
+// The daemon came only after the job, which had the key.
+TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
+  const std::string key(40, 'k');
+  FakeWandb wandb;
+  wandb.RequireKey(key);
+  Node node;
+  auto there = WandbAt(wandb.url());
+  there["RANKLOG_FINISH_TIMEOUT_MS"] = "10";
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"300"}, there);
+  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // all is in the ring
+
+  const std::map<std::string, std::string> no_key = {
+      {"HOME", node.state_dir()}, {"XDG_CONFIG_HOME", node.state_dir()}, {"NETRC", "/nonexistent"}};
+  node.StartWith(no_key);
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
+  const auto deliveries = [&] { return node.Reader()->Deliveries(node.GetRun("job").id).value(); };
+  ASSERT_THAT(deliveries(), SizeIs(1));
+  EXPECT_EQ(deliveries().front().kind, "wandb");
+  ASSERT_TRUE(WaitFor([&] { return !deliveries().front().last_error.empty(); }));
+  ChildProcess::Options options;
+  options.environment = no_key;
+  options.unset = {"WANDB_API_KEY"};
+  for (const char* command : {"status", "doctor"}) {
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}, options);
+    EXPECT_THAT(finished.output, HasSubstr("no API key for 127.0.0.1")) << command;
+  }
+
+  const std::string path = node.state_dir() + "/credentials";
+  std::ofstream(path) << "";
+  chmod(path.c_str(), 0600);
+  std::ofstream(path) << "machine 127.0.0.1:" << wandb.port() << " login user password " << key;
+  ASSERT_TRUE(IsComplete(wandb, "job"));
+  EXPECT_THAT(wandb.run("job").history, SizeIs(300));
 }
 
 TEST(KeysTest, EachJobIsDeliveredWithItsOwn) {
