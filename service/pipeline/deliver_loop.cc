@@ -235,10 +235,8 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     FAULT_POINT("mark");
   }
   if (result.delivery.complete && Reopened(result.delivery, worker)) {
-    result.delivery.complete = false;
-    Save(result).IgnoreError();  // then it is complete until the next attach says otherwise
     job.task->delivery = nullptr;
-    Finish(job, absl::ZeroDuration(), nullptr, /*delivered=*/false);
+    Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
     return;
   }
   const bool delivered =
@@ -259,8 +257,12 @@ absl::Status DeliverLoop::Save(deliver::StepResult& result) {
 }
 
 bool DeliverLoop::Reopened(const model::Delivery& delivery, Worker& worker) const {
-  absl::StatusOr<model::Run> run = worker.reader->GetRun(delivery.run);
-  return run.ok() && run->state == model::RunState::kRunning;
+  const absl::StatusOr<std::vector<model::Delivery>> stored =
+      worker.reader->Deliveries(delivery.run);
+  if (!stored.ok()) return true;  // made anew, it finds out
+  return std::any_of(stored->begin(), stored->end(), [&](const model::Delivery& each) {
+    return each.kind == delivery.kind && !each.complete;
+  });
 }
 
 bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const {

@@ -120,7 +120,7 @@ class DeliverLoop {
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery, bool live) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the run goes on although its delivery was just stored as complete.
+  // Whether a delivery that reported itself complete was not stored as such: the run goes on.
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
   // Makes the delivery of a task from what is stored. False: try later.
   bool Make(const Job& job, Worker& worker);

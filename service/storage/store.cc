@@ -161,7 +161,9 @@ absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {
   return WriteOne(
       "INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, "
-      "last_error, place) SELECT id, ?2, ?3, ?4, ?5, ?6, ?7 FROM run WHERE id = ?1",
+      "last_error, place) "
+      "SELECT id, ?2, ?3, ?4, ?5 AND state <> 0 AND (rows <= ?3 OR ?2 = 'local'), ?6, ?7 "
+      "FROM run WHERE id = ?1",
       delivery.run,
       {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
        delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});

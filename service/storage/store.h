@@ -124,7 +124,8 @@ class Store {
   // Gives a run another destination, with nothing delivered yet; harmless if it has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
-  // Creates or replaces.
+  // Creates or replaces; `complete` only if the run has ended by now and all its rows are
+  // delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
   absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
 

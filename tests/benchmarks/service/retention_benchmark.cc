@@ -60,6 +60,7 @@ absl::Status AddRun(Store& store, uint64_t number) {
   ranklog::model::Delivery delivery;
   delivery.run = stream->run;
   delivery.kind = "wandb";
+  delivery.delivered_rows = batches * kRowsOfBatch;
   delivery.complete = true;
   delivery.place = ranklog::model::Json::object();
   return store.PutDelivery(delivery);

@@ -222,6 +222,38 @@ TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
   EXPECT_TRUE(Stored(run).complete);
 }
 
+// A run was taken up again, and ended again, while the post with its first end was under way. What
+// came in between was never sent.
+TEST_F(DeliverLoopTest, ARunThatWentOnDuringItsLastStepIsNotComplete) {
+  const auto hold = [&](bool held) {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.held = held;
+    tracker_.wait = absl::ZeroDuration();
+  };
+  hold(true);
+  const int64_t run = AddRun("job", /*ended=*/true);
+  EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+    model::Delivery delivery;
+    delivery.run = run;
+    delivery.kind = "fake";
+    delivery.delivered_rows = 2;
+    return store.PutDelivery(delivery);
+  }));
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 1; }));
+  EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+    const auto stream = store.Attach(SessionOf(0, ++incarnation_), AssignmentOf("job"), 3);
+    EXPECT_OK(stream);
+    EXPECT_OK(store.DefineRunShape(run, 1, testing::Keys(1)));
+    EXPECT_OK(store.AppendRunRows(run, testing::Dense(0, 10, 1, 1)));
+    EXPECT_OK(store.EndStream(stream->id, model::StreamState::kFinished, 0, "", 4));
+    return store.CloseRun(run, model::RunState::kFinished, 0, "", 4);
+  }));
+  hold(false);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") > 1; })) << "taken for complete";
+  EXPECT_FALSE(Stored(run).complete);
+}
+
 TEST_F(DeliverLoopTest, AStepThatHangsHoldsUpNoOtherRun) {
   AddRun("hangs", /*ended=*/true);
   {

@@ -62,12 +62,12 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     ASSERT_OK(store_->EndStream(made.stream, model::StreamState::kFinished, 0, "", ended_us));
     ASSERT_OK(store_->CloseRun(made.run, model::RunState::kFinished, 0, "", ended_us));
   }
-  void Deliver(int64_t run, bool complete = true) {
+  void Deliver(int64_t run, bool complete = true, uint64_t rows = 10) {
     for (const char* kind : {"local", "wandb"}) {
       model::Delivery delivery;
       delivery.run = run;
       delivery.kind = kind;
-      delivery.delivered_rows = 10;
+      delivery.delivered_rows = rows;
       delivery.complete = complete;
       delivery.place = model::Json::object();
       ASSERT_OK(store_->PutDelivery(delivery));
@@ -257,7 +257,7 @@ TEST_F(RetentionTest, ALargeRunIsSweptInSlicesAndASliceMayBeTheLast) {
     made = {stream->run, stream->id};
     for (int i = 0; i < kBatches; ++i) Fill(made, 1 + static_cast<uint64_t>(i) * 4, 4);
     End(made);
-    Deliver(made.run);
+    Deliver(made.run, /*complete=*/true, /*rows=*/uint64_t{kBatches} * 4);
   });
   Remove(made.run);
   int slices = 0;
@@ -308,7 +308,7 @@ TEST_F(RetentionTest, WhatIsSweptIsUsedAgain) {
       const Made made{stream->run, stream->id};
       for (uint64_t n = 0; n < 100; ++n) Fill(made, 1 + n * 100, 100);
       End(made);
-      Deliver(made.run);
+      Deliver(made.run, /*complete=*/true, /*rows=*/10'000);
     });
     for (const int64_t run : Removable()) Remove(run);
     Sweep();

@@ -12,6 +12,7 @@ using model::RunState;
 using model::StreamState;
 using ::ranklog::testing::AssignmentOf;
 using ::ranklog::testing::Dense;
+using ::ranklog::testing::Keys;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StoreTest;
 using ::testing::ElementsAre;
@@ -258,6 +259,28 @@ TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
     EXPECT_FALSE(others[1].has_place);
     EXPECT_TRUE(others[1].has_ring);
   });
+}
+
+// The delivery looked before the run was taken up again, and reports after that.
+TEST_F(AttachTest, ADeliveryIsNotCompleteOnceTheRunGoesOn) {
+  model::Stream stream;
+  Do([&] {
+    stream = Attach(0);
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 0, "", 2000));
+    EXPECT_OK(store_->CloseRun(stream.run, RunState::kFinished, 0, "", 2000));
+    stream = Attach(0, /*incarnation=*/8);
+    PutDelivery(stream.run, "wandb");
+  });
+  EXPECT_THAT(*reader_->PendingDeliveries(), SizeIs(1));
+  Do([&] {  // nor when it has ended again, with a row more
+    EXPECT_OK(store_->DefineRunShape(stream.run, 1, Keys(1)));
+    EXPECT_OK(store_->AppendRunRows(stream.run, Dense(0, 1, 1, 1)));
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 0, "", 3000));
+    EXPECT_OK(store_->CloseRun(stream.run, RunState::kFinished, 0, "", 3000));
+    PutDelivery(stream.run, "wandb");
+  });
+  EXPECT_THAT(*reader_->PendingDeliveries(), SizeIs(1));
+  EXPECT_THAT(*reader_->Removable(4000), IsEmpty());
 }
 
 TEST_F(AttachTest, ReopensARunForANewStream) {

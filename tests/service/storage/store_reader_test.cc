@@ -89,7 +89,8 @@ TEST_F(StoreReaderTest, ListsRunsNewestFirstAndStreamsByRankThreadAndStart) {
 }
 
 TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t stream = NewStream();
+  const int64_t run = reader_->GetStream(stream)->run;
   model::Delivery delivery;
   delivery.run = run;
   delivery.kind = "wandb";
@@ -111,7 +112,11 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   EXPECT_EQ(pending[0].last_error, "503");
   EXPECT_EQ(pending[0].place, delivery.place);
   delivery.complete = true;
-  Do([&] { EXPECT_OK(store_->PutDelivery(delivery)); });
+  Do([&] {
+    EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 2000));
+    EXPECT_OK(store_->CloseRun(run, model::RunState::kFinished, 0, "", 2000));
+    EXPECT_OK(store_->PutDelivery(delivery));
+  });
   EXPECT_THAT(reader_->PendingDeliveries(), IsOkAndHolds(IsEmpty()));
   EXPECT_TRUE(reader_->Deliveries(run)->at(0).complete);
 }
