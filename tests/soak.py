@@ -16,6 +16,7 @@ import figures  # noqa: E402
 
 EPILOG = """Trials:
   simulation      the simulator for MINUTES on each core, with seeds that were not run before
+  model           random jobs through the real programs for MINUTES, with seeds that were not run before
   kill_rank       1000 ranks are killed
   stopped_daemon  the daemon is stopped for 30 s
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
@@ -23,7 +24,7 @@ EPILOG = """Trials:
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
 
-Beside twice MINUTES, they take about 10 minutes on two cores, and the builds of the fuzz targets and for clang-tidy.
+Beside three times MINUTES, they take about 10 minutes on two cores, and the builds of the fuzz targets and for clang-tidy.
 What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
 
 Examples:
@@ -124,6 +125,21 @@ class Soak:
         return [figures.Figure("seeds", seeds, "", at_least=1),  # else nothing was tried
                 figures.Figure("failed seeds", len(failed), "", at_most=0, note=", ".join(map(str, failed[:10])))]
 
+    def model(self, trial, failures):
+        first = f"{int(time.time())}000"
+        [(code, log)] = self.run(trial, [["tests/model/run.py", str(self.build), "--minutes", str(self.minutes), "--first-seed", first,
+                                          "--jobs", str(2 * os.cpu_count()), "--json"]], self.minutes * 60 + LIMIT)
+        try:
+            summary = json.loads(log.read_text().splitlines()[-1])
+        except (ValueError, IndexError):
+            failures.append((f"ended with code {code}, without a summary", log))
+            return []
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        failed = summary["failed_seeds"]
+        return [figures.Figure("jobs", summary["seeds"], "", at_least=1),
+                figures.Figure("failed jobs", len(failed), "", at_most=0, note=", ".join(map(str, failed[:10])))]
+
     def fuzz(self, trial, failures):
         targets = [path.name.removesuffix("_fuzz.cc") for path in (SOURCES / "tests" / "fuzz").glob("*_fuzz.cc")]
         rounds = -(-len(targets) // os.cpu_count())  # run.sh has one on each core
@@ -146,15 +162,15 @@ class Soak:
         return []
 
 
-TRIALS = {"simulation": Soak.simulation, "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test,
-          "many_runs": Soak.long_test, "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
+TRIALS = {"simulation": Soak.simulation, "model": Soak.model, "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test,
+          "many_rows": Soak.long_test, "many_runs": Soak.long_test, "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
 
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the long trials of a Release build and judges their figures.", epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="the build directory, e.g. build/release, which tests/run.sh makes")
-    parser.add_argument("minutes", type=float, help="for the simulator on each core, and for the fuzz targets together")
+    parser.add_argument("minutes", type=float, help="for the simulator on each core, for the model, and for the fuzz targets together")
     parser.add_argument("--only", action="append", choices=TRIALS, metavar="TRIAL", help="run this one; may be given again")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     options = parser.parse_args()

@@ -1,0 +1,328 @@
+"""What the documents say that a job's runs must show. Beside each rule stands the sentence that it comes from.
+
+The model takes the acts of a job one by one and answers as the ranks must; then it says what is in the store. It shares no code
+with the programs, and knows nothing of how they do it.
+
+Where a ring is new to the daemon (its first rows are not yet durable), a step may close before they come. So its rows may be late,
+and where they are the run's own, so may be the other ranks' part in their steps. Row.may_be_late says so; the judge accepts either,
+if it is counted.
+"""
+
+import dataclasses
+import math
+
+FIGURES = ["mean", "min", "max", "std", "argmin", "argmax"]
+
+
+@dataclasses.dataclass
+class Row:
+    seq: int
+    step: int
+    values: dict
+    order: int  # among all calls of the job
+    ring: "Ring"
+    time: float = 0.0  # as the store has it
+    may_be_late: bool = False
+    is_late: bool = False
+
+
+@dataclasses.dataclass
+class Ring:
+    rank: int
+    attempt: int
+    child: int | None
+    rows: list = dataclasses.field(default_factory=list)
+    known: bool = False  # to the daemon, for sure
+
+
+@dataclasses.dataclass
+class Update:
+    kind: str
+    rank: int
+    fields: dict
+    before_step: int  # rows of this step and above come later
+    attempt: int
+
+
+class Process:
+    """One start of a rank, with its threads and forked children."""
+
+    def __init__(self, rank, attempt):
+        self.rank, self.attempt = rank, attempt
+        self.open = 0
+        self.open_has_rows = False
+        self.rings = {}  # by (child, thread)
+        self.idle = []  # rings of threads that ended
+        self.has_forked = False
+        self.ended = {}  # by child; None is the process itself: ("finish", code), ("exit", code) or ("crash", 0)
+
+
+class Model:
+    def __init__(self, job):
+        self.job = job
+        self.attempt = 0
+        self.processes = {}
+        self.all_processes = []
+        self.rings = []
+        self.updates = []
+        self.definitions = {}
+        self.losses = {rank: {"invalid": 0, "step_behind": 0} for rank in range(job["ranks"])}
+        self.calls = 0
+        self.last_steps = {}  # of the runs' rows, by primary rank, when the last attempt ended
+
+    # ---- The calls -----------------------------------------------------------------------------------------------------
+
+    def act(self, act, durable=True):
+        """What the call must return; None: either. `durable`: what a settle returned."""
+        self.calls += 1
+        op = act["op"]
+        if op == "start":
+            self.processes[act["rank"]] = Process(act["rank"], self.attempt)
+            self.all_processes.append(self.processes[act["rank"]])
+            # README.md of the client: "0 for the ring that Init made" (proto: Identity.thread): a rank that only starts is known.
+            self.ring(act["rank"], None, 0)
+        elif op == "await_end":
+            for primary in self.primaries():
+                rows = self.rows_of_run(primary)
+                self.last_steps[primary] = max([row.step for row in rows if not row.is_late], default=-1)
+            self.attempt += 1
+        elif op == "settle":
+            # run.h: "Waits until all that was logged so far is durable"
+            for ring in self.processes[act["rank"]].rings.values():
+                ring.known = ring.known or durable
+        elif op in ("log", "summary", "config", "define"):
+            return getattr(self, op)(self.processes[act["rank"]], act)
+        elif op == "fork":
+            self.processes[act["rank"]].has_forked = True
+        elif op == "end_thread":
+            process = self.processes[act["rank"]]
+            ring = process.rings.pop((None, act["thread"]), None)
+            if ring is not None:
+                process.idle.append(ring)
+        elif op in ("finish", "exit", "crash"):
+            process = self.processes[act["rank"]]
+            process.ended.setdefault(act.get("child"), (op, act["code"]))
+            if op == "finish" and not process.has_forked:
+                return True  # run.h: "Waits until all is durable"
+        return None
+
+    def ring(self, rank, child, thread):
+        # run.h: "each thread that logs has a ring of its own. A forked child may go on using it: it gets a ring and a stream of
+        # its own at its first call"
+        process = self.processes[rank]
+        if (child, thread) not in process.rings:
+            if child is None and process.idle:
+                process.rings[child, thread] = process.idle.pop()
+            else:
+                self.rings.append(Ring(rank, process.attempt, child))
+                process.rings[child, thread] = self.rings[-1]
+        return process.rings[child, thread]
+
+    def log(self, process, act):
+        ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
+        # run.h: "Without a step: merges into the open step, and closes it. With one: closes any smaller open step, and opens this
+        # one; the same step again merges; a smaller one is refused." Threads and forked children share the open step.
+        step = act.get("step", process.open)
+        if step < process.open:
+            self.losses[process.rank]["step_behind"] += 1
+            return False
+        # run_state.h: "A row that is refused for another reason than its step takes its step all the same"
+        process.open = step if "step" in act else step + 1
+        process.open_has_rows = "step" in act
+        # value.h: "Keys: 1 to 1024 bytes of UTF-8 that do not start with "_""; run.h: "False: it was not taken, and stats() counts why."
+        if any(key.startswith("_") for key, _ in act["row"]):
+            self.losses[process.rank]["invalid"] += 1
+            return False
+        values = {}
+        for key, value in act["row"]:
+            values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last of a key
+        row = Row(len(ring.rows) + 1, step, values, self.calls, ring)
+        row.may_be_late = not ring.known
+        # run.h: "what lies at or below the run's last one is kept in the store and counted as late"
+        last = self.last_steps.get(self.primary_of(process.rank), -1)
+        if step <= last:
+            row.is_late = self.is_primary(process.rank) or self.figures() != []
+            row.may_be_late = False
+        ring.rows.append(row)
+        return True
+
+    def update(self, kind, process, act):
+        self.ring(process.rank, act.get("child"), act.get("thread", 0))
+        before = process.open + 1 if process.open_has_rows else process.open
+        before = max(before, self.last_steps.get(self.primary_of(process.rank), -1) + 1)
+        self.updates.append(Update(kind, process.rank, act["fields"], before, process.attempt))
+        return True
+
+    def summary(self, process, act):
+        return self.update("summary", process, act)
+
+    def config(self, process, act):
+        return self.update("config", process, act)
+
+    def define(self, process, act):
+        self.ring(process.rank, act.get("child"), act.get("thread", 0))
+        # run.h: "`name` may end in "*"."; metric_table.h: "Defines, or merges into what is defined under this name: ... summaries are
+        # joined, a step metric and a goal are replaced if given"
+        known = self.definitions.setdefault(self.primary_of(process.rank), {})
+        definition = known.setdefault(act["name"], {"summary": set(), "goal": ""})
+        definition["summary"] |= set(act["options"].get("summary", []))
+        definition["goal"] = act["options"].get("goal") or definition["goal"]
+        return True
+
+    # ---- Which runs there are ------------------------------------------------------------------------------------------
+
+    def first_of(self, node):
+        return self.job["ranks"] * node // self.job["nodes"]
+
+    def node_of(self, rank):
+        return max(node for node in range(self.job["nodes"]) if self.first_of(node) <= rank)
+
+    def primary_of(self, rank):
+        # README.md: main: "rank 0's"; node: "local rank 0's"; all: "that rank's". design.md: "for `main`, the rows of other nodes are
+        # kept there for `ranklog show`": as a run of their own.
+        return rank if self.job["strategy"] == "all" else self.first_of(self.node_of(rank))
+
+    def is_primary(self, rank):
+        return self.primary_of(rank) == rank
+
+    def primaries(self):
+        return sorted({self.primary_of(rank) for rank in range(self.job["ranks"])})
+
+    def ranks_of_run(self, primary):
+        return [rank for rank in range(self.job["ranks"]) if self.primary_of(rank) == primary]
+
+    def run_id(self, primary):
+        # README.md: node: "`rank-{rank}`"; design.md: "id as given", "`{id}-{rank}`"; strategy.h: "On a node that does not have rank 0, the
+        # part of the run that this node keeps: {id}-{rank} of local rank 0"
+        return "job" if self.job["strategy"] == "main" and primary == 0 else f"job-{primary}"
+
+    def name(self, primary):
+        return "the job" if self.job["strategy"] == "main" else f"rank-{primary}"
+
+    def local_only(self, primary):
+        return self.job["strategy"] == "main" and primary != 0
+
+    def figures(self):
+        # README.md: "joined by `rank_mean/`, `rank_min/`, `rank_max/`, `rank_std/`, `rank_argmax/` over the ranks of this node";
+        # settings.h: "of mean min max std argmin argmax; "none"; default mean,min,max,std,argmax". design.md: "off for `all`"
+        wanted = self.job["statistics"] or ["mean", "min", "max", "std", "argmax"]
+        return [] if self.job["strategy"] == "all" or wanted == ["none"] else [name for name in FIGURES if name in wanted]
+
+    # ---- What is in them -----------------------------------------------------------------------------------------------
+
+    def rings_of(self, rank):
+        return [ring for ring in self.rings if ring.rank == rank]
+
+    def rows_of(self, rank):
+        return sorted((row for ring in self.rings_of(rank) for row in ring.rows), key=lambda row: row.order)
+
+    def rows_of_run(self, primary):
+        return self.rows_of(primary)
+
+    def ended_as(self, primary):
+        """State and exit code."""
+        # service/README.md: "`failed`: exit code not 0, `crashed`"; "Of a rank that was started anew the last process decides how the run
+        # ends"; spool.md: "In a ring that a forked child made, `finished` is 1 from the start: a helper process that is killed when it
+        # is done says nothing about the run". live_run.h: "the primary's before the others'"
+        last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
+        ends = {rank: process.ended[None] for rank, process in last.items()}
+        if any(how != "finish" for how, _ in ends.values()):
+            return "crashed", None
+        codes = [ends[primary][1], *(code for _, code in ends.values())]
+        failed = [code for code in codes if code != 0]
+        return ("failed", failed[0]) if failed else ("finished", 0)
+
+    def merged_updates(self, kind, primary):
+        # run_config.h: "merged by top-level key: the primary streams' values, the latest of each key; the other ranks' only for keys that
+        # no primary set."
+        merged = {}
+        for own in (False, True):
+            for update in self.updates:
+                if update.kind == kind and self.primary_of(update.rank) == primary and (update.rank == primary) == own:
+                    merged.update({key: (value, update.before_step) for key, value in update.fields.items()})
+        return merged
+
+    def run_config(self, primary):
+        config = {key: value for key, (value, _) in self.merged_updates("config", primary).items()}
+        # run_config.h: "rank, local_rank, world_size, node   of the primary rank, unless a rank set a key of that name itself"
+        node = self.node_of(primary)
+        own = {"rank": primary, "local_rank": primary - self.first_of(node), "world_size": self.job["ranks"], "node": f"node{node}"}
+        if self.job["strategy"] != "all" and self.job["statistics"] != ["none"]:
+            own["ranklog"] = {"statistics_over": {"ranks": self.ranks_of_run(primary), "of": self.job["ranks"], "node": f"node{node}"}}
+        return {**own, **config}
+
+    def definition(self, primary, key):
+        # metric_table.h: "the definition of that name, else that of the longest prefix (never for keys that start with "_")"
+        known = self.definitions.get(primary, {})
+        if key in known:
+            return known[key]
+        globs = [name for name in known if name.endswith("*") and key.startswith(name[:-1])]
+        return known[max(globs, key=len)] if globs and not key.startswith("_") else None
+
+    def run_summary(self, primary, lines):
+        """Of a run with these lines: [(step, {key: value})]."""
+        summary = {}
+        seen = {}
+        for step, values in lines:
+            for key, value in values.items():
+                seen.setdefault(key, []).append((step, value))
+        for key, found in seen.items():
+            shown = self.shown([value for _, value in found], self.definition(primary, key))
+            if shown is not None:
+                summary[key] = shown
+        for key, (value, before_step) in self.merged_updates("summary", primary).items():
+            later = key in summary and seen[key][-1][0] >= before_step
+            if not later:
+                summary[key] = value
+        return summary
+
+    @staticmethod
+    def shown(values, definition):
+        # run_summary.h: "no summary option, or none of these    the latest value itself"; "min max mean last first    an object with those";
+        # "best    with a goal: member "best", the min or the max; else no effect"; "none    no entry"; "Numbers only make min, max, mean; one
+        # NaN makes all three NaN. ... Texts count for the latest, last and first."
+        options = definition["summary"] if definition else set()
+        if "none" in options:
+            return None
+        numbers = [value for value in values if not isinstance(value, str)]
+        nan = any(math.isnan(number) for number in numbers)
+        figures = {"last": values[-1], "first": values[0]}
+        if numbers:
+            figures["min"] = math.nan if nan else min(numbers)
+            figures["max"] = math.nan if nan else max(numbers)
+            figures["mean"] = mean(numbers)
+        wanted = options & {"min", "max", "mean", "last", "first"}
+        shown = {name: figures[name] for name in wanted if name in figures}
+        if "best" in options and definition["goal"]:
+            wanted = wanted | {"best"}
+            if numbers:
+                shown["best"] = figures["min" if definition["goal"] == "minimize" else "max"]
+        if not wanted:
+            return values[-1]
+        return shown or None
+
+
+def mean(numbers):
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total / len(numbers)
+
+
+def statistics(by_rank, figures):
+    """The figures of one value from each rank; of the finite ones, else NaN."""
+    # run.h: "NaN and infinities are ... left out of every statistic over ranks, which is NaN if no rank has a finite value"
+    finite = {rank: value for rank, value in by_rank.items() if math.isfinite(value)}
+    if not finite:
+        return {name: math.nan for name in figures}
+    average = mean(finite.values())
+    low, high = min(finite.values()), max(finite.values())
+    result = {
+        "mean": average,
+        "min": low,
+        "max": high,
+        "std": math.sqrt(mean([(value - average) ** 2 for value in finite.values()])),
+        "argmin": min(rank for rank, value in finite.items() if value == low),
+        "argmax": min(rank for rank, value in finite.items() if value == high),
+    }
+    return {name: result[name] for name in figures}
