@@ -158,7 +158,9 @@ v1::Hello MakeHello(const Settings& settings) {
   for (const std::string& item : settings.destinations) run->add_destinations(item);
   // A daemon that finds only the ring never sees the key.
   const auto key = settings.credentials.find("WANDB_API_KEY");
-  if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
+  constexpr size_t kShortestKey = 40;  // what is shorter counts as unset
+  if (settings.destinations.empty() && key != settings.credentials.end() &&
+      key->second.size() >= kShortestKey) {
     run->add_destinations("wandb");
   }
   for (const std::string& item : settings.rank_statistics) run->add_rank_statistics(item);

@@ -4,7 +4,8 @@
 //   {"op": "log", "row": [["loss", 0.5], ["note", "a text"], ["x", {"number": "nan"}]], "step": 3}
 //   {"op": "summary" or "config", "fields": {"lr": 0.1}}
 //   {"op": "define", "name": "loss", "options": {"summary": ["min"], "goal": "minimize"}}
-//   {"op": "flush", "seconds": 60}, {"op": "finish", "code": 0}, {"op": "exit", "code": 0}, {"op": "crash"}
+//   {"op": "flush", "seconds": 60}, {"op": "finish", "code": 0}, {"op": "exit", "code": 0}, {"op":
+//   "crash"}
 //   {"op": "fork", "as": 1}, {"op": "end_thread", "thread": 1}
 //
 // "thread": N of any command: it is done by this thread, which the first such command starts; 0 is

@@ -49,7 +49,7 @@ plant(wandb_rows.cc cursor_saved_before_answer
   "if (outcome != Outcome::kAccepted && !@BUG@) {")
 plant(deliver_loop.cc offset_not_persisted
   "if (result.changed || !result.dead_letters.empty()) {"
-  "if ((result.changed && !@BUG@) || !result.dead_letters.empty()) {")
+  "if ((result.changed && (!@BUG@ || result.delivery.complete)) || !result.dead_letters.empty()) {")
 plant(deliver_loop.cc wait_by_wall_clock
   "task.last_step = options_.steady_clock();"
   "task.last_step = @BUG@ ? options_.wall_clock() : options_.steady_clock();")
