@@ -105,6 +105,16 @@ size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& i
   return bytes < v1::kMinRingBytes ? 0 : bytes;
 }
 
+// Whether the rings in a directory take more than their quarter, since several were made at once.
+bool RingsTakeTooMuch(const std::string& dir, size_t ring_bytes) {
+  struct statvfs file_system;
+  if (statvfs(dir.c_str(), &file_system) != 0) return false;
+  const uint64_t free = static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
+  if (free / 1024 >= ring_bytes) return false;
+  const uint64_t used = BytesOfRings(dir);
+  return used > (free + used) / 4;
+}
+
 absl::Status LittleRoom(const std::string& dir) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "the file system of ", dir, " has too little room for a ring (a quarter of what is free)"));
@@ -174,9 +184,15 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
   // reserve.
   if (fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     status = ErrnoStatus("reserve " + path_);
-  } else {
-    status = MapAndLock();
   }
+  while (status.ok() && data_bytes_ / 2 >= v1::kMinRingBytes &&
+         RingsTakeTooMuch(dir.path, data_bytes_)) {
+    data_bytes_ = RoundUpToPages(data_bytes_ / 2);
+    if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
+      status = ErrnoStatus("shrink " + path_);
+    }
+  }
+  if (status.ok()) status = MapAndLock();
   if (!status.ok()) {
     Unlink();
     close(std::exchange(fd_, -1));

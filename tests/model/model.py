@@ -126,13 +126,13 @@ class Model:
         if step < process.open:
             self.losses[process.rank]["step_behind"] += 1
             return False
-        # run_state.h: "A row that is refused for another reason than its step takes its step all the same"
-        process.open = step if "step" in act else step + 1
-        process.open_has_rows = "step" in act
         # value.h: "Keys: 1 to 1024 bytes of UTF-8 that do not start with "_""; run.h: "False: it was not taken, and stats() counts why."
+        # "A row that is refused changes nothing but its counter."
         if any(key.startswith("_") for key, _ in act["row"]):
             self.losses[process.rank]["invalid"] += 1
             return False
+        process.open = step if "step" in act else step + 1
+        process.open_has_rows = "step" in act
         values = {}
         for key, value in act["row"]:
             values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last of a key
