@@ -36,6 +36,8 @@ RANKLOG_FORWARD("pow", "", "pow@GLIBC_2.2.5");
 RANKLOG_FORWARD("stat", RANKLOG_SHIFT_ARGUMENTS, "__xstat@GLIBC_2.2.5");
 RANKLOG_FORWARD("fstat", RANKLOG_SHIFT_ARGUMENTS, "__fxstat@GLIBC_2.2.5");
 RANKLOG_FORWARD("lstat", RANKLOG_SHIFT_ARGUMENTS, "__lxstat@GLIBC_2.2.5");
+RANKLOG_FORWARD("fstatat", "mov %rcx, %r8\nmov %rdx, %rcx\n" RANKLOG_SHIFT_ARGUMENTS,
+                "__fxstatat@GLIBC_2.4");
 
 // 2.32 and 2.34 moved these to libc from libpthread and libdl, which the library still names.
 RANKLOG_FORWARD("dladdr", "", "dladdr@GLIBC_2.2.5");
