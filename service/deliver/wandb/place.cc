@@ -20,7 +20,7 @@ model::Json ToJson(const Place& place) {
           {"project", place.project},           {"run_id", place.run_id},
           {"display_name", place.display_name}, {"base_offset", place.base_offset},
           {"cut_rows", place.cut_rows},         {"cut_updates", place.cut_updates},
-          {"continued", place.continued}};
+          {"continued", place.continued},       {"continued_us", place.continued_us}};
 }
 
 Place PlaceFrom(const model::Json& json) {
@@ -36,6 +36,7 @@ Place PlaceFrom(const model::Json& json) {
   place.cut_updates = Count(json, "cut_updates");
   const auto continued = json.find("continued");
   place.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
+  place.continued_us = Count(json, "continued_us");
   return place;
 }
 

@@ -21,6 +21,9 @@ struct Place {
   uint64_t cut_rows = 0;    // rows after the delivered ones that may have been sent, unanswered
   int64_t cut_updates = 0;  // the last update whose metric definitions count for them
   bool continued = false;   // by another store: config, summary and end of the run are that one's
+  // Where `continued`, when the newest row was logged there. The server tells only when its last
+  // line was, which is ours once we have sent rows behind.
+  int64_t continued_us = 0;
 
   bool created() const { return !storage_id.empty(); }
 };

@@ -161,6 +161,8 @@ absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t foun
     next_config_ = absl::InfinitePast();
   }
   place_.continued = !newest;
+  place_.continued_us =
+      newest ? 0 : std::max(place_.continued_us, standing_->newest_us.value_or(0));
   if (place_.continued && !place_.created()) {  // to create it would be to begin it anew
     place_.storage_id = standing_->storage_id;
     place_.run_id = standing_->run_id;
@@ -194,7 +196,7 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
       if (index == run_.rows - 1) last_us = block.times_us[row];
     });
   }
-  return last_us + kSameTimeUs >= *standing_->newest_us;
+  return last_us + kSameTimeUs >= std::max(*standing_->newest_us, place_.continued_us);
 }
 
 void WandbDelivery::DropCut() {

@@ -14,13 +14,15 @@ TEST(PlaceTest, ComesBackAsItWas) {
                        .base_offset = 7,
                        .cut_rows = 8,
                        .cut_updates = 9,
-                       .continued = true};
+                       .continued = true,
+                       .continued_us = 10};
   const Place back = PlaceFrom(ToJson(place));
   EXPECT_EQ(ToJson(back), ToJson(place));
   EXPECT_TRUE(back.created());
   EXPECT_EQ(back.base_offset, 7);
   EXPECT_EQ(back.cut_rows, 8u);
   EXPECT_TRUE(back.continued);
+  EXPECT_EQ(back.continued_us, 10);
 }
 
 TEST(PlaceTest, OfANewDeliveryIsNoPlace) {

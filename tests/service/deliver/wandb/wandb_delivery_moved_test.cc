@@ -157,6 +157,28 @@ TEST_F(WandbDeliveryMovedTest, RowsThatWereLeftGoBehindTheOtherStores) {
               Each(Not(::testing::AnyOf(HasSubstr("UpsertBucket"), HasSubstr("summary.json")))));
 }
 
+// As from a ring that is drained late, where a late request has set the summary back: the server's
+// newest time is that of its last line, which is ours.
+TEST_F(WandbDeliveryMovedTest, LaterOldRowsDoNotTakeTheRunBack) {
+  SayFrom(a_, "a");
+  a_.stored.Append(2);
+  a_.Deliver();
+  const std::string summary = server_.RunOf("r").summary;
+  a_.stored.Append(1);
+  ContinueAtB();
+  a_.Restart();
+  a_.Deliver();
+  server_.RunOf("r").summary = summary;
+  a_.stored.Append(1);
+  a_.stored.Close(model::RunState::kCrashed, 0);
+  a_.Restart();
+  a_.Deliver();
+  EXPECT_THAT(Lines(), ElementsAre(0, 1, 100, 101, 2, 3));
+  EXPECT_EQ(server_.RunOf("r").exit_code, 0);
+  EXPECT_EQ(json::parse(server_.RunOf("r").config)["from"]["value"], "b");
+  EXPECT_TRUE(a_.delivery.complete) << a_.delivery.last_error;
+}
+
 TEST_F(WandbDeliveryMovedTest, AnEndThatWasNotSentYetIsTheOthers) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
