@@ -83,36 +83,43 @@ uint64_t BytesOfRings(const std::string& dir) {
   return bytes;
 }
 
-// How much of `wanted` a ring may have in a directory; 0: too little for any. All rings there take
-// a quarter of what is free without them: a container's /dev/shm has 64 MiB, and others need it.
-// The first ring of each rank takes half of the rank's part, or, where nobody knows how many ranks
-// there are, half of what is left; the others each an eighth of what is left.
-size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& identity) {
+// What rings may take in a directory: a quarter of what is free without them, for a container's
+// /dev/shm has 64 MiB, and others need it.
+struct Room {
+  uint64_t share = UINT64_MAX;  // of all rings together; this: more than enough for any number
+  uint64_t used = 0;
+};
+
+Room RoomFor(size_t ring_bytes, const std::string& dir) {
   struct statvfs file_system;
-  if (statvfs(dir.c_str(), &file_system) != 0) return wanted;
+  if (statvfs(dir.c_str(), &file_system) != 0) return {};
   const uint64_t free = static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
-  if (free / 1024 >= wanted) return wanted;  // there is more than enough for any number of them
+  if (free / 1024 >= ring_bytes) return {};
   const uint64_t used = BytesOfRings(dir);
-  const uint64_t share = (free + used) / 4;
-  const uint64_t left = share > used ? share - used : 0;
+  return {(free + used) / 4, used};
+}
+
+// How much of `wanted` a ring may have in a directory; 0: too little for any. The first ring of
+// each rank takes half of the rank's part, or, where nobody knows how many ranks there are, half of
+// what is left; the others each an eighth of what is left.
+size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& identity) {
+  const Room room = RoomFor(wanted, dir);
+  if (room.share == UINT64_MAX) return wanted;
+  const uint64_t left = room.share > room.used ? room.share - room.used : 0;
   uint64_t most = left / 8;
   if (identity.thread() == 0) {
     const uint32_t ranks = identity.local_world_size();
-    most = ranks > 0 ? std::min(left, share / ranks / 2) : left / 2;
+    most = ranks > 0 ? std::min(left, room.share / ranks / 2) : left / 2;
   }
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t bytes = std::min(wanted, static_cast<size_t>(most) / page * page);
   return bytes < v1::kMinRingBytes ? 0 : bytes;
 }
 
-// Whether the rings in a directory take more than their quarter, since several were made at once.
-bool RingsTakeTooMuch(const std::string& dir, size_t ring_bytes) {
-  struct statvfs file_system;
-  if (statvfs(dir.c_str(), &file_system) != 0) return false;
-  const uint64_t free = static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
-  if (free / 1024 >= ring_bytes) return false;
-  const uint64_t used = BytesOfRings(dir);
-  return used > (free + used) / 4;
+// Whether the rings in a directory take more than their share: several were made at once.
+bool IsOverfull(const std::string& dir, size_t ring_bytes) {
+  const Room room = RoomFor(ring_bytes, dir);
+  return room.used > room.share;
 }
 
 absl::Status LittleRoom(const std::string& dir) {
@@ -185,8 +192,8 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
   if (fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     status = ErrnoStatus("reserve " + path_);
   }
-  while (status.ok() && data_bytes_ / 2 >= v1::kMinRingBytes &&
-         RingsTakeTooMuch(dir.path, data_bytes_)) {
+  // Those that are made at once see each other only now.
+  while (status.ok() && data_bytes_ / 2 >= v1::kMinRingBytes && IsOverfull(dir.path, data_bytes_)) {
     data_bytes_ = RoundUpToPages(data_bytes_ / 2);
     if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
       status = ErrnoStatus("shrink " + path_);

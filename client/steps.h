@@ -16,9 +16,9 @@ inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // what a JSON number hol
 //
 // Each ring has a word for the steps that it was given, which only its thread writes: twice the
 // step, and one more if the step has a row. The largest of the words is that of the open step. So a
-// row with a step costs no locked instruction, which would wait
-// for the rows before it to leave the store buffer; what two threads do at once counts as if one
-// had come first. Rings beyond kWords have the first word together.
+// row with a step costs no locked instruction, which would wait for the rows before it to leave the
+// store buffer; what two threads do at once counts as if one had come first. Rings beyond kWords
+// have the first word together.
 class SharedSteps {
  public:
   static constexpr uint32_t kWords = 7;  // with their number a cache line

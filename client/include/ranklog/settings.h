@@ -16,7 +16,7 @@ namespace ranklog {
 // Which runs the tracker shows for a job of many ranks.
 enum class LogStrategy {
   kMain,  // one: rank 0's rows, joined by statistics over the ranks
-  kNode,  // one per node: local rank 0's rows, joined by statistics over the node's ranks
+  kNode,  // one per node: its first rank's rows, joined by statistics over the node's ranks
   kAll,   // one per rank
 };
 
