@@ -4,8 +4,8 @@
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
-#                [PROGRAMS MACRO=target ...] [PER_FILE] [SHARDS a_test=4 ...] [THREADS])
-#     PROGRAMS  programs that the test starts: MACRO is the path of `target`, as a string literal
+#                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS a_test=4 ...] [THREADS])
+#     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
 #     PER_FILE  an entry of ctest for each source, named after it, instead of one for all; NAME_others runs what these leave
 #     SHARDS    source=n ...: n entries for that source, each with its part of the tests
 #     THREADS   it has threads, so it is in the ThreadSanitizer build too
@@ -152,8 +152,33 @@ function(ranklog_gtest_filter source filter)
   set(${filter} ${tests} PARENT_SCOPE)
 endfunction()
 
+# ranklog_paths(target NAME=PROGRAM_OR_FILE...): each source of the target knows NAME, an absolute path, as a const char*. The paths
+# stand in one small source: in the flags of all, the compiler cache would miss them in the next clone.
+function(ranklog_paths target)
+  set(header)
+  set(source)
+  foreach(path ${ARGN})
+    string(REGEX MATCH "^([^=]*)=(.*)$" path ${path})
+    set(name ${CMAKE_MATCH_1})
+    set(value ${CMAKE_MATCH_2})
+    if(TARGET ${value})
+      add_dependencies(${target} ${value})
+      set(value "$<TARGET_FILE:${value}>")
+    elseif(NOT IS_ABSOLUTE ${value})
+      message(FATAL_ERROR "${target}: ${name}=${value} is neither a target nor an absolute path")
+    endif()
+    string(APPEND header "extern const char* const ${target}_${name};\n#define ${name} ${target}_${name}\n")
+    string(APPEND source "const char* const ${target}_${name} = \"${value}\";\n")
+  endforeach()
+  set(stem ${CMAKE_CURRENT_BINARY_DIR}/${target}_paths)
+  file(CONFIGURE OUTPUT ${stem}.h CONTENT "${header}")
+  file(GENERATE OUTPUT ${stem}.cc CONTENT "${source}")
+  target_compile_options(${target} PRIVATE "SHELL:-include ${stem}.h")
+  target_sources(${target} PRIVATE ${stem}.cc)
+endfunction()
+
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PROGRAMS;SHARDS" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS" ${ARGN})
   if(RANKLOG_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
     return()
   endif()
@@ -162,11 +187,9 @@ function(ranklog_test target)
   target_compile_options(${target} PRIVATE -O0)  # the assertions need no speed, and compile twice as fast
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  foreach(program ${ARG_PROGRAMS})
-    string(REGEX MATCH "^([^=]*)=(.*)$" program ${program})
-    target_compile_definitions(${target} PRIVATE ${CMAKE_MATCH_1}="$<TARGET_FILE:${CMAKE_MATCH_2}>")
-    add_dependencies(${target} ${CMAKE_MATCH_2})
-  endforeach()
+  if(ARG_PATHS)
+    ranklog_paths(${target} ${ARG_PATHS})
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
