@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <vector>
@@ -10,25 +11,29 @@
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/select_run.h"
-#include "service/cli/state_dir.h"
 #include "service/model/run.h"
+#include "service/storage/state_dirs.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {
 
 absl::StatusOr<std::string> Globals::StateDir() const {
   if (!state_dir.empty()) return state_dir;
-  if (address.empty()) {
-    // Whoever names a daemon for the ranks, and no directory, means that daemon's.
-    const char* dir = std::getenv("RANKLOG_STATE_DIR");
-    const char* named = std::getenv("RANKLOG_ADDRESS");
-    if ((dir == nullptr || *dir == 0) && named != nullptr && *named != 0) {
-      if (const auto daemon = AskDaemon(named); daemon.ok()) return daemon->state_dir;
-    }
-    return DefaultStateDir();
+  if (!address.empty()) {
+    ASSIGN_OR_RETURN(const DaemonStatus daemon, AskDaemon(address));
+    return daemon.state_dir;
   }
-  ASSIGN_OR_RETURN(const DaemonStatus daemon, AskDaemon(address));
-  return daemon.state_dir;
+  const std::vector<std::string> dirs = storage::DefaultStateDirs();
+  if (const char* named = std::getenv("RANKLOG_STATE_DIR"); named == nullptr || *named == 0) {
+    for (const std::string& usual : UsualAddresses()) {
+      if (const auto daemon = AskDaemon(usual); daemon.ok()) return daemon->state_dir;
+    }
+  }
+  const auto has_store = [](const std::string& dir) {
+    return access(absl::StrCat(dir, "/", storage::kStoreFile).c_str(), F_OK) == 0;
+  };
+  const auto found = std::find_if(dirs.begin(), dirs.end(), has_store);
+  return found == dirs.end() ? dirs.front() : *found;
 }
 
 absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const {

@@ -23,8 +23,10 @@ struct Globals {
   std::string state_dir;  // empty: not given
   std::string address;    // empty: not given
 
-  // The directory of the store: as given, or as the daemon at `address` says; else
-  // $RANKLOG_STATE_DIR, else as the daemon at $RANKLOG_ADDRESS says, else the usual one.
+  // The directory of the store: `state_dir`, else that of the daemon at `address`, else
+  // $RANKLOG_STATE_DIR, else that of the daemon at $RANKLOG_ADDRESS or at a usual address, else the
+  // first of storage::DefaultStateDirs() that has a store.
+  //   kUnavailable  no daemon answers at `address`
   absl::StatusOr<std::string> StateDir() const;
   // The store, to be read.
   //   kNotFound          there is none; the message says what to do

@@ -97,10 +97,10 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
 }
 
 std::vector<std::string> UsualAddresses() {
-  std::vector<std::string> addresses;
   if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
-    addresses.push_back(address);
+    return {address};
   }
+  std::vector<std::string> addresses;
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     const std::string path = absl::StrCat(dir.path, "/", v1::kSocketFile);
     if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);

@@ -33,7 +33,8 @@ struct DaemonStatus {
 //   kUnavailable      no daemon answers there, or another user's
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
-// Where daemons listen that were not told where, those first that a rank would try first.
+// Where a rank would look for its daemon: at $RANKLOG_ADDRESS alone if it is set, else at the usual
+// addresses that are there, best first.
 std::vector<std::string> UsualAddresses();
 
 // The daemon of `state_dir`, if it listens at `address`, or where that is empty at one of the usual

@@ -25,6 +25,7 @@
 #include "service/cli/salvage_report.h"
 #include "service/storage/damage.h"
 #include "service/storage/file_system.h"
+#include "service/storage/state_dirs.h"
 
 namespace ranklog::cli {
 namespace {
@@ -173,6 +174,29 @@ Finding LookAtStore(const std::string& dir) {
   return finding;
 }
 
+// A store in another place where a daemon may keep its log, for example since the usual one was
+// held by another container at that time. Nobody delivers its rest.
+absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
+  const auto reader = storage::StoreReader::Open(dir);
+  if (!reader.ok()) return absl::nullopt;
+  const auto runs = ReportRuns(**reader);
+  if (!runs.ok()) return absl::nullopt;
+  const auto open = std::count_if(runs->begin(), runs->end(), [](const RunReport& run) {
+    return run.run.state == model::RunState::kRunning ||
+           std::any_of(run.destinations.begin(), run.destinations.end(),
+                       [&](const DestinationReport& to) { return IsOpen(run, to); });
+  });
+  Finding finding{"other store",
+                  {{"path", dir}, {"runs", runs->size()}, {"waiting_runs", open}},
+                  absl::StrCat(dir, ", ", Counted(runs->size(), "run")),
+                  ""};
+  if (open > 0 && storage::StateLock::Holder(dir) == 0) {
+    finding.advice = absl::StrCat(Counted(static_cast<uint64_t>(open), "run"),
+                                  " there waits, and no daemon: ranklog sync --state-dir ", dir);
+  }
+  return finding;
+}
+
 Finding LookAtSetAside(const std::string& path) {
   Finding finding{"set aside", {{"path", path}}, path, ""};
   std::error_code error;
@@ -256,6 +280,13 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   std::vector<Finding> findings = {LookAtDirectory(state_dir), LookAtDaemon(globals, state_dir),
                                    LookAtStore(state_dir)};
   for (Finding& tracker : LookAtTrackers(state_dir)) findings.push_back(std::move(tracker));
+  for (const std::string& dir : storage::DefaultStateDirs()) {
+    std::error_code ignored;
+    if (fs::equivalent(dir, state_dir, ignored)) continue;
+    if (auto other = LookAtOtherStore(dir); other.has_value()) {
+      findings.push_back(*std::move(other));
+    }
+  }
   for (const std::string& path : storage::SetAsideStores(state_dir)) {
     findings.push_back(LookAtSetAside(path));
   }

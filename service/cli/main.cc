@@ -39,8 +39,9 @@ int main(int argc, char** argv) {
   ranklog::cli::Program program(kTexts, globals);
   program.options().Add(
       "--state-dir", &globals.state_dir,
-      "the directory of the store; else $RANKLOG_STATE_DIR, that of the daemon at "
-      "$RANKLOG_ADDRESS, $XDG_STATE_HOME/ranklog or ~/.local/state/ranklog",
+      "the directory of the store; else $RANKLOG_STATE_DIR, that of the daemon which a rank would "
+      "find, or the first with a store of $XDG_STATE_HOME/ranklog or ~/.local/state/ranklog, and "
+      "/var/tmp/ranklog-UID",
       {.type = "DIR"});
   program.options().Add(
       "--address", &globals.address,

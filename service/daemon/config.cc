@@ -7,7 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,12 +17,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
+#include "service/daemon/process.h"
+#include "service/storage/state_dirs.h"
 
 namespace ranklog::daemon {
 namespace {
 
 constexpr char kUnix[] = "unix:";
 constexpr char kForever[] = "forever";      // --keep-for
+constexpr char kNever[] = "never";          // --idle-exit
 constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
 
 constexpr char kExamples[] = R"(
@@ -80,17 +85,17 @@ CLI::Validator BytesText() {
       "");
 }
 
-// A duration, or forever.
-CLI::Validator KeepText() {
+// A duration, or a word that stands for an infinite one.
+CLI::Validator DurationOr(const char* infinite) {
   return CLI::Validator(
-      [](const std::string& text) -> std::string {
+      [infinite](const std::string& text) -> std::string {
         absl::Duration parsed;
-        if (text == kForever ||
+        if (text == infinite ||
             (absl::ParseDuration(text, &parsed) && parsed >= absl::ZeroDuration() &&
              parsed < absl::InfiniteDuration())) {
           return "";
         }
-        return absl::StrCat("'", text, "' is no duration, such as 12h or 168h, nor ", kForever);
+        return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, nor ", infinite);
       },
       "");
 }
@@ -135,6 +140,13 @@ std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
                       "or mend its name.\n");
 }
 
+// The daemon may change its working directory.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
 absl::Duration ToDuration(const std::string& text) {
   absl::Duration parsed;
   absl::ParseDuration(text, &parsed);  // the validator took it
@@ -151,15 +163,6 @@ storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& kee
 
 }  // namespace
 
-std::string DefaultStateDir() {
-  if (std::string dir = Environment("RANKLOG_STATE_DIR"); !dir.empty()) return dir;
-  if (const std::string dir = Environment("XDG_STATE_HOME"); !dir.empty()) return dir + "/ranklog";
-  if (const std::string dir = Environment("HOME"); !dir.empty()) {
-    return dir + "/.local/state/ranklog";
-  }
-  return "";
-}
-
 std::string DefaultAddress() {
   if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
@@ -174,12 +177,13 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   std::string address = DefaultAddress();
   std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
   std::string drain = "0s";
+  std::string idle_exit = StartedBy() == kRank ? "10m" : kNever;
   std::string keep_for = "168h";
   std::string keep_bytes = "4GiB";
   std::string commit_interval = absl::FormatDuration(config.commit_interval);
   std::string step_wait = absl::FormatDuration(config.step_wait);
   std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
-  config.state_dir = DefaultStateDir();
+  std::string state_dir;
 
   CLI::App app(
       "Keeps the experiment log of this node's training jobs, and delivers it.\n"
@@ -191,9 +195,10 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->type_name("FILE")
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option("--state-dir", config.state_dir,
-                 "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else "
-                 "$XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog]")
+  app.add_option("--state-dir", state_dir,
+                 "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else the first of "
+                 "$XDG_STATE_HOME/ranklog or ~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
+                 "that lies on one and that no daemon of another container holds]")
       ->type_name("DIR");
   app.add_option("--listen", address,
                  "the socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in "
@@ -212,11 +217,18 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str();
+  app.add_option(
+         "--idle-exit", idle_exit,
+         "end after so long without a rank and with nothing left to deliver; never: stay. A "
+         "daemon that a rank started ends after 10m, or it would stay for ever")
+      ->type_name("DURATION")
+      ->check(DurationOr(kNever))
+      ->capture_default_str();
   app.add_option("--keep-for", keep_for,
                  "how long a run that was delivered in full is kept after its end; forever: age "
                  "removes nothing")
       ->type_name("DURATION")
-      ->check(KeepText())
+      ->check(DurationOr(kForever))
       ->capture_default_str();
   app.add_option(
          "--keep-bytes", keep_bytes,
@@ -255,9 +267,6 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   try {
     app.parse(argc, argv);
-    if (config.state_dir.empty()) {
-      throw CLI::ValidationError("--state-dir", "must be given, since HOME is not set");
-    }
     if (!absl::StartsWith(address, kUnix)) {
       throw CLI::ValidationError("RANKLOG_ADDRESS", "must have the form unix:PATH");
     }
@@ -277,14 +286,18 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     return parsed;
   }
   parsed.run = true;
-  config.socket_path = address.substr(sizeof(kUnix) - 1);
+  config.state_dirs =
+      state_dir.empty() ? storage::DefaultStateDirs() : std::vector<std::string>{state_dir};
+  for (std::string& dir : config.state_dirs) dir = Absolute(dir);
+  config.socket_path = Absolute(address.substr(sizeof(kUnix) - 1));
   config.drain = ToDuration(drain);
+  config.idle_exit = idle_exit == kNever ? absl::InfiniteDuration() : ToDuration(idle_exit);
   config.keep = ToLimits(keep_for, keep_bytes);
   config.commit_interval = ToDuration(commit_interval);
   config.step_wait = ToDuration(step_wait);
   config.wandb_transmit_interval = ToDuration(transmit);
   // Ranks that find no room in the one that they were told fall back to the others.
-  if (!spool_dir.empty()) config.spool_dirs.push_back(spool_dir);
+  if (!spool_dir.empty()) config.spool_dirs.push_back(Absolute(spool_dir));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   return parsed;
 }

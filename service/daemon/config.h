@@ -13,11 +13,12 @@
 namespace ranklog::daemon {
 
 struct Config {
-  std::string state_dir;
+  std::vector<std::string> state_dirs;  // where the log may be kept, best first
   std::string socket_path;
   std::vector<std::string>
       spool_dirs;  // where rings of ranks may lie: the one named by a flag, then the standard ones
   absl::Duration drain = absl::ZeroDuration();
+  absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
   bool core_dumps = false;
@@ -40,9 +41,6 @@ struct Parsed {
 // environment: not thread-safe.
 Parsed ParseConfig(int argc, const char* const* argv);
 
-// $RANKLOG_STATE_DIR, else $XDG_STATE_HOME/ranklog, else ~/.local/state/ranklog; empty if none is
-// set.
-std::string DefaultStateDir();
 // $RANKLOG_ADDRESS, else ranklogd.sock in the first of v1::StandardDirs() that can be used.
 std::string DefaultAddress();
 

@@ -2,8 +2,6 @@
 
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/daemon/ingest_credentials.h"
+#include "service/daemon/process.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/trackers.h"
 #include "service/storage/damage.h"
@@ -41,36 +40,30 @@ absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& sta
   return storage::Store::Open(state_dir, {});
 }
 
-// Which kind of start this is: one made by a rank ends with its job step where Slurm tracks by
-// cgroup.
-std::string StartedBy() {
-  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
-  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
-  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
-  return "user";
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
-  ASSIGN_OR_RETURN(storage::StateLock lock, storage::StateLock::Acquire(config.state_dir));
-  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock)));
+  ASSIGN_OR_RETURN(storage::LockedDir place, storage::LockFirst(config.state_dirs));
+  for (const std::string& reason : place.skipped) {
+    spdlog::warn("{}; the log is kept in {}", reason, place.dir);
+  }
+  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(place)));
   RETURN_IF_ERROR(daemon->StartStages());
   RETURN_IF_ERROR(daemon->StartServer());
   RETURN_IF_ERROR(daemon->StartAccepting());
   return daemon;
 }
 
-Daemon::Daemon(const Config& config, storage::StateLock lock)
+Daemon::Daemon(const Config& config, storage::LockedDir place)
     : config_(config),
-      lock_(std::move(lock)),
-      credentials_(deliver::CredentialStore::Options::FromEnvironment(config.state_dir)),
+      place_(std::move(place)),
+      credentials_(deliver::CredentialStore::Options::FromEnvironment(place_.dir)),
       registry_([this] { wake_.Notify(); }) {}
 
 Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
 absl::Status Daemon::StartStages() {
-  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(config_.state_dir));
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;
   store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
@@ -78,13 +71,13 @@ absl::Status Daemon::StartStages() {
   pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
   trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
-                   pipeline::MakeTrackerWorkers(config_.state_dir, &credentials_, trackers));
+                   pipeline::MakeTrackerWorkers(place_.dir, &credentials_, trackers));
   deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
                                                      pipeline::DeliverLoop::Options());
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
-                   storage::StoreReader::Open(config_.state_dir));
+                   storage::StoreReader::Open(place_.dir));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   pipeline::AggregateLoop::Options aggregate_options;
   aggregate_options.run.step_wait = config_.step_wait;
   aggregate_options.on_primary_chosen = [this](int64_t run) { deliver_->AddRun(run); };
@@ -100,12 +93,12 @@ absl::Status Daemon::StartStages() {
               .credentials = IngestCredentials(&credentials_),
               .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); }};
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;
   watch_options.socket_path = SocketPath();
   watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(config_.state_dir));
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   pipeline::RetentionLoop::Options retention_options;
   retention_options.limits = config_.keep;
   retention_ =
@@ -119,7 +112,7 @@ absl::Status Daemon::StartStages() {
 absl::Status Daemon::StartServer() {
   ingest_ = std::make_unique<ingest::IngestService>(context_);
   control_ = std::make_unique<ControlService>(ControlService::About{
-      .state_dir = config_.state_dir,
+      .state_dir = place_.dir,
       .started_by = StartedBy(),
       .start_time_us = absl::ToUnixMicros(absl::Now()),
       .keep = config_.keep,
@@ -189,7 +182,7 @@ absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
   if (kind != deliver::wandb::kKind) {
     return absl::InvalidArgumentError(absl::StrCat("'", kind, "' is no tracker; wandb is"));
   }
-  ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(config_.state_dir));
+  ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(place_.dir));
   ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(id));
   model::Session session;
@@ -224,9 +217,13 @@ void Daemon::Drain(absl::Duration drain) {
   spdlog::info(all ? "all is delivered" : "the time to deliver is over; the rest is kept");
 }
 
+bool Daemon::IsIdle() const {
+  return registry_.attached() == 0 && deliver_->counters().pending == 0 && AllAggregated();
+}
+
 bool Daemon::AllAggregated() const {
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> reader =
-      storage::StoreReader::Open(config_.state_dir);
+      storage::StoreReader::Open(place_.dir);
   if (!reader.ok()) return true;
   const absl::StatusOr<std::vector<model::Stream>> streams = (*reader)->LiveStreams();
   return !streams.ok() ||

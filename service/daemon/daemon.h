@@ -24,6 +24,7 @@
 #include "service/pipeline/deliver_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
+#include "service/storage/state_dirs.h"
 #include "service/storage/store.h"
 
 namespace ranklog::daemon {
@@ -46,11 +47,15 @@ class Daemon {
   // and start another.
   bool StoreInPlace() const { return store_->store_in_place(); }
 
+  // No rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
+  bool IsIdle() const;
+
+  const std::string& state_dir() const { return place_.dir; }
   // The socket's path; until Stop().
   const std::string& address() const { return acceptor_->path(); }
 
  private:
-  Daemon(const Config& config, storage::StateLock lock);
+  Daemon(const Config& config, storage::LockedDir place);
   absl::Status StartStages();
   absl::Status StartServer();
   absl::Status StartAccepting();
@@ -67,7 +72,7 @@ class Daemon {
   std::map<std::string, uint64_t> Counters() const;
 
   const Config config_;
-  const storage::StateLock lock_;  // first in, last out
+  const storage::LockedDir place_;  // first in, last out
   deliver::CredentialStore credentials_;
   ingest::WakeEvent wake_;
   ingest::IngestCounters counters_;

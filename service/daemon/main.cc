@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,52 +14,13 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
 #include "service/daemon/notify.h"
+#include "service/daemon/process.h"
 
 namespace {
-
-// Takes the signals that end the daemon away from all threads: main() waits for them. Whoever
-// started us may have blocked or ignored some.
-sigset_t TakeSignals() {
-  sigset_t all;
-  sigemptyset(&all);
-  sigprocmask(SIG_SETMASK, &all, nullptr);
-  for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);   // the terminal of whoever started us is not ours to follow
-  signal(SIGXFSZ, SIG_IGN);  // a write over the limit fails instead, as on a full disk
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  sigprocmask(SIG_BLOCK, &ending, nullptr);
-  return ending;
-}
-
-// The limits of whoever started us are for other work: a training's shell may bound the size of
-// files, the memory or the CPU time. And each rank costs three descriptors: its connection, its
-// pidfd, its ring.
-void RaiseLimits() {
-  for (const auto resource :
-       {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU, RLIMIT_NPROC}) {
-    rlimit limit{};
-    if (getrlimit(resource, &limit) != 0) continue;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(resource, &limit);
-  }
-}
-
-// Later a store that cannot grow looks like a full disk.
-void SayFileLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  spdlog::warn(
-      "this process may make files of {} bytes at most, and so the store: start ranklogd by a "
-      "shell with a larger `ulimit -f`",
-      limit.rlim_cur);
-}
 
 // Who wants the end, for who wonders later.
 std::string Sender(const siginfo_t& told) {
@@ -70,13 +30,21 @@ std::string Sender(const siginfo_t& told) {
   return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
 }
 
-// Waits for a signal that ends the daemon. False: the store is gone.
-bool WaitForSignal(const sigset_t& ending, const ranklog::daemon::Daemon& daemon, siginfo_t* told) {
+enum class End { kSignal, kIdle, kStoreRemoved };
+
+// Waits for what ends the daemon; looks once a second.
+End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit,
+               const ranklog::daemon::Daemon& daemon, siginfo_t* told) {
   const timespec look{.tv_sec = 1, .tv_nsec = 0};
+  absl::Time busy = ranklog::SteadyNow();
   while (sigtimedwait(&ending, told, &look) < 0) {
-    if (!daemon.StoreInPlace()) return false;
+    if (!daemon.StoreInPlace()) return End::kStoreRemoved;
+    if (idle_exit == absl::InfiniteDuration()) continue;
+    const absl::Time now = ranklog::SteadyNow();
+    if (!daemon.IsIdle()) busy = now;
+    if (now - busy >= idle_exit) return End::kIdle;
   }
-  return true;
+  return End::kSignal;
 }
 
 // Serves until a signal comes. A store that is removed meanwhile gives way to a new one in the same
@@ -92,15 +60,21 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
       return 1;
     }
     spdlog::info("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
-                 getpid(), config.state_dir, (*daemon)->address());
+                 getpid(), (*daemon)->state_dir(), (*daemon)->address());
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
-    if (WaitForSignal(ending, **daemon, &told)) {
-      const bool drains = config.drain > absl::ZeroDuration();
-      spdlog::info("{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
-                   Sender(told),
-                   drains ? "; what is left is delivered for at most " +
-                                absl::FormatDuration(config.drain) + ", and kept at the next signal"
-                          : "");
+    const End end = WaitForEnd(ending, config.idle_exit, **daemon, &told);
+    if (end != End::kStoreRemoved) {
+      const bool drains = end == End::kSignal && config.drain > absl::ZeroDuration();
+      if (end == End::kIdle) {
+        spdlog::info("no rank was here for {}, and all is delivered: stopping (--idle-exit)",
+                     absl::FormatDuration(config.idle_exit));
+      } else {
+        spdlog::info(
+            "{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT", Sender(told),
+            drains ? "; what is left is delivered for at most " +
+                         absl::FormatDuration(config.drain) + ", and kept at the next signal"
+                   : "");
+      }
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       // Then the next one ends us as SIGKILL would, which costs nothing.
       if (drains) sigprocmask(SIG_UNBLOCK, &ending, nullptr);
@@ -111,7 +85,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
     spdlog::error(
         "the store in {} was removed under the daemon, and what was not delivered with it. A new "
         "one is begun: ranks that live go on there, and count what went as lost (with_store)",
-        config.state_dir);
+        (*daemon)->state_dir());
   }
 }
 
@@ -129,14 +103,15 @@ int main(int argc, char** argv) {
     return parsed.exit_code;
   }
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
-  const sigset_t ending = TakeSignals();
-  RaiseLimits();
+  const sigset_t ending = ranklog::daemon::TakeSignals();
+  ranklog::daemon::RaiseLimits();
+  if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::LeavePlacement();
   // Copies of the trackers' keys are in buffers of gRPC and curl, which no MADV_DONTDUMP reaches.
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("ranklogd"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
-  SayFileLimit();
+  ranklog::daemon::SayFileLimit();
   const char* notify = getenv("NOTIFY_SOCKET");
   const std::string systemd = notify == nullptr ? "" : notify;
 

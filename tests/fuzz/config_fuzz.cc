@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const daemon::Config& config = parsed.config;
-  MUST(!config.state_dir.empty() && !config.socket_path.empty() && !config.spool_dirs.empty());
+  MUST(!config.state_dirs.empty() && !config.socket_path.empty() && !config.spool_dirs.empty());
   MUST(config.drain >= absl::ZeroDuration() && config.drain < absl::InfiniteDuration());
   MUST(config.commit_interval >= absl::Milliseconds(1));
   MUST(config.step_wait >= absl::ZeroDuration());

@@ -112,6 +112,27 @@ TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
   node.Start();
 }
 
+TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
+  Node node({"--idle-exit", "1s"});
+  node.Start();
+  ChildProcess waiting =
+      node.StartRank("waiting", 0, 0, 1, 1, {"10"}, WandbAt("http://127.0.0.1:1"));
+  ASSERT_EQ(waiting.Wait(), 0) << waiting.Output();
+  ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("waiting"); }));
+  absl::SleepFor(absl::Seconds(3));
+  EXPECT_EQ(node.TimesSaid("--idle-exit"), 0) << "a run waits for its tracker";
+  node.Terminate();
+
+  Node empty({"--idle-exit", "1s"});
+  empty.Start();
+  ChildProcess rank = empty.StartRank("job", 0, 0, 1, 1, {"10"});
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_EQ(empty.daemon().Wait(), 0);
+  EXPECT_EQ(empty.TimesSaid("--idle-exit"), 1);
+  EXPECT_FALSE(std::filesystem::exists(empty.socket()));
+  EXPECT_EQ(empty.GetRun("job").rows, 10u);
+}
+
 // As deploy/quickstart.sh --keep says to, and for a job whose ranks have it.
 TEST(DaemonTest, TheCommandLineReadsTheStoreOfTheDaemonAtTheRanksAddress) {
   Node node;

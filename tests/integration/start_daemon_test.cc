@@ -174,6 +174,32 @@ TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
+// A rank that is pinned to a core would share it with the daemon, and its directory could not be
+// unmounted.
+TEST_F(StartDaemonTest, LeavesThePlaceOfTheRank) {
+  CountingJob counting(node_, "job", 100, StartsDaemon(),
+                       {"taskset", "-c", "0", "nice", "-n", "5", "env", "-C", "/usr"});
+  ASSERT_TRUE(counting.WaitForReturned(100)) << counting.rank().Output();
+  EXPECT_EQ(counting.Finish(), 0) << counting.rank().Output();
+  const std::vector<pid_t> daemons = Daemons();
+  ASSERT_THAT(daemons, SizeIs(1));
+  const auto cpus = [](pid_t pid) {
+    const std::string status = ReadProc(pid, "status");
+    return status.substr(status.find("Cpus_allowed:"), 60);
+  };
+  EXPECT_EQ(cpus(daemons[0]), cpus(getpid()));
+  constexpr int kNice = 16;
+  if (geteuid() == 0) {
+    EXPECT_EQ(StatField(daemons[0], kNice), StatField(getpid(), kNice));
+  }
+  std::error_code error;
+  const auto directory =
+      std::filesystem::read_symlink("/proc/" + std::to_string(daemons[0]) + "/cwd", error);
+  if (!error) {
+    EXPECT_EQ(directory, "/");
+  }
+}
+
 // The daemon lasts; what it inherits of the training's sockets and files stays open as long. The
 // call is missing before Linux 5.9, and old containers' filters refuse it.
 TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {

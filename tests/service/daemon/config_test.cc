@@ -15,6 +15,7 @@ namespace ranklog::daemon {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
@@ -28,7 +29,7 @@ TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
   const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
                                "--commit-interval", "10ms", "--spool-dir", "/x"});
   ASSERT_TRUE(parsed.run) << parsed.text;
-  EXPECT_EQ(parsed.config.state_dir, "/s");
+  EXPECT_THAT(parsed.config.state_dirs, ElementsAre("/s"));
   EXPECT_EQ(parsed.config.socket_path, "/d/s.sock");
   EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
   EXPECT_EQ(parsed.config.commit_interval, absl::Milliseconds(10));
@@ -126,7 +127,7 @@ TEST(ConfigTest, TheEnvironmentFillsWhatIsNotSaid) {
   const Parsed parsed = Parse({});
   unsetenv("RANKLOG_STATE_DIR");
   unsetenv("RANKLOG_ADDRESS");
-  EXPECT_EQ(parsed.config.state_dir, "/from/env");
+  EXPECT_THAT(parsed.config.state_dirs, ElementsAre("/from/env"));
   EXPECT_EQ(parsed.config.socket_path, "/env.sock");
 }
 

@@ -1,0 +1,36 @@
+// What ranklogd changes of the process that it was given: signals, limits, placement.
+
+#ifndef SERVICE_DAEMON_PROCESS_H_
+#define SERVICE_DAEMON_PROCESS_H_
+
+#include <signal.h>
+
+#include <string>
+
+namespace ranklog::daemon {
+
+// systemd, slurm, rank or user. A daemon that a rank started ends with its job step where Slurm
+// tracks by cgroup.
+std::string StartedBy();
+inline constexpr char kRank[] = "rank";
+
+// Blocks the signals that end the daemon in all threads, and returns them: main() waits for them.
+// Resets those that the starter may have blocked or ignored. Call before any thread is started.
+sigset_t TakeSignals();
+
+// Raises the soft limits to the hard ones. Those of the starter are for other work: a training's
+// shell may limit the size of files, the memory or the CPU time. Each rank costs three descriptors:
+// its connection, its pidfd, its ring.
+void RaiseLimits();
+
+// Warns if the size of files is limited: later, a store that cannot grow looks like a full disk.
+void SayFileLimit();
+
+// Undoes what binds a rank to its place: CPU mask, scheduling policy, nice value, memory policy and
+// working directory. Else the daemon would run on the rank's core, and keep its directory busy.
+// Whatever the kernel does not allow stays as it is, for example a lower nice value.
+void LeavePlacement();
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_PROCESS_H_

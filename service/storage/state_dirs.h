@@ -1,0 +1,36 @@
+// Where a store lies if nobody names its directory: the one list that the daemon and the command
+// line go by.
+
+#ifndef SERVICE_STORAGE_STATE_DIRS_H_
+#define SERVICE_STORAGE_STATE_DIRS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+
+// $RANKLOG_STATE_DIR alone if it is set. Else, best first: $XDG_STATE_HOME/ranklog or
+// ~/.local/state/ranklog, then /var/tmp/ranklog-UID, which lies on the node itself and survives a
+// reboot. Reads the environment: not thread-safe.
+std::vector<std::string> DefaultStateDirs();
+
+// A state directory and the right to write there.
+struct LockedDir {
+  std::string dir;
+  StateLock lock;
+  std::vector<std::string> skipped;  // why those before it cannot be used, a sentence for each
+};
+
+// Locks the first of `dirs` that this process can use. Skips a network file system, a directory
+// that cannot be made, and one that a daemon of another container or node holds.
+//   kAlreadyExists       a process of this node holds it: another daemon, or `ranklog sync`
+//   kResourceExhausted   no space
+//   kFailedPrecondition, kPermissionDenied   none can be used; the message has the reason for each
+absl::StatusOr<LockedDir> LockFirst(const std::vector<std::string>& dirs);
+
+}  // namespace ranklog::storage
+
+#endif  // SERVICE_STORAGE_STATE_DIRS_H_

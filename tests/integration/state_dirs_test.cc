@@ -1,0 +1,129 @@
+// Where a daemon keeps its log if nobody says so, when the home is of no use for it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/absent.h"
+#include "tests/support/own_mounts.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// With /var/tmp of its own, for it is the last place in which a daemon keeps its log.
+class StateDirsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+    var_tmp_ = std::make_unique<SmallDisk>("/var/tmp", "64m");
+    ASSERT_TRUE(var_tmp_->mounted());
+    options_.environment = {{"HOME", home_.path()}, {"RANKLOG_ADDRESS", address()}};
+    options_.unset = {"RANKLOG_STATE_DIR", "XDG_STATE_HOME"};
+  }
+
+  std::string address() const { return "unix:" + home_.File("d.sock"); }
+  static std::string Fallback() { return "/var/tmp/ranklog-" + std::to_string(geteuid()); }
+
+  // A daemon, and a job of ten rows.
+  void LogTenRows(const std::string& job) {
+    ChildProcess::Options options = options_;
+    options.environment["RANKLOG_RUN_ID"] = job;
+    options.environment["RANKLOG_DESTINATIONS"] = "local";
+    options.environment["RANKLOG_SPOOL_DIR"] = home_.path();
+    const Finished rank = RunToEnd({LOGGING_RANK, "10"}, options);
+    EXPECT_EQ(rank.code, 0) << rank.output;
+  }
+  std::string Ranklog(const std::string& command) {
+    return RunToEnd({RANKLOG_CLI, command}, options_).output;
+  }
+
+  const TempDir home_;
+  std::unique_ptr<SmallDisk> var_tmp_;
+  ChildProcess::Options options_;
+};
+
+TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
+  for (const bool has_home : {true, false}) {
+    if (has_home) {
+      options_.environment["HOME"] = "/proc";  // nothing can be made there
+    } else {
+      options_.environment.erase("HOME");
+      options_.unset.push_back("HOME");
+    }
+    ChildProcess daemon({RANKLOGD}, options_);
+    ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }))
+        << daemon.Output();
+    const std::string job = has_home ? "with" : "without";
+    LogTenRows(job);
+    EXPECT_THAT(Ranklog("status"), HasSubstr(Fallback()));
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+    EXPECT_THAT(daemon.Output(), HasSubstr(has_home ? "the log is kept in " + Fallback() : ""));
+    EXPECT_THAT(Ranklog("runs"), HasSubstr(job)) << "without a daemon";
+  }
+}
+
+// Containers that share a home have process ids of their own.
+TEST_F(StateDirsTest, AHomeThatADaemonOfAnotherContainerHoldsIsPassedOver) {
+  const auto container = [&](const std::string& socket) {
+    return std::vector<std::string>{
+        "unshare",      "--mount",
+        "--pid",        "--fork",
+        "--mount-proc", "sh",
+        "-c",           "mount -t tmpfs -o mode=700 none /var/tmp && exec \"$@\"",
+        "sh",           RANKLOGD,
+        "--listen",     "unix:" + home_.File(socket)};
+  };
+  ChildProcess first(container("first.sock"), options_);
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("first.sock")); }))
+      << first.Output();
+  ChildProcess second(container("second.sock"), options_);
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("second.sock")); }))
+      << second.Output();
+  EXPECT_THAT(second.Output(), AllOf(HasSubstr("is in use by process 1"),
+                                     HasSubstr("the log is kept in " + Fallback())));
+}
+
+TEST_F(StateDirsTest, ASecondDaemonOfTheNodeIsRefused) {
+  ChildProcess first({RANKLOGD}, options_);
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }))
+      << first.Output();
+  const Finished second =
+      RunToEnd({RANKLOGD, "--listen", "unix:" + home_.File("second.sock")}, options_);
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.output, HasSubstr("is in use by process " + std::to_string(first.pid())));
+}
+
+TEST_F(StateDirsTest, DoctorNamesAStoreThatWasLeftInAnotherPlace) {
+  options_.environment["HOME"] = "/proc";
+  options_.environment["WANDB_BASE_URL"] = "http://127.0.0.1:1";
+  {
+    ChildProcess daemon({RANKLOGD}, options_);
+    ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }));
+    options_.environment["RANKLOG_DESTINATIONS"] = "wandb";
+    options_.environment["WANDB_API_KEY"] = std::string(40, 'k');
+    ChildProcess::Options options = options_;
+    options.environment["RANKLOG_RUN_ID"] = "left";
+    EXPECT_EQ(RunToEnd({LOGGING_RANK, "10"}, options).code, 0);
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  options_.environment["HOME"] = home_.path();
+  ChildProcess daemon({RANKLOGD}, options_);
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }));
+  EXPECT_THAT(Ranklog("status"), Not(HasSubstr(Fallback())));
+  EXPECT_THAT(Ranklog("doctor"), HasSubstr("ranklog sync --state-dir " + Fallback()));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
