@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "ranklog/v1/places.h"
 
 namespace ranklog::internal {
 namespace {
@@ -199,7 +200,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
   std::vector<std::string> variables = DaemonEnvironment();
   const std::vector<char*> variable_pointers = Pointers(&variables);
 
-  const std::string log = place.dir.path + "/ranklogd.log";
+  const std::string log = place.dir.path + "/" + v1::kDaemonLogFile;
   const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
   const int output = OpenOwnFile(log, O_WRONLY | O_APPEND).value_or(input);
   std::vector<char> stacks(2 * kStackBytes);

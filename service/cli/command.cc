@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
 }
 
 void RunArgument::AddTo(Options& options) {
-  options.Add("RUN", &text, kRunHelp, {.required = true});
+  options.Add("RUN", &text, kRunHelp, {.check = CheckNotEmpty, .required = true});
   options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
 }
 

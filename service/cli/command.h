@@ -54,6 +54,8 @@ void AddVerify(Program& program);
 void AddDead(Program& program);
 void AddDoctor(Program& program);
 void AddRecover(Program& program);
+void AddStop(Program& program);
+void AddDaemonLog(Program& program);
 
 }  // namespace ranklog::cli
 

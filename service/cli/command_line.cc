@@ -77,6 +77,10 @@ std::string CheckDuration(const std::string& text) {
   return good ? "" : "a duration has the form 30s, 10m or 1h30m";
 }
 
+std::string CheckNotEmpty(const std::string& text) {
+  return text.empty() ? "the text is empty" : "";
+}
+
 void Options::Add(const char* names, Value value, const char* help, OptionRules rules) {
   options_.push_back({names, value, help, std::move(rules)});
 }

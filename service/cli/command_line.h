@@ -32,6 +32,9 @@ using OptionCheck = std::string (*)(const std::string& text);
 // An OptionCheck: the text must be a duration above zero, such as 30s or 1h30m.
 std::string CheckDuration(const std::string& text);
 
+// An OptionCheck: the text must not be empty, as that of an unset variable of the shell is.
+std::string CheckNotEmpty(const std::string& text);
+
 // What a value may be. --help shows the type, the choices and the bounds.
 struct OptionRules {
   const char* type = nullptr;            // what --help calls the value; null: TEXT, INT or UINT

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -106,6 +107,22 @@ std::vector<std::string> UsualAddresses() {
     if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);
   }
   return addresses;
+}
+
+std::string LogPath(const std::string& address) {
+  const std::string path = address.substr(std::min(address.size(), sizeof kUnix - 1));
+  return std::filesystem::path(path).parent_path() / v1::kDaemonLogFile;
+}
+
+std::vector<std::string> DaemonLogPaths() {
+  if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
+    return {LogPath(address)};
+  }
+  std::vector<std::string> paths;
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+    paths.push_back(absl::StrCat(dir.path, "/", v1::kDaemonLogFile));
+  }
+  return paths;
 }
 
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {

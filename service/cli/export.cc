@@ -2,14 +2,20 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/output_file.h"
 #include "service/cli/progress.h"
 #include "service/cli/row_format.h"
 #include "service/cli/row_reader.h"
+#include "service/cli/terminal.h"
 
 namespace ranklog::cli {
 namespace {
@@ -31,6 +37,7 @@ csv: the union of all metrics as columns, a header first; quoting and line ends 
 Examples:
   ranklog export latest > run.jsonl
   ranklog export gpt:abc123 --format csv --output run.csv
+  ranklog export latest --metric train/loss --format csv
   ranklog export latest --raw | grep '"rank":3,')";
 
 struct ExportFlags {
@@ -38,12 +45,59 @@ struct ExportFlags {
   std::string format = "jsonl";
   std::string output;
   bool raw = false;
+  std::vector<std::string> metrics;
 };
 
 // The rows of a run, or of one of its streams.
 struct Part {
   const model::Stream* stream = nullptr;  // null: the run's own rows
   uint64_t rows = 0;
+};
+
+// Rows with some of their metrics only.
+class MetricFilter {
+ public:
+  explicit MetricFilter(const std::vector<std::string>& metrics) : metrics_(metrics) {}
+
+  // Visits what is left of `row`; a row without any of the metrics is left out.
+  absl::Status Visit(const Row& row, absl::FunctionRef<absl::Status(const Row&)> visitor) {
+    if (metrics_.empty()) return visitor(row);
+    model::Block block;
+    block.shape = row.block.shape;
+    block.offsets = {0};
+    block.steps = {row.step()};
+    block.times_us = {row.time_us()};
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < row.keys.size(); ++i) {
+      if (!Wants(row.keys[i])) continue;
+      keys.push_back(row.keys[i]);
+      block.values.push_back(row.values()[i]);
+    }
+    for (const model::Text& text : row.texts()) {
+      if (Wants(text.key)) block.texts.push_back({0, text.key, text.value});
+    }
+    if (keys.empty() && block.texts.empty()) return absl::OkStatus();
+    return visitor({row.owner, row.position, block, 0, keys});
+  }
+
+  // The metrics that no visited row had.
+  std::vector<std::string> Missing() const {
+    std::vector<std::string> missing;
+    for (const std::string& metric : metrics_) {
+      if (seen_.count(metric) == 0) missing.push_back(Printable(metric));
+    }
+    return missing;
+  }
+
+ private:
+  bool Wants(const std::string& key) {
+    if (std::find(metrics_.begin(), metrics_.end(), key) == metrics_.end()) return false;
+    seen_.insert(key);
+    return true;
+  }
+
+  const std::vector<std::string>& metrics_;
+  std::set<std::string> seen_;
 };
 
 using Output = std::function<absl::Status(absl::string_view text)>;
@@ -61,6 +115,7 @@ class Exporter {
         run_(run),
         flags_(flags),
         out_(std::move(out)),
+        filter_(flags.metrics),
         progress_("export", false) {}
 
   absl::Status Export() {
@@ -72,7 +127,11 @@ class Exporter {
       format->AppendRow(row, stream, &text);
       return text.size() < kWriteBytes ? absl::OkStatus() : Write(&text);
     }));
-    return Write(&text);
+    RETURN_IF_ERROR(Write(&text));
+    const std::vector<std::string> missing = filter_.Missing();
+    if (missing.empty()) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("no row has ", absl::StrJoin(missing, ", "),
+                                            "; `ranklog show` names the run's metrics"));
   }
 
  private:
@@ -108,7 +167,7 @@ class Exporter {
     for (const Part& part : parts_) {
       const auto visit = [&](const Row& row) {
         progress_.Update(++done_, total_);
-        return fn(row, part.stream);
+        return filter_.Visit(row, [&](const Row& left) { return fn(left, part.stream); });
       };
       RETURN_IF_ERROR(part.stream == nullptr
                           ? VisitRunRows(reader_, run_.id, 0, part.rows, visit)
@@ -127,6 +186,7 @@ class Exporter {
   const model::Run& run_;
   const ExportFlags& flags_;
   const Output out_;
+  MetricFilter filter_;
   Progress progress_;
   std::vector<model::Stream> streams_;  // parts_ points into it
   std::vector<Part> parts_;
@@ -152,6 +212,9 @@ void AddExport(Program& program) {
   flags.run.AddTo(options);
   options.Add("--format", &flags.format, "jsonl or csv; jsonl if not given",
               {.one_of = {"jsonl", "csv"}});
+  options.Add("--metric", &flags.metrics,
+              "only this metric; may be given several times. Rows without one are left out",
+              {.type = "NAME"});
   options.Add("--raw", &flags.raw, "the rows that the ranks sent, not the run's");
   options.Add("--output,-o", &flags.output, "a file instead of the standard output",
               {.type = "FILE"});

@@ -57,5 +57,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddDead(program);
   ranklog::cli::AddDoctor(program);
   ranklog::cli::AddRecover(program);
+  ranklog::cli::AddStop(program);
+  ranklog::cli::AddDaemonLog(program);
   return program.Main(argc, argv);
 }

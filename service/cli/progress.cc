@@ -14,7 +14,6 @@ namespace {
 
 constexpr auto kFirstDraw = std::chrono::seconds(1);
 constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
-constexpr auto kBetweenLines = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -58,9 +57,9 @@ void Progress::Update(uint64_t done, uint64_t total) {
     std::fflush(stderr);
     drawn_ = true;
     next_ = now + kBetweenDraws;
-  } else {
+  } else if (const uint64_t tenths = total == 0 ? 10 : done * 10 / total; tenths > tenths_) {
     std::fprintf(stderr, "%s\n", bar.c_str());
-    next_ = now + kBetweenLines;
+    tenths_ = tenths;
   }
 }
 

@@ -16,7 +16,8 @@ std::string BarText(const std::string& what, uint64_t done, uint64_t total,
                     const Terminal& terminal);
 
 // On a terminal: a bar on one line of stderr, drawn ten times a second at most and only once the
-// work has taken a second. Elsewhere: with `lines`, a line every five seconds; without, nothing.
+// work has taken a second. Elsewhere: with `lines`, a line for each further ten per cent once the
+// work has taken a second; without, nothing.
 class Progress {
  public:
   Progress(std::string what, bool lines);
@@ -36,6 +37,7 @@ class Progress {
   const bool lines_;
   const Terminal terminal_;
   Clock::time_point next_;
+  uint64_t tenths_ = 0;  // of the last line
   uint32_t calls_ = 0;
   bool drawn_ = false;
 };

@@ -1,5 +1,6 @@
 #include "service/cli/select_run.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/cli/number_text.h"
 #include "service/cli/terminal.h"
@@ -51,7 +52,13 @@ Runs Candidates(const Runs& runs, const std::string& text) {
     if (run->run_id == absl::StrCat(text, "-", run->primary_rank)) of_job.push_back(run);
   }
   DropLocalParts(&of_job);
-  return of_job;
+  if (!of_job.empty()) return of_job;
+  Runs by_prefix;
+  for (const model::Run* run : runs) {
+    if (absl::StartsWith(run->run_id, text)) by_prefix.push_back(run);
+  }
+  DropLocalParts(&by_prefix);
+  return by_prefix;
 }
 
 Runs OfProject(const std::vector<model::Run>& runs, const std::string& project) {
@@ -66,6 +73,7 @@ Runs OfProject(const std::vector<model::Run>& runs, const std::string& project) 
 
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project) {
+  if (text.empty()) return absl::InvalidArgumentError("RUN is empty");
   const Runs all = OfProject(runs, project);
   Runs matches = Candidates(all, text);
   // A name may hold a colon, so this comes second.
@@ -76,7 +84,7 @@ absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const 
   if (matches.size() == 1) return *matches.front();
   if (matches.size() > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("several runs are called '", Printable(text),
+        absl::StrCat("several runs match '", Printable(text),
                      "'; say which by its id, or by project:id:", List(matches)));
   }
   const std::string place = project.empty() ? "" : " in project '" + Printable(project) + "'";

@@ -166,6 +166,18 @@ TEST_F(CliTest, ExportAsCsvHasTheUnionOfColumns) {
             "10,1700000000.5,0.5,1,\"say \"\"hi\"\"\"\r\n");
 }
 
+TEST_F(CliTest, ExportOfSomeMetricsLeavesTheOthersOut) {
+  const std::vector<std::string> lines =
+      Lines(Ranklog({"export", "tiny", "--metric", "lr"}).output);
+  ASSERT_THAT(lines, SizeIs(5));
+  EXPECT_EQ(lines[1], R"({"_step":10,"_timestamp":1700000000.5,"lr":1})");
+  EXPECT_EQ(Ranklog({"export", "latest", "--format", "csv", "--metric", "text"}).output,
+            "_step,_timestamp,text\r\n10,1700000000.5,\"say \"\"hi\"\"\"\r\n");
+  const Finished missing = Ranklog({"export", "tiny", "--metric", "lr", "--metric", "rl"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.output, HasSubstr("no row has rl;"));
+}
+
 TEST_F(CliTest, ExportRawIsInTheOrderOfRankAndSeq) {
   const std::vector<std::string> lines = Lines(Ranklog({"export", "tiny", "--raw"}).output);
   ASSERT_THAT(lines, SizeIs(9));

@@ -47,6 +47,8 @@ TEST_F(CliTest, WrongUsageIsTwo) {
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
 }
 
+TEST_F(CliTest, AnEmptyRunIsWrongUsage) { EXPECT_EQ(Ranklog({"show", ""}).code, 2); }
+
 TEST_F(CliTest, WhatItDoesNotKnowIsNamed) {
   const auto refused = [this](const std::vector<std::string>& args) {
     const Finished finished = Ranklog(args);

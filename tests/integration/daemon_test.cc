@@ -112,6 +112,19 @@ TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
   node.Start();
 }
 
+TEST(DaemonTest, IsStoppedByTheCommandLine) {
+  Node node;
+  node.Start();
+  const auto stop = [&] { return RunToEnd({RANKLOG_CLI, "stop", "--address", node.address()}); };
+  const Finished stopped = stop();
+  EXPECT_EQ(stopped.code, 0) << stopped.output;
+  EXPECT_EQ(node.daemon().Wait(), 0);
+  EXPECT_EQ(stop().code, 1) << "nobody answers at the address";
+  const Finished again = RunToEnd({RANKLOG_CLI, "stop", "--state-dir", node.state_dir()});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("no daemon is running"));
+}
+
 TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
   Node node({"--idle-exit", "1s"});
   node.Start();

@@ -165,6 +165,8 @@ TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
       FileContent(std::filesystem::path(node_.socket()).parent_path() / "ranklogd.log");
   EXPECT_THAT(log, HasSubstr("File too large"));
   EXPECT_THAT(log, HasSubstr("ulimit -f"));
+  EXPECT_THAT(RunToEnd({RANKLOG_CLI, "daemon-log", "--address", node_.address()}).output,
+              HasSubstr("File too large"));
   counting.rank().Kill();
   kill(daemons[0], SIGTERM);
   ASSERT_TRUE(WaitFor([&] { return Daemons().empty(); })) << "it was killed, or does not stop";

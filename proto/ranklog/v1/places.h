@@ -16,6 +16,8 @@
 namespace ranklog::v1 {
 
 inline constexpr char kSocketFile[] = "ranklogd.sock";
+// Beside the socket, the messages of a daemon that a rank started.
+inline constexpr char kDaemonLogFile[] = "ranklogd.log";
 // What Ring.address says of a rank that looks for its daemon in the standard places.
 inline constexpr char kDefaultAddress[] = "default";
 

@@ -44,6 +44,14 @@ TEST_F(SelectRunTest, FindsByIdAndByName) {
   EXPECT_THAT(SelectRun(runs_, "digits", ""), IsRun(3));
 }
 
+TEST_F(SelectRunTest, FindsByTheBeginningOfAnIdThatOnlyOneHas) {
+  EXPECT_THAT(SelectRun(runs_, "x", ""), IsRun(2));
+  EXPECT_THAT(SelectRun(runs_, "gpt:a", ""), IsRun(4));
+  EXPECT_THAT(SelectRun(runs_, "a", ""),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("gpt:abc"), HasSubstr("mnist:abc"))));
+  EXPECT_THAT(SelectRun(runs_, "", ""), StatusIs(kInvalidArgument));
+}
+
 TEST_F(SelectRunTest, LatestIsTheNewest) {
   EXPECT_THAT(SelectRun(runs_, "latest", ""), IsRun(4));
   EXPECT_THAT(SelectRun(runs_, "latest", "mnist"), IsRun(3));
@@ -77,7 +85,7 @@ TEST_F(SelectRunTest, AJobThatHasARunPerRankIsFoundByItsId) {
               StatusIs(kInvalidArgument, AllOf(HasSubstr("p:job-0"), HasSubstr("p:job-1"))));
   runs.erase(runs.begin());
   EXPECT_THAT(SelectRun(runs, "job", ""), IsRun(1));
-  EXPECT_THAT(SelectRun(runs, "jo", ""), StatusIs(kNotFound));
+  EXPECT_THAT(SelectRun(runs, "jo", ""), IsRun(1)) << "by the beginning of its id";
 }
 
 TEST_F(SelectRunTest, AColonMayBePartOfAName) {

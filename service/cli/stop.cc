@@ -1,0 +1,85 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include <iostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/number_text.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+
+constexpr char kStopFooter[] = R"(
+Nothing is lost: ranks keep their rows in the spool, and the next daemon goes on with what is not delivered. A
+rank that is still running starts a new daemon, unless RANKLOG_START_DAEMON=0. A daemon with --drain delivers
+first, for as long as that says.
+
+Examples:
+  ranklog stop
+  ranklog stop --timeout 5m     # a daemon that drains)";
+
+struct StopFlags {
+  std::string timeout = "30s";
+};
+
+absl::Status Stop(const Globals& globals, const StopFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
+  const int64_t pid = storage::StateLock::Holder(dir);
+  if (pid == 0) {
+    std::cout << "no daemon is running for " << dir << "\n";
+    return absl::OkStatus();
+  }
+  const auto daemon = FindDaemon(dir, globals.address);
+  if (!daemon || daemon->pid != pid) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("process ", pid, " holds ", dir,
+                     ", but no daemon of it answers at the usual addresses: it "
+                     "is `ranklog sync`, or listens elsewhere (name that with --address)"));
+  }
+  if (kill(static_cast<pid_t>(pid), SIGTERM) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("stop process ", pid, ": ", strerror(errno)));
+  }
+  absl::Duration timeout;
+  absl::ParseDuration(flags.timeout, &timeout);
+  const absl::Time deadline = SteadyNow() + timeout;
+  while (storage::StateLock::Holder(dir) == pid) {
+    if (SteadyNow() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("process ", pid, " has not ended after ", flags.timeout,
+                       "; it was told to, and `ranklog daemon-log` says what it does"));
+    }
+    absl::SleepFor(kPoll);
+  }
+  std::cout << "stopped pid " << pid << "\n";
+  if (daemon->started_by == "systemd") {
+    std::cout
+        << "systemd starts it again when a rank calls; `systemctl --user stop ranklogd.socket "
+           "ranklogd` ends that too\n";
+  } else if (daemon->live_streams > 0) {
+    std::cout << Counted(daemon->live_streams, "stream")
+              << " of ranks waited for it: running ranks "
+              << "start another one\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddStop(Program& program) {
+  auto [options, flags] =
+      program.Add("stop", "stop the daemon; nothing is lost", kStopFooter, Stop);
+  options.Add("--timeout", &flags.timeout, "how long to wait for its end; 30s if not given",
+              {.type = "DURATION", .check = CheckDuration});
+}
+
+}  // namespace ranklog::cli
