@@ -8,14 +8,23 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/select_run.h"
 #include "service/model/run.h"
+#include "service/model/session.h"
 #include "service/storage/state_dirs.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kClosing = absl::Seconds(2);
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+
+}  // namespace
 
 absl::StatusOr<std::string> Globals::StateDir() const {
   if (!state_dir.empty()) return state_dir;
@@ -60,9 +69,23 @@ void RunArgument::AddTo(Options& options) {
   options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
 }
 
-absl::StatusOr<model::Run> RunArgument::Find(storage::StoreReader& reader) const {
+absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
+                                             storage::StoreReader& reader) const {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
-  return SelectRun(runs, text, project);
+  ASSIGN_OR_RETURN(model::Run run, SelectRun(runs, text, project));
+  const absl::StatusOr<std::string> dir = globals.StateDir();
+  const absl::Time deadline = SteadyNow() + kClosing;
+  while (run.state == model::RunState::kRunning && SteadyNow() < deadline && dir.ok() &&
+         storage::StateLock::Holder(*dir) != 0) {
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+    const bool live = std::any_of(streams.begin(), streams.end(), [](const model::Stream& stream) {
+      return stream.state == model::StreamState::kLive;
+    });
+    if (streams.empty() || live) break;
+    absl::SleepFor(kPoll);
+    ASSIGN_OR_RETURN(run, reader.GetRun(run.id));
+  }
+  return run;
 }
 
 }  // namespace ranklog::cli

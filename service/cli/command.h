@@ -40,7 +40,10 @@ struct RunArgument {
   std::string project;
 
   void AddTo(Options& options);
-  absl::StatusOr<model::Run> Find(storage::StoreReader& reader) const;
+  // The run that is meant; see SelectRun() for the errors. If its ranks have all ended and the daemon
+  // is still making their last rows, waits until the run has ended, but not longer than two seconds:
+  // `./train && ranklog show latest` shows all of it.
+  absl::StatusOr<model::Run> Find(const Globals& globals, storage::StoreReader& reader) const;
 };
 
 // Each adds its subcommand to `program`.

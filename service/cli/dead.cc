@@ -34,7 +34,7 @@ model::Json DeadLetterJson(const model::DeadLetter& letter) {
 
 absl::Status ListDeadLetters(const Globals& globals, const DeadFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader->DeadLetters(run.id));
   if (flags.json) {
     model::Json array = model::Json::array();

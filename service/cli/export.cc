@@ -196,7 +196,7 @@ class Exporter {
 
 absl::Status ExportRun(const Globals& globals, const ExportFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   if (flags.output.empty()) return Exporter(*reader, run, flags, WriteToStandardOutput).Export();
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(flags.output));
   const auto write = [&](absl::string_view text) { return file.Write(text); };

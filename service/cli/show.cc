@@ -179,7 +179,7 @@ PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
 
 absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
   ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader, run));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   const PlotSize size = SizeOf(flags, terminal);

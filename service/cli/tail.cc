@@ -99,7 +99,7 @@ void WarnIfNobodyWrites(const Globals& globals) {
 
 absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  ASSIGN_OR_RETURN(model::Run run, flags.run.Find(*reader));
+  ASSIGN_OR_RETURN(model::Run run, flags.run.Find(globals, *reader));
   const std::unique_ptr<RowFormat> json = NewJsonFormat();
   const LineFormat line(flags);
   const auto print = [&](const Row& row) {

@@ -57,7 +57,7 @@ class Verify {
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
-    ASSIGN_OR_RETURN(const model::Run run, flags_.run.Find(*reader_));
+    ASSIGN_OR_RETURN(const model::Run run, flags_.run.Find(globals_, *reader_));
     ASSIGN_OR_RETURN(report_.run, ReportRun(*reader_, run));
     ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
     ASSIGN_OR_RETURN(const auto audit, storage::StoreAudit::Open(state_dir));

@@ -112,6 +112,18 @@ TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
   node.Start();
 }
 
+// `./train && ranklog show latest`: the daemon makes the last rows after the rank has gone.
+TEST(DaemonTest, ARunWhoseRanksHaveEndedIsShownWhole) {
+  Node node;
+  node.Start();
+  for (int i = 0; i < 5; ++i) {
+    ChildProcess rank = node.StartRank("job" + std::to_string(i), 0, 0, 1, 1, {"3000"});
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    const Finished shown = RunToEnd({RANKLOG_CLI, "show", "latest", "--address", node.address()});
+    EXPECT_THAT(shown.output, AllOf(HasSubstr("finished"), HasSubstr("rows 3000")));
+  }
+}
+
 TEST(DaemonTest, IsStoppedByTheCommandLine) {
   Node node;
   node.Start();
