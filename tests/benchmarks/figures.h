@@ -11,7 +11,7 @@
 namespace ranklog::benchmarks {
 
 // States a figure, named by its unit (`slowest_ms`), that must not be above `goal`. A benchmark may
-// have several; other counters are printed beside them and not judged.
+// have several, all listed in run.py; other counters are printed beside them and not judged.
 inline void AtMost(benchmark::State& state, const std::string& figure, double value, double goal) {
   state.counters[figure] = value;
   state.counters["at_most " + figure] = goal;

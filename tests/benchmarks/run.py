@@ -20,13 +20,34 @@ RUNS = 3
 # A program that takes longer hangs.
 LIMIT = 1800  # seconds
 
+# The figures with a goal, by benchmark. One that a benchmark no longer states, or that is not listed here, is a failure.
+FIGURES = {
+    "ClientToStoreSaturated": {"million_values_per_s"},
+    "FinishWithBackendDown": {"ms"},
+    "HistoryLines": {"ratio"},
+    "InitWithBlackholedBackend": {"slowest_ms"},
+    "InitWithDaemon": {"slowest_ms"},
+    "InitWithoutADaemon": {"slowest_ms"},
+    "InitWithoutDaemon": {"slowest_ms"},
+    "LogTenByRow": {"ratio"},
+    "LogTenHandles": {"ratio"},
+    "LogTenKeys": {"ratio"},
+    "LogThousandByRow": {"ratio"},
+    "LogThousandHandles": {"ratio"},
+    "LogThousandKeys": {"ratio"},
+    "PacedP999": {"us"},
+    "RowFormat": {"ratio"},
+    "SteadyCpu": {"daemon_rss_mib", "percent_of_core"},
+}
+
 # What is known to miss its goal: the figure as it was measured, and why it stays so. A line goes as soon as the goal is met.
 KNOWN_MISSES = {
     "LogThousandKeys ratio": (5.1, "each key is compared with the one of the last row; the reference reads the values only"),
 }
 
-EPILOG = """A figure misses if it misses its goal in each of three runs. Exit code 1 if one does, if a benchmark fails, hangs
-or prints nothing; known misses (KNOWN_MISSES in this file) are printed with the figure on record, and do not count.
+EPILOG = """A figure misses if it misses its goal in each of three runs. Exit code 1 if one does, if a benchmark fails, hangs,
+prints nothing, or states other figures than are listed (FIGURES in this file); known misses (KNOWN_MISSES) are printed
+with the figure on record, and do not count.
 
 Examples:
   tests/benchmarks/run.py build/release
@@ -78,13 +99,19 @@ def run(program, options, filter_):
     return results
 
 
+def stated_goals(result):
+    """What the benchmark states by tests/benchmarks/figures.h: the kind of goal and the goal, by unit."""
+    keys = ((key.partition(" "), goal) for key, goal in result.items())
+    return {unit: (kind, goal) for (kind, _, unit), goal in keys if kind in ("at_most", "at_least")}
+
+
+def words(units):
+    return ", ".join(sorted(units)) or "none"
+
+
 def goals(result):
-    """What the benchmark states by tests/benchmarks/figures.h."""
-    for key, goal in result.items():
-        kind, _, unit = key.partition(" ")
-        if kind in ("at_most", "at_least"):
-            value = result[unit]
-            yield figures.Figure(f"{short_name(result['name'])} {unit}", value, "", runs=[value], **{kind: goal})
+    for unit, (kind, goal) in stated_goals(result).items():
+        yield figures.Figure(f"{short_name(result['name'])} {unit}", result[unit], "", runs=[result[unit]], **{kind: goal})
 
 
 def beside(result):
@@ -99,6 +126,9 @@ def judge(program, results, options):
     """The figures of a program; what missed is measured again, alone."""
     judged = {}
     for name, result in results.items():
+        stated, listed = set(stated_goals(result)), FIGURES.get(short_name(name), set())
+        if stated != listed:
+            raise Failed(f"{short_name(name)} states {words(stated)}; FIGURES in run.py lists {words(listed)}")
         for figure in goals(result):
             figure.on_record, why = KNOWN_MISSES.get(figure.name, (None, ""))
             figure.note = "; ".join(filter(None, (why, beside(result))))
@@ -145,21 +175,21 @@ def main():
     load = os.getloadavg()[0]
     if load > 1 and not options.short:
         print(f"the machine is busy (load {load:.1f} on {os.cpu_count()} cores): times are longer than they would be alone", file=sys.stderr)
-    judged, failed, ran = {}, [], 0
+    judged, failed, ran = {}, [], set()
     for program in programs:
         print(f"== {program.name} ({time.strftime('%T')})", file=sys.stderr, flush=True)
         try:
             results = run(program, options, options.filter)
-            ran += len(results)
+            ran.update(map(short_name, results))
             judged.update(judge(program, results, options))
         except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as failure:  # OSError, ValueError: of what it wrote
             failed.append(str(failure))
             print(f"FAILED: {failure}", file=sys.stderr)
 
-    if ran == 0 and not failed:
+    if not ran and not failed:
         failed.append(f"no benchmark fits --filter {options.filter}")
     elif options.short:
-        print(f"{len(programs)} programs, {ran} benchmarks ran; {len(judged)} figures, not judged")
+        print(f"{len(programs)} programs, {len(ran)} benchmarks ran; {len(judged)} figures, not judged")
     else:
         print(figures.as_json(judged.values()) if options.json else figures.text(judged.values()))
         missed = [figure.name for figure in judged.values() if figure.failed]
@@ -171,6 +201,8 @@ def main():
         for name in KNOWN_MISSES.keys() - judged.keys():
             if not options.filter:
                 failed.append(f"KNOWN_MISSES names {name}, which no benchmark has")
+    if not options.filter and not failed and FIGURES.keys() - ran:
+        failed.append(f"FIGURES lists benchmarks that did not run: {words(FIGURES.keys() - ran)}")
     for failure in failed:
         print(f"FAILED: {failure.splitlines()[0]}", file=sys.stderr)
     return 1 if failed else 0
