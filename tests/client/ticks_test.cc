@@ -104,5 +104,17 @@ TEST_F(TickRateTest, CounterThatBeginsAnewLeavesTheRate) {
   }
 }
 
+TEST_F(TickRateTest, CounterThatBeginsAnewEarlyLeavesTheRate) {
+  now.ticks = uint64_t{1} << 62;
+  Start();
+  now.ticks = 0;
+  Calibrate();
+  for (int i = 0; i < 3; ++i) {
+    Pass(kSecond);
+    EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
+    Calibrate();
+  }
+}
+
 }  // namespace
 }  // namespace ranklog::internal
