@@ -149,9 +149,11 @@ TEST_F(HistoryTest, AddsNoStepWhereTheRowHasATextAndRemembersNumbersOnly) {
   table_.Define(loss);
   model::Batch batch = Rows(0, 2, {0.5, 7});
   Write(batch);
-  batch = Rows(1, 1, {0.25, 0.125});
+  batch = Rows(1, 1, {0.25});
   batch.blocks[0].texts = {{0, "x", "seven"}};
   Write(batch);
+  EXPECT_EQ(history_.summary().ToJson()["x"], "seven");
+  Write(Rows(2, 1, {0.125}));
   EXPECT_THAT(Lines(), ElementsAre(HasSubstr(R"({"loss":0.5,"x":7,)"),
                                    HasSubstr(R"({"loss":0.25,"x":"seven","_timestamp")"),
                                    HasSubstr(R"({"loss":0.125,"x":7,)")));
