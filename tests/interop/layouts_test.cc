@@ -36,7 +36,8 @@ class LayoutsTest : public ::testing::Test {
 node=${SLURMD_NODENAME:-$(hostname)}
 eval "export RANKLOG_ADDRESS=\$ADDRESS_$node RANKLOG_SPOOL_DIR=\$SPOOL_$node"
 [ "${SLURM_LOCALID:-$OMPI_COMM_WORLD_LOCAL_RANK}" != 0 ] || sleep 1
-exec )" + std::string(LOGGING_RANK) + " 20\n");
+exec )" + std::string(LOGGING_RANK) +
+                           " 20\n");
   }
   static void WriteScript(const std::string& path, const std::string& text) {
     std::ofstream(path) << "#!/bin/sh" << text;
