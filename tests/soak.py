@@ -16,6 +16,7 @@ import figures  # noqa: E402
 
 EPILOG = """Trials:
   simulation      the simulator for MINUTES on each core, with seeds that were not run before
+  planted_bugs    the simulator finds each known bug, by 400 seeds that were not run before
   model           random jobs through the real programs for MINUTES, with seeds that were not run before
   kill_rank       1000 ranks are killed
   stopped_daemon  the daemon is stopped for 30 s
@@ -75,15 +76,19 @@ class Soak:
                     process.wait()
         return [(process.returncode, log) for process, log in zip(processes, logs)]
 
-    def test(self, name):
-        """The command and the environment of a ctest entry; not run by ctest, whose time limit is for the short form."""
-        shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}(_1)?$", "--show-only=json-v1"], capture_output=True, text=True)
-        tests = json.loads(shown.stdout)["tests"] if shown.returncode == 0 else []
-        if not tests or not tests[0].get("command") or not os.access(tests[0]["command"][0], os.X_OK):
+    def entries(self, name):
+        """The ctest entries NAME, or NAME_1 and so on. They are not run by ctest, whose time limit is for the short form."""
+        shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}(_[0-9]+)?$", "--show-only=json-v1"], capture_output=True, text=True)
+        entries = json.loads(shown.stdout)["tests"] if shown.returncode == 0 else []
+        if not entries or not all(entry.get("command") and os.access(entry["command"][0], os.X_OK) for entry in entries):
             raise FileNotFoundError(f"{name} is not built in {self.build}")
-        properties = {entry["name"]: entry["value"] for entry in tests[0].get("properties", [])}
-        # All tests of the entry, also where ctest has them in parts.
-        return tests[0]["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []) if not entry.startswith("GTEST_"))
+        return entries
+
+    def test(self, name):
+        """The command and the environment of all tests of an entry, also where ctest has them in parts."""
+        first = self.entries(name)[0]
+        properties = {entry["name"]: entry["value"] for entry in first.get("properties", [])}
+        return first["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []) if not entry.startswith("GTEST_"))
 
     # ---- The trials: each returns its figures, and adds to `failures` what did not work. ----
 
@@ -125,6 +130,18 @@ class Soak:
         return [figures.Figure("seeds", seeds, "", at_least=1),  # else nothing was tried
                 figures.Figure("failed seeds", len(failed), "", at_most=0, note=", ".join(map(str, failed[:10])))]
 
+    def planted_bugs(self, trial, failures):
+        commands = [entry["command"] for entry in self.entries("simulation_finds_planted_bugs")]
+        bugs = [bug.partition("=")[0] for _, *parts in commands for bug in parts]
+        first = f"{int(time.time())}000"
+        runs = self.run(trial, [[program, "--search", first, *parts] for program, *parts in commands], LIMIT)
+        lines = [line for _, log in runs for line in log.read_text().splitlines()]
+        found = {line.split()[0] for line in lines if " seed " in line}
+        missing = [bug for bug in bugs if bug not in found]
+        failures += [(f"ended with code {code}", log) for code, log in runs if code != 0]
+        return [figures.Figure("bugs", len(bugs), "", at_least=1),
+                figures.Figure("bugs not found", len(missing), "", at_most=0, note=", ".join(missing))]
+
     def model(self, trial, failures):
         first = f"{int(time.time())}000"
         [(code, log)] = self.run(trial, [["tests/model/run.py", str(self.build), "--minutes", str(self.minutes), "--first-seed", first,
@@ -162,8 +179,9 @@ class Soak:
         return []
 
 
-TRIALS = {"simulation": Soak.simulation, "model": Soak.model, "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test,
-          "many_rows": Soak.long_test, "many_runs": Soak.long_test, "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
+TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "kill_rank": Soak.long_test,
+          "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test, "fuzz": Soak.fuzz,
+          "clang_tidy": Soak.clang_tidy}
 
 
 def main():

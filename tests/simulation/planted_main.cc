@@ -1,50 +1,39 @@
-// simulation_planted: plants each known bug in turn, and says how many seeds it takes to find it.
+// simulation_planted: plants known bugs in turn, and prints the seed that finds each.
 
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 
-#include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "tests/simulation/simulation.h"
 
 namespace ranklog::simulation {
 namespace {
 
+constexpr char kUsage[] =
+    R"(Usage: simulation_planted [--search S] NAME=SEED...
+
+Plants each bug in turn, and fails if no seed finds it: not SEED, which did once, nor 400 from 1 on. A seed counts
+that fails with the bug and passes without. Prints it.
+
+  --search S   leave SEED out, and try 400 from S on
+)";
 constexpr uint64_t kMostSeeds = 400;
 
-constexpr const char* kBugs[] = {"ack_before_commit",
-                                 "commit_error_ignored",
-                                 "ack_before_sync",
-                                 "ring_freed_at_send",
-                                 "duplicate_not_dropped",
-                                 "drain_skips_last_record",
-                                 "crash_unseen",
-                                 "cursor_saved_before_answer",
-                                 "offset_not_persisted",
-                                 "dead_letter_not_stored",
-                                 "resend_renumbered",
-                                 "retry_after_ignored",
-                                 "place_asked_once",
-                                 "late_rows_not_counted",
-                                 "aggregated_seq_not_stored",
-                                 "wait_by_wall_clock",
-                                 "config_lost_on_restart",
-                                 "late_definition_unseen",
-                                 "summary_of_new_rows_only",
-                                 "rank_counted_twice",
-                                 "ranks_part_dropped",
-                                 "step_not_waited_for",
-                                 "new_beginning_unseen",
-                                 "stamps_by_the_clock",
-                                 "resumed_run_stays_ended",
-                                 "silence_taken_for_refusal",
-                                 "nodes_share_a_run",
-                                 "undelivered_run_removed"};
+struct Bug {
+  std::string name;
+  uint64_t known_seed = 0;
+};
 
 const char* planted = "";
 
@@ -55,48 +44,76 @@ bool Planted(const char* bug) { return std::strcmp(bug, planted) == 0; }
 
 namespace {
 
-bool Find(const char* bug, const std::string& scratch) {
+std::vector<std::string> Wrong(uint64_t seed, const char* bug, const std::string& scratch) {
   planted = bug;
-  for (uint64_t seed = 1; seed <= kMostSeeds; ++seed) {
-    const Outcome outcome = Simulate(seed, scratch, /*keep_trace=*/false);
-    if (outcome.wrong.empty()) continue;
-    std::printf("%-28s seed %llu: %s\n", bug, static_cast<unsigned long long>(seed),
-                outcome.wrong[0].c_str());
-    std::fflush(stdout);
-    return true;
+  return Simulate(seed, scratch, /*keep_trace=*/false).wrong;
+}
+
+// Several bugs are found by the same seed.
+bool PassesWithoutABug(uint64_t seed, const std::string& scratch) {
+  static std::set<uint64_t> passed;
+  if (passed.count(seed) == 0 && Wrong(seed, "", scratch).empty()) passed.insert(seed);
+  return passed.count(seed) != 0;
+}
+
+bool IsFoundBy(uint64_t seed, const Bug& bug, const std::string& scratch) {
+  const std::vector<std::string> wrong = Wrong(seed, bug.name.c_str(), scratch);
+  if (wrong.empty()) return false;
+  if (!PassesWithoutABug(seed, scratch)) {
+    std::printf("seed %" PRIu64 " fails without a bug\n", seed);
+    return false;
   }
-  std::printf("%-28s not found by %llu seeds\n", bug, static_cast<unsigned long long>(kMostSeeds));
-  std::fflush(stdout);
+  std::printf("%-28s seed %" PRIu64 ": %s\n", bug.name.c_str(), seed, wrong[0].c_str());
+  return true;
+}
+
+// `search`: the first of the seeds to try, not the known one.
+bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scratch) {
+  if (!search && IsFoundBy(bug.known_seed, bug, scratch)) return true;
+  if (!search) {
+    std::printf("%s: seed %" PRIu64 " does not find it any more; README.md has the seeds\n",
+                bug.name.c_str(), bug.known_seed);
+  }
+  const uint64_t first = search.value_or(1);
+  for (uint64_t seed = first; seed < first + kMostSeeds; ++seed) {
+    if (IsFoundBy(seed, bug, scratch)) return true;
+  }
+  std::printf("%-28s not found by %" PRIu64 " seeds from %" PRIu64 " on\n", bug.name.c_str(),
+              kMostSeeds, first);
   return false;
 }
 
 }  // namespace
 }  // namespace ranklog::simulation
 
-// Arguments: the bugs to plant, by name, or a part of them as K/N: every N-th from the K-th on.
-// None: all.
 int main(int argc, char** argv) {
+  using namespace ranklog::simulation;
+  std::vector<Bug> bugs;
+  std::optional<uint64_t> search;
+  bool valid = true;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--search") == 0) {
+      valid &= ++i < argc && absl::SimpleAtoi(argv[i], &search.emplace());
+      continue;
+    }
+    const std::pair<std::string, std::string> bug =
+        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
+    bugs.push_back({.name = bug.first});
+    valid &= absl::SimpleAtoi(bug.second, &bugs.back().known_seed);
+  }
+  if (!valid || bugs.empty()) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
   spdlog::set_level(spdlog::level::off);
+  setvbuf(stdout, nullptr, _IOLBF, 0);
   std::string scratch =
       (std::filesystem::exists("/dev/shm") ? std::string("/dev/shm")
                                            : std::filesystem::temp_directory_path().string()) +
       "/rl-planted-XXXXXX";
   if (mkdtemp(scratch.data()) == nullptr) return 1;
   bool all = true;
-  const std::vector<std::string> chosen(argv + 1, argv + argc);
-  size_t first = 1, parts = 1;
-  const bool part = argc == 2 && std::sscanf(argv[1], "%zu/%zu", &first, &parts) == 2;
-  size_t found = 0;
-  for (size_t i = 0; i < std::size(ranklog::simulation::kBugs); ++i) {
-    const char* const bug = ranklog::simulation::kBugs[i];
-    const bool wanted = chosen.empty() || (part && i % parts == first - 1) ||
-                        std::find(chosen.begin(), chosen.end(), bug) != chosen.end();
-    if (!wanted) continue;
-    ++found;
-    all &= ranklog::simulation::Find(bug, scratch);
-  }
-  if (found == 0) std::fprintf(stderr, "simulation_planted: no such bug\n");
-  all &= found > 0;
+  for (const Bug& bug : bugs) all &= Find(bug, search, scratch);
   std::error_code ignored;
   std::filesystem::remove_all(scratch, ignored);
   return all ? 0 : 1;
