@@ -114,6 +114,17 @@ plant(run_aggregator.cc step_not_waited_for
 plant(run_aggregator.cc late_rows_not_counted
   "++stream.late_rows;"
   "stream.late_rows += @BUG@ ? 0 : 1;")
+plant(storage/store.cc complete_over_reopening
+  "absl::Status Store::PutDelivery(const model::Delivery& delivery) {"
+  "absl::Status Store::PutDelivery(const model::Delivery& delivery) {
+  if (@BUG@) {
+    return WriteOne(
+        \"INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, \"
+        \"last_error, place) SELECT id, ?2, ?3, ?4, ?5, ?6, ?7 FROM run WHERE id = ?1\",
+        delivery.run,
+        {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
+         delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
+  }")
 plant(retention.cc undelivered_run_removed
   "\" AND \", kIsDelivered,"
   "\" AND \", @BUG@ ? \"1\" : kIsDelivered,")

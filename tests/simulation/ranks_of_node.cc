@@ -69,7 +69,7 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   const bool burst = options_.bursts && world_.Chance(0.05);
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
-  if (world_.faults && world_.Chance(0.003)) {
+  if (world_.faults && world_.Chance(options_.rank_deaths)) {
     KillRank(index);
     return RestartRank(index, process);
   }

@@ -37,6 +37,7 @@ class SimulatedJob {
   std::unique_ptr<Tracker> tracker_;
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
   bool resumes_ = false;
+  bool reopens_ = false;
   bool moves_ = false;  // it is resumed on another node
 };
 

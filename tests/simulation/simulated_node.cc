@@ -88,6 +88,7 @@ void SimulatedNode::StepDaemon(uint64_t life) {
   if (daemon_ == nullptr || life != lives_) return;
   const absl::Duration wait = daemon_->Step();
   if (!daemon_->works()) return KillDaemon("in the middle of a write");
+  if (options_.reopens && outcome_.wrong.empty()) JudgeDeliveries();
   if (world_.faults && world_.Chance(options_.daemon_deaths)) {
     if (world_.Chance(0.4)) return KillDaemon("at rest");
     vfs_.TearWrites(world_.Chance(0.5));
@@ -96,6 +97,22 @@ void SimulatedNode::StepDaemon(uint64_t life) {
   const absl::Duration pause = logging_ ? world_.Delay(2, 60) : world_.Delay(20, 200);
   world_.After(std::min(std::max(wait, absl::Milliseconds(2)), pause),
                [this, life] { StepDaemon(life); });
+}
+
+void SimulatedNode::JudgeDeliveries() {
+  const auto reader = OpenStore();
+  if (!reader.ok()) return;
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok()) return;
+  for (const model::Run& run : *runs) {
+    if (run.state != model::RunState::kRunning) continue;
+    const auto deliveries = (*reader)->Deliveries(run.id);
+    if (!deliveries.ok()) return;
+    for (const model::Delivery& delivery : *deliveries) {
+      if (!delivery.complete) continue;
+      outcome_.wrong.push_back(run.run_id + " goes on, and its delivery is complete");
+    }
+  }
 }
 
 void SimulatedNode::Leave() {

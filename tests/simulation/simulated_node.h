@@ -31,8 +31,10 @@ class SimulatedNode {
     double daemon_deaths = 0;     // at each step
     bool bursts = true;           // a rank is now and then far ahead of the others
     bool clock_steps = false;     // somebody sets the wall clock
+    double rank_deaths = 0.003;   // of a rank, at each burst of rows
     double restarts = 0;          // of a rank that died
     bool removes = false;         // its daemon keeps nothing that is delivered
+    bool reopens = false;         // its runs often go on after their end; each step is judged
     bool same_pids = false;       // as in containers: a new process has the number of the old
   };
 
@@ -74,6 +76,8 @@ class SimulatedNode {
   void RestartRank(size_t index, uint64_t process);
   void NoteWhatEnded(uint32_t rank);
   void StepDaemon(uint64_t life);
+  // Nothing is delivered to its end while its run goes on.
+  void JudgeDeliveries();
   void DisturbDisk();
   void StepClock();
   Daemon Reach();  // in reach.cc

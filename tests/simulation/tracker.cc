@@ -109,6 +109,8 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
   const uint64_t fault = faulty ? world_.Between(1, 9) : 0;
   const uint64_t number = ++requests_;
   world_.Note("post ", request.url, " ", request.body.size(), " fault ", fault);
+  const bool ends = request.body.find("\"complete\":true") != std::string::npos;
+  if (options_.slow_end && ends) world_.Wait(world_.Delay(0, 1000));
   deliver::HttpResponse response;
   switch (fault) {
     case 0:

@@ -21,6 +21,8 @@ class Tracker {
     size_t max_body = SIZE_MAX;
     bool poison = false;  // lines with this word get 400
     bool several_stores = false;
+    // A request with a run's end takes time; the daemon that waits must not be ended in it.
+    bool slow_end = false;
   };
   Tracker(World* world, Options options);
 

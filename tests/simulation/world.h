@@ -3,6 +3,7 @@
 #ifndef TESTS_SIMULATION_WORLD_H_
 #define TESTS_SIMULATION_WORLD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -36,6 +37,14 @@ class World {
     events_.erase(first);
     event();
     return true;
+  }
+
+  // Lets all happen that falls into the next `span`, while the caller waits in the middle of its
+  // own event.
+  void Wait(absl::Duration span) {
+    const absl::Time until = now_ + span;
+    while (!events_.empty() && events_.begin()->first.first <= until) Next();
+    now_ = std::max(now_, until);
   }
 
   uint64_t Below(uint64_t bound) { return engine_() % bound; }
