@@ -205,8 +205,8 @@ void Endpoint::CheckHealth(Time now) {
       SetAside(stream.get(), now);
       continue;
     }
-    const bool hangs =
-        !stream->attached() && !stream->done() && now - stream->attach_time() > kFirstAnswer;
+    const bool hangs = !stream->attached() && !stream->heard() && !stream->done() &&
+                       now - stream->attach_time() > kFirstAnswer;
     if (stream->health() == RingStream::Health::kGood && !hangs) continue;
     if (hangs) SetConnectionError("the daemon does not answer");
     EndConnection();

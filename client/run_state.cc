@@ -22,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kRingRetry{1};  // after a ring could not be made
 // What Finish() gives a Log() of another thread at least: one that is descheduled takes a while.
 constexpr std::chrono::milliseconds kCallPatience{100};
+// Its facts change slowly; what the daemon tells is looked at at once.
+constexpr std::chrono::milliseconds kLookInterval{250};
+constexpr std::chrono::milliseconds kLastLinePatience{200};  // of a Finish() that is done
 
 uint64_t NextToken() {
   static std::atomic<uint64_t> last = 0;
@@ -118,6 +121,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     MutexLock lock(StateMutex());
     ProcessTickRate();  // starts to measure
   }
+  run->StartVoice();
   run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
                       // not
   return run;
@@ -214,6 +218,10 @@ void RunState::ForgetParent() {
   next_thread_ = 0;
   last_error_.clear();
   connection_error_.clear();
+  daemon_error_.clear();
+  static_cast<void>(voice_.release());  // the parent's sender may have been in the middle of it
+  voice_ = std::make_unique<Voice>(settings_, nullptr);
+  speaks_ = false;
   lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
 }
 
@@ -346,7 +354,14 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
       return ring->finish_durable.load(std::memory_order_acquire);
     });
   };
-  if (durable()) return FlushResult::kDurable;
+  const auto last_line = [this] { return !speaks_.load(std::memory_order_acquire); };
+  const auto say_it = [&] {
+    if (!last_line()) Sender::Get()->SendUntil(Clock::now() + kLastLinePatience, last_line);
+  };
+  if (durable()) {
+    say_it();
+    return FlushResult::kDurable;
+  }
   if (timeout.count() == 0 || !all_closed) {
     Sender::Get()->Nudge();
     return FlushResult::kSpooled;
@@ -356,7 +371,77 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
                                     [](const auto& ring) { return ring->given_up.load(); });
   };
   Sender::Get()->SendUntil(deadline, over);
-  return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
+  const bool all = durable();
+  if (!all) spooled_ = true;
+  say_it();
+  return all ? FlushResult::kDurable : FlushResult::kSpooled;
+}
+
+// The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
+void RunState::StartVoice() {
+  const bool speaks = *settings_.local_rank == 0 &&
+                      (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
+                      !settings_.quiet;
+  Voice::Sink sink;
+  if (speaks) {
+    sink = [this](Severity severity, const std::string& text) {
+      if (!settings_.on_message) return lines_.Put(severity, text);
+      try {
+        settings_.on_message(severity, text);
+      } catch (...) {  // it is the program's, and this thread has nobody to tell
+      }
+    };
+  }
+  voice_ = std::make_unique<Voice>(settings_, std::move(sink));
+  speaks_ = speaks;
+  if (speaks) Sender::Get()->AddSpeaker(shared_from_this());
+}
+
+void RunState::OnServerMessage(const v1::ServerMessage& message) {
+  heard_ = true;
+  voice_->OnMessage(message);
+  std::string trouble = voice_->DaemonTrouble();
+  MutexLock lock(StateMutex());
+  daemon_error_ = std::move(trouble);
+  connection_error_.clear();
+}
+
+Voice::Facts RunState::LookAround() {
+  Voice::Facts facts;
+  facts.stats = GetStats();
+  MutexLock lock(StateMutex());
+  facts.refusal = Refusal();
+  facts.unconnected = connection_error_;
+  if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
+    facts.unconnected = trouble;
+  }
+  bool durable = true;
+  for (const auto& ring : rings_) {
+    const double used = static_cast<double>(ring->head() - ring->tail());
+    facts.spool_used =
+        std::max(facts.spool_used, used / static_cast<double>(ring->spool->data_bytes()));
+    durable = durable && ring->finish_durable.load(std::memory_order_acquire);
+  }
+  if (closed_.load() && durable) facts.end = Voice::Facts::End::kDurable;
+  if (closed_.load() && !durable && spooled_.load()) facts.end = Voice::Facts::End::kSpooled;
+  return facts;
+}
+
+bool RunState::Speak(Clock::time_point now, bool exiting) {
+  if (!speaks_.load(std::memory_order_relaxed)) return true;
+  // At the end of the process, the program's own things may be gone already.
+  if (exiting && settings_.on_message) return true;
+  lines_.Flush();
+  const bool closed = closed_.load(std::memory_order_relaxed);
+  if (!closed && !exiting && !std::exchange(heard_, false) && now < next_look_) return false;
+  next_look_ = now + kLookInterval;
+  Voice::Facts facts = LookAround();
+  if (exiting && closed && facts.end == Voice::Facts::End::kNone) {
+    facts.end = Voice::Facts::End::kSpooled;
+  }
+  if (!voice_->Look(now, facts)) return false;
+  speaks_.store(false, std::memory_order_release);
+  return true;
 }
 
 void RunState::SetConnectionError(std::string error) {
@@ -365,6 +450,12 @@ void RunState::SetConnectionError(std::string error) {
 }
 
 std::string RunState::LastError() const {
+  if (const std::string refusal = Refusal(); !refusal.empty()) return refusal;
+  if (const char* const trouble = Sender::Trouble(); trouble != nullptr) return trouble;
+  return connection_error_.empty() ? daemon_error_ : connection_error_;
+}
+
+std::string RunState::Refusal() const {
   switch (last_refusal_.load(std::memory_order_relaxed)) {
     case Outcome::kRingFull:
       return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
@@ -380,9 +471,7 @@ std::string RunState::LastError() const {
     case Outcome::kInvalid:
       break;
   }
-  if (!last_error_.empty()) return last_error_;
-  const char* const trouble = Sender::Trouble();
-  return trouble == nullptr ? connection_error_ : trouble;
+  return last_error_;
 }
 
 Stats RunState::GetStats() const {

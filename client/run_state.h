@@ -17,7 +17,9 @@
 #include "absl/base/thread_annotations.h"
 #include "client/process.h"
 #include "client/ring.h"
+#include "client/stderr_lines.h"
 #include "client/steps.h"
+#include "client/voice.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"
 
@@ -53,6 +55,13 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // Why no daemon takes the rows; empty when one does.
   void SetConnectionError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
 
+  // For the sender's thread. A message of the daemon for one of the run's streams.
+  void OnServerMessage(const v1::ServerMessage& message) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Tells the user what is new. True: there will be nothing more. `exiting`: this is the last time,
+  // the process ends.
+  bool Speak(std::chrono::steady_clock::time_point now, bool exiting)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
+
   // The calling thread ends: another one may have its ring.
   void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -71,6 +80,9 @@ class RunState : public std::enable_shared_from_this<RunState> {
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
+  void StartVoice() ABSL_LOCKS_EXCLUDED(StateMutex());
+  Voice::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::string Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
   const uint64_t token_;  // of this run alone
@@ -80,6 +92,14 @@ class RunState : public std::enable_shared_from_this<RunState> {
   bool usable_ = false;  // set by Create()
   Settings settings_;
   v1::Hello hello_;  // what the Hellos of its rings have in common
+
+  // Of the sender's thread; a forked child leaves its parent's alone.
+  std::unique_ptr<Voice> voice_;
+  StderrLines lines_;
+  std::chrono::steady_clock::time_point next_look_;
+  bool heard_ = false;                 // something from the daemon since the last look
+  std::atomic<bool> speaks_ = false;   // the sender will say the run's last line
+  std::atomic<bool> spooled_ = false;  // Finish() has given up to wait
 
   // Rows refused before they came to a ring.
   std::atomic<uint64_t> lost_invalid_ = 0;
@@ -94,7 +114,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
-  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;  // of the first Finish()
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;         // of the first Finish()
 };
 
 // Lets the times of rows follow the clock as it is now. For the one thread that writes

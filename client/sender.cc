@@ -19,6 +19,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTickBudget{50};
 // How often somebody who waits is looked after while no daemon answers.
 constexpr milliseconds kUrgentPause{20};
+// How often a run that has something to tell is asked at least.
+constexpr std::chrono::seconds kSpeakInterval{1};
 // gRPC can wait for ever at its end, for a thread that it could not start.
 constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
@@ -55,6 +57,32 @@ void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   nudged_ = true;
   if (!started_) StartThread();
   wake_.WakeAll();
+}
+
+void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
+  MutexLock lock(StateMutex());
+  if (HasEnded()) return;
+  new_speakers_.push_back(std::move(run));
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.WakeAll();
+}
+
+// With no lock held: what a run tells may go to a function of the program.
+void Sender::Speak(bool exiting) {
+  {
+    MutexLock lock(StateMutex());
+    for (auto& run : new_speakers_) speakers_.push_back(std::move(run));
+    new_speakers_.clear();
+  }
+  const Time now = Clock::now();
+  std::erase_if(speakers_, [&](const auto& run) {
+    try {
+      return run->Speak(now, exiting);
+    } catch (...) {  // no memory: the rows matter more than the line
+      return false;
+    }
+  });
 }
 
 void Sender::StartThread() {
@@ -179,9 +207,12 @@ void Sender::Loop() {
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
+    Speak(/*exiting=*/false);
+    if (!speakers_.empty()) next = std::min(next, Clock::now() + kSpeakInterval);
     MutexLock lock(StateMutex());
     done_.WakeAll();
   }
+  Speak(/*exiting=*/true);
   MutexLock lock(&tick_mutex_);
   // What cannot be left is kept for as long as the process lives.
   for (auto& endpoint : endpoints_) {

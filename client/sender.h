@@ -34,6 +34,9 @@ class Sender {
   void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
       ABSL_LOCKS_EXCLUDED(StateMutex());
 
+  // Lets the run tell its user what it has to tell, after each tick, until it has said its last.
+  void AddSpeaker(std::shared_ptr<RunState> run) ABSL_LOCKS_EXCLUDED(StateMutex());
+
   // Sends at once, and goes on until done() or the deadline; whether done(), which any thread may
   // ask.
   bool SendUntil(Time deadline, const std::function<bool()>& done)
@@ -66,6 +69,7 @@ class Sender {
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
+  void Speak(bool exiting) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
@@ -75,6 +79,9 @@ class Sender {
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_calibration_ ABSL_GUARDED_BY(tick_mutex_);
 
+  std::vector<std::shared_ptr<RunState>> speakers_;  // of the thread
+
+  std::vector<std::shared_ptr<RunState>> new_speakers_ ABSL_GUARDED_BY(StateMutex());
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;

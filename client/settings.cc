@@ -72,9 +72,13 @@ void ReadDestinations(Settings* settings) {
     settings->destinations = {"local"};
   } else if (mode == "disabled") {
     settings->disabled = true;
-  } else if (mode && mode != "online" && mode != "run") {
+  } else if (mode && mode != "online" && mode != "run" && mode != "shared") {
+    // Whatever was meant, the rows are kept, and nothing leaves the node unasked.
+    settings->destinations = {"local"};
     settings->environment_errors.push_back(
-        absl::StrCat("WANDB_MODE=", *mode, " is none of online, offline, disabled"));
+        absl::StrCat("WANDB_MODE=", *mode,
+                     " is none of online, offline, disabled: the rows stay on this node, "
+                     "`ranklog sync` sends them"));
   }
   if (const auto list = Variable("RANKLOG_DESTINATIONS")) settings->destinations = SplitList(*list);
   Read(&settings->base_url, "WANDB_BASE_URL");
@@ -137,6 +141,7 @@ Settings Settings::FromEnvironment() {
   ReadStrategy(&settings);
   ReadDestinations(&settings);
   ReadSpool(&settings);
+  ReadFlag(&settings.quiet, "RANKLOG_QUIET", &settings);
   internal::ReadRanks(&settings);
   MaskKey(&settings);
   return settings;

@@ -38,7 +38,7 @@ void RingStream::Attach(Connection* connection, std::function<void()> pass_descr
   connection_ = connection;
   pass_descriptor_ = std::move(pass_descriptor);
   health_ = Health::kGood;
-  cancelled_ = writing_ = false;
+  cancelled_ = writing_ = heard_ = false;
   attach_time_ = std::chrono::steady_clock::now();
   protocol_.Begin();
 
@@ -88,6 +88,8 @@ void RingStream::OnDone(int operation, bool ok) {
       break;
     case kRead:
       if (ok) {
+        heard_ = true;
+        run_->OnServerMessage(call_->incoming);
         if (protocol_.OnMessage(call_->incoming)) pass_descriptor_();
         call_->stream->Read(&call_->incoming, Tag(kRead));
         return;

@@ -52,6 +52,8 @@ class RingStream : public CallListener {
   // up. The daemon takes what it can of such a ring when this process has ended.
   bool done() const { return protocol_.done() || ring_->given_up.load(std::memory_order_relaxed); }
   bool attached() const { return protocol_.attached(); }
+  // The daemon has said something on this connection; it may tell why it does not take the stream.
+  bool heard() const { return heard_; }
   Time attach_time() const { return attach_time_; }
 
   const std::shared_ptr<RunState>& run() const { return run_; }
@@ -103,6 +105,7 @@ class RingStream : public CallListener {
   std::string error_;
   bool cancelled_ = false;  // start nothing more
   bool writing_ = false;
+  bool heard_ = false;
   int outstanding_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/daemon/ingest_credentials.h"
+#include "service/daemon/notices.h"
 #include "service/daemon/process.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/trackers.h"
@@ -66,14 +67,19 @@ absl::Status Daemon::StartStages() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;
+  store_options.on_outcome = [this](const absl::Status& committed) {
+    notices_.Post(ingest::NoticeBoard::kAllRuns, StoreNotice(committed));
+  };
   store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
 
   pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
   trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
                    pipeline::MakeTrackerWorkers(place_.dir, &credentials_, trackers));
-  deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
-                                                     pipeline::DeliverLoop::Options());
+  pipeline::DeliverLoop::Options deliver_options;
+  deliver_options.on_step = [this](const deliver::StepResult& step) { PostNotices(step); };
+  deliver_ =
+      std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers), deliver_options);
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
                    storage::StoreReader::Open(place_.dir));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
@@ -92,7 +98,8 @@ absl::Status Daemon::StartStages() {
               .counters = &counters_,
               .credentials = IngestCredentials(&credentials_),
               .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
-              .run_changed = [this](int64_t run) { aggregate_->Notify(run); }};
+              .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
+              .notices = &notices_};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;
@@ -160,6 +167,13 @@ absl::Status Daemon::StartAccepting() {
   ASSIGN_OR_RETURN(acceptor_, ingest::Acceptor::Start(*std::move(socket), {}, std::move(handlers),
                                                       &accept_counters_));
   return absl::OkStatus();
+}
+
+void Daemon::PostNotices(const deliver::StepResult& step) {
+  for (const v1::Notice& notice : DeliveryNotices(step)) {
+    notices_.Post(step.delivery.run, notice);
+  }
+  if (step.delivery.complete) notices_.Forget(step.delivery.run);
 }
 
 void Daemon::AddDestination(int64_t run, const std::string& kind,

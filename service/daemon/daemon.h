@@ -18,6 +18,7 @@
 #include "service/deliver/credentials.h"
 #include "service/ingest/acceptor.h"
 #include "service/ingest/ingest_service.h"
+#include "service/ingest/notice_board.h"
 #include "service/ingest/rank_watch.h"
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/aggregate_loop.h"
@@ -66,6 +67,8 @@ class Daemon {
   // Takes the key that was given, and checks that there is one for the run's tracker.
   absl::Status CheckDestination(int64_t run, const std::string& kind,
                                 const std::map<std::string, std::string>& given);
+  // Tells the ranks of a run what came of a step of its delivery.
+  void PostNotices(const deliver::StepResult& step);
   void Drain(absl::Duration drain);
   // Whether all rows that came are in their runs.
   bool AllAggregated() const;
@@ -79,6 +82,7 @@ class Daemon {
   ingest::Acceptor::Counters accept_counters_;
   ingest::PeerTable peers_;
   ingest::StreamRegistry registry_;
+  ingest::NoticeBoard notices_;
   // In the order of the flow; each uses what is above it.
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;

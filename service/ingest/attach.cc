@@ -54,4 +54,9 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
   return stream;
 }
 
+std::string Attacher::RunId(int64_t run) const {
+  const absl::StatusOr<model::Run> found = reader_->GetRun(run);
+  return found.ok() ? found->run_id : "";
+}
+
 }  // namespace ranklog::ingest

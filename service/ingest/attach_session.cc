@@ -69,11 +69,14 @@ void AttachSession::OnWritten(bool ok) {
 
 void AttachSession::OnDone() {
   uint64_t attachment = 0;
+  uint64_t listener = 0;
   {
     absl::MutexLock lock(&mutex_);
     gone_ = true;
     attachment = attachment_;
+    listener = listener_;
   }
+  if (listener != 0) context_.notices->Leave(listener);
   if (attachment != 0) context_.registry->Detach(key_, attachment);
 }
 
@@ -124,6 +127,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   RETURN_IF_ERROR(CheckFormerProgram(hello));
   context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
   ResolveDestinations(context_.credentials, &session);
+  HearNotices();  // now: while the disk is full, the attach itself waits
   std::shared_ptr<const RingFile> ring;
   if (peer_ != nullptr) {
     absl::StatusOr<std::shared_ptr<const RingFile>> opened =
@@ -135,6 +139,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
       spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
     }
   }
+  std::vector<std::string> destinations = session.settings.destinations;
   auto attached =
       std::make_shared<model::Stream>();  // written by the first lambda, read by the second
   Submit(
@@ -142,23 +147,63 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
         return absl::OkStatus();
       },
-      [this, attached, ring = std::move(ring)]() mutable { Attached(*attached, std::move(ring)); },
+      [this, attached, destinations = std::move(destinations), ring = std::move(ring)]() mutable {
+        Attached(*attached, std::move(ring), destinations);
+      },
       /*bytes=*/0, /*urgent=*/true);
   return absl::OkStatus();
 }
 
-void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring) {
+// All runs' notices reach the stream at once, those of its run with HelloReply.
+void AttachSession::HearNotices() {
+  if (context_.notices == nullptr) return;
+  const uint64_t listener =
+      context_.notices->Listen([weak = weak_from_this()](const v1::Notice& notice) {
+        if (const auto self = weak.lock()) self->OnNotice(notice);
+      });
+  {
+    absl::MutexLock lock(&mutex_);
+    listener_ = listener;
+    if (!gone_) return;
+  }
+  context_.notices->Leave(listener);
+}
+
+void AttachSession::OnNotice(const v1::Notice& notice) {
+  absl::MutexLock lock(&mutex_);
+  const auto same_key = [&](const v1::Notice& other) { return other.key() == notice.key(); };
+  notices_.erase(std::remove_if(notices_.begin(), notices_.end(), same_key), notices_.end());
+  notices_.push_back(notice);
+  WriteOn();
+}
+
+void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                             const std::vector<std::string>& destinations) {
   stream_ = stream.id;
   run_ = stream.run;
   ++context_.counters->attaches;
   context_.run_attached(stream.run);
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
   absl::optional<LiveStream> live = context_.registry->Find(stream.key);
+  const std::string run_id = context_.attacher->RunId(stream.run);
+  uint64_t listener = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    listener = listener_;
+  }
+  std::vector<v1::Notice> notices;
+  if (listener != 0) notices = context_.notices->Follow(listener, stream.run);
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
   if (gone_) context_.registry->Detach(stream.key, attachment);  // it left before it was attached
-  want_descriptor_ = !live || live->ring == nullptr;
   durable_ = acknowledged_ = stream.durable_seq;
+  reply_.set_durable_seq(stream.durable_seq);
+  reply_.set_send_descriptor(!live || live->ring == nullptr);
+  reply_.set_daemon_version(RANKLOG_VERSION);
+  reply_.set_run_id(run_id);
+  reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  // What came since is newer.
+  notices_.insert(notices_.begin(), notices.begin(), notices.end());
   reply_due_ = true;
   WriteOn();
   ReadOn();
@@ -287,19 +332,19 @@ void AttachSession::ReadOn() {
 
 void AttachSession::WriteOn() {
   if (!open_ || writing_) return;
+  outgoing_.Clear();
   if (reply_due_) {
     reply_due_ = false;
-    v1::HelloReply* reply = outgoing_.mutable_hello();
-    reply->set_durable_seq(acknowledged_);
-    reply->set_send_descriptor(want_descriptor_);
-    reply->set_daemon_version(RANKLOG_VERSION);
+    *outgoing_.mutable_hello() = reply_;
   } else if (durable_ > acknowledged_) {
     acknowledged_ = durable_;
     outgoing_.mutable_ack()->set_durable_seq(acknowledged_);
-  } else {
+  } else if (notices_.empty()) {
     if (peer_done_ && unanswered_ == 0) Close(absl::OkStatus());
     return;
   }
+  for (v1::Notice& notice : notices_) *outgoing_.add_notices() = std::move(notice);
+  notices_.clear();
   writing_ = true;
   call_->Write(outgoing_);
 }

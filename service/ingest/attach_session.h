@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -66,8 +68,11 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   absl::Status Apply(storage::Store& store,
                      absl::AnyInvocable<absl::Status(storage::Store&)>& apply);
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                const std::vector<std::string>& destinations) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The board calls this.
+  void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
+  void HearNotices() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(std::atomic<uint64_t>& counter, const absl::Status& why);
   void ReadOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -94,11 +99,13 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // writes that the store has not answered
   bool reply_due_ ABSL_GUARDED_BY(mutex_) = false;
-  bool want_descriptor_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::HelloReply reply_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // to be written
   uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;        // OnDone() was called
   uint64_t attachment_ ABSL_GUARDED_BY(mutex_) = 0;  // of the registry; 0: not attached
+  uint64_t listener_ ABSL_GUARDED_BY(mutex_) = 0;    // of the notice board; 0: none
 };
 
 }  // namespace ranklog::ingest

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/ingest/attach.h"
+#include "service/ingest/notice_board.h"
 #include "service/ingest/peer.h"
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/store_loop.h"
@@ -46,6 +47,7 @@ struct IngestContext {
       run_attached;                              // the run may be new, or may have new destinations
   std::function<void(int64_t run)> run_changed;  // its streams have rows, updates, or an end
   std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
+  NoticeBoard* notices = nullptr;                      // null: nobody is told anything
 };
 
 }  // namespace ranklog::ingest

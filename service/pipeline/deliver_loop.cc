@@ -306,6 +306,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
       Schedule(job.key, task, due);
     }
   }
+  if (result != nullptr && options_.on_step) options_.on_step(*result);
   if (!changed) return;
   if (error.empty()) {
     spdlog::info("run {}: {} takes rows again", job.key.first, job.key.second);

@@ -54,6 +54,8 @@ class DeliverLoop {
         absl::Seconds(1);  // after the store could not be read or written
     std::function<absl::Time()> steady_clock = SteadyNow;  // never goes back
     std::function<absl::Time()> wall_clock = absl::Now;    // stamps dead letters
+    // Called after each step, on the thread that made it, with what was stored; null: nobody asks.
+    std::function<void(const deliver::StepResult&)> on_step = nullptr;
   };
   struct Counters {
     uint64_t steps = 0;

@@ -211,6 +211,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
     }
   }
   if (changed) SayOutcome(committed);
+  if (changed && options_.on_outcome) options_.on_outcome(committed);
   return retry;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -48,6 +49,8 @@ class StoreLoop {
     absl::Duration retry_interval =
         absl::Seconds(1);  // after a commit that found the disk full or read-only
     absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the log of writes short
+    // Called on the loop's thread when commits begin to fail, or succeed again; null: nobody asks.
+    std::function<void(const absl::Status&)> on_outcome = nullptr;
     bool threads = true;  // false: nothing happens but in Step() and Checkpoint(), on one thread
   };
   struct Counters {

@@ -34,6 +34,7 @@ class ProcessTest : public ::testing::Test {
   ChildProcess::Options options_{{{"RANKLOG_ADDRESS", "unix:" + dir_.File("sock")},
                                   {"RANKLOG_SPOOL_DIR", dir_.path()},
                                   {"RANKLOG_START_DAEMON", "0"},
+                                  {"RANKLOG_QUIET", "1"},
                                   {"RANKLOG_FLUSH_INTERVAL_MS", "10"}},
                                  {},
                                  ""};

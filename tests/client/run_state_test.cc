@@ -30,6 +30,7 @@ class RunStateTest : public ::testing::Test {
     settings.spool_dir = dir_.path();
     settings.spool_bytes = 1 << 20;
     settings.start_daemon = false;
+    settings.quiet = true;
     run_ = RunState::Create(settings);
   }
 

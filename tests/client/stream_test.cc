@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,8 +15,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
@@ -33,6 +36,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class StreamTest : public ::testing::Test {
  protected:
@@ -43,9 +47,31 @@ class StreamTest : public ::testing::Test {
     settings.spool_dir = dir_.path();
     settings.spool_bytes = 1 << 20;
     settings.start_daemon = false;
+    settings.quiet = true;
     settings.flush_interval = milliseconds(10);
     return settings;
   }
+
+  // Lets `lines_` have what the run tells.
+  Settings TellingSettings() {
+    Settings settings = MakeSettings();
+    settings.quiet = false;
+    settings.run_id = "job";
+    settings.finish_timeout = milliseconds(500);  // a child of this process has no gRPC
+    settings.on_message = [this, parent = getpid()](Severity, const std::string& text) {
+      if (getpid() != parent) _exit(77);
+      const std::lock_guard<std::mutex> lock(lines_mutex_);
+      lines_.push_back(text);
+      throw 1;
+    };
+    return settings;
+  }
+  std::vector<std::string> Lines() {
+    const std::lock_guard<std::mutex> lock(lines_mutex_);
+    return lines_;
+  }
+  std::mutex lines_mutex_;
+  std::vector<std::string> lines_;
 
   void ExpectSteps(int64_t count) {
     const std::vector<ReceivedRow> rows = daemon_.Rows();
@@ -102,6 +128,37 @@ TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
   EXPECT_TRUE(run.stats().connected);
   EXPECT_EQ(run.stats().last_error, "");
   EXPECT_EQ(run.stats().rows_durable, 3u);
+}
+
+// What the function throws is dropped.
+TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
+  daemon_.Start();
+  {
+    auto run = Init(TellingSettings());
+    EXPECT_TRUE(run.Log({{"loss", 0.5}}));
+    EXPECT_FALSE(run.Log({{"", 0.5}}));
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool logged = run.Log({{"loss", 0.5}});
+      run.Finish();
+      _exit(logged ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "a forked child says nothing";
+    EXPECT_EQ(run.Finish(), FlushResult::kDurable);
+    EXPECT_THAT(Lines().back(), HasSubstr("run job: "));
+    EXPECT_THAT(Lines(),
+                UnorderedElementsAre(HasSubstr("run job (main, 1 rank)"),
+                                     "1 row refused so far: a key is empty",
+                                     "run job: 1 row of this rank is durable; 1 row refused: "
+                                     "a key is empty"));
+  }
+  Settings quiet = TellingSettings();
+  quiet.quiet = true;
+  auto run = Init(quiet);
+  EXPECT_EQ(run.Finish(), FlushResult::kDurable);
+  EXPECT_THAT(Lines(), SizeIs(3));
 }
 
 TEST_F(StreamTest, SaysWhoItIsAndSendsCredentialsOnlyOnTheWire) {

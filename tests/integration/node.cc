@@ -126,7 +126,8 @@ std::map<std::string, std::string> Node::RankEnvironment(const std::string& job,
           {"RANKLOG_PROJECT", "test"},
           {"RANKLOG_ADDRESS", address()},
           {"RANKLOG_SPOOL_DIR", spool_dir()},
-          {"RANKLOG_START_DAEMON", "false"}};
+          {"RANKLOG_START_DAEMON", "false"},
+          {"RANKLOG_QUIET", "1"}};
 }
 
 ChildProcess Node::StartRank(const std::string& job, int rank, int local_rank, int world_size,

@@ -48,7 +48,7 @@ class Node {
   model::Run GetRun(const std::string& run_id) const;
   bool RunHasEnded(const std::string& run_id) const;
 
-  // The environment of a rank of this node, as torchrun sets it.
+  // The environment of a rank of this node, as torchrun sets it. The rank is quiet.
   std::map<std::string, std::string> RankEnvironment(const std::string& job, int rank,
                                                      int local_rank, int world_size,
                                                      int local_world_size) const;

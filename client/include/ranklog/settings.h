@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,13 @@ enum class LogStrategy {
   kMain,  // one: rank 0's rows, joined by statistics over the ranks
   kNode,  // one per node: its first rank's rows, joined by statistics over the node's ranks
   kAll,   // one per rank
+};
+
+// How bad what a message says is.
+enum class Severity {
+  kInfo,
+  kWarning,  // something waits, or was refused
+  kError,    // a person has to do something
 };
 
 // What a run is, who this process is in its job, and how the log leaves it.
@@ -86,6 +94,15 @@ struct RANKLOG_EXPORT Settings {
   bool start_daemon = true;  // RANKLOG_START_DAEMON: start `daemon` detached when none answers
   std::string daemon;  // RANKLOG_DAEMON: path of ranklogd; empty: beside the program, beside this
                        // library, then PATH
+
+  // ---- What its user is told: the run and where it goes, each trouble and its end, the run's end.
+  // Rank 0 tells of the run, the first rank of each node of its troubles; a forked child is silent.
+  // ----
+  bool quiet = false;  // RANKLOG_QUIET: 1: nothing is told
+  // Takes each line instead of stderr, without "ranklog: " before it. Called on the library's
+  // background thread, which sends nothing meanwhile; it may call Log() and stats(), nothing else
+  // of a run. What it throws is dropped.
+  std::function<void(Severity severity, const std::string& text)> on_message;
 
   std::vector<std::string>
       environment_errors;  // what FromEnvironment() could not parse; for Validate()

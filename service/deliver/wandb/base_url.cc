@@ -35,4 +35,15 @@ std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
                       PercentEncode(run_id), "/file_stream");
 }
 
+std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
+                   absl::string_view run_id) {
+  while (absl::ConsumeSuffix(&base_url, "/")) {
+  }
+  // As the official client: the page's host is the API's without "api.".
+  std::string page(base_url);
+  if (const size_t at = page.find("://api."); at != std::string::npos) page.erase(at + 3, 4);
+  return absl::StrCat(page, "/", PercentEncode(entity), "/", PercentEncode(project), "/runs/",
+                      PercentEncode(run_id));
+}
+
 }  // namespace ranklog::deliver::wandb

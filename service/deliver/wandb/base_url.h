@@ -22,6 +22,11 @@ std::string GraphqlUrl(absl::string_view base_url);
 std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
                           absl::string_view project, absl::string_view run_id);
 
+// Where people look at the run: of the public server https://wandb.ai, whose API has a host of its
+// own.
+std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
+                   absl::string_view run_id);
+
 }  // namespace ranklog::deliver::wandb
 
 #endif  // SERVICE_DELIVER_WANDB_BASE_URL_H_

@@ -76,6 +76,9 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.changed = !result.dead_letters.empty() || !Same(delivery_, reported_);
   result.wait = wait;
   result.live = !ended();
+  if (place_.created()) {
+    result.url = RunUrl(ServerOf(run_), place_.entity, place_.project, place_.run_id);
+  }
   result.prepared = !lines_.content.empty() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
   return result;

@@ -25,6 +25,7 @@ using ::ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr uint64_t kIncarnation = 7;
 
@@ -244,6 +245,37 @@ TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
   store_->Step();
   EXPECT_THAT(call.Acks(), ElementsAre(3));
   EXPECT_THAT(StoredValues(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
+  NoticeBoard board;
+  context_.notices = &board;
+  v1::Notice notice;
+  notice.set_key("store");
+  notice.set_text("the disk is full");
+  board.Post(NoticeBoard::kAllRuns, notice);
+  FakeCall call;
+  const auto session = Start(&call);
+  Send(*session, call, Hello());
+  // Before the attach is committed, which waits while the disk is full.
+  ASSERT_THAT(call.written, SizeIs(1));
+  EXPECT_FALSE(call.written[0].has_hello());
+  EXPECT_EQ(call.written[0].notices(0).text(), "the disk is full");
+  Written(*session, call);
+  store_->Step();
+  ASSERT_THAT(call.written, SizeIs(2));
+  EXPECT_EQ(call.written[1].hello().run_id(), "job");
+  EXPECT_THAT(call.written[1].hello().destinations(), ElementsAre("local"));
+  EXPECT_THAT(call.written[1].notices(), SizeIs(1));
+
+  notice.set_over(true);
+  board.Post(NoticeBoard::kAllRuns, notice);
+  EXPECT_THAT(call.written, SizeIs(2));  // one at a time
+  Written(*session, call);
+  ASSERT_THAT(call.written, SizeIs(3));
+  EXPECT_TRUE(call.written[2].notices(0).over());
+  session->OnDone();
+  board.Post(NoticeBoard::kAllRuns, notice);
 }
 
 TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {

@@ -14,6 +14,12 @@ TEST(BaseUrlTest, IsThePublicServersByDefault) {
   EXPECT_THAT(CheckBaseUrl(""), IsOkAndHolds("https://api.wandb.ai"));
 }
 
+TEST(BaseUrlTest, PageOfARunIsWhereTheOfficialClientHasIt) {
+  EXPECT_EQ(RunUrl(kPublicBaseUrl, "me", "gpt 2", "job"), "https://wandb.ai/me/gpt%202/runs/job");
+  EXPECT_EQ(RunUrl("http://127.0.0.1:8080/", "me", "gpt", "job"),
+            "http://127.0.0.1:8080/me/gpt/runs/job");
+}
+
 TEST(BaseUrlTest, KeepsAPrefixAndDropsTrailingSlashes) {
   EXPECT_THAT(CheckBaseUrl("https://host/wandb//"), IsOkAndHolds("https://host/wandb"));
 }

@@ -1,0 +1,233 @@
+#include "client/voice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr size_t kMaxWarnings = 16;
+constexpr double kSpoolFilling = 0.75;
+constexpr double kSpoolHasRoom = 0.5;
+
+const char* Name(LogStrategy strategy) {
+  switch (strategy) {
+    case LogStrategy::kMain:
+      return "main";
+    case LogStrategy::kNode:
+      return "node";
+    case LogStrategy::kAll:
+      return "all";
+  }
+  return "main";
+}
+
+uint64_t RefusedRows(const Stats& stats) {
+  return stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large +
+         stats.lost_after_finish + stats.lost_damaged;
+}
+
+std::string Because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
+
+std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
+
+}  // namespace
+
+Voice::Voice(const Settings& settings, Sink sink)
+    : job_id_(settings.run_id),
+      strategy_(Name(settings.log_strategy)),
+      server_(settings.base_url),
+      world_size_(settings.world_size.value_or(1)),
+      is_first_(settings.rank.value_or(0) == 0),
+      sink_(std::move(sink)),
+      run_id_(settings.run_id) {}
+
+void Voice::Say(Severity severity, const std::string& text) const {
+  if (sink_) sink_(severity, text);
+}
+
+void Voice::Warn(std::string text) {
+  if (warnings_.size() < kMaxWarnings) warnings_.push_back(std::move(text));
+}
+
+void Voice::OnMessage(const v1::ServerMessage& message) {
+  if (message.has_hello()) {
+    known_ = true;
+    if (!message.hello().run_id().empty()) run_id_ = message.hello().run_id();
+    destinations_.assign(message.hello().destinations().begin(),
+                         message.hello().destinations().end());
+    for (auto& [key, trouble] : troubles_) {  // the current ones come with it
+      if (trouble.of_daemon) trouble.active = false;
+    }
+  }
+  for (const v1::Notice& notice : message.notices()) OnNotice(notice);
+}
+
+void Voice::OnNotice(const v1::Notice& notice) {
+  if (notice.key() == "url") {
+    url_ = notice.text();
+    return;
+  }
+  if (notice.over()) {
+    const auto found = troubles_.find(notice.key());
+    if (found == troubles_.end()) return;
+    found->second.active = false;
+    if (!notice.text().empty()) found->second.over = notice.text();
+    return;
+  }
+  const Severity severity = notice.severity() == v1::Notice::INFO      ? Severity::kInfo
+                            : notice.severity() == v1::Notice::WARNING ? Severity::kWarning
+                                                                       : Severity::kError;
+  const bool trouble = severity != Severity::kInfo;
+  Set(notice.key(), severity, notice.text(),
+      trouble ? absl::StrCat("over: ", notice.text()) : std::string());
+  troubles_[notice.key()].of_daemon = true;
+}
+
+void Voice::Set(const std::string& key, Severity severity, std::string text, std::string over) {
+  Trouble& trouble = troubles_[key];
+  trouble.severity = severity;
+  trouble.text = std::move(text);
+  trouble.over = std::move(over);
+  trouble.active = true;
+}
+
+void Voice::Clear(const std::string& key) {
+  const auto found = troubles_.find(key);
+  if (found != troubles_.end()) found->second.active = false;
+}
+
+std::string Voice::DaemonTrouble() const {
+  const Trouble* worst = nullptr;
+  for (const auto& [key, trouble] : troubles_) {
+    if (!trouble.of_daemon || !trouble.active || trouble.severity == Severity::kInfo) continue;
+    if (worst == nullptr || worst->severity < trouble.severity) worst = &trouble;
+  }
+  return worst == nullptr ? "" : worst->text;
+}
+
+bool Voice::GoesTo(const std::string& kind) const {
+  return std::find(destinations_.begin(), destinations_.end(), kind) != destinations_.end();
+}
+
+bool Voice::Look(Time now, const Facts& facts) {
+  if (ended_) return true;
+  const bool ends = facts.end != Facts::End::kNone;
+  if (known_ && known_at_ == Time::min()) known_at_ = now;
+  for (const std::string& warning : std::exchange(warnings_, {})) {
+    Say(Severity::kWarning, warning);
+  }
+  SayStart(now, ends);
+  LookAtProcess(now, facts);
+  SayTroubles(now);
+  if (!ends) return false;
+  SayEnd(facts);
+  return ended_ = true;
+}
+
+void Voice::LookAtProcess(Time now, const Facts& facts) {
+  if (facts.unconnected.empty()) {
+    unconnected_since_ = Time::min();
+    Clear("daemon");
+  } else {
+    if (unconnected_since_ == Time::min()) unconnected_since_ = now;
+    if (now - unconnected_since_ >= kConnectGrace) {
+      Set("daemon", Severity::kWarning,
+          absl::StrCat("no daemon takes the rows, they wait in the spool: ", facts.unconnected),
+          "a daemon takes the rows");
+    }
+  }
+  if (facts.spool_used >= kSpoolFilling) {
+    Set("spool", Severity::kWarning,
+        absl::StrCat("the spool is ", static_cast<int>(facts.spool_used * 100),
+                     " % full; rows are refused once it is full",
+                     facts.unconnected.empty() ? "" : ": ", facts.unconnected),
+        "the spool has room again");
+  } else if (facts.spool_used < kSpoolHasRoom) {
+    Clear("spool");
+  }
+  const uint64_t refused = RefusedRows(facts.stats);
+  if (refused > refused_rows_) {
+    refused_rows_ = refused;
+    Set("refused", Severity::kWarning,
+        absl::StrCat(Rows(refused), " refused so far", Because(facts.refusal)), "");
+  }
+}
+
+void Voice::SayTroubles(Time now) {
+  for (auto& [key, trouble] : troubles_) {
+    if (!trouble.active) {
+      if (trouble.said && !trouble.over.empty()) Say(Severity::kInfo, trouble.over);
+      trouble.said = false;
+      continue;
+    }
+    if (trouble.said && trouble.said_text == trouble.text) continue;
+    if (trouble.said_at != Time::min() && now - trouble.said_at < kAgain) continue;
+    trouble.said = true;
+    trouble.said_text = trouble.text;
+    trouble.said_at = now;
+    Say(trouble.severity, trouble.text);
+  }
+}
+
+std::string Voice::Address() const {
+  if (!url_.empty()) return absl::StrCat(": ", url_);
+  return server_.empty() ? "" : absl::StrCat(" at ", server_);
+}
+
+void Voice::SayStart(Time now, bool ended) {
+  if (!known_ || !is_first_) return;
+  if (announced_) {
+    if (!url_.empty() && !std::exchange(url_said_, true)) {
+      Say(Severity::kInfo, absl::StrCat("run ", run_id_, " is at ", url_));
+    }
+    return;
+  }
+  const bool remote = GoesTo("wandb");
+  if (remote && url_.empty() && !ended && DaemonTrouble().empty() && now - known_at_ < kUrlGrace) {
+    return;
+  }
+  announced_ = true;
+  url_said_ = !url_.empty();
+  const std::string where =
+      remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "), Address())
+      : destinations_.empty() ? std::string("has reached the daemon")  // of an older version
+                              : std::string("is kept on this node");
+  Say(Severity::kInfo,
+      absl::StrCat("run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ",
+                   world_size_, world_size_ == 1 ? " rank) " : " ranks) ", where,
+                   "; look at it: ranklog show ", run_id_));
+}
+
+void Voice::SayEnd(const Facts& facts) {
+  const Stats& stats = facts.stats;
+  const uint64_t refused = RefusedRows(stats);
+  const bool durable = facts.end == Facts::End::kDurable;
+  const std::string trouble = DaemonTrouble();
+  const bool well = durable && refused == 0 && trouble.empty();
+  if (well && !is_first_) return;
+  std::string line = absl::StrCat("run ", run_id_, ": ");
+  if (durable || stats.rows_durable == stats.rows_logged) {
+    absl::StrAppend(&line, stats.rows_logged > 1 ? "all " : "", Rows(stats.rows_logged),
+                    " of this rank ", stats.rows_logged == 1 ? "is" : "are", " durable");
+  } else {
+    absl::StrAppend(&line, stats.rows_durable, " of ", Rows(stats.rows_logged),
+                    " of this rank are durable");
+  }
+  if (!durable) {
+    absl::StrAppend(&line, ", the rest waits in the spool for the daemon",
+                    Because(facts.unconnected.empty() ? trouble : facts.unconnected));
+  }
+  if (refused > 0) absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(facts.refusal));
+  if (durable && !trouble.empty()) {
+    absl::StrAppend(&line, "; ", trouble);
+  } else if (durable && GoesTo("wandb")) {
+    absl::StrAppend(&line, "; the daemon sends to wandb what is not there yet");
+  }
+  Say(well ? Severity::kInfo : Severity::kWarning, line);
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,102 @@
+// Decides what the user of a run is told, and when: one line when the run is known, one per trouble
+// and one when it is over, one at the end.
+
+#ifndef CLIENT_VOICE_H_
+#define CLIENT_VOICE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ranklog/run.h"
+#include "ranklog/settings.h"
+#include "ranklog/v1/ranklog.pb.h"
+
+namespace ranklog::internal {
+
+// For the sender's thread. Knows no clock and no file: lines go to a sink.
+class Voice {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Sink = std::function<void(Severity, const std::string&)>;
+
+  // The same trouble, or another one of its key, is said once a minute at most: what comes and goes
+  // must not fill the log of a training of days.
+  static constexpr std::chrono::seconds kAgain{60};
+  // A daemon that is started, or is started again, answers within this.
+  static constexpr std::chrono::seconds kConnectGrace{3};
+  // How long the first line waits for the run's address at its tracker.
+  static constexpr std::chrono::seconds kUrlGrace{2};
+
+  // What the process knows by itself.
+  struct Facts {
+    Stats stats;
+    std::string refusal;      // why a row was last refused
+    std::string unconnected;  // why no daemon answers; empty if one does
+    double spool_used = 0;    // of the fullest ring, 0 to 1
+    enum class End { kNone, kDurable, kSpooled } end = End::kNone;
+  };
+
+  // `settings` as they were resolved. `sink` may be null: nothing is said.
+  Voice(const Settings& settings, Sink sink);
+
+  // A message of the daemon.
+  void OnMessage(const v1::ServerMessage& message);
+  // A line of the process's own, said once.
+  void Warn(std::string text);
+  // Says what is to be said now. True: that was the last line.
+  bool Look(Time now, const Facts& facts);
+
+  // The worst that the daemon tells now; empty if all is well there.
+  std::string DaemonTrouble() const;
+
+ private:
+  struct Trouble {
+    Severity severity = Severity::kWarning;
+    std::string text;
+    bool active = false;
+    bool of_daemon = false;
+    std::string over;  // the line when it is over; empty: none
+    bool said = false;
+    std::string said_text;
+    Time said_at = Time::min();
+  };
+
+  void Say(Severity severity, const std::string& text) const;
+  void OnNotice(const v1::Notice& notice);
+  void Set(const std::string& key, Severity severity, std::string text, std::string over);
+  void Clear(const std::string& key);
+  void LookAtProcess(Time now, const Facts& facts);
+  void SayTroubles(Time now);
+  void SayStart(Time now, bool ended);
+  void SayEnd(const Facts& facts);
+  bool GoesTo(const std::string& kind) const;
+  std::string Address() const;
+
+  const std::string job_id_;
+  const std::string strategy_;
+  const std::string server_;
+  const int world_size_;
+  const bool is_first_;  // the job's line is rank 0's
+  const Sink sink_;
+
+  std::vector<std::string> warnings_;
+  std::map<std::string, Trouble> troubles_;
+  bool known_ = false;  // a daemon has taken the run
+  bool announced_ = false;
+  bool url_said_ = false;
+  bool ended_ = false;
+  Time known_at_ = Time::min();
+  Time unconnected_since_ = Time::min();
+  uint64_t refused_rows_ = 0;  // said or about to be
+  std::string run_id_;
+  std::string url_;
+  std::vector<std::string> destinations_;
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_VOICE_H_

@@ -1,0 +1,61 @@
+#include "service/daemon/notices.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::daemon {
+namespace {
+
+v1::Notice Make(std::string key, v1::Notice::Severity severity, std::string text,
+                bool over = false) {
+  v1::Notice notice;
+  notice.set_key(std::move(key));
+  notice.set_severity(severity);
+  notice.set_text(std::move(text));
+  notice.set_over(over);
+  return notice;
+}
+
+}  // namespace
+
+v1::Notice StoreNotice(const absl::Status& committed) {
+  constexpr char kKey[] = "store";
+  if (committed.ok()) {
+    return Make(kKey, v1::Notice::ERROR, "the daemon stores rows again", /*over=*/true);
+  }
+  const char* advice = "";
+  if (absl::IsResourceExhausted(committed)) {
+    advice = "; make room on that disk, then it goes on by itself";
+  } else if (absl::IsUnavailable(committed)) {
+    advice = "; it goes on by itself once that is over";
+  }
+  return Make(kKey, v1::Notice::ERROR,
+              absl::StrCat("the daemon cannot store rows, the spools keep them: ",
+                           absl::string_view(committed.message()), advice));
+}
+
+std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
+  const model::Delivery& delivery = step.delivery;
+  std::vector<v1::Notice> notices;
+  if (!step.url.empty()) notices.push_back(Make("url", v1::Notice::INFO, step.url));
+  if (delivery.last_error.empty()) {
+    notices.push_back(Make(delivery.kind, v1::Notice::WARNING,
+                           absl::StrCat(delivery.kind, " takes the rows again"), /*over=*/true));
+  } else {
+    notices.push_back(
+        Make(delivery.kind, v1::Notice::WARNING,
+             absl::StrCat("rows wait for ", delivery.kind, ": ", delivery.last_error)));
+  }
+  if (!step.dead_letters.empty()) {
+    notices.push_back(
+        Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
+             absl::StrCat(delivery.kind, " refused ", delivery.refused_rows,
+                          " rows, which are set apart: ", step.dead_letters.back().answer,
+                          "; `ranklog dead` shows them")));
+  }
+  return notices;
+}
+
+}  // namespace ranklog::daemon

@@ -1,0 +1,212 @@
+#include "client/voice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ranklog::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr char kUrl[] = "https://wandb.ai/me/gpt/runs/job";
+
+class VoiceTest : public ::testing::Test {
+ protected:
+  static Settings Job(int rank = 0) {
+    Settings settings;
+    settings.run_id = "job";
+    settings.rank = rank;
+    settings.world_size = 2;
+    return settings;
+  }
+  Voice Make(const Settings& settings = Job()) {
+    return Voice(settings, [this](Severity, const std::string& text) { lines_.push_back(text); });
+  }
+
+  static v1::ServerMessage Hello(const std::string& destination = "local") {
+    v1::ServerMessage message;
+    message.mutable_hello()->set_run_id("job");
+    message.mutable_hello()->add_destinations(destination);
+    return message;
+  }
+  static v1::ServerMessage Notice(const std::string& key, const std::string& text,
+                                  bool over = false,
+                                  v1::Notice::Severity severity = v1::Notice::WARNING) {
+    v1::ServerMessage message;
+    v1::Notice* const notice = message.add_notices();
+    notice->set_key(key);
+    notice->set_text(text);
+    notice->set_over(over);
+    notice->set_severity(severity);
+    return message;
+  }
+  static Voice::Facts Ended(Voice::Facts::End end) {
+    Voice::Facts facts;
+    facts.end = end;
+    facts.stats.rows_logged = 100;
+    facts.stats.rows_durable = end == Voice::Facts::End::kDurable ? 100 : 60;
+    return facts;
+  }
+  // Looks, and returns what was said.
+  std::vector<std::string> Said(Voice& voice, const Voice::Facts& facts = {}) {
+    voice.Look(now_, facts);
+    return std::exchange(lines_, {});
+  }
+
+  Voice::Time now_ = Voice::Time() + std::chrono::hours(1);
+  std::vector<std::string> lines_;
+};
+
+TEST_F(VoiceTest, SaysOneLineWhenTheRunIsKnown) {
+  Voice voice = Make();
+  EXPECT_THAT(Said(voice), IsEmpty());
+  voice.OnMessage(Hello());
+  EXPECT_THAT(Said(voice), ElementsAre("run job (main, 2 ranks) is kept on this node; look at it: "
+                                       "ranklog show job"));
+  voice.OnMessage(Hello());
+  EXPECT_THAT(Said(voice), IsEmpty());
+}
+
+TEST_F(VoiceTest, WaitsShortlyForTheAddressAtTheTracker) {
+  Voice voice = Make();
+  voice.OnMessage(Hello("wandb"));
+  EXPECT_THAT(Said(voice), IsEmpty());
+  voice.OnMessage(Notice("url", kUrl, /*over=*/false, v1::Notice::INFO));
+  EXPECT_THAT(Said(voice), ElementsAre(HasSubstr(std::string("goes to wandb: ") + kUrl)));
+
+  Voice late = Make();
+  late.OnMessage(Hello("wandb"));
+  EXPECT_THAT(Said(late), IsEmpty());
+  now_ += Voice::kUrlGrace;
+  EXPECT_THAT(Said(late), ElementsAre(HasSubstr("goes to wandb; look at it")));
+  late.OnMessage(Notice("url", kUrl, /*over=*/false, v1::Notice::INFO));
+  EXPECT_THAT(Said(late), ElementsAre(std::string("run job is at ") + kUrl));
+  EXPECT_THAT(Said(late), IsEmpty());
+}
+
+TEST_F(VoiceTest, OtherRanksSayOnlyTroubles) {
+  Voice voice = Make(Job(/*rank=*/1));
+  voice.OnMessage(Hello());
+  EXPECT_THAT(Said(voice), IsEmpty());
+  voice.OnMessage(Notice("store", "the disk is full"));
+  EXPECT_THAT(Said(voice), ElementsAre("the disk is full"));
+  voice.OnMessage(Notice("store", "stores again", /*over=*/true));
+  EXPECT_THAT(Said(voice), ElementsAre("stores again"));
+  EXPECT_THAT(Said(voice, Ended(Voice::Facts::End::kDurable)), IsEmpty());
+}
+
+TEST_F(VoiceTest, SaysATroubleOnceAMinuteAtMost) {
+  Voice voice = Make();
+  voice.OnMessage(Notice("wandb", "no key"));
+  EXPECT_THAT(Said(voice), ElementsAre("no key"));
+  for (int i = 0; i < 50; ++i) {
+    now_ += seconds(1);
+    voice.OnMessage(Notice("wandb", i % 2 == 0 ? "HTTP 500" : "HTTP 503"));
+    EXPECT_THAT(Said(voice), IsEmpty());
+  }
+  now_ += minutes(1);
+  EXPECT_THAT(Said(voice), ElementsAre("HTTP 503"));
+  voice.OnMessage(Notice("wandb", "", /*over=*/true));
+  EXPECT_THAT(Said(voice), ElementsAre("over: HTTP 503"));
+  voice.OnMessage(Notice("wandb", "HTTP 503"));
+  EXPECT_THAT(Said(voice), IsEmpty());  // it comes and goes
+  voice.OnMessage(Notice("wandb", "", /*over=*/true));
+  EXPECT_THAT(Said(voice), IsEmpty());
+}
+
+TEST_F(VoiceTest, WhatANewConnectionDoesNotTellIsOver) {
+  Voice voice = Make();
+  voice.OnMessage(Notice("store", "the disk is full"));
+  EXPECT_THAT(Said(voice), ElementsAre("the disk is full"));
+  EXPECT_EQ(voice.DaemonTrouble(), "the disk is full");
+  voice.OnMessage(Hello());
+  EXPECT_EQ(voice.DaemonTrouble(), "");
+  EXPECT_THAT(Said(voice), ElementsAre(HasSubstr("run job"), "over: the disk is full"));
+}
+
+TEST_F(VoiceTest, ADaemonHasAMomentToAnswer) {
+  Voice voice = Make();
+  Voice::Facts alone;
+  alone.unconnected = "no ranklogd is found";
+  EXPECT_THAT(Said(voice, alone), IsEmpty());
+  now_ += Voice::kConnectGrace - milliseconds(1);
+  EXPECT_THAT(Said(voice, alone), IsEmpty());
+  now_ += milliseconds(1);
+  EXPECT_THAT(Said(voice, alone), ElementsAre(AllOf(HasSubstr("no daemon takes the rows"),
+                                                    HasSubstr("no ranklogd is found"))));
+  EXPECT_THAT(Said(voice), ElementsAre("a daemon takes the rows"));
+}
+
+TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
+  Voice voice = Make();
+  Voice::Facts facts;
+  facts.stats.lost_invalid = 1;
+  facts.refusal = "a key is empty";
+  EXPECT_THAT(Said(voice, facts), ElementsAre("1 row refused so far: a key is empty"));
+  facts.stats.lost_step_behind = 9;
+  facts.refusal = "a step is below the last one";
+  EXPECT_THAT(Said(voice, facts), IsEmpty());
+  now_ += Voice::kAgain;
+  EXPECT_THAT(Said(voice, facts),
+              ElementsAre("10 rows refused so far: a step is below the last one"));
+}
+
+TEST_F(VoiceTest, SaysThatTheSpoolFills) {
+  Voice voice = Make();
+  Voice::Facts facts;
+  facts.spool_used = 0.8;
+  EXPECT_THAT(Said(voice, facts), ElementsAre(HasSubstr("the spool is 80 % full")));
+  facts.spool_used = 0.6;
+  EXPECT_THAT(Said(voice, facts), IsEmpty());
+  facts.spool_used = 0.1;
+  EXPECT_THAT(Said(voice, facts), ElementsAre("the spool has room again"));
+}
+
+TEST_F(VoiceTest, SaysOneLineAtTheEnd) {
+  Voice well = Make();
+  well.OnMessage(Hello());
+  EXPECT_THAT(Said(well), SizeIs(1));
+  EXPECT_TRUE(well.Look(now_, Ended(Voice::Facts::End::kDurable)));
+  EXPECT_TRUE(well.Look(now_, Ended(Voice::Facts::End::kDurable)));
+  EXPECT_THAT(std::exchange(lines_, {}),
+              ElementsAre("run job: all 100 rows of this rank are durable"));
+
+  Voice waits = Make();
+  waits.OnMessage(Hello("wandb"));
+  waits.OnMessage(Notice("wandb", "rows wait for wandb: HTTP 401"));
+  EXPECT_THAT(Said(waits, Ended(Voice::Facts::End::kDurable)),
+              ElementsAre(HasSubstr("goes to wandb"), HasSubstr("HTTP 401"),
+                          AllOf(HasSubstr("all 100 rows of this rank are durable; rows wait for "
+                                          "wandb: HTTP 401"),
+                                Not(HasSubstr("sends to wandb")))));
+
+  Voice spooled = Make();
+  Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
+  facts.unconnected = "no ranklogd is found";
+  EXPECT_THAT(Said(spooled, facts),
+              ElementsAre("run job: 60 of 100 rows of this rank are durable, the rest waits in the "
+                          "spool for the daemon: no ranklogd is found"));
+}
+
+TEST_F(VoiceTest, WithoutASinkItOnlyRemembers) {
+  Voice voice(Job(), nullptr);
+  voice.OnMessage(Hello());
+  voice.OnMessage(Notice("store", "the disk is full"));
+  voice.Look(now_, {});
+  EXPECT_EQ(voice.DaemonTrouble(), "the disk is full");
+}
+
+}  // namespace
+}  // namespace ranklog::internal

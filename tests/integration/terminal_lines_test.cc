@@ -1,0 +1,147 @@
+// What the terminal of a training shows: the run, its troubles and their ends, its own end.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/node.h"
+#include "tests/support/absent.h"
+#include "tests/support/fake_wandb.h"
+#include "tests/support/own_mounts.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Environment = std::map<std::string, std::string>;
+
+// The lines of ours in a rank's output.
+std::vector<std::string> Lines(const ChildProcess& rank) {
+  std::vector<std::string> lines;
+  for (absl::string_view line : absl::StrSplit(rank.Output(), '\n')) {
+    if (absl::StartsWith(line, "ranklog: ")) lines.emplace_back(line);
+  }
+  return lines;
+}
+
+class TerminalLinesTest : public ::testing::Test {
+ protected:
+  // A rank of a job of two on this node.
+  ChildProcess Start(int rank, std::vector<std::string> args, Environment extra = {}) {
+    extra.emplace("RANKLOG_QUIET", "0");
+    return node_.StartRank("job", rank, rank, 2, 2, std::move(args), extra);
+  }
+  // One that logs until Stop(), a row per millisecond.
+  ChildProcess StartLong(int rank, const Environment& extra = {}) {
+    return Start(rank, {"1000000", "0", "1000", StopFile()}, extra);
+  }
+  std::string StopFile() const { return node_.socket() + ".stop"; }
+  void Stop() const { close(open(StopFile().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600)); }
+  static bool Says(const ChildProcess& rank, const std::string& text) {
+    return WaitFor([&] { return absl::StrContains(rank.Output(), text); });
+  }
+
+  Node node_;
+};
+
+TEST_F(TerminalLinesTest, RankZeroSaysTheRunAndItsEnd) {
+  node_.Start();
+  ChildProcess second = StartLong(1);
+  ChildProcess first = Start(0, {"100"});
+  EXPECT_EQ(first.Wait(), 0) << first.Output();
+  Stop();
+  EXPECT_EQ(second.Wait(), 0) << second.Output();
+  EXPECT_THAT(Lines(first),
+              ElementsAre("ranklog: run job (main, 2 ranks) is kept on this node; look at it: "
+                          "ranklog show job",
+                          "ranklog: run job: all 100 rows of this rank are durable"));
+  // Before what the program prints after Finish().
+  EXPECT_LT(first.Output().find("are durable"), first.Output().find("logged 100"));
+  EXPECT_THAT(Lines(second), IsEmpty());
+  ChildProcess quiet = Start(0, {"1"}, {{"RANKLOG_QUIET", "1"}, {"RANKLOG_RUN_ID", "quiet"}});
+  EXPECT_EQ(quiet.Wait(), 0);
+  EXPECT_THAT(Lines(quiet), IsEmpty());
+}
+
+TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
+  FakeWandb wandb;
+  const std::string key(40, 'k');
+  wandb.RequireKey(key);
+  node_.StartWith({{"HOME", node_.state_dir()},
+                   {"XDG_CONFIG_HOME", node_.state_dir()},
+                   {"NETRC", "/nonexistent"}});
+  const Environment no_key = {{"WANDB_BASE_URL", wandb.url()}, {"RANKLOG_DESTINATIONS", "wandb"}};
+  ChildProcess first = StartLong(0, no_key);
+  ASSERT_TRUE(Says(first, "no API key for 127.0.0.1")) << first.Output();
+  ASSERT_TRUE(Says(first, "goes to wandb at " + wandb.url())) << first.Output();
+  ChildProcess second = StartLong(1, {{"WANDB_BASE_URL", wandb.url()}, {"WANDB_API_KEY", key}});
+  ASSERT_TRUE(Says(first, "wandb takes the rows again")) << first.Output() << node_.Log();
+  ASSERT_TRUE(Says(first, "run job is at " + wandb.url() + "/")) << first.Output();
+  Stop();
+  EXPECT_EQ(first.Wait(), 0) << first.Output();
+  EXPECT_EQ(second.Wait(), 0) << second.Output();
+  EXPECT_THAT(Lines(first).back(),
+              AllOf(HasSubstr("are durable; the daemon sends to wandb"), Not(HasSubstr("wait"))));
+  EXPECT_THAT(Lines(second), IsEmpty());
+
+  unlink(StopFile().c_str());
+  ChildProcess refused = StartLong(0, {{"WANDB_BASE_URL", wandb.url()},
+                                       {"WANDB_API_KEY", std::string(40, 'x')},
+                                       {"RANKLOG_RUN_ID", "refused"}});
+  EXPECT_TRUE(Says(refused, "rows wait for wandb")) << refused.Output();
+  Stop();
+  EXPECT_EQ(refused.Wait(), 0) << refused.Output();
+  EXPECT_THAT(Lines(refused).back(), HasSubstr("are durable; rows wait for wandb: "));
+  EXPECT_THAT(Lines(refused).back(), HasSubstr("401"));
+}
+
+TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
+  ChildProcess first = StartLong(0, {{"RANKLOG_START_DAEMON", "1"},
+                                     {"RANKLOG_DAEMON", "/nonexistent/ranklogd"},
+                                     {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
+  ASSERT_TRUE(Says(first, "no daemon takes the rows, they wait in the spool: ")) << first.Output();
+  EXPECT_THAT(Lines(first).back(), HasSubstr("/nonexistent/ranklogd"));
+  Stop();
+  EXPECT_EQ(first.Wait(), 3);
+  EXPECT_THAT(Lines(first).back(), AllOf(StartsWith("ranklog: run job: 0 of "),
+                                         HasSubstr("the rest waits in the spool for the daemon"),
+                                         HasSubstr("/nonexistent/ranklogd")));
+}
+
+TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(node_.state_dir(), "8m");
+  ASSERT_TRUE(disk.mounted());
+  node_.Start();
+  const std::string filler = node_.state_dir() + "/filler";
+  const int fd = open(filler.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  const std::string block(4096, 'x');
+  while (write(fd, block.data(), block.size()) > 0) {
+  }
+  close(fd);
+  // The attach itself finds it full.
+  ChildProcess first = StartLong(0);
+  ASSERT_TRUE(Says(first, "the daemon cannot store rows")) << first.Output() << node_.Log();
+  std::filesystem::remove(filler);
+  ASSERT_TRUE(Says(first, "the daemon stores rows again")) << first.Output();
+  ASSERT_TRUE(Says(first, "run job (main, 2 ranks) is kept on this node")) << first.Output();
+  Stop();
+  EXPECT_EQ(first.Wait(), 0) << first.Output();
+}
+
+}  // namespace
+}  // namespace ranklog::testing
