@@ -4,11 +4,13 @@
 
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/keys.h"
 
 namespace ranklog::internal {
 namespace {
@@ -68,8 +70,16 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
 
 std::optional<std::string> Variable(const char* name) {
   const char* value = getenv(name);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return value;
+  if (value == nullptr) return std::nullopt;
+  std::string trimmed = Trimmed(value);
+  if (trimmed.empty()) return std::nullopt;
+  return trimmed;
+}
+
+std::string Trimmed(std::string_view text) {
+  const absl::string_view trimmed =
+      absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()));
+  return std::string(trimmed.data(), trimmed.size());
 }
 
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names) {
@@ -77,6 +87,19 @@ std::optional<std::string> FirstVariable(absl::Span<const char* const> names) {
     if (std::optional<std::string> value = Variable(name)) return value;
   }
   return std::nullopt;
+}
+
+std::map<std::string, std::string> JobVariables() {
+  constexpr size_t kMaxBytes = 4096;  // of one; a message holds them all
+  std::map<std::string, std::string> variables;
+  for (const char* name :
+       {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
+        "NO_PROXY", "RANKLOG_ALLOW_HTTP", "WANDB_USERNAME", "WANDB_USER_EMAIL"}) {
+    std::string value = Variable(name).value_or("");
+    if (value.size() > kMaxBytes || !IsUtf8(value)) value.clear();
+    variables[name] = std::move(value);
+  }
+  return variables;
 }
 
 std::optional<int64_t> ParseInteger(std::string_view text) {

@@ -4,6 +4,7 @@
 #define CLIENT_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,11 +15,19 @@
 
 namespace ranklog::internal {
 
-// The value of a variable; absent if it is unset or empty.
+// The value of a variable without white space around it, such as the newline that a secret from a
+// file ends with; absent if nothing is left.
 std::optional<std::string> Variable(const char* name);
+
+// Without white space at its ends.
+std::string Trimmed(std::string_view text);
 
 // The same of the first one that is set.
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names);
+
+// What a delivery needs of the job beside its key, by name, each with its value or an empty text:
+// proxies, RANKLOG_ALLOW_HTTP, WANDB_USERNAME, WANDB_USER_EMAIL. The daemon may be another job's.
+std::map<std::string, std::string> JobVariables();
 
 // A whole decimal number, or nothing.
 std::optional<int64_t> ParseInteger(std::string_view text);

@@ -26,12 +26,24 @@ std::string ShortName(uint64_t number) {  // 8 of [a-z0-9]
   return name;
 }
 
+}  // namespace
+
 // FNV-1a: all ranks must come to the same number, so no hash that is seeded per process.
-std::string HashName(const std::string& text) {
+std::string HashName(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
   return ShortName(hash);
 }
+
+bool IsRunId(std::string_view text) {
+  return text.size() <= 128 &&
+         text.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") ==
+             std::string_view::npos &&
+         text.find_first_not_of('.') != std::string_view::npos;
+}
+
+namespace {
 
 std::string RandomName() {
   uint64_t number = 0;
@@ -68,13 +80,6 @@ std::string ParentName() {
   for (int i = 2; i <= 22 && fields >> field; ++i) {
   }
   return HashName(parent + "/" + field + "/" + BootId());
-}
-
-bool IsRunId(const std::string& text) {
-  return !text.empty() && text.size() <= 128 &&
-         text.find_first_not_of(
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") ==
-             std::string::npos;
 }
 
 std::string DeriveRunId(const Settings& settings) {
@@ -126,6 +131,8 @@ std::string ProgramPath() {
 
 Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
+  for (auto& [name, value] : settings.credentials) value = Trimmed(value);  // as of a secret's file
+  settings.base_url = Trimmed(settings.base_url);
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
   // Of several ranks that do not know which they are, the daemon must not take each for the first.
@@ -158,9 +165,7 @@ v1::Hello MakeHello(const Settings& settings) {
   for (const std::string& item : settings.destinations) run->add_destinations(item);
   // A daemon that finds only the ring never sees the key.
   const auto key = settings.credentials.find("WANDB_API_KEY");
-  constexpr size_t kShortestKey = 40;  // what is shorter counts as unset
-  if (settings.destinations.empty() && key != settings.credentials.end() &&
-      key->second.size() >= kShortestKey) {
+  if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
     run->add_destinations("wandb");
   }
   for (const std::string& item : settings.rank_statistics) run->add_rank_statistics(item);

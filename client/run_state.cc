@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "client/environment.h"
 #include "client/resolve.h"
 #include "client/sender.h"
 #include "client/ticks.h"
@@ -109,19 +110,22 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
   const std::vector<std::string> errors = run->settings_.Validate();
-  if (!errors.empty() || run->steps_ == nullptr) {
-    run->SetLastError(errors.empty() ? "no memory for a run" : absl::StrJoin(errors, "; "));
+  run->settings_ =
+      Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
+  if (run->steps_ == nullptr) {
+    run->SetLastError("no memory for a run");
     return run;
   }
-  run->settings_ = Resolve(std::move(run->settings_));
+  run->settings_error_ = absl::StrJoin(errors, "; ");
   if (run->settings_.disabled) return run;
   run->hello_ = MakeHello(run->settings_);
+  run->job_variables_ = JobVariables();
   run->usable_ = true;
   {
     MutexLock lock(StateMutex());
     ProcessTickRate();  // starts to measure
   }
-  run->StartVoice();
+  run->StartVoice(errors);
   run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
                       // not
   return run;
@@ -378,7 +382,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
 }
 
 // The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
-void RunState::StartVoice() {
+void RunState::StartVoice(const std::vector<std::string>& errors) {
   const bool speaks = *settings_.local_rank == 0 &&
                       (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
                       !settings_.quiet;
@@ -393,6 +397,7 @@ void RunState::StartVoice() {
     };
   }
   voice_ = std::make_unique<Voice>(settings_, std::move(sink));
+  for (const std::string& error : errors) voice_->Warn(error);
   speaks_ = speaks;
   if (speaks) Sender::Get()->AddSpeaker(shared_from_this());
 }
@@ -452,7 +457,8 @@ void RunState::SetConnectionError(std::string error) {
 std::string RunState::LastError() const {
   if (const std::string refusal = Refusal(); !refusal.empty()) return refusal;
   if (const char* const trouble = Sender::Trouble(); trouble != nullptr) return trouble;
-  return connection_error_.empty() ? daemon_error_ : connection_error_;
+  if (!connection_error_.empty()) return connection_error_;
+  return daemon_error_.empty() ? settings_error_ : daemon_error_;
 }
 
 std::string RunState::Refusal() const {

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <string>
@@ -35,8 +36,8 @@ extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model(
 
 class RunState : public std::enable_shared_from_this<RunState> {
  public:
-  // Never null. Settings that are not valid, or no memory for a ring, give a run that takes no
-  // rows.
+  // Never null. Settings that are not valid are repaired, and the user is told. No memory for a
+  // ring gives a run that takes no rows.
   static std::shared_ptr<RunState> Create(Settings settings);
 
   // Takes one row, by `write(writer, step)`. `step` may be null: the open one.
@@ -50,6 +51,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
   const Settings& settings() const { return settings_; }
+  const std::map<std::string, std::string>& job_variables() const { return job_variables_; }
   int64_t open_step() const { return steps_->open(); }
   void SetLastError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Why no daemon takes the rows; empty when one does.
@@ -80,7 +82,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
-  void StartVoice() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void StartVoice(const std::vector<std::string>& errors) ABSL_LOCKS_EXCLUDED(StateMutex());
   Voice::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
@@ -91,7 +93,9 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::atomic<Outcome> last_refusal_ = Outcome::kTaken;
   bool usable_ = false;  // set by Create()
   Settings settings_;
-  v1::Hello hello_;  // what the Hellos of its rings have in common
+  std::map<std::string, std::string> job_variables_;
+  std::string settings_error_;  // what was wrong with them before Create() repaired them
+  v1::Hello hello_;             // what the Hellos of its rings have in common
 
   // Of the sender's thread; a forked child leaves its parent's alone.
   std::unique_ptr<Voice> voice_;

@@ -121,8 +121,10 @@ void RingStream::Write() {
 
 void RingStream::WriteHello() {
   *message_.mutable_hello() = protocol_.Hello();
+  auto* const credentials = message_.mutable_hello()->mutable_credentials();
+  for (const auto& [name, value] : run_->job_variables()) (*credentials)[name] = value;
   for (const auto& [name, value] : run_->settings().credentials) {
-    (*message_.mutable_hello()->mutable_credentials())[name] = value;
+    (*credentials)[name] = value;
   }
   Write();
   message_.Clear();  // keeps no credentials

@@ -1,11 +1,15 @@
 // Settings::Validate(): every error, a sentence each.
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/environment.h"
 #include "client/keys.h"
+#include "client/resolve.h"
 #include "client/socket_address.h"
 #include "ranklog/settings.h"
 #include "ranklog/v1/spool_layout.h"
@@ -17,6 +21,16 @@ namespace {
 constexpr size_t kMaxTextBytes = 1024;
 constexpr size_t kMaxNotesBytes = 16 << 10;
 constexpr size_t kMaxTags = 32;
+constexpr size_t kMaxTagBytes = 256;
+constexpr size_t kMaxProjectBytes = 128;
+constexpr size_t kMaxProgramBytes = 4096;
+constexpr char kNotInProject[] = "/\\#?%:";
+constexpr std::chrono::milliseconds kLeastFlush{1}, kMostFlush{60000};
+constexpr std::chrono::milliseconds kLeastFinish{0}, kMostFinish{3600000};
+constexpr std::array<const char*, 4> kResumes = {"allow", "must", "never", "auto"};
+constexpr std::array<const char*, 2> kDestinations = {"wandb", "local"};
+constexpr std::array<const char*, 7> kStatistics = {"mean",   "min",    "max", "std",
+                                                    "argmin", "argmax", "none"};
 
 using Errors = std::vector<std::string>;
 
@@ -30,8 +44,8 @@ void CheckText(const char* name, const std::string& value, size_t max_bytes, Err
   }
 }
 
-void CheckOneOf(const char* name, const std::string& value,
-                std::initializer_list<const char*> allowed, Errors* errors) {
+template <typename Items>
+void CheckOneOf(const char* name, const std::string& value, const Items& allowed, Errors* errors) {
   const bool found =
       std::any_of(allowed.begin(), allowed.end(), [&](const char* item) { return value == item; });
   if (!found) {
@@ -46,9 +60,35 @@ void CheckRange(const char* name, int64_t value, int64_t from, int64_t to, Error
   }
 }
 
+bool HasBlank(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+}
+
+// It may hold a password.
+std::string ShownUrl(const std::string& url) {
+  return url.find('@') == std::string::npos ? absl::StrCat("is \"", url, "\", which ") : "";
+}
+
+// Whether the server takes the key is for the server to say.
+void CheckTracker(const Settings& settings, Errors* errors) {
+  for (const auto& [name, value] : settings.credentials) {
+    if (HasBlank(internal::Trimmed(value))) {
+      errors->push_back(name + " has a blank or a control character in it");
+    }
+  }
+  const std::string url = internal::Trimmed(settings.base_url);
+  if (url.empty()) return;
+  if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
+    errors->push_back(absl::StrCat("base_url ", ShownUrl(url), "has no http:// or https://"));
+  } else if (HasBlank(url)) {
+    errors->push_back("base_url has a blank or a control character in it");
+  }
+}
+
 void CheckTexts(const Settings& settings, Errors* errors) {
-  CheckText("project", settings.project, 128, errors);
-  if (settings.project.find_first_of("/\\#?%:") != std::string::npos) {
+  CheckText("project", settings.project, kMaxProjectBytes, errors);
+  if (settings.project.find_first_of(kNotInProject) != std::string::npos) {
     errors->push_back("project holds one of / \\ # ? % :, which the trackers refuse");
   }
   CheckText("entity", settings.entity, kMaxTextBytes, errors);
@@ -56,11 +96,11 @@ void CheckTexts(const Settings& settings, Errors* errors) {
   CheckText("group", settings.group, kMaxTextBytes, errors);
   CheckText("job_type", settings.job_type, kMaxTextBytes, errors);
   CheckText("notes", settings.notes, kMaxNotesBytes, errors);
-  CheckText("program", settings.program, 4096, errors);
+  CheckText("program", settings.program, kMaxProgramBytes, errors);
   CheckText("host", settings.host, kMaxTextBytes, errors);
   CheckText("node", settings.node, kMaxTextBytes, errors);
   CheckText("base_url", settings.base_url, kMaxTextBytes, errors);
-  for (const std::string& tag : settings.tags) CheckText("a tag", tag, 256, errors);
+  for (const std::string& tag : settings.tags) CheckText("a tag", tag, kMaxTagBytes, errors);
   if (settings.tags.size() > kMaxTags) {
     errors->push_back(absl::StrCat("there are more than ", kMaxTags, " tags"));
   }
@@ -68,12 +108,9 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     CheckText("a credential's name", name, kMaxTextBytes, errors);
     CheckText(name.c_str(), value, kMaxTextBytes, errors);
   }
-  const bool well_formed = std::all_of(settings.run_id.begin(), settings.run_id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  });
-  if (!well_formed || settings.run_id.size() > 128) {
-    errors->push_back("run_id is not 1 to 128 of the characters A-Z a-z 0-9 _ -");
+  if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
+    errors->push_back(absl::StrCat("run_id is \"", settings.run_id,
+                                   "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
   }
 }
 
@@ -105,27 +142,112 @@ void CheckRanks(const Settings& settings, Errors* errors) {
   }
 }
 
+void CleanText(std::string* text, size_t max_bytes) {
+  const bool utf8 = internal::IsUtf8(*text);
+  for (char& c : *text) {
+    if (c == '\0' || (!utf8 && static_cast<unsigned char>(c) >= 0x80)) c = '?';
+  }
+  if (text->size() <= max_bytes) return;
+  while (max_bytes > 0 && (static_cast<unsigned char>((*text)[max_bytes]) & 0xC0) == 0x80) {
+    --max_bytes;  // not in the middle of a letter
+  }
+  text->resize(max_bytes);
+}
+
+void CleanTexts(Settings* settings) {
+  CleanText(&settings->project, kMaxProjectBytes);
+  for (char& c : settings->project) {
+    if (std::string_view(kNotInProject).find(c) != std::string_view::npos) c = '-';
+  }
+  for (std::string* text :
+       {&settings->entity, &settings->name, &settings->group, &settings->job_type, &settings->host,
+        &settings->node, &settings->base_url}) {
+    CleanText(text, kMaxTextBytes);
+  }
+  CleanText(&settings->notes, kMaxNotesBytes);
+  CleanText(&settings->program, kMaxProgramBytes);
+  if (settings->tags.size() > kMaxTags) settings->tags.resize(kMaxTags);
+  for (std::string& tag : settings->tags) CleanText(&tag, kMaxTagBytes);
+  for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxTextBytes);
+  std::string& id = settings->run_id;
+  if (id.empty() || internal::IsRunId(id)) return;
+  // Two ids must not become one.
+  const std::string mark = "-" + internal::HashName(id);
+  for (char& c : id) {
+    if (!internal::IsRunId(std::string_view(&c, 1)) && c != '.') c = '-';
+  }
+  id = id.substr(0, 100) + mark;
+}
+
+// The rank stays as it is: the rows are kept under it.
+void RepairRanks(Settings* settings) {
+  Errors errors;
+  CheckRanks(*settings, &errors);
+  if (errors.empty()) return;
+  const int rank = std::max(settings->rank.value_or(0), 0);
+  settings->rank = rank;
+  settings->world_size = std::max(settings->world_size.value_or(1), rank + 1);
+  settings->local_rank.reset();
+  settings->local_world_size.reset();
+  settings->node_rank.reset();
+}
+
+template <typename Items>
+bool KeepKnown(Items known, std::vector<std::string>* items) {
+  const size_t before = items->size();
+  items->erase(std::remove_if(items->begin(), items->end(),
+                              [&](const std::string& item) {
+                                return std::find(known.begin(), known.end(), item) == known.end();
+                              }),
+               items->end());
+  return items->size() == before;
+}
+
 }  // namespace
+
+Settings internal::Repair(Settings settings) {
+  CleanTexts(&settings);
+  RepairRanks(&settings);
+  if (std::find(kResumes.begin(), kResumes.end(), settings.resume) == kResumes.end()) {
+    settings.resume.clear();
+  }
+  if (!KeepKnown(kDestinations, &settings.destinations) && settings.destinations.empty()) {
+    settings.destinations = {"local"};
+  }
+  std::vector<std::string>& statistics = settings.rank_statistics;
+  KeepKnown(kStatistics, &statistics);
+  if (statistics.size() > 1) {
+    statistics.erase(std::remove(statistics.begin(), statistics.end(), "none"), statistics.end());
+  }
+  settings.spool_bytes =
+      std::clamp<size_t>(settings.spool_bytes, v1::kMinRingBytes, v1::kMaxRingBytes);
+  settings.flush_interval = std::clamp(settings.flush_interval, kLeastFlush, kMostFlush);
+  settings.finish_timeout = std::clamp(settings.finish_timeout, kLeastFinish, kMostFinish);
+  if (!internal::AddressError(settings.address).empty()) settings.address.clear();
+  return settings;
+}
 
 std::vector<std::string> Settings::Validate() const {
   Errors errors = environment_errors;
   CheckTexts(*this, &errors);
+  CheckTracker(*this, &errors);
   CheckRanks(*this, &errors);
-  if (!resume.empty()) CheckOneOf("resume", resume, {"allow", "must", "never", "auto"}, &errors);
+  if (!resume.empty()) CheckOneOf("resume", resume, kResumes, &errors);
   for (const std::string& item : destinations) {
-    CheckOneOf("a destination", item, {"wandb", "local"}, &errors);
+    CheckOneOf("a destination", item, kDestinations, &errors);
   }
   for (const std::string& item : rank_statistics) {
-    CheckOneOf("a rank statistic", item, {"mean", "min", "max", "std", "argmin", "argmax", "none"},
-               &errors);
+    CheckOneOf("a rank statistic", item, kStatistics, &errors);
     if (item == "none" && rank_statistics.size() > 1) {
       errors.push_back("rank_statistics says none and others");
     }
   }
   CheckRange("spool_bytes", static_cast<int64_t>(spool_bytes), v1::kMinRingBytes, v1::kMaxRingBytes,
              &errors);
-  CheckRange("flush_interval in ms", flush_interval.count(), 1, 60000, &errors);
-  CheckRange("finish_timeout in ms", finish_timeout.count(), 0, 3600000, &errors);
+  CheckRange("flush_interval in ms", flush_interval.count(), kLeastFlush.count(),
+             kMostFlush.count(), &errors);
+  CheckRange("finish_timeout in ms", finish_timeout.count(), kLeastFinish.count(),
+             kMostFinish.count(), &errors);
   const std::string address_error = internal::AddressError(address);
   if (!address_error.empty()) errors.push_back(address_error);
   return errors;

@@ -13,6 +13,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/select_run.h"
+#include "service/cli/terminal.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/storage/state_dirs.h"
@@ -55,11 +56,17 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
   }
   auto reader = storage::StoreReader::Open(dir);
   if (absl::IsNotFound(reader.status())) {
+    const auto log = FindDaemonLog(address);
+    std::string why;
+    if (log.has_value() && !log->last_words.empty()) {
+      why = absl::StrCat(". The daemon could not start: ", Printable(log->last_words), " (",
+                         log->path, ")");
+    }
     return absl::NotFoundError(
         absl::StrCat("there is no store in ", dir,
                      ". Name another directory with --state-dir (or "
                      "$RANKLOG_STATE_DIR), or make one here: ranklogd --state-dir ",
-                     dir));
+                     dir, why));
   }
   return reader;
 }

@@ -59,6 +59,7 @@ void AddDoctor(Program& program);
 void AddRecover(Program& program);
 void AddStop(Program& program);
 void AddDaemonLog(Program& program);
+void AddLogin(Program& program);
 
 }  // namespace ranklog::cli
 

@@ -13,10 +13,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/status_macros.h"
@@ -133,6 +138,56 @@ absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std:
     if (!daemon.ok()) continue;
     std::error_code ignored;
     if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
+  }
+  return absl::nullopt;
+}
+
+namespace {
+
+// As a rank reads it: see LastWords() in client/daemon_start.cc.
+std::string LastWords(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  constexpr std::streamoff kTail = 4096;
+  file.seekg(0, std::ios::end);
+  file.seekg(std::max<std::streamoff>(file.tellg() - kTail, 0));
+  const std::string tail(std::istreambuf_iterator<char>(file), {});
+  const std::vector<std::string> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  std::string words;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front()))) {
+      constexpr absl::string_view kCannot = "cannot start: ";
+      const size_t at = line->find(kCannot.data());
+      if (words.empty() && at != std::string::npos) words = line->substr(at + kCannot.size());
+      break;
+    }
+    words = *line;
+  }
+  return words;
+}
+
+}  // namespace
+
+absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
+  std::vector<std::string> sockets;
+  const char* const named = std::getenv("RANKLOG_ADDRESS");
+  if (!address.empty()) {
+    sockets.push_back(address);
+  } else if (named != nullptr && *named != 0) {
+    sockets.push_back(named);
+  } else {
+    for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+      sockets.push_back(absl::StrCat(dir.path, "/", v1::kSocketFile));
+    }
+  }
+  for (const std::string& socket : sockets) {
+    const std::filesystem::path path(std::string(absl::StripPrefix(socket, kUnix)));
+    const std::string log = (path.parent_path() / "ranklogd.log").string();
+    std::error_code ignored;
+    if (!IsDirectoryOfOurs(path.parent_path().string()) ||
+        !std::filesystem::is_regular_file(log, ignored)) {
+      continue;
+    }
+    return DaemonLog{log, LastWords(log)};
   }
   return absl::nullopt;
 }

@@ -46,6 +46,15 @@ std::vector<std::string> DaemonLogPaths();
 // ones.
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
 
+// The log of a daemon that a rank started, which lies beside its socket.
+struct DaemonLog {
+  std::string path;
+  std::string last_words;  // why it could not start; empty if it did
+};
+
+// Of the daemon at `address`, or where that is empty of the first usual place that has one.
+absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
+
 // Has a daemon deliver a run, by its id in the store, to one more tracker. The credentials are by
 // variable name; it holds them in memory.
 //   kFailedPrecondition  it has no key for that tracker

@@ -2,8 +2,10 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/cli/number_text.h"
 #include "service/cli/terminal.h"
 
@@ -16,16 +18,17 @@ struct Deliveries {
   uint64_t waiting_runs = 0;
   uint64_t pending_rows = 0;
   uint64_t refused_rows = 0;
-  std::string last_error;  // of the newest run that waits and has one
+  std::string last_error;            // of the newest run that waits and has one
+  std::vector<std::string> reasons;  // all of them, with their runs
 };
 
 std::string Advice(const Deliveries& sum, bool daemon_runs) {
   if (sum.waiting_runs == 0) return "";
   std::string advice;
   if (!daemon_runs) advice = "nobody delivers: start ranklogd, or call `ranklog sync`";
-  if (!sum.last_error.empty()) {
+  if (!sum.reasons.empty()) {
     absl::StrAppend(&advice, advice.empty() ? "" : "; ",
-                    "it was not taken: ", Printable(sum.last_error));
+                    "not taken: ", Printable(absl::StrJoin(sum.reasons, "; ")));
   }
   return advice;
 }
@@ -47,7 +50,8 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
     }
   }
   std::vector<Finding> findings;
-  for (const auto& [kind, sum] : by_kind) {
+  for (auto& [kind, sum] : by_kind) {
+    sum.reasons = WaitingTexts(runs, kind);
     std::string text =
         absl::StrCat(Printable(kind), ", ", Counted(sum.runs, "run"), ", ", sum.waiting_runs,
                      " waiting, ", Counted(sum.pending_rows, "row"), " to go");
@@ -61,7 +65,8 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
                          {"waiting_runs", sum.waiting_runs},
                          {"pending_rows", sum.pending_rows},
                          {"refused_rows", sum.refused_rows},
-                         {"last_error", sum.last_error}},
+                         {"last_error", sum.last_error},
+                         {"reasons", sum.reasons}},
                         text,
                         Advice(sum, daemon_runs)});
   }

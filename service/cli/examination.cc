@@ -23,6 +23,7 @@
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
 #include "service/cli/salvage_report.h"
+#include "service/cli/terminal.h"
 #include "service/storage/damage.h"
 #include "service/storage/file_system.h"
 #include "service/storage/state_dirs.h"
@@ -57,7 +58,18 @@ Finding LookAtDirectory(const std::string& dir) {
 
 Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   const int64_t pid = storage::StateLock::Holder(dir);
-  if (pid == 0) return {"daemon", {{"running", false}}, "not running", ""};
+  if (pid == 0) {
+    Finding finding{"daemon", {{"running", false}}, "not running", ""};
+    if (const auto log = FindDaemonLog(globals.address); log.has_value()) {
+      finding.data["log"] = log->path;
+      finding.data["last_words"] = log->last_words;
+      absl::StrAppend(&finding.text, "; its log is ", log->path);
+      if (!log->last_words.empty()) {
+        finding.advice = "it could not start: " + Printable(log->last_words);
+      }
+    }
+    return finding;
+  }
   Finding finding{"daemon",
                   {{"running", true}, {"pid", pid}},
                   absl::StrCat("pid ", pid, " holds the directory"),
@@ -69,6 +81,11 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
     finding.data["address"] = daemon->address;
     absl::StrAppend(&finding.text, ", version ", daemon->version, ", started by ",
                     daemon->started_by, ", answers at ", daemon->address);
+    if (const auto log = FindDaemonLog(daemon->address);
+        log.has_value() && daemon->started_by == "rank") {
+      finding.data["log"] = log->path;
+      absl::StrAppend(&finding.text, ", logs to ", log->path);
+    }
     if (daemon->version != RANKLOG_VERSION) {
       finding.advice = "this program has version " RANKLOG_VERSION
                        ": restart the daemon, or use the program that came with it";

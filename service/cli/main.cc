@@ -21,6 +21,7 @@ Examples:
   ranklog sync
   ranklog verify latest
   ranklog doctor
+  ranklog login
 
 All of them work with and without a running daemon. `ranklog COMMAND --help` says more.
 Exit code: 0 done, 1 it did not work, 2 wrong usage.)",
@@ -59,5 +60,6 @@ int main(int argc, char** argv) {
   ranklog::cli::AddRecover(program);
   ranklog::cli::AddStop(program);
   ranklog::cli::AddDaemonLog(program);
+  ranklog::cli::AddLogin(program);
   return program.Main(argc, argv);
 }

@@ -1,9 +1,11 @@
 #include "service/cli/run_report.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::cli {
@@ -149,6 +151,38 @@ Json ToJson(const RunReport& report) {
     json["reason"] = run.reason;
   }
   return json;
+}
+
+std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
+    const std::vector<RunReport>& reports, const std::string& kind) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const RunReport& report : reports) {
+    for (const DestinationReport& destination : report.destinations) {
+      if (destination.kind != kind || destination.last_error.empty()) continue;
+      if (!IsOpen(report, destination)) continue;
+      auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) {
+        return reason.first == destination.last_error;
+      });
+      if (found == reasons.end()) {
+        found = reasons.insert(found, {destination.last_error, std::vector<std::string>()});
+      }
+      found->second.push_back(report.run.run_id);
+    }
+  }
+  return reasons;
+}
+
+std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
+                                      const std::string& kind) {
+  constexpr size_t kShown = 3;  // of the runs of a reason: a line is to stay one
+  std::vector<std::string> texts;
+  for (const auto& [reason, runs] : WaitingReasons(reports, kind)) {
+    const auto end = runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kShown));
+    texts.push_back(absl::StrCat(
+        reason, " (run ", absl::StrJoin(runs.begin(), end, ", "),
+        runs.size() > kShown ? absl::StrCat(" and ", runs.size() - kShown, " more") : "", ")"));
+  }
+  return texts;
 }
 
 }  // namespace ranklog::cli

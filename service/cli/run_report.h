@@ -48,6 +48,13 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
 // Of all runs, newest first.
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader);
 
+// Why runs wait, in the order of `reports`: each reason with the runs that wait for it.
+std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
+    const std::vector<RunReport>& reports, const std::string& kind);
+// The same for people: "REASON (run a, b and 3 more)", one per line. Empty: nothing waits.
+std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
+                                      const std::string& kind);
+
 // Losses by the name of their reason, an interface to scripts.
 std::vector<std::pair<std::string, uint64_t>> ByReason(const model::Losses& losses);
 model::Json LossesJson(const model::Losses& losses);

@@ -11,6 +11,7 @@
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
+#include "service/cli/terminal.h"
 
 namespace ranklog::cli {
 namespace {
@@ -60,6 +61,19 @@ std::string TableOf(const std::vector<RunReport>& reports) {
   return table.ToString(Terminal::Of(STDOUT_FILENO));
 }
 
+// Why the rows of each run wait.
+std::string WaitingText(const std::vector<RunReport>& reports) {
+  std::string text;
+  for (const RunReport& report : reports) {
+    for (const DestinationReport& destination : report.destinations) {
+      if (destination.last_error.empty() || !IsOpen(report, destination)) continue;
+      absl::StrAppend(&text, Printable(report.run.run_id), " waits for ",
+                      Printable(destination.kind), ": ", Printable(destination.last_error), "\n");
+    }
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
 absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));
@@ -79,7 +93,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   } else if (reports.empty()) {
     std::cout << "no runs\n";
   } else {
-    std::cout << TableOf(reports);
+    std::cout << TableOf(reports) << WaitingText(reports);
     if (left_out > 0) std::cout << "and " << left_out << " older\n";
   }
   return absl::OkStatus();

@@ -18,6 +18,7 @@
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
+#include "service/cli/terminal.h"
 #include "service/storage/damage.h"
 
 namespace ranklog::cli {
@@ -48,6 +49,7 @@ struct Overview {
   int64_t used_bytes = 0;               // of the store, without its free pages
   int64_t daemon_pid = 0;               // 0: no daemon
   absl::optional<DaemonStatus> daemon;  // what it said, if it could be asked
+  absl::optional<DaemonLog> log;        // of one that a rank started
   std::vector<RunReport> runs;          // newest first
   std::vector<std::string> set_aside;   // stores that were damaged
   // Sums over the runs.
@@ -78,7 +80,9 @@ void AddUpRuns(Overview* overview) {
       sum.delivered_rows += one.delivered_rows;
       sum.pending_rows += one.pending_rows;
       sum.refused_rows += one.refused_rows;
-      if (sum.last_error.empty()) sum.last_error = one.last_error;  // the newest run's
+      if (sum.last_error.empty() && IsOpen(report, one)) {
+        sum.last_error = one.last_error;  // the newest run's
+      }
     }
   }
 }
@@ -91,6 +95,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
+  overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
   AddUpRuns(&overview);
@@ -108,6 +113,10 @@ std::vector<const RunReport*> Live(const Overview& overview) {
 model::Json DaemonJson(const Overview& overview) {
   model::Json json = {{"running", overview.daemon_pid != 0}};
   if (overview.daemon_pid != 0) json["pid"] = overview.daemon_pid;
+  if (overview.log) {
+    json["log"] = overview.log->path;
+    if (overview.daemon_pid == 0) json["last_words"] = overview.log->last_words;
+  }
   if (!overview.daemon) return json;
   json["address"] = overview.daemon->address;
   json["version"] = overview.daemon->version;
@@ -133,7 +142,8 @@ model::Json OverviewJson(const Overview& overview) {
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
-                            {"last_error", destination.last_error}});
+                            {"last_error", destination.last_error},
+                            {"reasons", WaitingTexts(overview.runs, kind)}});
   }
   return {{"daemon", DaemonJson(overview)},
           {"state_dir", overview.state_dir},
@@ -156,14 +166,23 @@ model::Json OverviewJson(const Overview& overview) {
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   if (overview.daemon_pid == 0) {
-    return absl::StrCat(terminal.Dim("not running"),
-                        "; what is stored stays, and is delivered when one runs");
+    std::string text = absl::StrCat(terminal.Dim("not running"),
+                                    "; what is stored stays, and is delivered when one runs");
+    if (overview.log) {
+      const std::string& words = overview.log->last_words;
+      if (!words.empty()) absl::StrAppend(&text, "\n        ", terminal.Red(Printable(words)));
+      absl::StrAppend(&text, "\n        its log is ", overview.log->path);
+    }
+    return text;
   }
   std::string text = absl::StrCat(terminal.Green("running"), ", pid ", overview.daemon_pid);
   if (overview.daemon) {
     const DaemonStatus& daemon = *overview.daemon;
     absl::StrAppend(&text, ", version ", daemon.version, ", up ", DurationText(Uptime(daemon)),
                     ", started by ", daemon.started_by, ", at ", daemon.address);
+    if (daemon.started_by == "rank" && overview.log) {
+      absl::StrAppend(&text, ", log ", overview.log->path);
+    }
   }
   return text;
 }
@@ -230,13 +249,22 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
   }
   if (!overview.destinations.empty()) {
-    Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "LAST ERROR"});
+    Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "WAITS FOR"});
     for (const auto& [kind, destination] : overview.destinations) {
+      const std::vector<std::string> reasons = WaitingTexts(overview.runs, kind);
       table.AddRow({kind, absl::StrCat(destination.delivered_rows),
                     absl::StrCat(destination.pending_rows), absl::StrCat(destination.refused_rows),
-                    destination.last_error.empty() ? "none" : destination.last_error});
+                    reasons.empty()
+                        ? "nothing"
+                        : absl::StrCat(reasons.size(), reasons.size() == 1 ? " reason" : " reasons",
+                                       ", below")});
     }
     absl::StrAppend(&text, "\n", table.ToString(terminal));
+    for (const auto& [kind, destination] : overview.destinations) {
+      for (const std::string& reason : WaitingTexts(overview.runs, kind)) {
+        absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
+      }
+    }
   }
   if (!live.empty()) {
     Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});

@@ -1,8 +1,8 @@
 #include "service/daemon/ingest_credentials.h"
 
-#include <spdlog/spdlog.h>
-
 #include <map>
+#include <string>
+#include <utility>
 
 #include "service/pipeline/trackers.h"
 
@@ -17,19 +17,29 @@ ingest::Credentials IngestCredentials(deliver::CredentialStore* store) {
   return {
       .remember =
           [store](const model::Session& session, const std::map<std::string, std::string>& given) {
+            std::map<std::string, std::string> variables = given;
+            variables.erase(kWandbKey);
+            // An older client sends none, and means the daemon's.
+            if (!variables.empty()) {
+              store->SetVariables(deliver::JobOf(session.stream.project, session.stream.job_id),
+                                  std::move(variables));
+            }
             auto key = given.find(kWandbKey);
             if (key == given.end()) return;
-            const absl::Status kept =
-                store->Set(deliver::JobOf(session.stream.project, session.stream.job_id),
-                           pipeline::WandbBaseUrl(session.settings), key->second);
-            if (!kept.ok()) spdlog::warn("a rank's credentials: {}", kept.ToString());
+            store
+                ->Set(deliver::JobOf(session.stream.project, session.stream.job_id),
+                      pipeline::WandbBaseUrl(session.settings), key->second)
+                .IgnoreError();  // the run's delivery finds the same, and says it
           },
       .has_wandb =
           [store](const model::Session& session) {
-            return store
-                ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
-                       pipeline::WandbBaseUrl(session.settings))
-                .ok();
+            const absl::Status found =
+                store
+                    ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
+                           pipeline::WandbBaseUrl(session.settings))
+                    .status();
+            // A key or an address that cannot be used was meant all the same: the run waits.
+            return found.ok() || absl::IsInvalidArgument(found);
           },
   };
 }

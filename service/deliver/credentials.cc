@@ -25,18 +25,6 @@ namespace {
 
 constexpr size_t kMaxFile = 1 << 20;
 
-bool IsKeyText(absl::string_view text) {
-  for (const char c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') return false;
-  }
-  return !text.empty();
-}
-
-bool IsToken(absl::string_view key) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(key, '.');
-  return parts.size() == 3 && IsKeyText(parts[0]) && IsKeyText(parts[1]) && IsKeyText(parts[2]);
-}
-
 // The text of a file; nothing if there is none.
 absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
                                                      bool must_be_private) {
@@ -82,14 +70,7 @@ std::string FromVariable(const char* name) {
 }  // namespace
 
 absl::Status CheckWandbKey(absl::string_view key) {
-  if (IsToken(key)) return absl::OkStatus();
-  const size_t dash = key.find('-');
-  const absl::string_view secret = dash == absl::string_view::npos ? key : key.substr(dash + 1);
-  if (!IsKeyText(secret) || secret.size() < 40) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("not an API key: 40 or more letters, digits, - and _ are expected, got ",
-                     key.size(), " characters"));
-  }
+  if (key.empty()) return absl::InvalidArgumentError("not an API key: it is empty");
   for (const char c : key) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return absl::InvalidArgumentError(
@@ -101,7 +82,7 @@ absl::Status CheckWandbKey(absl::string_view key) {
 
 CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::string& state_dir) {
   Options options;
-  options.environment_key = FromVariable("WANDB_API_KEY");
+  options.environment_key = std::string(absl::StripAsciiWhitespace(FromVariable("WANDB_API_KEY")));
   const std::string home = FromVariable("HOME");
   if (std::string netrc = FromVariable("NETRC"); !netrc.empty()) {
     if (absl::StartsWith(netrc, "~/")) netrc = absl::StrCat(home, netrc.substr(1));
@@ -124,21 +105,32 @@ std::string JobOf(absl::string_view project, absl::string_view job_id) {
 
 absl::Status CredentialStore::Set(absl::string_view job, absl::string_view base_url,
                                   absl::string_view key) {
+  key = absl::StripAsciiWhitespace(key);
   ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
-  RETURN_IF_ERROR(CheckWandbKey(key));
+  if (!key.empty()) {
+    const absl::MutexLock lock(&mutex_);
+    given_[{std::string(job), url.netloc}] = std::string(key);
+  }
+  return CheckWandbKey(key);
+}
+
+void CredentialStore::SetVariables(absl::string_view job,
+                                   std::map<std::string, std::string> variables) {
   const absl::MutexLock lock(&mutex_);
-  given_[{std::string(job), url.netloc}] = std::string(key);
-  return absl::OkStatus();
+  variables_[std::string(job)] = std::move(variables);
+}
+
+absl::optional<std::map<std::string, std::string>> CredentialStore::VariablesOf(
+    absl::string_view job) const {
+  const absl::MutexLock lock(&mutex_);
+  const auto found = variables_.find(std::string(job));
+  if (found == variables_.end()) return absl::nullopt;
+  return found->second;
 }
 
 absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::string_view base_url,
                                                   const std::set<std::string>& refused) const {
   ASSIGN_OR_RETURN(const Url url, ParseUrl(base_url));
-  {
-    const absl::MutexLock lock(&mutex_);
-    const auto it = given_.find({std::string(job), url.netloc});
-    if (it != given_.end() && refused.count(it->second) == 0) return it->second;
-  }
   const auto checked = [](const std::string& key,
                           absl::string_view from) -> absl::StatusOr<std::string> {
     if (absl::Status status = CheckWandbKey(key); !status.ok()) {
@@ -146,6 +138,13 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
     }
     return key;
   };
+  {
+    const absl::MutexLock lock(&mutex_);
+    const auto it = given_.find({std::string(job), url.netloc});
+    if (it != given_.end() && refused.count(it->second) == 0) {
+      return checked(it->second, "WANDB_API_KEY of the job");
+    }
+  }
   if (!options_.environment_key.empty() && refused.count(options_.environment_key) == 0) {
     return checked(options_.environment_key, "WANDB_API_KEY");
   }
@@ -166,9 +165,10 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
   }
   return absl::NotFoundError(absl::StrCat(
       "no API key for ", url.netloc,
-      ": none came with a rank of the job, WANDB_API_KEY is not set, and there is none in ",
+      ": none came with a rank of the job since the daemon started, WANDB_API_KEY is not set, and "
+      "there is none in ",
       absl::StrJoin(options_.netrc, ", "), options_.netrc.empty() ? "" : ", ",
-      absl::StrJoin(options_.files, ", ")));
+      absl::StrJoin(options_.files, ", "), "; `ranklog login` keeps one"));
 }
 
 }  // namespace ranklog::deliver

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 
 namespace ranklog::deliver {
 
@@ -36,9 +37,17 @@ class CredentialStore {
   explicit CredentialStore(Options options) : options_(std::move(options)) {}
 
   // Takes the key that a rank of `job` (JobOf) sent for the server at `base_url`; for this job it
-  // goes before all others, and no other job is delivered with it.
-  //   kInvalidArgument  it is no W&B API key; the message does not repeat it
+  // goes before all others, and no other job is delivered with it. White space around it is
+  // dropped.
+  //   kInvalidArgument  it cannot be a key, or the URL is none; Find() will say the same
   absl::Status Set(absl::string_view job, absl::string_view base_url, absl::string_view key)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Takes what came with a rank of the job beside the key, by variable name.
+  void SetVariables(absl::string_view job, std::map<std::string, std::string> variables)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Absent: no rank of the job has told since the daemon started.
+  absl::optional<std::map<std::string, std::string>> VariablesOf(absl::string_view job) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The key of a job for the server: its ranks', the environment's, netrc's, a file's, the first
@@ -56,13 +65,15 @@ class CredentialStore {
   mutable absl::Mutex mutex_;
   // By job and machine.
   std::map<std::pair<std::string, std::string>, std::string> given_ ABSL_GUARDED_BY(mutex_);
+  // By job.
+  std::map<std::string, std::map<std::string, std::string>> variables_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Jobs are told apart by their project and id.
 std::string JobOf(absl::string_view project, absl::string_view job_id);
 
-// kInvalidArgument unless it is a W&B API key by its form: at least 40 of [A-Za-z0-9_-] after the
-// first dash, or in all where there is none; or a JSON web token.
+// kInvalidArgument unless it can be sent: printable ASCII without blanks. Whether it is a key is
+// for the server to say.
 absl::Status CheckWandbKey(absl::string_view key);
 
 }  // namespace ranklog::deliver

@@ -88,6 +88,27 @@ bool HasLineBreak(absl::string_view text) {
   return text.find_first_of(absl::string_view("\r\n\0", 3)) != absl::string_view::npos;
 }
 
+using Variables = std::map<std::string, std::string>;
+
+std::string FirstOf(const Variables& variables, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto found = variables.find(name);
+    if (found != variables.end() && !found->second.empty()) return found->second;
+  }
+  return "";
+}
+
+// As curl takes them from the environment: HTTP_PROXY is a header of CGI's, so it does not count.
+std::string ProxyOf(const std::string& scheme, const Variables& variables) {
+  if (scheme == "http") return FirstOf(variables, {"http_proxy", "all_proxy", "ALL_PROXY"});
+  return FirstOf(variables, {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"});
+}
+
+bool AllowsHttp(const Variables& variables) {
+  const std::string value = FirstOf(variables, {"RANKLOG_ALLOW_HTTP"});
+  return value == "1" || absl::EqualsIgnoreCase(value, "true");
+}
+
 }  // namespace
 
 struct CurlTransport::Handle {
@@ -132,9 +153,13 @@ absl::StatusOr<HttpResponse> CurlTransport::Post(const HttpRequest& request) {
 absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::string& body) {
   const absl::StatusOr<Url> url = ParseUrl(request.url);
   if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
-  if (url->scheme != "https" && !url->loopback() && !options_.allow_plain_http) {
+  const bool allow_http =
+      request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;
+  if (url->scheme != "https" && !url->loopback() && !allow_http) {
     return absl::FailedPreconditionError(
-        absl::StrCat("post to ", url->netloc, ": https:// is required beyond loopback"));
+        absl::StrCat("post to ", url->netloc,
+                     ": https:// is required beyond this machine; RANKLOG_ALLOW_HTTP=1 in the "
+                     "environment of the job allows http://"));
   }
 
   CURL* const easy = handle_->easy.get();
@@ -174,6 +199,11 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
       });
   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, this);
   if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (request.variables.has_value()) {  // an empty text counts, and hides our own variable
+    curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, *request.variables).c_str());
+    curl_easy_setopt(easy, CURLOPT_NOPROXY,
+                     FirstOf(*request.variables, {"no_proxy", "NO_PROXY"}).c_str());
+  }
   if (url->loopback()) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   if (!request.basic_user.empty()) {
     curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);

@@ -4,6 +4,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace ranklog::deliver {
@@ -43,8 +44,28 @@ std::string Excerpt(absl::string_view text) {
   return shown;
 }
 
+namespace {
+
+// The title of a web page; empty if it has none.
+std::string TitleOf(absl::string_view page) {
+  const std::string lower = absl::AsciiStrToLower(page);
+  const size_t begin = lower.find("<title>");
+  const size_t end = lower.find("</title>");
+  constexpr size_t kTag = 7;
+  if (begin == std::string::npos || end == std::string::npos || end < begin + kTag) return "";
+  return Excerpt(page.substr(begin + kTag, end - begin - kTag));
+}
+
+}  // namespace
+
 std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
   if (!answer.ok()) return std::string(answer.status().message());
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(answer->body), "<")) {
+    const std::string title = TitleOf(answer->body);
+    return absl::StrCat("HTTP ", answer->code, " with a web page", title.empty() ? "" : ", \"",
+                        title, title.empty() ? "" : "\"",
+                        ": a proxy's, or that of another server than the tracker");
+  }
   const std::string text = Excerpt(answer->body);
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
 }

@@ -3,6 +3,7 @@
 #ifndef SERVICE_DELIVER_TRANSPORT_H_
 #define SERVICE_DELIVER_TRANSPORT_H_
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@ struct HttpRequest {
   std::string basic_password;
   std::string body;   // POSTed
   bool gzip = false;  // compress the body
+  // Of the job, by name: http_proxy and its like, RANKLOG_ALLOW_HTTP. Absent: our own
+  // environment's.
+  absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
   absl::Duration timeout = absl::Seconds(30);
   size_t max_answer = 4 << 20;  // bytes of its body that are kept; a delivery reads no tenth of it
 };

@@ -203,6 +203,10 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
   absl::StatusOr<std::vector<model::Delivery>> deliveries =
       worker.reader->Deliveries(job.key.first);
   if (!run.ok() || !deliveries.ok()) return false;
+  {
+    absl::MutexLock lock(&mutex_);
+    job.task->run_id = run->run_id;
+  }
   for (const model::Delivery& delivery : *deliveries) {
     if (delivery.kind == job.key.second) job.task->delivery = worker.make(*run, delivery);
   }
@@ -275,6 +279,7 @@ bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const
 void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
                          bool delivered) {
   std::string error;
+  std::string run_id;
   bool changed = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -291,6 +296,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
       error = result->delivery.last_error;
       changed = error != task.last_error;
       task.last_error = error;
+      run_id = task.run_id;
       task.live = result->live;
       if (result->prepared) due = absl::InfinitePast();
       complete = result->delivery.complete && !task.reopened;
@@ -309,9 +315,9 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
   if (result != nullptr && options_.on_step) options_.on_step(*result);
   if (!changed) return;
   if (error.empty()) {
-    spdlog::info("run {}: {} takes rows again", job.key.first, job.key.second);
+    spdlog::info("run {}: {} takes rows again", run_id, job.key.second);
   } else {
-    spdlog::warn("run {}: {}: {}", job.key.first, job.key.second, error);
+    spdlog::warn("run {}: {}: {}", run_id, job.key.second, error);
   }
 }
 

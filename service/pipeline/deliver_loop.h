@@ -100,6 +100,7 @@ class DeliverLoop {
     bool reopened = false;   // while it was stepping
     bool delivered = false;  // nothing was left to send at the last step
     std::string last_error;
+    std::string run_id;  // as the tracker knows it, for the log; known when `delivery` was made
     std::unique_ptr<deliver::RunDelivery> delivery;  // of the thread that steps
     // Of the thread that steps: what a delivery that had to be made anew was told to wait for. Its
     // successor does not know.

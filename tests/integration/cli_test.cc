@@ -156,11 +156,12 @@ TEST_F(CliTest, RunsIsATable) {  // S37
   const Finished finished = Ranklog({"runs"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);
-  ASSERT_THAT(lines, SizeIs(3));
+  ASSERT_THAT(lines, SizeIs(4));
   EXPECT_THAT(lines[0], StartsWith("RUN"));
   EXPECT_THAT(lines[1], StartsWith("job2"));
   EXPECT_THAT(lines[2], AllOf(StartsWith("job1"), HasSubstr("finished"),
                               HasSubstr("wandb 2 +2 (1 refused)")));
+  EXPECT_EQ(lines[3], "job1 waits for wandb: HTTP 503: overloaded");
   EXPECT_THAT(finished.output, Not(HasSubstr("\x1b"))) << "no colours into a file";
 }
 

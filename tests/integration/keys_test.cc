@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <fstream>
 #include <map>
 #include <string>
 
@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
@@ -50,18 +51,71 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   ChildProcess::Options options;
   options.environment = no_key;
   options.unset = {"WANDB_API_KEY"};
-  for (const char* command : {"status", "doctor"}) {
+  for (const char* command : {"runs", "status", "doctor"}) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}, options);
     EXPECT_THAT(finished.output, HasSubstr("no API key for 127.0.0.1")) << command;
+    EXPECT_THAT(finished.output, HasSubstr("`ranklog login` keeps one")) << command;
   }
+  EXPECT_GE(node.TimesSaid("run job: wandb: no API key"), 1u);
 
-  const std::string path = node.state_dir() + "/credentials";
-  std::ofstream(path) << "";
-  chmod(path.c_str(), 0600);
-  std::ofstream(path) << "machine 127.0.0.1:" << wandb.port() << " login user password " << key;
+  options.environment["WANDB_BASE_URL"] = wandb.url();
+  const auto login = [&](const std::string& text) {
+    return RunToEnd({"/bin/sh", "-c", "printf '%s\n' \"$0\" | \"$1\" login", text, RANKLOG_CLI},
+                    options);
+  };
+  const Finished refused = login(std::string(40, 'x'));
+  EXPECT_EQ(refused.code, 1) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("HTTP 401"));
+  const std::string path = node.state_dir() + "/ranklog/credentials";
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  for (int times = 0; times < 2; ++times) {  // the second time it is replaced
+    const Finished taken = login(key);
+    EXPECT_EQ(taken.code, 0) << taken.output;
+    EXPECT_THAT(taken.output, HasSubstr("the key of fake for 127.0.0.1"));
+  }
+  struct stat file = {};
+  ASSERT_EQ(stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  EXPECT_EQ(FileContent(path),
+            absl::StrCat("machine 127.0.0.1:", wandb.port(), " login user password ", key, "\n"));
   ASSERT_TRUE(IsComplete(wandb, "job"));
   EXPECT_THAT(wandb.run("job").history, SizeIs(300));
+}
+
+// A secret with a newline, an address without a scheme, a page that is no tracker's: none makes the
+// run local, and each says what is wrong.
+TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
+  FakeWandb wandb;
+  wandb.RequireKey(std::string(40, 'k'));
+  Node node;
+  node.Start();
+  const auto run = [&](const std::string& id, const std::string& url, const std::string& key) {
+    ChildProcess rank =
+        node.StartRank(id, 0, 0, 1, 1, {"10"}, {{"WANDB_BASE_URL", url}, {"WANDB_API_KEY", key}});
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  };
+  run("newline", wandb.url() + "\n", std::string(40, 'k') + "\n");
+  run("short", wandb.url(), "short");
+  run("bare", "localhost:8080", "key");
+  run("plain", "http://192.0.2.1", "key");
+  EXPECT_TRUE(IsComplete(wandb, "newline"));
+  const auto output = [&](const char* command) {
+    return RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}).output;
+  };
+  ASSERT_TRUE(WaitFor([&] {
+    const std::string runs = output("runs");
+    return absl::StrContains(runs, "short waits for wandb") &&
+           absl::StrContains(runs, "bare waits for wandb") &&
+           absl::StrContains(runs, "plain waits for wandb");
+  })) << output("runs")
+      << node.Log();
+  for (const char* command : {"runs", "status", "doctor"}) {
+    const std::string text = output(command);
+    EXPECT_THAT(text, HasSubstr("HTTP 401")) << command;
+    EXPECT_THAT(text, HasSubstr("has no http:// or https://")) << command;
+    EXPECT_THAT(text, HasSubstr("RANKLOG_ALLOW_HTTP=1")) << command;
+  }
 }
 
 TEST(KeysTest, EachJobIsDeliveredWithItsOwn) {

@@ -21,6 +21,7 @@ namespace ranklog::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -120,6 +121,21 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
   EXPECT_THAT(Lines(first).back(), AllOf(StartsWith("ranklog: run job: 0 of "),
                                          HasSubstr("the rest waits in the spool for the daemon"),
                                          HasSubstr("/nonexistent/ranklogd")));
+}
+
+// A mistake costs no row.
+TEST_F(TerminalLinesTest, MistakesInTheSettingsAreSaid) {  // S42
+  node_.Start();
+  ChildProcess first = Start(
+      0, {"10"}, {{"WANDB_MODE", "ofline"}, {"RANKLOG_RUN_ID", "exp/1"}, {"WANDB_API_KEY", "k"}});
+  EXPECT_EQ(first.Wait(), 0) << first.Output();
+  const std::vector<std::string> lines = Lines(first);
+  ASSERT_EQ(lines.size(), 4u) << first.Output();
+  EXPECT_THAT(lines[0], HasSubstr("WANDB_MODE=ofline is none of online, offline, disabled: the "
+                                  "rows stay on this node"));
+  EXPECT_THAT(lines[1], HasSubstr("run_id is \"exp/1\""));
+  EXPECT_THAT(lines[2], ContainsRegex("run exp-1-[a-z0-9]{8} .*is kept on this node"));
+  EXPECT_THAT(lines[3], HasSubstr("all 10 rows of this rank are durable"));
 }
 
 TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {

@@ -22,7 +22,7 @@ struct Stats {
   uint64_t rows_durable = 0;  // acknowledged by the daemon: they survive a power cut
   uint64_t lost_ring_full =
       0;  // the spool was full: no daemon for minutes, or spool_bytes too small
-  // A key or a value that cannot be logged, invalid settings, or a Log() in a signal handler that
+  // A key or a value that cannot be logged, or a Log() in a signal handler that
   // interrupted one.
   uint64_t lost_invalid = 0;
   uint64_t lost_step_behind = 0;  // a step below the last
@@ -175,8 +175,8 @@ class RANKLOG_EXPORT Run {
 };
 
 // Opens a run. Returns within 10 ms whether or not a daemon, a network or a tracker exists.
-// Settings that Validate() refuses give a run that logs nothing, counts, and says why in
-// stats().last_error.
+// Of settings that Validate() refuses it takes something usable instead, so that no row is lost for
+// a typo, and says so in the terminal and, while nothing else is wrong, in stats().last_error.
 RANKLOG_EXPORT Run Init(Settings settings) noexcept;
 
 }  // namespace ranklog

@@ -38,14 +38,15 @@ struct RANKLOG_EXPORT Settings {
   static Settings FromEnvironment();
 
   // Everything that is wrong with these settings, a sentence each that says what to do; empty if
-  // nothing is. Init() with invalid settings gives a run whose Log() returns false and counts.
+  // nothing is. Init() tells them in the terminal, takes something usable instead, and keeps the
+  // rows.
   std::vector<std::string> Validate() const;
 
   // ---- The run ----
   std::string project;  // RANKLOG_PROJECT, WANDB_PROJECT; else "uncategorized"
   std::string entity;   // RANKLOG_ENTITY, WANDB_ENTITY; empty: the server's default
   // RANKLOG_RUN_ID, WANDB_RUN_ID; else derived from the launcher so that all ranks of a job agree,
-  // else random. [A-Za-z0-9_-], 1 to 128 characters
+  // else random. [A-Za-z0-9_.-], 1 to 128 characters
   std::string run_id;
   std::string name;               // RANKLOG_NAME, WANDB_NAME
   std::string group;              // RANKLOG_RUN_GROUP, WANDB_RUN_GROUP; else the run id

@@ -35,15 +35,19 @@ std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
                       PercentEncode(run_id), "/file_stream");
 }
 
-std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
-                   absl::string_view run_id) {
+// As the official client: the page's host is the API's without "api.".
+std::string PageUrl(absl::string_view base_url) {
   while (absl::ConsumeSuffix(&base_url, "/")) {
   }
-  // As the official client: the page's host is the API's without "api.".
   std::string page(base_url);
   if (const size_t at = page.find("://api."); at != std::string::npos) page.erase(at + 3, 4);
-  return absl::StrCat(page, "/", PercentEncode(entity), "/", PercentEncode(project), "/runs/",
-                      PercentEncode(run_id));
+  return page;
+}
+
+std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
+                   absl::string_view run_id) {
+  return absl::StrCat(PageUrl(base_url), "/", PercentEncode(entity), "/", PercentEncode(project),
+                      "/runs/", PercentEncode(run_id));
 }
 
 }  // namespace ranklog::deliver::wandb

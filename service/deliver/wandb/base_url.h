@@ -24,6 +24,7 @@ std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
 
 // Where people look at the run: of the public server https://wandb.ai, whose API has a host of its
 // own.
+std::string PageUrl(absl::string_view base_url);
 std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
                    absl::string_view run_id);
 

@@ -55,6 +55,8 @@ constexpr char kStanding[] =
     "project(name: $project, entityName: $entity) { run(name: $name) { id name displayName state "
     "historyLineCount historyTail summaryMetrics project { name entity { name } } } } }";
 
+constexpr char kViewer[] = "query Viewer { viewer { id entity username } }";
+
 constexpr char kFeatures[] =
     "query ServerFeaturesQuery { serverInfo { features { name isEnabled } } }";
 
@@ -205,6 +207,14 @@ absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
   RETURN_IF_ERROR(CheckNames({&standing.storage_id, &standing.run_id, &standing.display_name,
                               &standing.entity, &standing.project}));
   return standing;
+}
+
+std::string ViewerBody() { return Body(kViewer, "Viewer", Json::object()); }
+
+std::string ParseViewer(absl::string_view body) {
+  const json viewer = At(Parse(body), {"data", "viewer"});
+  const std::string name = TextAt(viewer, {"username"});
+  return name.empty() ? TextAt(viewer, {"entity"}) : name;
 }
 
 std::string FeaturesBody() { return Body(kFeatures, "ServerFeaturesQuery", Json::object()); }

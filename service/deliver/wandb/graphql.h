@@ -67,6 +67,10 @@ std::string StandingBody(const std::string& entity, const std::string& project,
 //   kInternal            not such an answer
 absl::StatusOr<Standing> ParseStanding(absl::string_view body);
 
+// Whose key it is. The name of the account; empty: the server does not know the key.
+std::string ViewerBody();
+std::string ParseViewer(absl::string_view body);
+
 std::string FeaturesBody();
 // The names of those enabled; none if the answer is no such list.
 std::set<std::string> ParseFeatures(absl::string_view body);

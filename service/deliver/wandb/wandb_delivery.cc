@@ -315,11 +315,17 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
                        : GraphqlUrl(*base_url);
   request.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
                      {"Content-Type", "application/json"}};
-  if (!stream && !options_.username.empty()) {
-    request.headers.push_back({"X-WANDB-USERNAME", options_.username});
-  }
-  if (!stream && !options_.user_email.empty()) {
-    request.headers.push_back({"X-WANDB-USER-EMAIL", options_.user_email});
+  request.variables = credentials_->VariablesOf(job_);
+  const auto variable = [&](const char* name, const std::string& own) {
+    if (!request.variables.has_value()) return own;
+    const auto found = request.variables->find(name);
+    return found == request.variables->end() ? std::string() : found->second;
+  };
+  const std::string username = variable("WANDB_USERNAME", options_.username);
+  const std::string user_email = variable("WANDB_USER_EMAIL", options_.user_email);
+  if (!stream && !username.empty()) request.headers.push_back({"X-WANDB-USERNAME", username});
+  if (!stream && !user_email.empty()) {
+    request.headers.push_back({"X-WANDB-USER-EMAIL", user_email});
   }
   request.basic_user = "api";
   request.basic_password = *key;
@@ -345,7 +351,13 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
   if (std::exchange(other_key_, false)) return absl::ZeroDuration();
-  delivery_.last_error = absl::StrCat(what, ": ", Explain(answer));
+  const bool key = answer.ok() && answer->code == kUnauthorized;
+  // Nothing was asked where the key or the address is at fault.
+  const bool asked =
+      !absl::IsNotFound(answer.status()) && !absl::IsFailedPrecondition(answer.status());
+  delivery_.last_error =
+      absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
+                   key ? "; the key is refused: `ranklog login` checks one and keeps it" : "");
   const absl::Duration wait = outcome == Outcome::kLater
                                   ? WaitForServer(answer)
                                   : backoff_.Next(outcome, RetryAfter(answer));

@@ -53,6 +53,20 @@ TEST(DeliveryCheckTest, WhatTheTrackerLastSaidToARunThatWaitsIsTold) {
   EXPECT_THAT(findings[0].advice, HasSubstr("no API key"));
 }
 
+TEST(DeliveryCheckTest, EachReasonIsToldOnceWithItsRuns) {
+  std::vector<RunReport> runs;
+  for (const char* id : {"a", "b", "c", "d", "e"}) {
+    runs.push_back(Ended("wandb", 2, "no API key"));
+    runs.back().run.run_id = id;
+  }
+  runs.push_back(Ended("wandb", 2, "HTTP 403"));
+  runs.back().run.run_id = "f";
+  runs.push_back(Ended("wandb", 0, "over"));
+  const auto findings = LookAtDeliveries(runs, /*daemon_runs=*/true);
+  EXPECT_EQ(findings[0].advice, "not taken: no API key (run a, b, c and 2 more); HTTP 403 (run f)");
+  EXPECT_THAT(findings[0].data["reasons"], SizeIs(2));
+}
+
 TEST(DeliveryCheckTest, TheEndOfARunIsToBeDeliveredToo) {
   RunReport report = Ended("wandb", 0, "");
   report.destinations[0].complete = false;

@@ -77,6 +77,25 @@ class CurlTransportTest : public ::testing::Test {
   std::unique_ptr<CurlTransport> transport_;
 };
 
+// The proxy of the request's job counts, not the environment's; and its leave to use http.
+TEST_F(CurlTransportTest, TheJobsVariablesGoBeforeTheEnvironments) {
+  HttpRequest request = To("/echo");
+  request.url = "http://tracker.invalid/echo";
+  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
+  request.variables = {{"RANKLOG_ALLOW_HTTP", ""}};
+  const auto lenient = CurlTransport::Create({.allow_plain_http = true}).value();
+  EXPECT_THAT(lenient->Post(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("RANKLOG_ALLOW_HTTP=1")));
+  // Our server is asked as a proxy, by the whole URL, which it does not know.
+  request.variables = {{"RANKLOG_ALLOW_HTTP", "1"},
+                       {"http_proxy", absl::StrCat("http://127.0.0.1:", port_)}};
+  const auto answer = transport_->Post(request);
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->code, 404);
+  (*request.variables)["no_proxy"] = "tracker.invalid";
+  EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kUnavailable));
+}
+
 TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {
   HttpRequest request = To("/echo");
   request.body = std::string("a\0b", 3);

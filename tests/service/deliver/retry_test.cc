@@ -42,6 +42,9 @@ TEST(JudgeTest, TriesAgainAfterABrokenConnection) {
 TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
   EXPECT_EQ(Explain(Answer(503, "busy\n")), "HTTP 503: busy");
   EXPECT_EQ(Explain(Answer(500)), "HTTP 500");
+  EXPECT_EQ(Explain(Answer(200, "\n<!doctype html><html><TITLE>Log in\n</TITLE>...")),
+            "HTTP 200 with a web page, \"Log in\": a proxy's, or that of another server than the "
+            "tracker");
   EXPECT_LE(Explain(Answer(500, std::string(10000, 'x'))).size(), 600);
   EXPECT_EQ(Explain(absl::UnavailableError("no route")), "no route");
 }

@@ -1,0 +1,178 @@
+// `ranklog login`: checks a key and keeps it where daemons look.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/terminal.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/curl_transport.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/url.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/masking.h"
+#include "service/pipeline/trackers.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kLoginFooter[] = R"(
+The key is read from standard input, so that it is in no argument list: typed in, without an echo,
+or from a file. It is kept in ~/.config/ranklog/credentials, for the server that it belongs to.
+
+Examples:
+  ranklog login
+  ranklog login < key.txt
+  ranklog login --base-url https://wandb.example.com
+  ranklog login --no-check < key.txt     # where the server cannot be reached)";
+
+struct LoginFlags {
+  std::string tracker = "wandb";
+  std::string base_url;
+  bool no_check = false;
+};
+
+std::string Variable(const char* name) {
+  const char* const value = getenv(name);
+  return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
+}
+
+absl::StatusOr<std::string> ReadKey(const std::string& page) {
+  std::string key;
+  if (isatty(STDIN_FILENO) == 1) {
+    std::cerr << "API key, as " << page << "/authorize shows it: " << std::flush;
+    termios before{};
+    const bool known = tcgetattr(STDIN_FILENO, &before) == 0;
+    termios silent = before;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    if (known) tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+    std::getline(std::cin, key);
+    if (known) tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    std::cerr << "\n";
+  } else {
+    std::getline(std::cin, key);
+  }
+  key = std::string(absl::StripAsciiWhitespace(key));
+  if (key.empty()) return absl::InvalidArgumentError("no key came from standard input");
+  RETURN_IF_ERROR(deliver::CheckWandbKey(key));
+  return key;
+}
+
+// The account that the server knows the key by.
+absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::string& key) {
+  deliver::CurlTransport::Options options;
+  options.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http;
+  ASSIGN_OR_RETURN(const auto transport, deliver::CurlTransport::Create(options));
+  deliver::HttpRequest request;
+  request.url = deliver::wandb::GraphqlUrl(base_url);
+  request.headers = {{"Content-Type", "application/json"}};
+  request.basic_user = "api";
+  request.basic_password = key;
+  request.body = deliver::wandb::ViewerBody();
+  absl::StatusOr<deliver::HttpResponse> answer = transport->Post(request);
+  deliver::wandb::MaskKey(key, &answer);
+  if (answer.ok() && deliver::Judge(answer) == deliver::Outcome::kAccepted) {
+    const std::string name = deliver::wandb::ParseViewer(answer->body);
+    if (!name.empty()) return name;
+    return absl::PermissionDeniedError(
+        absl::StrCat(base_url, " does not know the key; nothing was kept"));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("ask ", base_url, " for the key's account: ", deliver::Explain(answer),
+                   "; nothing was kept. --no-check keeps it unseen"));
+}
+
+absl::StatusOr<std::string> CredentialsFile(const Globals& globals) {
+  if (const std::string config = Variable("XDG_CONFIG_HOME"); !config.empty()) {
+    return config + "/ranklog/credentials";
+  }
+  if (const std::string home = Variable("HOME"); !home.empty()) {
+    return home + "/.config/ranklog/credentials";
+  }
+  ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
+  return state_dir + "/credentials";
+}
+
+// The lines of the file but those of `machine`.
+std::string OtherLines(const std::string& path, const std::string& machine) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string others;
+  for (absl::string_view line : absl::StrSplit(text.str(), '\n', absl::SkipEmpty())) {
+    if (!absl::StartsWith(line, absl::StrCat("machine ", machine, " "))) {
+      absl::StrAppend(&others, line, "\n");
+    }
+  }
+  return others;
+}
+
+// At once: a daemon may read it meanwhile.
+absl::Status Keep(const std::string& path, const std::string& machine, const std::string& key) {
+  std::error_code error;
+  const std::filesystem::path dir = std::filesystem::path(path).parent_path();
+  std::filesystem::create_directories(dir, error);
+  if (error)
+    return absl::UnavailableError(absl::StrCat("make ", dir.string(), ": ", error.message()));
+  const std::string text = absl::StrCat("machine ", machine, " login user password ", key, "\n",
+                                        OtherLines(path, machine));
+  const std::string fresh = absl::StrCat(path, ".", getpid());
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", fresh));
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const int why = errno;
+  close(fd);
+  if (!written || rename(fresh.c_str(), path.c_str()) != 0) {
+    const int reason = written ? errno : why;
+    unlink(fresh.c_str());
+    return absl::ErrnoToStatus(reason, absl::StrCat("write ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Login(const Globals& globals, const LoginFlags& flags) {
+  const std::string given = flags.base_url.empty() ? Variable("WANDB_BASE_URL") : flags.base_url;
+  ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
+  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
+  ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));
+  ASSIGN_OR_RETURN(const std::string key, ReadKey(deliver::wandb::PageUrl(base_url)));
+  std::string whose;
+  if (!flags.no_check) {
+    ASSIGN_OR_RETURN(const std::string name, CheckKey(base_url, key));
+    whose = absl::StrCat(" of ", Printable(name));
+  }
+  RETURN_IF_ERROR(Keep(path, url.netloc, key));
+  std::cout << "the key" << whose << " for " << url.netloc << " is kept in " << path
+            << "; runs that wait for it go on within a minute\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLogin(Program& program) {
+  auto [options, flags] = program.Add("login", "check a tracker's key, and keep it for the daemon",
+                                      kLoginFooter, Login);
+  options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
+  options.Add("--base-url", &flags.base_url,
+              "of the server; else $WANDB_BASE_URL, else the public one", {.type = "URL"});
+  options.Add("--no-check", &flags.no_check, "do not ask the server");
+}
+
+}  // namespace ranklog::cli
