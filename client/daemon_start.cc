@@ -17,6 +17,7 @@
 #include <iterator>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -121,6 +122,22 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(voi
   return 0;
 }
 
+std::string LogPath(const SocketPlace& place) { return place.dir.path + "/ranklogd.log"; }
+
+// The end of a file of ours; empty if it cannot be read.
+std::string Tail(const std::string& path) {
+  constexpr off_t kTail = 4096;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return "";
+  std::string text(kTail, '\0');
+  const off_t end = lseek(fd, 0, SEEK_END);
+  const ssize_t size =
+      end < 0 ? 0 : pread(fd, text.data(), text.size(), std::max(end - kTail, off_t{0}));
+  close(fd);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
 std::string Directory(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 // Null-terminated.
@@ -187,6 +204,24 @@ std::string FindDaemon(const std::string& daemon) {
   return "";
 }
 
+std::string LastWords(const SocketPlace& place) {
+  const std::string path = LogPath(place);
+  const std::vector<std::string> lines = absl::StrSplit(Tail(path), '\n', absl::SkipWhitespace());
+  std::string words;
+  // A line of the log begins with its time. What else stands at the end is of a daemon that did not
+  // come as far as to log: wrong usage, or a library that is missing.
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front()))) {
+      constexpr char kCannot[] = "cannot start: ";
+      const size_t at = line->find(kCannot);
+      if (words.empty() && at != std::string::npos) words = line->substr(at + strlen(kCannot));
+      break;
+    }
+    words = *line;
+  }
+  return words.empty() ? words : absl::StrCat(words, " (", path, ")");
+}
+
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
                          const Settings& settings) {
   std::vector<std::string> arguments = {program, "--listen", "unix:" + place.path};
@@ -200,7 +235,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
   std::vector<std::string> variables = DaemonEnvironment();
   const std::vector<char*> variable_pointers = Pointers(&variables);
 
-  const std::string log = place.dir.path + "/" + v1::kDaemonLogFile;
+  const std::string log = LogPath(place);
   const int input = open("/dev/null", O_RDWR | O_CLOEXEC);
   const int output = OpenOwnFile(log, O_WRONLY | O_APPEND).value_or(input);
   std::vector<char> stacks(2 * kStackBytes);

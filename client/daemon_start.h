@@ -39,6 +39,10 @@ std::string FindDaemon(const std::string& daemon);
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
                          const Settings& settings);
 
+// Why the last daemon that a rank started at `place` could not start, with its log's path; empty if
+// it did start, or none was. The log's last lines say it.
+std::string LastWords(const SocketPlace& place);
+
 }  // namespace ranklog::internal
 
 #endif  // CLIENT_DAEMON_START_H_

@@ -58,6 +58,11 @@ void Endpoint::SetConnectionError(const std::string& error) {
   for (const auto& stream : streams_) stream->run()->SetConnectionError(error);
 }
 
+void Endpoint::SetStartError(std::string error) {
+  start_error_ = std::move(error);
+  SetConnectionError(start_error_);
+}
+
 void Endpoint::BackOff(Time now) {
   const auto jitter = milliseconds(random_() % static_cast<unsigned>(back_off_.count()));
   next_attempt_ = now + back_off_ / 2 + jitter / 2;
@@ -88,11 +93,12 @@ void Endpoint::TryConnect(Time now) {
   const absl::StatusOr<int> fd = Connect(places_, &answered_);
   if (fd.ok()) {
     start_lock_.reset();
+    start_error_.clear();
     connection_ = std::make_unique<Connection>(*fd);
     for (const auto& stream : streams_) Attach(stream.get());
     return;
   }
-  SetConnectionError(std::string(fd.status().message()));
+  SetConnectionError(start_error_.empty() ? std::string(fd.status().message()) : start_error_);
   if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
   // Who waits looks more often, and must not make the others wait longer afterwards.
   if (now >= next_attempt_) BackOff(now);
@@ -103,12 +109,22 @@ void Endpoint::TryStartDaemon(Time now) {
   const auto allowed = std::find_if(streams_.begin(), streams_.end(), [](const auto& stream) {
     return stream->run()->settings().start_daemon;
   });
-  if (allowed == streams_.end() || start_lock_ != nullptr || now < no_start_before_) return;
+  if (allowed == streams_.end()) return;
+  // Of the one that was started last, by whichever rank.
+  for (const SocketPlace& place : places_) {
+    std::string words = LastWords(place);
+    if (words.empty()) continue;
+    SetStartError("ranklogd cannot start: " + std::move(words));
+    break;
+  }
+  if (start_lock_ != nullptr || now < no_start_before_) return;
   const Settings& settings = (*allowed)->run()->settings();
   const std::string program = FindDaemon(settings.daemon);
   if (program.empty()) {
     no_start_before_ = now + kDaemonStart;
-    return SetConnectionError("no daemon answers, and no ranklogd is found: set RANKLOG_DAEMON");
+    return SetStartError(
+        "ranklogd is not found beside the program, beside this library or in PATH: set "
+        "RANKLOG_DAEMON, or start it");
   }
   absl::Status why_not;
   for (const SocketPlace& place : places_) {
@@ -124,13 +140,13 @@ void Endpoint::TryStartDaemon(Time now) {
     if (!why_not.ok()) continue;
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
     const absl::Status status = StartDaemon(program, place, settings);
-    if (!status.ok()) return SetConnectionError(std::string(status.message()));
+    if (!status.ok()) return SetStartError(std::string(status.message()));
     start_lock_ = *std::move(lock);
     back_off_ = kMinBackOff;
     return;
   }
   no_start_before_ = now + kDaemonStart;
-  SetConnectionError("no daemon answers, and none is started: " + std::string(why_not.message()));
+  SetStartError("no daemon answers, and none is started: " + std::string(why_not.message()));
 }
 
 bool Endpoint::Disconnect() {

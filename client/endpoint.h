@@ -62,6 +62,8 @@ class Endpoint {
   void EndConnection();
   void BackOff(Time now);
   void SetConnectionError(const std::string& error);
+  // Why no daemon could be started: stays until one answers.
+  void SetStartError(std::string error);
   void Advance(Time now, bool urgent);
   void CheckHealth(Time now);
   void SetAside(RingStream* stream, Time now);
@@ -78,6 +80,7 @@ class Endpoint {
   std::unique_ptr<StartLock> start_lock_;
   Time start_lock_until_;
   Time no_start_before_;
+  std::string start_error_;
   Time next_attempt_;
   Time last_poll_;
   std::chrono::milliseconds back_off_;

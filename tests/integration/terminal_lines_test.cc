@@ -123,6 +123,33 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
                                          HasSubstr("/nonexistent/ranklogd")));
 }
 
+// The reason is the daemon's, not that nobody answers; the tools know it, too.
+TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
+  const std::string file = node_.socket() + ".file";
+  close(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ChildProcess first = StartLong(0, {{"RANKLOG_START_DAEMON", "1"},
+                                     {"RANKLOG_DAEMON", RANKLOGD},
+                                     {"RANKLOG_STATE_DIR", file + "/state"},
+                                     {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
+  ASSERT_TRUE(Says(first,
+                   "no daemon takes the rows, they wait in the spool: ranklogd cannot "
+                   "start: "))
+      << first.Output();
+  Stop();
+  EXPECT_EQ(first.Wait(), 3);
+  EXPECT_THAT(Lines(first).back(), HasSubstr("ranklogd cannot start: "));
+  EXPECT_THAT(Lines(first).back(), HasSubstr(file + "/state"));
+  EXPECT_THAT(Lines(first).back(), HasSubstr("ranklogd.log)"));
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
+  for (const char* command : {"status", "doctor"}) {
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options);
+    EXPECT_THAT(finished.output, HasSubstr("ranklogd.log")) << command;
+    EXPECT_THAT(finished.output, HasSubstr(file + "/state")) << command;
+  }
+}
+
 // A mistake costs no row.
 TEST_F(TerminalLinesTest, MistakesInTheSettingsAreSaid) {  // S42
   node_.Start();
