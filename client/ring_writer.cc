@@ -98,8 +98,9 @@ void RingWriter::Publish(size_t bytes) {
 
 Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
                                size_t text_count, const RowStep& step) {
-  int64_t taken;
-  if (!step.Take(&taken)) return Outcome::kStepBehind;
+  if (step.IsBelow(least_step_)) return Outcome::kStepBehind;
+  const int64_t taken = step.Take();
+  least_step_ = taken + (step.commits() ? 1 : 0);
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
   const uint16_t flags = step.commits() ? v1::kRowCommits : 0;
   const v1::RowRecord row = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kRow, flags},
@@ -196,7 +197,7 @@ Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, const R
                                  Shape** shape) {
   *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
   if (*shape != nullptr) return Outcome::kTaken;
-  return step.IsClosed() ? Outcome::kStepBehind : Define(keys, shape);
+  return step.IsBelow(least_step_) ? Outcome::kStepBehind : Define(keys, shape);
 }
 
 Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {

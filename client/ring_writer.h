@@ -81,6 +81,7 @@ class RingWriter {
   size_t room_ = 0;      // bytes known to be free from position_ on, at most half of the ring
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
+  int64_t least_step_ = 0;  // of the next row: that of the last one, or behind it if that commits
   ShapeTable shapes_;
   std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not yet
   std::string reason_;

@@ -466,7 +466,7 @@ std::string RunState::Refusal() const {
     case Outcome::kRingFull:
       return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
     case Outcome::kStepBehind:
-      return "a step is below the last one";
+      return "a step is below the last one of its thread";
     case Outcome::kTooLarge:
       return "a row is larger than half of the spool: raise spool_bytes";
     case Outcome::kAfterFinish:

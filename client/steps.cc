@@ -23,14 +23,12 @@ uint32_t SharedSteps::AddRing() {
   return 0;
 }
 
-bool SharedSteps::TakeTogether(int64_t step) {
+void SharedSteps::TakeTogether(int64_t step) {
   const int64_t taken = 2 * step + 1;
   int64_t first = memory_->words[0].load(std::memory_order_relaxed);
-  while (taken > first) {
-    if (memory_->words[0].compare_exchange_weak(first, taken, std::memory_order_relaxed))
-      return true;
+  while (taken > first &&
+         !memory_->words[0].compare_exchange_weak(first, taken, std::memory_order_relaxed)) {
   }
-  return step == first / 2;
 }
 
 }  // namespace ranklog::internal

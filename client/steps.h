@@ -14,6 +14,9 @@ inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // what a JSON number hol
 
 // In memory that forked children share. Any thread, any process.
 //
+// A row without a step takes the open step, which is above all that rows had before. A row that
+// gives its step may be below it: steps grow from row to row of a ring (RingWriter), not of a run.
+//
 // Each ring has a word for the steps that it was given, which only its thread writes: twice the
 // step, and one more if the step has a row. The largest of the words is that of the open step. So a
 // row with a step costs no locked instruction, which would wait for the rows before it to leave the
@@ -43,12 +46,11 @@ class SharedSteps {
     return step;
   }
 
-  // Opens `step` for the ring with `word`, and closes all below. False: it is closed.
-  bool Take(uint32_t word, int64_t step) {
-    if (step < open()) return false;
+  // The ring with `word` has a row at `step`, which is at least that of its row before. If it is
+  // above the open step, it is the open one now.
+  void Take(uint32_t word, int64_t step) {
     if (word == 0) return TakeTogether(step);
     memory_->words[word].store(2 * step + 1, std::memory_order_relaxed);
-    return true;
   }
 
   int64_t open() const { return largest() / 2; }
@@ -71,7 +73,7 @@ class SharedSteps {
     }
     return largest;
   }
-  bool TakeTogether(int64_t step);
+  void TakeTogether(int64_t step);
 
   Memory* const memory_;
 };
@@ -90,16 +92,14 @@ class RowStep {
   static RowStep Taken(int64_t step, bool commits = false) { return {nullptr, 0, step, commits}; }
 
   bool commits() const { return commits_; }
-  // False: the step is closed.
-  bool Take(int64_t* step) const {
-    *step = step_;
-    if (steps_ == nullptr) return true;
-    if (!commits_) return steps_->Take(word_, step_);
-    *step = steps_->TakeOpen();
-    return true;
+  // Whether it was given, and is below `least`. The open one is above all that a ring had.
+  bool IsBelow(int64_t least) const { return !(commits_ && steps_ != nullptr) && step_ < least; }
+  int64_t Take() const {
+    if (steps_ == nullptr) return step_;
+    if (commits_) return steps_->TakeOpen();
+    steps_->Take(word_, step_);
+    return step_;
   }
-  // Whether Take() would fail, for now.
-  bool IsClosed() const { return steps_ != nullptr && !commits_ && step_ < steps_->open(); }
 
  private:
   RowStep(SharedSteps* steps, uint32_t word, int64_t step, bool commits)

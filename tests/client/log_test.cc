@@ -29,6 +29,7 @@ using ::testing::IsEmpty;
 using ::testing::IsNan;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class LogTest : public ::testing::Test {
  protected:
@@ -81,17 +82,32 @@ TEST_F(LogTest, RefusesAndCountsAStepBelowTheLast) {
   EXPECT_FALSE(run.Log({{"a", 1}}, 5));  // closed
   EXPECT_EQ(run.stats().lost_step_behind, 3u);
   EXPECT_EQ(run.stats().rows_logged, 2u);
-  EXPECT_EQ(run.stats().last_error, "a step is below the last one");
+  EXPECT_EQ(run.stats().last_error, "a step is below the last one of its thread");
 }
 
+TEST_F(LogTest, StepsGrowPerThread) {
+  auto run = Init(MakeSettings());
+  for (int64_t step = 0; step < 100; ++step) EXPECT_TRUE(run.Log({{"a", 1}}, step));
+  std::thread([&] {
+    for (int64_t step = 0; step < 200; ++step) EXPECT_TRUE(run.Log({{"b", 1}}, step));
+    EXPECT_FALSE(run.Log({{"b", 1}}, 198));
+  }).join();
+  EXPECT_TRUE(run.Log({{"a", 1}}, 100));
+  EXPECT_FALSE(run.Log({{"a", 1}}, 99));
+  EXPECT_EQ(run.stats().lost_step_behind, 2u);
+}
+
+// A row without a step is behind those of all threads.
 TEST_F(LogTest, ThreadsShareTheOpenStep) {
   auto run = Init(MakeSettings());
-  EXPECT_TRUE(run.Log({{"a", 1}}, 5));
-  std::thread([&] {
-    EXPECT_FALSE(run.Log({{"a", 1}}, 4));
-    EXPECT_TRUE(run.Log({{"a", 1}}, 7));
-  }).join();
-  EXPECT_FALSE(run.Log({{"a", 1}}, 6));
+  std::thread([&] { EXPECT_TRUE(run.Log({{"a", 1}}, 7)); }).join();
+  EXPECT_TRUE(run.Log({{"b", 1}}));  // in the ring of this thread, which has none of that one's
+  EXPECT_TRUE(run.Log({{"b", 1}}));
+  std::vector<int64_t> steps;
+  for (const std::string& path : RingPaths(dir_.path())) {
+    for (const FileRow& row : ReadRing(path).rows) steps.push_back(row.step);
+  }
+  EXPECT_THAT(steps, UnorderedElementsAre(7, 7, 8));
 }
 
 TEST_F(LogTest, RefusesKeysThatNoTrackerTakes) {

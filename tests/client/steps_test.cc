@@ -2,32 +2,35 @@
 
 #include "client/steps.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <vector>
+
+#include "client/progress.h"
 
 namespace ranklog::internal {
 namespace {
 
-using ::testing::Each;
-
-TEST(StepsTest, ARingMergesIntoItsStepAndRefusesASmallerOne) {
+TEST(StepsTest, ARowWithoutAStepMergesAndCloses) {
   const auto steps = SharedSteps::Create();
   const uint32_t word = steps->AddRing();
-  EXPECT_FALSE(steps->Take(word, -1));
-  EXPECT_TRUE(steps->Take(word, 0));
-  EXPECT_TRUE(steps->Take(word, 7));
-  EXPECT_TRUE(steps->Take(word, 7));
-  EXPECT_FALSE(steps->Take(word, 6));
+  steps->Take(word, 0);
+  steps->Take(word, 7);
   EXPECT_EQ(steps->TakeOpen(), 7);
-  EXPECT_FALSE(steps->Take(word, 7));
   EXPECT_EQ(steps->TakeOpen(), 8);
   EXPECT_EQ(steps->open(), 9);
+}
+
+TEST(StepsTest, AGivenStepMayNotBeBelowTheLeast) {
+  const auto steps = SharedSteps::Create();
+  EXPECT_TRUE(RowStep::Given(steps.get(), 1, 6).IsBelow(7));
+  EXPECT_FALSE(RowStep::Given(steps.get(), 1, 7).IsBelow(7));
+  EXPECT_FALSE(RowStep::Open(steps.get()).IsBelow(7));
 }
 
 TEST(StepsTest, TheNextStepIsBehindAllRows) {
@@ -39,7 +42,7 @@ TEST(StepsTest, TheNextStepIsBehindAllRows) {
   EXPECT_EQ(steps->next(), 1);
   int64_t step = 1;
   for (const uint32_t word : words) {
-    EXPECT_TRUE(steps->Take(word, step));
+    steps->Take(word, step);
     EXPECT_EQ(steps->open(), step);
     EXPECT_EQ(steps->next(), step + 1);
     EXPECT_EQ(steps->TakeOpen(), step);
@@ -49,35 +52,35 @@ TEST(StepsTest, TheNextStepIsBehindAllRows) {
 }
 
 // More of them than there are words.
-TEST(StepsTest, AnyRingClosesTheSmallerStepsOfAllOthers) {
+TEST(StepsTest, TheOpenStepIsTheLargestOfAllRings) {
   const auto steps = SharedSteps::Create();
   std::vector<uint32_t> words(20);
   for (uint32_t& word : words) word = steps->AddRing();
-  int64_t step = 0;
+  int64_t step = 1000;
+  for (const uint32_t word : words) steps->Take(word, step -= 5);
+  EXPECT_EQ(steps->open(), 995);
   for (const uint32_t word : words) {
-    EXPECT_TRUE(steps->Take(word, step += 5));
-    std::vector<bool> smaller, same;
-    for (const uint32_t other : words) smaller.push_back(steps->Take(other, step - 1));
-    for (const uint32_t other : words) same.push_back(steps->Take(other, step));
-    EXPECT_THAT(smaller, Each(false)) << word;
-    EXPECT_THAT(same, Each(true)) << word;
+    steps->Take(word, step = steps->open() + 5);
     EXPECT_EQ(steps->TakeOpen(), step);
+    EXPECT_EQ(steps->open(), step + 1);
   }
 }
 
 TEST(StepsTest, AForkedChildSharesThem) {
   const auto steps = SharedSteps::Create();
   const uint32_t word = steps->AddRing();
-  EXPECT_TRUE(steps->Take(word, 3));
+  steps->Take(word, 3);
   const pid_t child = fork();
   if (child == 0) {
     const uint32_t own = steps->AddRing();
-    _exit(!steps->Take(own, 2) && steps->Take(own, 9) ? 0 : 1);
+    steps->Take(own, 2);
+    const bool shared = steps->open() == 3;
+    steps->Take(own, 9);
+    _exit(shared ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_FALSE(steps->Take(word, 8));
   EXPECT_EQ(steps->TakeOpen(), 9);
 }
 
@@ -104,6 +107,27 @@ TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
   }
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
+}
+
+// Else it would hold back the steps of the others.
+TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
+  Progress progress;
+  Progress::Time now{};
+  progress.OnRow(3, /*commits=*/false);
+  EXPECT_EQ(progress.Next(now, /*head=*/100, /*open_step=*/8), std::nullopt);
+  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 7) << "what was open a second ago";
+  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 11);
+}
+
+TEST(ProgressTest, ARingThatCameBackBehindItIsGivenMoreTime) {
+  Progress progress;
+  Progress::Time now{};
+  progress.Next(now, 100, 8);
+  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 7);
+  progress.OnRow(4, /*commits=*/false);
+  EXPECT_EQ(progress.Next(now, 200, 20), std::nullopt);
+  EXPECT_EQ(progress.Next(now += Progress::kIdle, 200, 30), std::nullopt);
+  EXPECT_EQ(progress.Next(now += Progress::kIdleBehind, 200, 40), 19);
 }
 
 }  // namespace

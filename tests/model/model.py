@@ -33,6 +33,7 @@ class Ring:
     child: int | None
     rows: list = dataclasses.field(default_factory=list)
     known: bool = False  # to the daemon, for sure
+    least: int = 0  # the smallest step that its next row may give
 
 
 @dataclasses.dataclass
@@ -120,10 +121,11 @@ class Model:
 
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "Without a step: merges into the open step, and closes it. With one: closes any smaller open step, and opens this
-        # one; the same step again merges; a smaller one is refused." Threads and forked children share the open step.
+        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." "A thread that begins
+        # may go on for one that has ended: then its steps grow from there." "Without a step: merges into the open step, which is the
+        # largest that any thread has given, and closes it for rows without a step." Threads and forked children share the open step.
         step = act.get("step", process.open)
-        if step < process.open:
+        if step < ring.least:
             self.losses[process.rank]["step_behind"] += 1
             return False
         # value.h: "Keys: 1 to 1024 bytes of UTF-8 that do not start with "_""; run.h: "False: it was not taken, and stats() counts why."
@@ -131,13 +133,17 @@ class Model:
         if any(key.startswith("_") for key, _ in act["row"]):
             self.losses[process.rank]["invalid"] += 1
             return False
-        process.open = step if "step" in act else step + 1
-        process.open_has_rows = "step" in act
+        ring.least = step if "step" in act else step + 1
+        is_behind = step < process.open
+        if "step" not in act or step >= process.open:
+            process.open = ring.least
+            process.open_has_rows = "step" in act
         values = {}
         for key, value in act["row"]:
             values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last of a key
         row = Row(len(ring.rows) + 1, step, values, self.calls, ring)
-        row.may_be_late = not ring.known
+        # run.h: "While others go on, a thread that logs nothing for a second is not waited for"
+        row.may_be_late = not ring.known or is_behind
         # run.h: "what lies at or below the run's last one is kept in the store and counted as late"
         last = self.last_steps.get(self.primary_of(process.rank), -1)
         if step <= last:

@@ -25,7 +25,7 @@ struct Stats {
   // A key or a value that cannot be logged, or a Log() in a signal handler that
   // interrupted one.
   uint64_t lost_invalid = 0;
-  uint64_t lost_step_behind = 0;  // a step below the last
+  uint64_t lost_step_behind = 0;  // a step below the last of its thread
   uint64_t lost_too_large = 0;    // a row over half of the spool
   uint64_t lost_after_finish = 0;
   // Log() returned true, but the program has overwritten the spool since: these rows and those
@@ -109,11 +109,19 @@ class RANKLOG_EXPORT Run {
   // A row that is refused changes nothing but its counter. Rows without a step that follow it have
   // the steps that they had without it; ranks whose rows are to meet give their steps.
   //
-  // Without a step: merges into the open step, and closes it. With one: closes any smaller open
-  // step, and opens this one; the same step again merges; a smaller one is refused. Of several
-  // values of a key at one step, in one row or in several, the last counts, be it a number or a
-  // text. A row without metrics does all that, too, and counts as logged; a run has no line of a
-  // step with nothing else.
+  // With a step: the steps of a thread grow. The same step again merges; a smaller one is refused.
+  // Rows of one step from several threads are joined, like those of ranks, however far one is
+  // ahead. While others go on, a thread that logs nothing for a second is not waited for (30 s once
+  // it has come back to a smaller step than the others had a second before): what it then brings
+  // for a step that is closed is kept in the store, and counted as late. A thread that begins may
+  // go on for one that has ended: then its steps grow from there.
+  //
+  // Without a step: merges into the open step, which is the largest that any thread has given, and
+  // closes it for rows without a step.
+  //
+  // Of several values of a key at one step, in one row or in several, the last counts, be it a
+  // number or a text. A row without metrics does all that, too, and counts as logged; a run has no
+  // line of a step with nothing else.
   //
   // The threads of a process and the children that it forks share the open step. A process that is
   // started counts from step 0, so a job that is started again under its run id gives its steps:
