@@ -114,22 +114,6 @@ std::vector<std::string> UsualAddresses() {
   return addresses;
 }
 
-std::string LogPath(const std::string& address) {
-  const std::string path = address.substr(std::min(address.size(), sizeof kUnix - 1));
-  return std::filesystem::path(path).parent_path() / v1::kDaemonLogFile;
-}
-
-std::vector<std::string> DaemonLogPaths() {
-  if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
-    return {LogPath(address)};
-  }
-  std::vector<std::string> paths;
-  for (const v1::PrivateDir& dir : v1::StandardDirs()) {
-    paths.push_back(absl::StrCat(dir.path, "/", v1::kDaemonLogFile));
-  }
-  return paths;
-}
-
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {
   const std::vector<std::string> addresses =
       address.empty() ? UsualAddresses() : std::vector<std::string>{address};
@@ -181,7 +165,7 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
   }
   for (const std::string& socket : sockets) {
     const std::filesystem::path path(std::string(absl::StripPrefix(socket, kUnix)));
-    const std::string log = (path.parent_path() / "ranklogd.log").string();
+    const std::string log = (path.parent_path() / v1::kDaemonLogFile).string();
     std::error_code ignored;
     if (!IsDirectoryOfOurs(path.parent_path().string()) ||
         !std::filesystem::is_regular_file(log, ignored)) {

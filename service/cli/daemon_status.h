@@ -37,11 +37,6 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 // addresses that are there, best first.
 std::vector<std::string> UsualAddresses();
 
-// Where a daemon that a rank started at `address` writes its messages.
-std::string LogPath(const std::string& address);
-// The same for the addresses at which a rank would look, whether or not a daemon is there.
-std::vector<std::string> DaemonLogPaths();
-
 // The daemon of `state_dir`, if it listens at `address`, or where that is empty at one of the usual
 // ones.
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
