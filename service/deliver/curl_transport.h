@@ -25,7 +25,7 @@ class CurlTransport : public Transport {
     // Allows http:// beyond loopback, where the credentials would travel in the clear. For test
     // networks.
     bool allow_plain_http = false;
-    std::string ca_file;  // PEM certificates to trust; empty: the system's
+    std::string ca_file{};  // PEM certificates to trust; empty: the system's
     absl::Duration connect_timeout = absl::Seconds(10);
   };
 
