@@ -1,6 +1,6 @@
-// Places where a test has the daemon die: FAULT_POINT("commit") kills the process (SIGKILL) when it
-// is passed for the n-th time, if RANKLOG_DIE_AT is commit:n. Nothing at all unless the build has
-// RANKLOG_FAULT_POINTS.
+// Places where a test has the daemon die: FAULT_POINT("commit") kills the process when it is passed
+// for the n-th time, if RANKLOG_DIE_AT is commit:n; by SIGKILL, or by another signal that follows
+// as a number: commit:n:11. Nothing at all unless the build has RANKLOG_FAULT_POINTS.
 
 #ifndef SERVICE_BASE_FAULT_POINT_H_
 #define SERVICE_BASE_FAULT_POINT_H_
@@ -10,28 +10,32 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <atomic>
+#include <sstream>
 #include <string>
 
 namespace ranklog {
 
-inline void PassFaultPoint(const char* name) {
+inline void PassFaultPoint(const std::string& name) {
   struct Wanted {
     std::string name;
-    std::atomic<int> left{0};
+    std::atomic<int> left{1};
+    int signal = SIGKILL;
   };
   static Wanted* const wanted = []() -> Wanted* {
     const char* const text = getenv("RANKLOG_DIE_AT");
     if (text == nullptr) return nullptr;
     auto* made = new Wanted;  // for as long as the process lives
-    made->name = text;
-    const size_t colon = made->name.find(':');
-    made->left = colon == std::string::npos ? 1 : atoi(made->name.c_str() + colon + 1);
-    made->name.resize(std::min(colon, made->name.size()));
+    std::istringstream words(text);
+    std::string left, signal;
+    std::getline(words, made->name, ':');
+    if (std::getline(words, left, ':')) made->left = atoi(left.c_str());
+    if (std::getline(words, signal)) made->signal = atoi(signal.c_str());
     return made;
   }();
-  if (wanted != nullptr && wanted->name == name && --wanted->left == 0) raise(SIGKILL);
+  if (wanted != nullptr && wanted->name == name && --wanted->left == 0) {
+    raise(wanted->signal);
+  }
 }
 
 }  // namespace ranklog

@@ -18,8 +18,9 @@ struct Deliveries {
   uint64_t waiting_runs = 0;
   uint64_t pending_rows = 0;
   uint64_t refused_rows = 0;
-  std::string last_error;            // of the newest run that waits and has one
-  std::vector<std::string> reasons;  // all of them, with their runs
+  std::string last_error;              // of the newest run that waits and has one
+  std::vector<std::string> reasons;    // all of them, with their runs
+  std::vector<std::string> set_apart;  // for each such run why, and what to do
 };
 
 std::string Advice(const Deliveries& sum, bool daemon_runs) {
@@ -29,6 +30,9 @@ std::string Advice(const Deliveries& sum, bool daemon_runs) {
   if (!sum.reasons.empty()) {
     absl::StrAppend(&advice, advice.empty() ? "" : "; ",
                     "not taken: ", Printable(absl::StrJoin(sum.reasons, "; ")));
+  }
+  for (const std::string& apart : sum.set_apart) {
+    absl::StrAppend(&advice, advice.empty() ? "" : "; ", Printable(apart));
   }
   return advice;
 }
@@ -46,6 +50,11 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
       sum.refused_rows += destination.refused_rows;
       if (!IsOpen(report, destination)) continue;
       ++sum.waiting_runs;
+      if (destination.set_apart) {
+        sum.set_apart.push_back(absl::StrCat("run ", report.run.project, ":", report.run.run_id,
+                                             " is ", destination.last_error));
+        continue;
+      }
       if (sum.last_error.empty()) sum.last_error = destination.last_error;
     }
   }
@@ -66,7 +75,8 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
                          {"pending_rows", sum.pending_rows},
                          {"refused_rows", sum.refused_rows},
                          {"last_error", sum.last_error},
-                         {"reasons", sum.reasons}},
+                         {"reasons", sum.reasons},
+                         {"set_apart", sum.set_apart}},
                         text,
                         Advice(sum, daemon_runs)});
   }

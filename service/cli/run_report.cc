@@ -24,6 +24,7 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   report.pending_rows = run.rows - passed;
   report.complete = delivery.complete;
   report.last_error = delivery.last_error;
+  report.set_apart = delivery.set_apart() && !delivery.complete;
   return report;
 }
 
@@ -130,7 +131,8 @@ Json ToJson(const RunReport& report) {
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
                             {"complete", destination.complete},
-                            {"last_error", destination.last_error}});
+                            {"last_error", destination.last_error},
+                            {"set_apart", destination.set_apart}});
   }
   Json json = {{"run_id", run.run_id},
                {"name", run.name},

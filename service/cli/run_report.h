@@ -32,6 +32,7 @@ struct DestinationReport {
   uint64_t refused_rows = 0;  // delivered + pending + refused = the run's rows
   bool complete = false;      // the run's end is there too
   std::string last_error;
+  bool set_apart = false;  // nobody tries it, since it crashes whoever does
 };
 
 struct RunReport {

@@ -41,6 +41,7 @@ std::string DestinationText(const DestinationReport& destination) {
   if (destination.refused_rows > 0) {
     absl::StrAppend(&text, " (", destination.refused_rows, " refused)");
   }
+  if (destination.set_apart) text += " (set apart: see `ranklog status`)";
   return text;
 }
 

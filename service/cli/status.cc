@@ -110,6 +110,30 @@ std::vector<const RunReport*> Live(const Overview& overview) {
   return live;
 }
 
+// Destinations that are set apart, each with its run.
+std::vector<std::pair<const RunReport*, const DestinationReport*>> SetApart(
+    const Overview& overview) {
+  std::vector<std::pair<const RunReport*, const DestinationReport*>> apart;
+  for (const RunReport& report : overview.runs) {
+    for (const DestinationReport& destination : report.destinations) {
+      if (destination.set_apart) apart.emplace_back(&report, &destination);
+    }
+  }
+  return apart;
+}
+
+model::Json SetApartJson(const Overview& overview) {
+  model::Json apart = model::Json::array();
+  for (const auto& [report, destination] : SetApart(overview)) {
+    apart.push_back({{"run_id", report->run.run_id},
+                     {"project", report->run.project},
+                     {"kind", destination->kind},
+                     {"pending_rows", destination->pending_rows},
+                     {"last_error", destination->last_error}});
+  }
+  return apart;
+}
+
 model::Json DaemonJson(const Overview& overview) {
   model::Json json = {{"running", overview.daemon_pid != 0}};
   if (overview.daemon_pid != 0) json["pid"] = overview.daemon_pid;
@@ -161,7 +185,8 @@ model::Json OverviewJson(const Overview& overview) {
             {"late", overview.late_rows},
             {"lost", overview.lost()}}},
           {"lost", LossesJson(overview.losses)},
-          {"destinations", destinations}};
+          {"destinations", destinations},
+          {"set_apart", SetApartJson(overview)}};
 }
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
@@ -231,6 +256,18 @@ std::string RefusedText(const Overview& overview) {
   return absl::StrJoin(parts, ", ");
 }
 
+// Runs that nobody delivers, since they crash whoever tries.
+std::string SetApartText(const Overview& overview, const Terminal& terminal) {
+  std::string text;
+  for (const auto& [report, destination] : SetApart(overview)) {
+    const model::Run& run = report->run;
+    absl::StrAppend(&text, "apart   ", Printable(absl::StrCat(run.project, ":", run.run_id)), ", ",
+                    destination->kind, ", ", Counted(destination->pending_rows, "row"),
+                    " to go: ", terminal.Red(Printable(destination->last_error)), "\n");
+  }
+  return text;
+}
+
 std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   const std::vector<const RunReport*> live = Live(overview);
   std::string text = absl::StrCat(
@@ -245,6 +282,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
   }
+  text += SetApartText(overview, terminal);
   for (const std::string& path : overview.set_aside) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
   }

@@ -31,6 +31,7 @@ constexpr absl::Duration kQuiet = absl::Seconds(2);
 constexpr char kSyncFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
 for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
+A run that is set apart, since its delivery crashed Ranklog twice in a row, is tried once more if it is named.
 
 A run whose only destination is `local` stays on this node, unless --to gives it another.
 
@@ -59,7 +60,7 @@ bool HasTracker(const RunReport& report) {
 struct Sum {
   uint64_t done = 0;  // rows that are delivered or refused, over all destinations
   uint64_t total = 0;
-  uint64_t open = 0;   // destinations that lack rows, or the end of a run that has ended
+  uint64_t open = 0;   // destinations that are tried, and lack rows or a run's end
   uint64_t going = 0;  // runs that have not ended
 
   friend bool operator==(const Sum&, const Sum&) = default;
@@ -73,7 +74,7 @@ Sum SumOf(const std::vector<RunReport>& reports) {
       if (!Leaves(destination)) continue;
       sum.done += destination.delivered_rows + destination.refused_rows;
       sum.total += report.run.rows;
-      if (IsOpen(report, destination)) ++sum.open;
+      if (IsOpen(report, destination) && !destination.set_apart) ++sum.open;
     }
   }
   return sum;
@@ -122,6 +123,7 @@ class Sync {
     uint64_t local = 0;
     for (const model::Run& run : runs) {
       RETURN_IF_ERROR(AddDestination(run));
+      if (named) RETURN_IF_ERROR(TryAgain(run));
       ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
       if (!HasTracker(report)) ++local;
       if (HasTracker(report) && (named || !Settled(report))) chosen_.insert(run.id);
@@ -140,6 +142,16 @@ class Sync {
     if (pipeline_ == nullptr) return AskDaemonToDeliver(run, kind);
     RETURN_IF_ERROR(pipeline_->CheckCredentials(run, kind));
     return pipeline_->AddDestination(run.id, kind);
+  }
+
+  absl::Status TryAgain(const model::Run& run) {
+    ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
+    for (const model::Delivery& delivery : deliveries) {
+      if (!delivery.set_apart()) continue;
+      RETURN_IF_ERROR(pipeline_ == nullptr ? AskDaemonToDeliver(run, delivery.kind)
+                                           : pipeline_->TryAgain(run.id, delivery.kind));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status AskDaemonToDeliver(const model::Run& run, const std::string& kind) const {

@@ -12,6 +12,7 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
 
 namespace ranklog::cli {
@@ -41,6 +42,7 @@ absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::stri
   spdlog::set_pattern("ranklog: %v");
   spdlog::set_level(spdlog::level::err);
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
+  pipeline::CountCrashedDeliveries(state_dir, *store);
   return std::unique_ptr<SyncPipeline>(
       new SyncPipeline(state_dir, std::move(lock), std::move(store)));
 }
@@ -63,8 +65,20 @@ SyncPipeline::~SyncPipeline() {
 }
 
 absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) {
+  return Write([&](storage::Store& store) {
+    return store.AddDelivery(run, absl::string_view(kind.data(), kind.size()));
+  });
+}
+
+absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {
+  return Write([&](storage::Store& store) {
+    return store.TryAgain(run, absl::string_view(kind.data(), kind.size()));
+  });
+}
+
+absl::Status SyncPipeline::Write(const std::function<absl::Status(storage::Store&)>& write) {
   RETURN_IF_ERROR(unused_->Begin());
-  absl::Status status = unused_->AddDelivery(run, absl::string_view(kind.data(), kind.size()));
+  absl::Status status = write(*unused_);
   if (status.ok()) status = unused_->Commit();
   if (!status.ok()) unused_->Rollback();
   if (!absl::IsResourceExhausted(status)) return status;

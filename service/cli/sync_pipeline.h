@@ -4,6 +4,7 @@
 #define SERVICE_CLI_SYNC_PIPELINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,6 +38,9 @@ class SyncPipeline {
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
+  // A delivery that is set apart is tried once more. Before Start(); the errors are those above.
+  absl::Status TryAgain(int64_t run, const std::string& kind);
+
   // Whether the key for this run's tracker is there; the errors are FindKey's.
   absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
 
@@ -47,6 +51,7 @@ class SyncPipeline {
   std::string StoreError() const;
 
  private:
+  absl::Status Write(const std::function<absl::Status(storage::Store&)>& write);
   SyncPipeline(std::string state_dir, storage::StateLock lock,
                std::unique_ptr<storage::Store> store);
 

@@ -195,6 +195,7 @@ Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destinat
   } else if (!stored.complete && report.run.run.state != model::RunState::kRunning) {
     problems.Add("the run's end is not yet delivered");
   }
+  if (stored.set_apart) problems.Add(stored.last_error);
   if (stored.refused_rows > 0) {
     problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused: see `ranklog dead ",
                               report.run.run.run_id, "`"));

@@ -16,6 +16,7 @@
 #include "service/daemon/notices.h"
 #include "service/daemon/process.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
 #include "service/storage/damage.h"
 
@@ -65,6 +66,7 @@ Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
 absl::Status Daemon::StartStages() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
+  pipeline::CountCrashedDeliveries(place_.dir, *store);
   pipeline::StoreLoop::Options store_options;
   store_options.commit_interval = config_.commit_interval;
   store_options.on_outcome = [this](const absl::Status& committed) {
@@ -181,14 +183,17 @@ void Daemon::AddDestination(int64_t run, const std::string& kind,
                             ControlService::Done done) {
   const absl::Status can = CheckDestination(run, kind, credentials);
   if (!can.ok()) return done(can);
-  store_->Submit(
-      {.apply = [run, kind](storage::Store& store) { return store.AddDelivery(run, kind); },
-       .done =
-           [this, run, done = std::move(done)](absl::Status status) mutable {
-             if (status.ok()) deliver_->AddRun(run);
-             done(std::move(status));
-           },
-       .urgent = true});
+  store_->Submit({.apply =
+                      [run, kind](storage::Store& store) {
+                        RETURN_IF_ERROR(store.AddDelivery(run, kind));
+                        return store.TryAgain(run, kind);
+                      },
+                  .done =
+                      [this, run, done = std::move(done)](absl::Status status) mutable {
+                        if (status.ok()) deliver_->AddRun(run);
+                        done(std::move(status));
+                      },
+                  .urgent = true});
 }
 
 absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
@@ -218,7 +223,12 @@ void Daemon::Stop(absl::Duration drain) {
   if (retention_ != nullptr) retention_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
   if (aggregate_ != nullptr) aggregate_->Stop();
-  if (deliver_ != nullptr) deliver_->Stop();
+  if (deliver_ != nullptr) {
+    deliver_->Stop();
+    // A crash after this one's end is in a row with none before it.
+    store_->Submit(
+        {.apply = [](storage::Store& store) { return store.ForgetCrashes(); }, .done = nullptr});
+  }
   if (store_ != nullptr) store_->Stop();
 }
 
@@ -228,7 +238,7 @@ void Daemon::Drain(absl::Duration drain) {
   const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
   while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
   const bool all = deliver_->Drain(deadline - SteadyNow());
-  spdlog::info(all ? "all is delivered" : "the time to deliver is over; the rest is kept");
+  spdlog::info(all ? "all is delivered" : "not all is delivered; the rest is kept");
 }
 
 bool Daemon::IsIdle() const {
@@ -286,6 +296,7 @@ std::map<std::string, uint64_t> Daemon::Counters() const {
       {"deliver.pending", deliver.pending},
       {"deliver.failing", deliver.failing},
       {"deliver.dead_letters", deliver.dead_letters},
+      {"deliver.set_apart", deliver.set_apart},
   };
 }
 

@@ -66,7 +66,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
     if (end != End::kStoreRemoved) {
       const bool drains = end == End::kSignal && config.drain > absl::ZeroDuration();
       if (end == End::kIdle) {
-        spdlog::info("no rank was here for {}, and all is delivered: stopping (--idle-exit)",
+        spdlog::info("no rank was here for {}, and no delivery is due: stopping (--idle-exit)",
                      absl::FormatDuration(config.idle_exit));
       } else {
         spdlog::info(

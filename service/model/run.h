@@ -136,6 +136,14 @@ struct Delivery {
   bool complete = false;        // the run's end is there too
   std::string last_error;       // empty: the last exchange went well
   Json place;  // what the backend needs to go on at the same place, e.g. its line offset
+  // Crashes in a row of processes that were at this delivery, and the version of the last one.
+  // PutDelivery() leaves these as they are.
+  uint32_t crashes = 0;
+  std::string crashed_version;
+
+  // Nobody tries it, since it crashes whoever does.
+  bool set_apart() const { return crashes >= kSetApart; }
+  static constexpr uint32_t kSetApart = 2;
 };
 
 // What a backend would not take.

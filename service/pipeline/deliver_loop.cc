@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
+#include "service/pipeline/crash_marks.h"
 
 namespace ranklog::pipeline {
 namespace {
@@ -60,7 +62,7 @@ bool DeliverLoop::Drain(absl::Duration timeout) {
            std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task.second.delivered; });
   };
-  return changed_.Await(&mutex_, timeout, done);
+  return changed_.Await(&mutex_, timeout, done) && set_apart_.empty();
 }
 
 void DeliverLoop::Stop() {
@@ -79,7 +81,10 @@ void DeliverLoop::Stop() {
 
 DeliverLoop::Counters DeliverLoop::counters() const {
   absl::MutexLock lock(&mutex_);
-  Counters counters{.steps = steps_, .pending = tasks_.size(), .dead_letters = dead_letters_};
+  Counters counters{.steps = steps_,
+                    .pending = tasks_.size(),
+                    .dead_letters = dead_letters_,
+                    .set_apart = set_apart_.size()};
   for (const auto& [key, task] : tasks_) counters.failing += task.last_error.empty() ? 0 : 1;
   return counters;
 }
@@ -95,6 +100,7 @@ void DeliverLoop::Changed() {
 }
 
 void DeliverLoop::Run(size_t index) {
+  const CrashStack stack;
   Worker& worker = workers_[index];
   while (true) {
     const Job job = Next();
@@ -185,11 +191,17 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   }
   taken_up_ |= run == kAllPending;
   for (const model::Delivery& delivery : *deliveries) {
-    if (!delivery.complete) AddTask(delivery, live.count(delivery.run) != 0);
+    if (delivery.complete) continue;
+    if (delivery.set_apart()) {
+      set_apart_.insert({delivery.run, delivery.kind});
+    } else {
+      AddTask(delivery, live.count(delivery.run) != 0);
+    }
   }
 }
 
 void DeliverLoop::AddTask(const model::Delivery& delivery, bool live) {
+  set_apart_.erase({delivery.run, delivery.kind});
   auto [found, added] = tasks_.try_emplace({delivery.run, delivery.kind});
   Task& task = found->second;
   task.reopened = task.stepping;
@@ -218,6 +230,9 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     Finish(job, job.task->not_before - now, nullptr, /*delivered=*/false);
     return;
   }
+  const UnderWay under_way(static_cast<size_t>(&worker - workers_.data()), job.key.first,
+                           job.key.second);
+  FAULT_POINT(absl::StrCat("deliver ", job.key.first));
   if (job.task->delivery == nullptr && !Make(job, worker)) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
     return;

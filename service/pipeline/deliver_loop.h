@@ -32,7 +32,8 @@ namespace ranklog::pipeline {
 // order of DeliverySchedule. What a step reports is stored before the task's next step is made; if
 // that fails the delivery is made anew from what is stored. A step that hangs holds up one worker,
 // and nothing else of the daemon; that a dead tracker holds up no more is the deliveries' business
-// (deliver/gate.h).
+// (deliver/gate.h). A step that crashes the process leaves a mark (crash_marks.h). A delivery that
+// is set apart for that is no task until AddRun() finds that it is to be tried again.
 //
 // Start once; all else from any thread.
 class DeliverLoop {
@@ -62,6 +63,7 @@ class DeliverLoop {
     uint64_t failing = 0;  // tasks whose last exchange failed
     uint64_t pending = 0;  // tasks that are not complete
     uint64_t dead_letters = 0;
+    uint64_t set_apart = 0;  // deliveries that nobody tries, since they crash whoever does
   };
 
   // At least one worker; four keep a slow tracker from holding up the others. `store` outlives
@@ -82,7 +84,8 @@ class DeliverLoop {
   void NotifyRows(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Steps without waiting for more to gather, until every row of every run is delivered (and the
-  // ends of those that ended), but for at most `timeout`. True: all is delivered.
+  // ends of those that ended), but for at most `timeout`. True: all is delivered, and no delivery
+  // is set apart.
   bool Drain(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the requests under way, and ends the workers. Twice is harmless.
@@ -142,6 +145,7 @@ class DeliverLoop {
   mutable absl::Mutex mutex_;
   std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
   DeliverySchedule schedule_ ABSL_GUARDED_BY(mutex_);      // of all tasks that are not stepping
+  std::set<TaskKey> set_apart_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   SteadyWait changed_;  // goes with mutex_: changes_, stopping_, or what Drain() waits for

@@ -171,8 +171,14 @@ constexpr char kVersion5[] = "ALTER TABLE run ADD COLUMN primary_chosen INTEGER 
 // The last step of the run when the stream's process began. And a run_update of kind 4.
 constexpr char kVersion6[] = "ALTER TABLE stream ADD COLUMN begun_step INTEGER NOT NULL DEFAULT -1";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3,
-                                       kVersion4, kVersion5, kVersion6};
+// Deliveries that crash whoever makes them.
+constexpr char kVersion7[] = R"sql(
+ALTER TABLE delivery ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE delivery ADD COLUMN crashed_version TEXT NOT NULL DEFAULT '';
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                       kVersion5, kVersion6, kVersion7};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

@@ -24,7 +24,8 @@ const char kSelectStream[] =
 // Rows of a local delivery are delivered by being here.
 const char kSelectDelivery[] =
     "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
-    "refused_rows, complete, last_error, place FROM delivery JOIN run ON run.id = delivery.run ";
+    "refused_rows, complete, last_error, crashes, crashed_version, place FROM delivery "
+    "JOIN run ON run.id = delivery.run ";
 
 // All that a row means by being in this stream and not in another; nothing while that may change.
 const char kSelectStreamOwner[] =
@@ -106,7 +107,8 @@ absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {
   model::Delivery delivery;
   Columns columns(query);
   columns.ReadAll(delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
-                  delivery.complete, delivery.last_error);
+                  delivery.complete, delivery.last_error, delivery.crashes,
+                  delivery.crashed_version);
   ASSIGN_OR_RETURN(delivery.place, DecodeDocument(columns.Bytes()));
   return delivery;
 }

@@ -160,13 +160,36 @@ absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
 
 absl::Status Store::PutDelivery(const model::Delivery& delivery) {
   return WriteOne(
-      "INSERT OR REPLACE INTO delivery(run, kind, delivered_rows, refused_rows, complete, "
-      "last_error, place) "
+      "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place) "
       "SELECT id, ?2, ?3, ?4, ?5 AND state <> 0 AND (rows <= ?3 OR ?2 = 'local'), ?6, ?7 "
-      "FROM run WHERE id = ?1",
+      "FROM run WHERE id = ?1 "
+      "ON CONFLICT(run, kind) DO UPDATE SET delivered_rows = excluded.delivered_rows, "
+      "refused_rows = excluded.refused_rows, complete = excluded.complete, "
+      "last_error = excluded.last_error, place = excluded.place",
       delivery.run,
       {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
        delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
+}
+
+absl::Status Store::SetCrashes(const model::Delivery& delivery) {
+  return WriteOne(
+      "UPDATE delivery SET crashes = ?3, crashed_version = ?4, last_error = ?5 "
+      "WHERE run = ?1 AND kind = ?2",
+      delivery.run,
+      {delivery.run, delivery.kind, int64_t{delivery.crashes}, delivery.crashed_version,
+       delivery.last_error});
+}
+
+absl::Status Store::TryAgain(int64_t run, absl::string_view kind) {
+  return Write(
+      "UPDATE delivery SET crashes = ?3 - 1, last_error = '' "
+      "WHERE run = ?1 AND kind = ?2 AND crashes >= ?3",
+      {run, kind, int64_t{model::Delivery::kSetApart}});
+}
+
+absl::Status Store::ForgetCrashes() {
+  return Write("UPDATE delivery SET crashes = 0 WHERE crashes BETWEEN 1 AND ?1 - 1",
+               {int64_t{model::Delivery::kSetApart}});
 }
 
 absl::Status Store::AddDeadLetter(const model::DeadLetter& letter) {

@@ -124,9 +124,16 @@ class Store {
   // Gives a run another destination, with nothing delivered yet; harmless if it has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
-  // Creates or replaces; `complete` only if the run has ended by now and all its rows are
-  // delivered.
+  // Creates or replaces, but for its crashes; `complete` only if the run has ended by now and all
+  // its rows are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
+  // Stores `crashes`, `crashed_version` and `last_error`, and nothing else.
+  absl::Status SetCrashes(const model::Delivery& delivery);
+  // A delivery that is set apart is not, until the next crash. Does nothing to any other.
+  absl::Status TryAgain(int64_t run, absl::string_view kind);
+  // Forgets the crashes of deliveries that are not set apart: later ones are not in a row with
+  // them.
+  absl::Status ForgetCrashes();
   absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
 
   // Removes a run that may go (retention.h): from the commit on no reader sees it, nor anything of

@@ -70,7 +70,7 @@ void Node::StartWith(const std::map<std::string, std::string>& environment) {
   daemon_ = std::make_unique<ChildProcess>(args, options);
   // One that is told to die may do so before we look.
   ASSERT_TRUE(WaitFor([this] {
-    return Accepts(socket()) || daemon_->Wait(absl::ZeroDuration()) == -SIGKILL;
+    return Accepts(socket()) || daemon_->Wait(absl::ZeroDuration()).value_or(0) < 0;
   })) << "ranklogd does not accept connections";
 }
 

@@ -168,6 +168,28 @@ TEST_F(DeliverLoopTest, DrainDeliversAllWithoutWaiting) {
   EXPECT_TRUE(tracker_.saw_draining);
 }
 
+TEST_F(DeliverLoopTest, DeliverySetApartIsNotSteppedUntilItIsToBeTriedAgain) {
+  const int64_t run = AddRun("apart", /*ended=*/true);
+  AddRun("other", /*ended=*/true);
+  model::Delivery delivery = Stored(run);
+  delivery.crashes = model::Delivery::kSetApart;
+  ASSERT_OK(
+      store_->SubmitAndWait([&](storage::Store& store) { return store.SetCrashes(delivery); }));
+  Start();
+  EXPECT_FALSE(loop_->Drain(absl::Seconds(30))) << "all else is delivered";
+  EXPECT_EQ(tracker_.StepsOf("other"), 3);
+  EXPECT_EQ(tracker_.StepsOf("apart"), 0);
+  EXPECT_EQ(loop_->counters().set_apart, 1u);
+  loop_->NotifyRows(run);
+  loop_->AddRun(run);  // as another rank that attaches does
+
+  ASSERT_OK(
+      store_->SubmitAndWait([&](storage::Store& store) { return store.TryAgain(run, "fake"); }));
+  loop_->AddRun(run);
+  EXPECT_TRUE(WaitFor([&] { return Stored(run).complete; }));
+  EXPECT_EQ(loop_->counters().set_apart, 0u);
+}
+
 TEST_F(DeliverLoopTest, DrainGivesUpAtItsDeadline) {
   {
     absl::MutexLock lock(&tracker_.mutex);
