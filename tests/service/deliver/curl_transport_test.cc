@@ -5,6 +5,7 @@
 #include <httplib.h>
 
 #include <atomic>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -79,16 +80,17 @@ class CurlTransportTest : public ::testing::Test {
 
 // The proxy of the request's job counts, not the environment's; and its leave to use http.
 TEST_F(CurlTransportTest, TheJobsVariablesGoBeforeTheEnvironments) {
+  using Variables = std::map<std::string, std::string>;
   HttpRequest request = To("/echo");
   request.url = "http://tracker.invalid/echo";
   EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
-  request.variables = {{"RANKLOG_ALLOW_HTTP", ""}};
+  request.variables = Variables{{"RANKLOG_ALLOW_HTTP", ""}};
   const auto lenient = CurlTransport::Create({.allow_plain_http = true}).value();
   EXPECT_THAT(lenient->Post(request),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("RANKLOG_ALLOW_HTTP=1")));
   // Our server is asked as a proxy, by the whole URL, which it does not know.
-  request.variables = {{"RANKLOG_ALLOW_HTTP", "1"},
-                       {"http_proxy", absl::StrCat("http://127.0.0.1:", port_)}};
+  request.variables = Variables{{"RANKLOG_ALLOW_HTTP", "1"},
+                                {"http_proxy", absl::StrCat("http://127.0.0.1:", port_)}};
   const auto answer = transport_->Post(request);
   ASSERT_OK(answer);
   EXPECT_EQ(answer->code, 404);
