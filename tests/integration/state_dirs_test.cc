@@ -27,7 +27,9 @@ class StateDirsTest : public ::testing::Test {
     SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
     var_tmp_ = std::make_unique<SmallDisk>("/var/tmp", "64m");
     ASSERT_TRUE(var_tmp_->mounted());
-    options_.environment = {{"HOME", home_.path()}, {"RANKLOG_ADDRESS", address()}};
+    options_.environment = {{"HOME", home_.path()},
+                            {"RANKLOG_ADDRESS", address()},
+                            {"RANKLOG_SPOOL_DIR", home_.path()}};
     options_.unset = {"RANKLOG_STATE_DIR", "XDG_STATE_HOME"};
   }
 
@@ -39,7 +41,6 @@ class StateDirsTest : public ::testing::Test {
     ChildProcess::Options options = options_;
     options.environment["RANKLOG_RUN_ID"] = job;
     options.environment["RANKLOG_DESTINATIONS"] = "local";
-    options.environment["RANKLOG_SPOOL_DIR"] = home_.path();
     const Finished rank = RunToEnd({LOGGING_RANK, "10"}, options);
     EXPECT_EQ(rank.code, 0) << rank.output;
   }
