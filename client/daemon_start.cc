@@ -122,9 +122,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(voi
   return 0;
 }
 
-std::string LogPath(const SocketPlace& place) {
-  return place.dir.path + "/" + v1::kDaemonLogFile;
-}
+std::string LogPath(const SocketPlace& place) { return place.dir.path + "/" + v1::kDaemonLogFile; }
 
 // The end of a file of ours; empty if it cannot be read.
 std::string Tail(const std::string& path) {
