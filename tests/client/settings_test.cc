@@ -31,16 +31,31 @@ using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Starts with an empty environment.
+// Starts with an empty environment. The tests that follow in this process get back theirs.
 class SettingsTest : public ::testing::Test {
  protected:
-  SettingsTest() { clearenv(); }
+  SettingsTest() {
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string text = *entry;
+      const size_t size = text.find('=');
+      if (size != std::string::npos) before_[text.substr(0, size)] = text.substr(size + 1);
+    }
+    clearenv();
+  }
+  ~SettingsTest() override { Set(before_); }
 
   Settings From(const std::map<std::string, std::string>& variables) {
-    clearenv();
-    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    Set(variables);
     return Settings::FromEnvironment();
   }
+
+ private:
+  static void Set(const std::map<std::string, std::string>& variables) {
+    clearenv();
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  std::map<std::string, std::string> before_;
 };
 
 TEST_F(SettingsTest, AnEmptyEnvironmentIsOneRank) {

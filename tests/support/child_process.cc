@@ -30,7 +30,7 @@ constexpr int kSlowness = 1;
 
 std::vector<std::string> Environment(const ChildProcess::Options& options) {
   std::vector<std::string> result;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
     if (options.environment.count(name) == 0 &&
