@@ -30,18 +30,6 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   return at + sizeof value;
 }
 
-// Whether a text has the key of another metric of the row. Numbers among themselves are looked at
-// when their shape is defined.
-bool HasRepeatedText(std::span<const Metric> row) {
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (row[i].text.data() == nullptr) continue;
-    for (size_t other = 0; other < row.size(); ++other) {
-      if (other != i && row[other].key == row[i].key) return true;
-    }
-  }
-  return false;
-}
-
 // Why a ring with these shapes cannot have one more of `keys` keys, which take `key_bytes`; empty
 // if it can.
 std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
@@ -163,7 +151,7 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step
     texts_.push_back(&metric);
     text_bytes += 8 + metric.key.size() + metric.text.size();
   }
-  if (HasRepeatedText(row)) return WriteLastOfEach(row, step);
+  if (HasRepeatedText()) return WriteLastOfEach(row, step);
   Shape* shape = nullptr;
   const Outcome outcome = FindOrDefine(keys_, step, &shape);
   if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step);
@@ -181,6 +169,19 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step
     at = Append(Append(at, metric->key), metric->text);
   }
   return PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
+}
+
+// Whether a text has the key of another metric of the row, which is in keys_ and texts_. Numbers
+// among themselves are looked at when their shape is defined.
+bool RingWriter::HasRepeatedText() {
+  text_keys_.clear();
+  for (const Metric* metric : texts_) text_keys_.push_back(metric->key);
+  std::sort(text_keys_.begin(), text_keys_.end());
+  const auto is_text = [this](std::string_view key) {
+    return std::binary_search(text_keys_.begin(), text_keys_.end(), key);
+  };
+  return std::adjacent_find(text_keys_.begin(), text_keys_.end()) != text_keys_.end() ||
+         std::any_of(keys_.begin(), keys_.end(), is_text);
 }
 
 Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {

@@ -72,6 +72,7 @@ class RingWriter {
   Outcome FindOrDefine(std::span<const std::string_view> keys, const RowStep& step, Shape** shape);
   Outcome Define(std::span<const std::string_view> keys, Shape** shape);
   bool HasDuplicates(std::span<const std::string_view> keys);
+  bool HasRepeatedText();
 
   v1::SpoolHeader* const header_;
   std::byte* const data_;
@@ -90,6 +91,7 @@ class RingWriter {
   std::vector<std::string_view> keys_;
   std::vector<double> values_;
   std::vector<const Metric*> texts_;
+  std::vector<std::string_view> text_keys_;
   bool duplicates_ = false;  // Define() found some
 };
 
