@@ -18,6 +18,7 @@ EPILOG = """Trials:
   simulation      the simulator for MINUTES on each core, with seeds that were not run before
   planted_bugs    the simulator finds each known bug, by 400 seeds that were not run before
   model           random jobs through the real programs for MINUTES, with seeds that were not run before
+  interleaving    the client's threads in the orders of their accesses, with one free switch more
   kill_rank       1000 ranks are killed
   stopped_daemon  the daemon is stopped for 30 s
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
@@ -179,9 +180,9 @@ class Soak:
         return []
 
 
-TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "kill_rank": Soak.long_test,
-          "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test, "fuzz": Soak.fuzz,
-          "clang_tidy": Soak.clang_tidy}
+TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
+          "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
+          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
 
 
 def main():

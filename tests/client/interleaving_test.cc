@@ -1,0 +1,522 @@
+// The client's threads in every order of their accesses to what they share, with one switch that
+// nothing makes necessary (two in the soak): threads that log, threads that finish, and the sender.
+// See scheduler.h. It runs the client's own sources, from RunState down to the ring and up to
+// StreamProtocol, in copies whose atomics and mutexes are the scheduler's (interleaving.cmake).
+//
+// Tried: the last row or update against Finish(), by a thread that has a ring, takes that of an
+// ended thread, or makes its first; rows of two threads; Finish() by two threads; a ring that is
+// full; Log() in a signal handler, before any access of its thread's Log(). After each order: what
+// was taken is durable, what was refused is counted, no ring is left, and nobody waits for ever.
+//
+// Not tried: the sender's own loop, its locks and gRPC (a loop of this file calls the protocol as
+// RingStream does), a connection that is lost (simulation/), the spool's file (it is memory here),
+// a process that dies or forks, deadlines, what the user is told, and memory that is not
+// sequentially consistent, so not the barrier of RunState::Close() either.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/run_state.cc"  // the copy; its thread_local variables are exchanged here
+#include "client/stream_protocol.h"
+#include "tests/client/scheduler.h"
+#include "tests/support/figures.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr size_t kRingBytes = 4096;
+
+// What stands for the spool's files, the sender and the process, anew for each order.
+struct World {
+  int rings_made = 0;
+  std::set<std::string> rings;  // that a daemon would find
+  std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings;
+  Mutex mutex;
+};
+World* world = nullptr;
+
+struct alignas(64) RingMemory {
+  std::byte bytes[v1::kSpoolDataOffset + kRingBytes];
+};
+
+// Of rings that are gone.
+std::vector<RingMemory*>& FreeMemory() {
+  static auto* const memory = new std::vector<RingMemory*>;
+  return *memory;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options&, v1::Hello hello) {
+  std::unique_ptr<Spool> spool(new Spool);
+  spool->data_bytes_ = kRingBytes;
+  spool->path_ = "ring " + std::to_string(++world->rings_made);
+  spool->hello_ = std::move(hello);
+  world->rings.insert(spool->path_);
+  if (FreeMemory().empty()) FreeMemory().push_back(new RingMemory);
+  spool->header_ = new (FreeMemory().back()) v1::SpoolHeader();
+  FreeMemory().pop_back();
+  std::memset(spool->data(), 0xff, spool->data_bytes());
+  return spool;
+}
+
+Spool::~Spool() { FreeMemory().push_back(reinterpret_cast<RingMemory*>(header_)); }
+
+void Spool::Publish() {}
+
+void Spool::Unlink() { world->rings.erase(path_); }
+
+Mutex* StateMutex() { return &world->mutex; }
+uint64_t Generation() { return 0; }
+void ArmForkHandlers() {}
+
+Settings Resolve(Settings settings) {
+  settings.rank = settings.local_rank = 0;
+  settings.quiet = true;
+  return settings;
+}
+std::map<std::string, std::string> JobVariables() { return {}; }
+v1::Hello MakeHello(const Settings&) { return {}; }
+
+Sender* Sender::Get() {
+  alignas(Sender) static std::byte nothing[sizeof(Sender)];
+  return reinterpret_cast<Sender*>(nothing);
+}
+void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+  MutexLock lock(StateMutex());
+  world->new_rings.emplace_back(std::move(run), std::move(ring));
+}
+void Sender::AddSpeaker(std::shared_ptr<RunState>) {}
+bool Sender::SendUntil(Time, const std::function<bool()>& done) {
+  while (!done()) testing::Yield();
+  return true;
+}
+void Sender::Nudge() {}
+const char* Sender::Trouble() { return nullptr; }
+
+}  // namespace ranklog::internal
+
+namespace ranklog {
+
+std::vector<std::string> Settings::Validate() const { return {}; }
+
+}  // namespace ranklog
+
+namespace ranklog::testing {
+namespace {
+
+using internal::Ring;
+using internal::RunState;
+using internal::StreamProtocol;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const char* planted = "";
+
+// The thread_local variables of run_state.cc.
+struct Locals {
+  internal::ThreadCache cache;
+  bool is_exiting = false;
+  bool finds_writer = false;
+  internal::ThreadRings rings;
+
+  void Exchange() {
+    std::swap(cache, internal::thread_cache);
+    std::swap(is_exiting, internal::thread_is_exiting);
+    std::swap(finds_writer, internal::thread_finds_writer);
+    // It cannot be moved, and is a vector, which may lie anywhere.
+    auto* const ours = reinterpret_cast<unsigned char*>(&rings);
+    std::swap_ranges(ours, ours + sizeof rings,
+                     reinterpret_cast<unsigned char*>(&internal::thread_rings));
+  }
+};
+
+// What becomes of them when a thread ends.
+void EndThread() {
+  internal::thread_rings.~ThreadRings();
+  new (&internal::thread_rings) internal::ThreadRings;
+}
+
+// One ring and the daemon at the other end, which answers a message before it gets the next one.
+class Stream {
+ public:
+  Stream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
+      : run_(std::move(run)), ring_(std::move(ring)), protocol_(ring_.get()) {
+    protocol_.Begin();
+    v1::ServerMessage hello;
+    hello.mutable_hello();
+    protocol_.OnMessage(hello);
+  }
+
+  // What RingStream does in a tick. False: nothing.
+  bool Tick() {
+    if (!error_.empty()) return false;
+    bool any = TakeAnswers();
+    if (protocol_.done()) return any;  // the daemon has closed it
+    v1::ClientMessage message;
+    if (protocol_.Next({}, /*urgent=*/true, /*open_step=*/0, &message)) {
+      any = true;
+      if (message.has_batch()) {
+        rows_ = message.batch().last_seq();
+        ack_.emplace().mutable_ack()->set_durable_seq(rows_);
+      }
+    }
+    if (protocol_.Damage() != nullptr) {
+      error_ = *protocol_.Damage();
+      ring_->given_up.store(true);
+      return any;
+    }
+    v1::UpdateRequest update;
+    if (!update_ && protocol_.NextUpdate({}, &update)) any = update_ = true;
+    if (!finish_ && protocol_.NextFinish({}, &finish_request_)) any = finish_ = true;
+    return any;
+  }
+
+  const RunState* run() const { return run_.get(); }
+  uint64_t rows() const { return rows_; }
+  uint64_t updates() const { return updates_; }
+  // What the daemon would count as lost, or could not read.
+  std::string Error() const {
+    if (error_.empty() && protocol_.done() && finish_request_.last_seq() != rows_) {
+      return "a row is lost: the daemon misses it at the end";
+    }
+    return error_;
+  }
+
+ private:
+  bool TakeAnswers() {
+    const bool any = ack_.has_value() || update_ || finish_;
+    if (ack_) protocol_.OnMessage(*ack_);
+    ack_.reset();
+    if (update_) protocol_.OnUpdate({}, absl::StatusCode::kOk);
+    if (std::exchange(update_, false)) ++updates_;
+    if (finish_) protocol_.OnFinish({}, absl::StatusCode::kOk);
+    finish_ = false;
+    return any;
+  }
+
+  const std::shared_ptr<RunState> run_;
+  const std::shared_ptr<Ring> ring_;
+  StreamProtocol protocol_;
+  std::optional<v1::ServerMessage> ack_;
+  bool update_ = false;
+  bool finish_ = false;
+  v1::FinishRequest finish_request_;
+  uint64_t rows_ = 0;
+  uint64_t updates_ = 0;
+  std::string error_;
+};
+
+class InterleavingTest : public ::testing::Test {
+ protected:
+  // What a thread finds that logs.
+  enum class Start {
+    kNoRing,    // it makes one
+    kIdleRing,  // that of the thread that has made the run, and has ended
+    kOwnRing,   // it has made the run, or another has, and it has logged before
+  };
+
+  InterleavingTest() {
+    // Else RunState::Close() takes the slow call.
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+  }
+  ~InterleavingTest() override {
+    EndOrder();
+    planted = "";
+    if (std::getenv("RANKLOG_SOAK") == nullptr) return;
+    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    Report(std::string(test->name()) + ": orders", all_orders_, "");
+  }
+
+  // The first order of the threads, which `begin` adds, that has an error, as its switches; empty:
+  // none has one.
+  std::string FirstError(const std::function<void()>& begin, const char* bug = "") {
+    planted = bug;
+    Scheduler scheduler(std::getenv("RANKLOG_SOAK") == nullptr ? 1 : 2,
+                        [this](size_t i) { locals_[i]->Exchange(); });
+    const std::string error = scheduler.Explore(
+        [&] {
+          EndOrder();
+          BeginOrder();
+          begin();
+          threads_.push_back({"sender", [this] { Send(); }});
+          return threads_;
+        },
+        [this] { return Check(); });
+    orders_ = scheduler.orders();
+    all_orders_ += orders_;
+    if (!error.empty()) Leak();
+    return error;
+  }
+
+  void Logger(Start start, std::function<void()> body, std::function<void()> on_signal = nullptr) {
+    const size_t number = start == Start::kOwnRing ? threads_.size() : kThreads - 1;
+    As(number, [&] {
+      if (run_ == nullptr) run_ = RunState::Create({});
+      if (start == Start::kOwnRing) Log();
+      if (start == Start::kIdleRing) EndThread();
+    });
+    Thread("logger", std::move(body), std::move(on_signal));
+  }
+  void Finisher() {
+    ++finishers_;
+    Thread("finisher", [this] {
+      for (const auto& run : {run_, other_run_}) {
+        if (run == nullptr) continue;
+        if (run->Finish(0, std::chrono::hours(1)) != FlushResult::kDurable) all_durable_ = false;
+      }
+      --finishers_;
+      Scheduler::active()->Changed();
+    });
+  }
+
+  void Log(std::string_view text = {}) { LogTo(run_, text); }
+  void LogTo(const std::shared_ptr<RunState>& run, std::string_view text = {}) {
+    const Metric row[] = {{"loss", 1}, {"text", text}};
+    const std::span<const Metric> metrics(row, text.empty() ? 1 : 2);
+    const bool taken = run->LogRow(nullptr, [&](internal::RingWriter& writer, const auto& step) {
+      return writer.Write(metrics, step);
+    });
+    ++(taken ? taken_[run.get()] : refused_);
+  }
+  void Update() {
+    v1::Update update;
+    update.mutable_config()->add_fields()->set_key("lr");
+    if (run_->Control(update)) ++updates_;
+  }
+
+  // What more than one test runs.
+  void LastRow(Start start) {
+    Logger(start, [this] { Log(); });
+    Finisher();
+  }
+  void LastUpdate(Start start) {
+    Logger(start, [this] { Update(); });
+    Finisher();
+  }
+  void FullRing() {
+    Logger(Start::kOwnRing, [this] {
+      for (int i = 0; i < 5; ++i) Log(std::string(900, 't'));  // it takes four
+    });
+    Finisher();
+  }
+  void SignalInLog(Start start) {
+    Logger(
+        start, [this] { Log(); }, [this] { Log(); });
+    Finisher();
+  }
+  void SignalBetweenRuns() {
+    const auto both = [this] {
+      LogTo(run_);
+      LogTo(other_run_);
+    };
+    As(0, [&] {
+      run_ = RunState::Create({});
+      other_run_ = RunState::Create({});
+      both();
+    });
+    Logger(Start::kOwnRing, both, [this] { LogTo(other_run_); });
+    Finisher();
+  }
+
+  std::shared_ptr<RunState> run_;
+  std::shared_ptr<RunState> other_run_;  // null: none
+  int orders_ = 0;                       // of the last FirstError()
+
+ private:
+  static constexpr size_t kThreads = 5;
+
+  // A thread that ends as threads do.
+  void Thread(const std::string& name, std::function<void()> body,
+              std::function<void()> on_signal = nullptr) {
+    threads_.push_back({name,
+                        [body = std::move(body)] {
+                          body();
+                          EndThread();
+                        },
+                        std::move(on_signal)});
+  }
+  void As(size_t thread, const std::function<void()>& call) {
+    locals_[thread]->Exchange();
+    call();
+    locals_[thread]->Exchange();
+  }
+
+  void Send() {
+    while (finishers_ > 0) {
+      decltype(world_->new_rings) rings;
+      {
+        internal::MutexLock lock(internal::StateMutex());
+        rings.swap(world_->new_rings);
+      }
+      for (auto& [run, ring] : rings) {
+        streams_.push_back(std::make_unique<Stream>(std::move(run), std::move(ring)));
+      }
+      bool any = false;
+      for (const auto& stream : streams_) any = stream->Tick() || any;
+      if (!any) Yield();
+    }
+  }
+
+  std::string Check() {
+    std::map<const RunState*, uint64_t> rows;
+    uint64_t updates = 0;
+    for (const auto& stream : streams_) {
+      if (!stream->Error().empty()) return stream->Error();
+      rows[stream->run()] += stream->rows();
+      updates += stream->updates();
+    }
+    uint64_t lost = 0;
+    for (const auto& run : {run_, other_run_}) {
+      if (run == nullptr) continue;
+      if (rows[run.get()] != taken_[run.get()]) return "a row is lost";
+      const Stats stats = run->GetStats();
+      lost += stats.lost_after_finish + stats.lost_ring_full + stats.lost_invalid +
+              stats.lost_too_large;
+    }
+    if (!all_durable_) return "Finish() is not durable";
+    if (updates != updates_) return "an update is lost";
+    if (lost != refused_) return "a refused row is not counted";
+    if (!world_->rings.empty()) return "a ring is left, so the run has crashed";
+    return "";
+  }
+
+  void BeginOrder() {
+    world_ = std::make_unique<internal::World>();
+    internal::world = world_.get();
+    for (auto& locals : locals_) locals = std::make_unique<Locals>();
+  }
+  void EndOrder() {
+    for (auto& locals : locals_) locals.reset();
+    internal::ForgetThreadRings();
+    internal::thread_is_exiting = false;  // it was for `locals`
+    threads_.clear();
+    streams_.clear();
+    run_.reset();
+    other_run_.reset();
+    world_.reset();
+    taken_.clear();
+    refused_ = updates_ = 0;
+    finishers_ = 0;
+    all_durable_ = true;
+  }
+  // Threads that have not ended never go on: what they hold stays.
+  void Leak() {
+    for (auto& locals : locals_) static_cast<void>(locals.release());
+    for (auto& stream : streams_) static_cast<void>(stream.release());
+    static_cast<void>(world_.release());
+    new std::pair(std::move(run_), std::move(other_run_));
+  }
+
+  std::unique_ptr<internal::World> world_;
+  std::array<std::unique_ptr<Locals>, kThreads> locals_;
+  std::vector<Scheduler::Thread> threads_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::map<const RunState*, uint64_t> taken_;
+  int all_orders_ = 0;
+  uint64_t refused_ = 0;
+  uint64_t updates_ = 0;  // taken
+  int finishers_ = 0;     // that run
+  bool all_durable_ = true;
+};
+
+TEST_F(InterleavingTest, LastRow) {
+  for (const Start start : {Start::kOwnRing, Start::kIdleRing, Start::kNoRing}) {
+    EXPECT_THAT(FirstError([&] { LastRow(start); }), IsEmpty());
+    EXPECT_GT(orders_, 30);
+  }
+}
+
+TEST_F(InterleavingTest, LastUpdate) {
+  for (const Start start : {Start::kOwnRing, Start::kIdleRing, Start::kNoRing}) {
+    EXPECT_THAT(FirstError([&] { LastUpdate(start); }), IsEmpty());
+    EXPECT_GT(orders_, 30);
+  }
+}
+
+TEST_F(InterleavingTest, RowsOfTwoThreads) {
+  const auto begin = [this] {
+    Logger(Start::kOwnRing, [this] { Log(); });
+    Logger(Start::kNoRing, [this] { Log(); });
+    Finisher();
+  };
+  EXPECT_THAT(FirstError(begin), IsEmpty());
+  EXPECT_GT(orders_, 30);
+}
+
+TEST_F(InterleavingTest, FinishByTwoThreads) {
+  const auto begin = [this] {
+    Logger(Start::kOwnRing, [this] { Log(); });
+    Finisher();
+    Finisher();
+  };
+  EXPECT_THAT(FirstError(begin), IsEmpty());
+  EXPECT_GT(orders_, 30);
+}
+
+TEST_F(InterleavingTest, FullRing) {
+  EXPECT_THAT(FirstError([this] { FullRing(); }), IsEmpty());
+  EXPECT_GT(orders_, 30);
+}
+
+TEST_F(InterleavingTest, LogInASignalHandler) {
+  for (const Start start : {Start::kOwnRing, Start::kNoRing}) {
+    EXPECT_THAT(FirstError([&] { SignalInLog(start); }), IsEmpty());
+    EXPECT_GT(orders_, 30);
+  }
+  EXPECT_THAT(FirstError([&] { SignalBetweenRuns(); }), IsEmpty());
+  EXPECT_GT(orders_, 30);
+}
+
+// Else the orders that are tried, or what is looked at, would be too few.
+TEST_F(InterleavingTest, KnownBugsAreFound) {
+  const auto row = [this] { LastRow(Start::kOwnRing); };
+  const auto first_row = [this] { LastRow(Start::kNoRing); };
+  const auto update = [this] { LastUpdate(Start::kOwnRing); };
+  const auto full = [this] { FullRing(); };
+  const auto signal = [this] { SignalInLog(Start::kOwnRing); };
+  const auto signal_in_first = [this] { SignalInLog(Start::kNoRing); };
+  const auto signal_between_runs = [this] { SignalBetweenRuns(); };
+  const auto lost = HasSubstr("is lost");
+  EXPECT_THAT(FirstError(row, "head_before_closing"), lost);
+  EXPECT_THAT(FirstError(update, "head_before_closing"), lost);
+  EXPECT_THAT(FirstError(update, "update_is_not_busy"), lost);
+  EXPECT_THAT(FirstError(row, "busy_is_not_awaited"), lost);
+  EXPECT_THAT(FirstError(row, "closed_before_busy"), lost);
+  EXPECT_THAT(FirstError(first_row, "late_ring_is_used"), AnyOf(lost, HasSubstr("a ring is left")));
+  EXPECT_THAT(FirstError(row, "head_before_record"), HasSubstr("overwritten"));
+  EXPECT_THAT(FirstError(full, "tail_of_the_past"), AnyOf(lost, HasSubstr("overwritten")));
+  EXPECT_THAT(FirstError(signal, "handler_is_let_in"), AnyOf(lost, HasSubstr("overwritten")));
+  EXPECT_THAT(FirstError(signal_in_first, "handler_waits_for_its_thread"),
+              HasSubstr("wait for one another"));
+  EXPECT_THAT(FirstError(signal_between_runs, "token_before_writer"), lost);
+}
+
+}  // namespace
+
+bool Planted(const char* bug) { return std::strcmp(bug, planted) == 0; }
+
+}  // namespace ranklog::testing

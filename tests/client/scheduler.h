@@ -1,0 +1,231 @@
+// Runs a few threads one at a time, in every order that departs at most so often from this one:
+// any one begins, each runs until it waits or ends, and then the next one that can run
+// (delay-bounded search: Emmi, Qadeer and Rakamaric, POPL 2011). A departure is a switch to another
+// thread. It may come before each access to an atomic or a mutex that another thread uses too,
+// unless both only read it: all other orders have the same effect as one of these.
+//
+// Memory is sequentially consistent: an access is seen by all threads at once. What a compiler or
+// a processor may reorder is not tried.
+//
+// The threads are fibers of one thread of the system. That makes a switch cheap, and each order
+// repeatable. A thread_local variable must be exchanged at a switch: see `exchange_locals`.
+
+#ifndef TESTS_CLIENT_SCHEDULER_H_
+#define TESTS_CLIENT_SCHEDULER_H_
+
+#include <ucontext.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ranklog::testing {
+
+class Scheduler {
+ public:
+  struct Thread {
+    std::string name;
+    std::function<void()> body;
+    std::function<void()> on_signal{};  // called once, before any access of `body`, or never
+  };
+
+  // At most `most_switches` departures; a signal counts as one.
+  // `exchange_locals(i)` exchanges the thread_local variables with those saved for thread i.
+  Scheduler(int most_switches, std::function<void(size_t)> exchange_locals)
+      : most_switches_(most_switches), exchange_locals_(std::move(exchange_locals)) {
+    active_ = this;
+  }
+  ~Scheduler() { active_ = nullptr; }
+  static Scheduler* active() { return active_; }  // null: none
+
+  // Calls `prepare`, runs its threads to their end, and calls `check`: once for each order, until
+  // `check` returns an error. Returns that error and the switches that led to it; empty: no order
+  // has one.
+  std::string Explore(const std::function<std::vector<Thread>()>& prepare,
+                      const std::function<std::string()>& check);
+  int orders() const { return orders_; }
+
+  // For Atomic and the like, below. Outside of threads each does nothing.
+  using Place = std::source_location;
+  uint64_t NewVariable();
+  void BeforeAccess(uint64_t variable, bool changes, const Place& place);
+  // A place where only a signal makes a difference.
+  void Fence(const Place& place);
+  // Something that other threads may wait for has changed.
+  void Changed();
+  // For a loop that looks at everything again after each call. Returns when another thread has
+  // changed something since the last call.
+  void Yield();
+  // Returns when another thread has changed something. What this thread looked at before the call
+  // may be of the past then, so it does not count as a look for Yield().
+  void Wait();
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+  static constexpr size_t kStackBytes = 256 << 10;
+  static constexpr int kMostSteps = 20'000;  // in one order
+
+  struct Fiber {
+    ucontext_t context;
+    uint64_t variables = 0;  // made by it
+    uint64_t changes = 0;    // made by it
+    uint64_t seen = 0;       // changes by others, when it last looked
+    bool waits = false;
+    bool ended = false;
+    bool may_be_interrupted = false;
+  };
+  struct Use {
+    uint64_t threads = 0;  // a bit for each
+    bool changed = false;
+    bool shared = false;  // more than one, and changed
+  };
+  struct Switch {
+    size_t from;
+    size_t to;
+    Place place;
+  };
+  struct Choice {
+    size_t chosen;
+    size_t of;
+  };
+
+  static void Main();
+  void Run();
+  bool NextOrder();
+  size_t Choose(size_t of);
+  void Offer(bool to_others, const Place& place);
+  void SwitchTo(size_t next, const Place& place);
+  void SwitchAway(const Place& place);
+  std::vector<size_t> OthersReady() const;
+  std::string Trace() const;
+
+  inline static Scheduler* active_ = nullptr;
+  const int most_switches_;
+  const std::function<void(size_t)> exchange_locals_;
+  int orders_ = 0;
+
+  // What all orders have shown. Variables have the same number in each order.
+  std::unordered_map<uint64_t, Use> uses_;
+  std::vector<Choice> choices_;
+  std::vector<std::unique_ptr<char[]>> stacks_;
+
+  // Of this order.
+  std::vector<Thread> threads_;
+  std::vector<Fiber> fibers_;
+  ucontext_t main_;
+  size_t running_ = kNone;
+  uint64_t variables_ = 0;  // made outside of threads
+  uint64_t changes_ = 0;
+  size_t depth_ = 0;
+  int switches_ = 0;
+  int steps_ = 0;
+  bool learned_ = false;  // a variable is shared that was not known to be
+  std::string stuck_;     // why it cannot go on
+  std::vector<Switch> trace_;
+};
+
+// What std::atomic is to the copies of the client's sources.
+template <typename T>
+class Atomic {
+ public:
+  using Place = Scheduler::Place;
+  static constexpr bool is_always_lock_free = std::atomic<T>::is_always_lock_free;
+
+  Atomic() : Atomic(T{}) {}
+  Atomic(T value) : value_(value) {  // NOLINT: implicit, as in std::atomic
+    if (Scheduler::active() != nullptr) variable_ = Scheduler::active()->NewVariable();
+  }
+  Atomic(const Atomic&) = delete;
+  Atomic& operator=(const Atomic&) = delete;
+
+  T load(std::memory_order = std::memory_order_seq_cst,
+         const Place& place = Place::current()) const {
+    Before(/*changes=*/false, place);
+    return value_;
+  }
+  void store(T value, std::memory_order = std::memory_order_seq_cst,
+             const Place& place = Place::current()) {
+    Before(/*changes=*/true, place);
+    StoreAtOnce(value);
+  }
+  // The access before it comes without a switch between the two.
+  void StoreAtOnce(T value) {
+    if (std::exchange(value_, value) != value && Scheduler::active() != nullptr) {
+      Scheduler::active()->Changed();
+    }
+  }
+  T fetch_add(T more, std::memory_order = std::memory_order_seq_cst,
+              const Place& place = Place::current()) {
+    Before(/*changes=*/true, place);
+    const T before = value_;
+    StoreAtOnce(static_cast<T>(before + more));
+    return before;
+  }
+  bool compare_exchange_weak(T& expected, T value, std::memory_order = std::memory_order_seq_cst,
+                             const Place& place = Place::current()) {
+    Before(/*changes=*/true, place);
+    if (value_ != expected) {
+      expected = value_;
+      return false;
+    }
+    StoreAtOnce(value);
+    return true;
+  }
+  bool compare_exchange_strong(T& expected, T value,
+                               std::memory_order order = std::memory_order_seq_cst,
+                               const Place& place = Place::current()) {
+    return compare_exchange_weak(expected, value, order, place);
+  }
+  operator T() const { return load(); }  // NOLINT: implicit, as in std::atomic
+  T operator=(T value) {
+    store(value);
+    return value;
+  }
+  T operator++() { return static_cast<T>(fetch_add(1) + 1); }
+  T operator--() { return static_cast<T>(fetch_add(static_cast<T>(-1)) - 1); }
+
+ private:
+  void Before(bool changes, const Place& place) const {
+    if (Scheduler::active() != nullptr) {
+      Scheduler::active()->BeforeAccess(variable_, changes, place);
+    }
+  }
+  T value_;
+  uint64_t variable_ = 0;
+};
+
+// What std::mutex is to them. What it guards needs no switch of its own, nor does its release.
+class FiberMutex {
+ public:
+  void lock(const Scheduler::Place& place = Scheduler::Place::current()) {
+    bool free = false;
+    while (!locked_.compare_exchange_weak(free, true, std::memory_order_acquire, place)) {
+      free = false;
+      Scheduler::active()->Wait();
+    }
+  }
+  void unlock() { locked_.StoreAtOnce(false); }
+
+ private:
+  Atomic<bool> locked_ = false;
+};
+
+inline void SignalFence(const Scheduler::Place& place = Scheduler::Place::current()) {
+  if (Scheduler::active() != nullptr) Scheduler::active()->Fence(place);
+}
+
+inline void Yield() { Scheduler::active()->Yield(); }
+
+// Whether a known bug is there now; see interleaving.cmake.
+bool Planted(const char* bug);
+
+}  // namespace ranklog::testing
+
+#endif  // TESTS_CLIENT_SCHEDULER_H_
