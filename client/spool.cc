@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/spool_room.h"
 
 namespace ranklog::internal {
 namespace {
@@ -51,11 +52,6 @@ absl::Status CheckFileLimit(size_t bytes) {
                    limit.rlim_cur, ": raise that (ulimit -f), or lower RANKLOG_SPOOL_BYTES"));
 }
 
-size_t RoundUpToPages(size_t bytes) {
-  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
-
 // A sixteenth for the threads after the first: what most of them log is little, and there may be
 // hundreds of them.
 size_t WantedBytes(size_t ring_bytes, uint32_t thread) {
@@ -83,43 +79,28 @@ uint64_t BytesOfRings(const std::string& dir) {
   return bytes;
 }
 
-// What rings may take in a directory: a quarter of what is free without them, for a container's
-// /dev/shm has 64 MiB, and others need it.
-struct Room {
-  uint64_t share = UINT64_MAX;  // of all rings together; this: more than enough for any number
-  uint64_t used = 0;
-};
-
-Room RoomFor(size_t ring_bytes, const std::string& dir) {
-  struct statvfs file_system;
-  if (statvfs(dir.c_str(), &file_system) != 0) return {};
-  const uint64_t free = static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
-  if (free / 1024 >= ring_bytes) return {};
-  const uint64_t used = BytesOfRings(dir);
-  return {(free + used) / 4, used};
+// What there is in a directory, and, if all files there together may be rings, no more than there
+// is: that costs no look at each ring.
+SpoolRoom RoomIn(const std::string& dir, bool all_are_rings) {
+  struct statvfs info;
+  if (statvfs(dir.c_str(), &info) != 0) return {};
+  const uint64_t free = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  if (!all_are_rings) return SpoolRoom::Of(free, BytesOfRings(dir));
+  return SpoolRoom::AtLeast(free,
+                            static_cast<uint64_t>(info.f_blocks - info.f_bfree) * info.f_frsize);
 }
 
-// How much of `wanted` a ring may have in a directory; 0: too little for any. The first ring of
-// each rank takes half of the rank's part, or, where nobody knows how many ranks there are, half of
-// what is left; the others each an eighth of what is left.
 size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& identity) {
-  const Room room = RoomFor(wanted, dir);
-  if (room.share == UINT64_MAX) return wanted;
-  const uint64_t left = room.share > room.used ? room.share - room.used : 0;
-  uint64_t most = left / 8;
-  if (identity.thread() == 0) {
-    const uint32_t ranks = identity.local_world_size();
-    most = ranks > 0 ? std::min(left, room.share / ranks / 2) : left / 2;
-  }
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t bytes = std::min(wanted, static_cast<size_t>(most) / page * page);
-  return bytes < v1::kMinRingBytes ? 0 : bytes;
+  constexpr size_t kLeast = v1::kMinRingBytes;
+  const size_t bytes = FittingBytes(RoomIn(dir, /*all_are_rings=*/true), wanted, kLeast, identity);
+  if (bytes == wanted) return bytes;
+  return FittingBytes(RoomIn(dir, /*all_are_rings=*/false), wanted, kLeast, identity);
 }
 
-// Whether the rings in a directory take more than their share: several were made at once.
-bool IsOverfull(const std::string& dir, size_t ring_bytes) {
-  const Room room = RoomFor(ring_bytes, dir);
-  return room.used > room.share;
+// For SettledBytes().
+SpoolRoom LookAgain(const std::string& dir) {
+  const SpoolRoom room = RoomIn(dir, /*all_are_rings=*/true);
+  return room.IsOverfull() ? RoomIn(dir, /*all_are_rings=*/false) : room;
 }
 
 absl::Status LittleRoom(const std::string& dir) {
@@ -193,10 +174,16 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
     status = ErrnoStatus("reserve " + path_);
   }
   // Those that are made at once see each other only now.
-  while (status.ok() && data_bytes_ / 2 >= v1::kMinRingBytes && IsOverfull(dir.path, data_bytes_)) {
-    data_bytes_ = RoundUpToPages(data_bytes_ / 2);
-    if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0) {
+  if (status.ok()) {
+    const auto shrink = [this, &status](size_t bytes) {
+      data_bytes_ = bytes;
+      if (ftruncate(fd_, static_cast<off_t>(file_bytes())) == 0) return true;
       status = ErrnoStatus("shrink " + path_);
+      return false;
+    };
+    const auto look = [&dir] { return LookAgain(dir.path); };
+    if (SettledBytes(data_bytes_, v1::kMinRingBytes, look, shrink) == 0 && status.ok()) {
+      status = LittleRoom(dir.path);
     }
   }
   if (status.ok()) status = MapAndLock();
