@@ -106,8 +106,10 @@ Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, s
   return Outcome::kTaken;
 }
 
-Outcome RingWriter::Refusal(size_t bytes) const {
-  return bytes > capacity_ / 2 ? Outcome::kTooLarge : Outcome::kRingFull;
+Outcome RingWriter::Refusal(size_t bytes) {
+  if (bytes <= capacity_ / 2) return Outcome::kRingFull;
+  too_large_ = bytes;
+  return Outcome::kTooLarge;
 }
 
 Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
@@ -216,7 +218,7 @@ Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape
 
   // A row that can never fit needs no shape.
   const size_t row_bytes = sizeof(v1::RowRecord) + 8 * keys.size();
-  if (row_bytes > capacity_ / 2) return Outcome::kTooLarge;
+  if (row_bytes > capacity_ / 2) return Refusal(row_bytes);
   const size_t bytes = sizeof(v1::ShapeRecord) + Align(key_bytes);
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);

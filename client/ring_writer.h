@@ -7,6 +7,7 @@
 #ifndef CLIENT_RING_WRITER_H_
 #define CLIENT_RING_WRITER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +54,14 @@ class RingWriter {
 
   const std::string& reason() const { return reason_; }
 
+  // What kTooLarge did not fit: bytes of a record. A record takes at most half of a ring.
+  size_t too_large() const { return too_large_; }
+
+  // The least that a given step of the next row may be.
+  int64_t least_step() const { return least_step_; }
+  // Of another ring, which its thread had before this one: steps grow from row to row of a thread.
+  void GrowFrom(int64_t step) { least_step_ = std::max(least_step_, step); }
+
   // True while a thread is in a WriterCall.
   std::atomic<bool> busy = false;
   std::atomic<uint64_t> controls = 0;  // ever written
@@ -66,7 +75,7 @@ class RingWriter {
   void Publish(size_t bytes);
   Outcome PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
                      size_t text_count, const RowStep& step);
-  Outcome Refusal(size_t bytes) const;
+  Outcome Refusal(size_t bytes);
   Outcome WriteSlowly(std::span<const Metric> row, const RowStep& step);
   Outcome WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
   Outcome FindOrDefine(std::span<const std::string_view> keys, const RowStep& step, Shape** shape);
@@ -86,6 +95,7 @@ class RingWriter {
   ShapeTable shapes_;
   std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not yet
   std::string reason_;
+  size_t too_large_ = 0;
 
   // Scratch of WriteSlowly; they keep their memory.
   std::vector<std::string_view> keys_;

@@ -32,7 +32,7 @@ uint64_t NextToken() {
   return ++last;
 }
 
-// The rings that this thread has, one per run that it logged to.
+// The rings that this thread has: one per run that it logged to, and more where one was too small.
 class ThreadRings {
  public:
   ~ThreadRings();
@@ -68,10 +68,10 @@ ThreadRings::~ThreadRings() {
 }
 
 std::shared_ptr<Ring> ThreadRings::Find(uint64_t token) const {
-  for (const Entry& entry : entries_) {
-    if (entry.token == token) return entry.ring;
-  }
-  return nullptr;
+  // The last one counts; it was too small for some record before that.
+  const auto entry = std::find_if(entries_.rbegin(), entries_.rend(),
+                                  [&](const Entry& each) { return each.token == token; });
+  return entry == entries_.rend() ? nullptr : entry->ring;
 }
 
 void ThreadRings::Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring) {
@@ -139,44 +139,72 @@ RingWriter* RunState::FindWriter() {
   if (!thread_is_exiting) ring = thread_rings.Find(token_);
   if (ring == nullptr) {
     if (closed_.load(std::memory_order_relaxed)) return nullptr;
-    ring = AcquireRing();
+    ring = AcquireRing(/*too_small=*/nullptr);
     if (ring == nullptr) return nullptr;
     if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
   }
+  UseRing(ring);
+  return &ring->writer;  // the run keeps it
+}
+
+void RunState::UseRing(const std::shared_ptr<Ring>& ring) {
   // A signal handler sees no run's token beside another's writer.
   thread_cache.token = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   thread_cache.writer = &ring->writer;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   thread_cache.token = token_;
-  return &ring->writer;  // the run keeps it
 }
 
-std::shared_ptr<Ring> RunState::AcquireRing() {
+bool RunState::TakeLargerRing(const RingWriter& writer) {
+  if (writer.too_large() > settings_.spool_bytes / 2 || thread_is_exiting || thread_finds_writer) {
+    return false;
+  }
+  const FindsWriter finds_writer;
+  const std::shared_ptr<Ring> ring = AcquireRing(&writer);
+  if (ring == nullptr) return false;
+  ring->writer.GrowFrom(writer.least_step());
+  // The other one stays this thread's until it ends: it is in a call that writes to it.
+  thread_rings.Add(token_, weak_from_this(), ring);
+  UseRing(ring);
+  return true;
+}
+
+std::shared_ptr<Ring> RunState::AcquireRing(const RingWriter* too_small) {
+  const size_t record_bytes = too_small == nullptr ? 0 : too_small->too_large();
   uint32_t thread;
   {
     MutexLock lock(StateMutex());
     ForgetParent();
-    if (!idle_rings_.empty()) {
-      std::shared_ptr<Ring> ring = std::move(idle_rings_.back());
-      idle_rings_.pop_back();
+    const auto idle = std::find_if(idle_rings_.rbegin(), idle_rings_.rend(), [&](const auto& ring) {
+      if (too_small == nullptr) return true;
+      // A thread that has steps already keeps them.
+      return ring->spool->data_bytes() / 2 >= record_bytes &&
+             ring->writer.least_step() <= too_small->least_step();
+    });
+    if (idle != idle_rings_.rend()) {
+      std::shared_ptr<Ring> ring = std::move(*idle);
+      idle_rings_.erase(std::next(idle).base());
       return ring;
     }
-    if (Clock::now() < no_ring_before_) return nullptr;
+    if (Clock::now() < (record_bytes > 0 ? no_larger_ring_before_ : no_ring_before_)) {
+      return nullptr;
+    }
     thread = next_thread_++;
   }
-  return MakeRing(thread);
+  return MakeRing(thread, record_bytes);
 }
 
-std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread) {
+std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
   v1::Hello hello = hello_;
   hello.mutable_identity()->set_thread(thread);
   hello.mutable_identity()->set_pid(getpid());
-  auto spool = Spool::Create({settings_.spool_dir, settings_.spool_bytes}, std::move(hello));
+  auto spool =
+      Spool::Create({settings_.spool_dir, settings_.spool_bytes, record_bytes}, std::move(hello));
   if (!spool.ok()) {
     SetLastError(std::string(spool.status().message()));
     MutexLock lock(StateMutex());
-    no_ring_before_ = Clock::now() + kRingRetry;
+    (record_bytes > 0 ? no_larger_ring_before_ : no_ring_before_) = Clock::now() + kRingRetry;
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
@@ -288,7 +316,9 @@ Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
   if (WriterCall::IsInterrupted(*writer)) return Outcome::kInterrupting;
   const WriterCall call(writer);
   if (closed_.load(std::memory_order_relaxed)) return Outcome::kAfterFinish;
-  return writer->WriteControl(bytes);
+  const Outcome outcome = writer->WriteControl(bytes);
+  if (outcome != Outcome::kTooLarge || !TakeLargerRing(*writer)) return outcome;
+  return WriteControl(FindWriter(), bytes);
 }
 
 // After this no thread writes to a ring of the run. A thread in a WriterCall says "busy", then
@@ -468,7 +498,7 @@ std::string RunState::Refusal() const {
     case Outcome::kStepBehind:
       return "a step is below the last one of its thread";
     case Outcome::kTooLarge:
-      return "a row is larger than half of the spool: raise spool_bytes";
+      return "a row is larger than half of the spool: raise spool_bytes, or make room for it";
     case Outcome::kAfterFinish:
       return "the run has finished";
     case Outcome::kInterrupting:

@@ -71,15 +71,25 @@ class RunState : public std::enable_shared_from_this<RunState> {
   explicit RunState(Settings settings);
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
+  void UseRing(const std::shared_ptr<Ring>& ring);
+  // Gives this thread, whose ring is that of `writer`, another one in which the record fits that
+  // was too large. False: there is none to be had.
+  bool TakeLargerRing(const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Each null if there is no ring to be had, or the run is closed: a ring that was made while
   // Finish() ran is either among those that Finish() closes, or is removed unused.
-  std::shared_ptr<Ring> AcquireRing() ABSL_LOCKS_EXCLUDED(StateMutex());
-  std::shared_ptr<Ring> MakeRing(uint32_t thread) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // `too_small`: the calling thread's ring, of which more is wanted; null: it has none.
+  std::shared_ptr<Ring> AcquireRing(const RingWriter* too_small) ABSL_LOCKS_EXCLUDED(StateMutex());
+  std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Close(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
+  template <typename WriteFn>
+  [[gnu::noinline]] bool LogAgain(const int64_t* step, WriteFn& write) noexcept {
+    return LogRow(step, write);
+  }
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
   void StartVoice(const std::vector<std::string>& errors) ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -116,6 +126,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
       ABSL_GUARDED_BY(StateMutex());  // whose threads ended
   uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
+  std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of
@@ -175,6 +186,7 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
     if (outcome == Outcome::kTaken) [[likely]] {
       return true;
     }
+    if (outcome == Outcome::kTooLarge && TakeLargerRing(*writer)) return LogAgain(step, write);
     return Refused(writer, outcome, writer->reason());
   } catch (...) {  // no memory even for the slow path
     lost_ring_full_.fetch_add(1, std::memory_order_relaxed);

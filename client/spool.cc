@@ -54,8 +54,8 @@ absl::Status CheckFileLimit(size_t bytes) {
 
 // A sixteenth for the threads after the first: what most of them log is little, and there may be
 // hundreds of them.
-size_t WantedBytes(size_t ring_bytes, uint32_t thread) {
-  if (thread > 0) {
+size_t WantedBytes(size_t ring_bytes, uint32_t thread, size_t record_bytes) {
+  if (thread > 0 && record_bytes == 0) {
     ring_bytes = std::min(ring_bytes, std::max(ring_bytes / 16, v1::kLaterRingBytes));
   }
   return RoundUpToPages(ring_bytes);
@@ -90,11 +90,11 @@ SpoolRoom RoomIn(const std::string& dir, bool all_are_rings) {
                             static_cast<uint64_t>(info.f_blocks - info.f_bfree) * info.f_frsize);
 }
 
-size_t FittingBytes(const std::string& dir, size_t wanted, const v1::Identity& identity) {
-  constexpr size_t kLeast = v1::kMinRingBytes;
-  const size_t bytes = FittingBytes(RoomIn(dir, /*all_are_rings=*/true), wanted, kLeast, identity);
+size_t FittingBytes(const std::string& dir, size_t wanted, size_t least,
+                    const v1::Identity& identity) {
+  const size_t bytes = FittingBytes(RoomIn(dir, /*all_are_rings=*/true), wanted, least, identity);
   if (bytes == wanted) return bytes;
-  return FittingBytes(RoomIn(dir, /*all_are_rings=*/false), wanted, kLeast, identity);
+  return FittingBytes(RoomIn(dir, /*all_are_rings=*/false), wanted, least, identity);
 }
 
 // For SettledBytes().
@@ -112,14 +112,15 @@ absl::Status LittleRoom(const std::string& dir) {
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
-  const size_t wanted = WantedBytes(options.ring_bytes, hello.identity().thread());
+  const size_t wanted =
+      WantedBytes(options.ring_bytes, hello.identity().thread(), options.record_bytes);
   spool->data_bytes_ = wanted;
   absl::Status status = CheckFileLimit(spool->file_bytes());
   if (!status.ok()) return status;
   uint64_t incarnation = hello.stream().incarnation();
   if (incarnation == 0) incarnation = RandomIncarnation();
 
-  status = spool->CreateInAnyDirectory(options.dir, hello, incarnation);
+  status = spool->CreateInAnyDirectory(options, hello, incarnation);
   if (!status.ok()) {
     spool->data_bytes_ = wanted;
     status = spool->CreateAnonymous();
@@ -132,18 +133,19 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1:
   return spool;
 }
 
-absl::Status Spool::CreateInAnyDirectory(const std::string& wish, const v1::Hello& hello,
+absl::Status Spool::CreateInAnyDirectory(const Options& options, const v1::Hello& hello,
                                          uint64_t incarnation) {
   std::vector<PrivateDir> dirs = StandardDirs();
-  if (!wish.empty()) dirs.insert(dirs.begin(), {wish, /*create=*/true});
+  if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});
+  const size_t least = std::max(v1::kMinRingBytes, 2 * options.record_bytes);
   const size_t wanted = data_bytes_;
   absl::Status status;
   std::vector<std::string> passed_over;
   for (const PrivateDir& dir : dirs) {
     status = Prepare(dir);
     if (status.ok()) {
-      data_bytes_ = FittingBytes(dir.path, wanted, hello.identity());
-      status = data_bytes_ == 0 ? LittleRoom(dir.path) : CreateNamed(dir, incarnation);
+      data_bytes_ = FittingBytes(dir.path, wanted, least, hello.identity());
+      status = data_bytes_ == 0 ? LittleRoom(dir.path) : CreateNamed(dir, least, incarnation);
     }
     if (status.ok()) break;
     // That an administrator has made no directory for us is no trouble.
@@ -158,7 +160,7 @@ absl::Status Spool::CreateInAnyDirectory(const std::string& wish, const v1::Hell
   return status;
 }
 
-absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
+absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t incarnation) {
   absl::Status status;
   path_ = absl::StrCat(dir.path, "/ring-", getpid(), "-", absl::Hex(incarnation, absl::kZeroPad16),
                        ".spool");
@@ -182,7 +184,7 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, uint64_t incarnation) {
       return false;
     };
     const auto look = [&dir] { return LookAgain(dir.path); };
-    if (SettledBytes(data_bytes_, v1::kMinRingBytes, look, shrink) == 0 && status.ok()) {
+    if (SettledBytes(data_bytes_, least, look, shrink) == 0 && status.ok()) {
       status = LittleRoom(dir.path);
     }
   }

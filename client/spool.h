@@ -25,6 +25,7 @@ class Spool {
   struct Options {
     std::string dir;                            // tried first; empty: only the standard ones
     size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
+    size_t record_bytes = 0;  // that are to fit: a later ring is then as large as the first
   };
 
   // Makes a ring in the first usable directory, or in anonymous memory when there is none. Rings
@@ -62,9 +63,9 @@ class Spool {
 
  private:
   Spool() = default;
-  absl::Status CreateInAnyDirectory(const std::string& wish, const v1::Hello& hello,
+  absl::Status CreateInAnyDirectory(const Options& options, const v1::Hello& hello,
                                     uint64_t incarnation);
-  absl::Status CreateNamed(const PrivateDir& dir, uint64_t incarnation);
+  absl::Status CreateNamed(const PrivateDir& dir, size_t least, uint64_t incarnation);
   absl::Status CreateAnonymous();
   absl::Status MapAndLock();
   bool Touch(size_t from, size_t to);

@@ -4,9 +4,10 @@
 // StreamProtocol, in copies whose atomics and mutexes are the scheduler's (interleaving.cmake).
 //
 // Tried: the last row or update against Finish(), by a thread that has a ring, takes that of an
-// ended thread, or makes its first; rows of two threads; Finish() by two threads; a ring that is
-// full; Log() in a signal handler, before any access of its thread's Log(). After each order: what
-// was taken is durable, what was refused is counted, no ring is left, and nobody waits for ever.
+// ended thread, makes its first, or needs a larger one; rows of two threads; Finish() by two
+// threads; a ring that is full; Log() in a signal handler, before any access of its thread's
+// Log(). After each order: what was taken is durable, what was refused is counted, no ring is left,
+// and nobody waits for ever.
 //
 // Not tried: the sender's own loop, its locks and gRPC (a loop of this file calls the protocol as
 // RingStream does), a connection that is lost (simulation/), the spool's file (it is memory here),
@@ -47,6 +48,7 @@ namespace ranklog::internal {
 namespace {
 
 constexpr size_t kRingBytes = 4096;
+constexpr size_t kLargeRingBytes = 2 * kRingBytes;
 
 // What stands for the spool's files, the sender and the process, anew for each order.
 struct World {
@@ -58,7 +60,7 @@ struct World {
 World* world = nullptr;
 
 struct alignas(64) RingMemory {
-  std::byte bytes[v1::kSpoolDataOffset + kRingBytes];
+  std::byte bytes[v1::kSpoolDataOffset + kLargeRingBytes];
 };
 
 // Of rings that are gone.
@@ -69,9 +71,9 @@ std::vector<RingMemory*>& FreeMemory() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options&, v1::Hello hello) {
+absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
-  spool->data_bytes_ = kRingBytes;
+  spool->data_bytes_ = options.record_bytes > 0 ? kLargeRingBytes : kRingBytes;
   spool->path_ = "ring " + std::to_string(++world->rings_made);
   spool->hello_ = std::move(hello);
   world->rings.insert(spool->path_);
@@ -127,6 +129,7 @@ std::vector<std::string> Settings::Validate() const { return {}; }
 namespace ranklog::testing {
 namespace {
 
+using internal::kRingBytes;
 using internal::Ring;
 using internal::RunState;
 using internal::StreamProtocol;
@@ -479,6 +482,15 @@ TEST_F(InterleavingTest, FinishByTwoThreads) {
 
 TEST_F(InterleavingTest, FullRing) {
   EXPECT_THAT(FirstError([this] { FullRing(); }), IsEmpty());
+  EXPECT_GT(orders_, 30);
+}
+
+TEST_F(InterleavingTest, RowThatNeedsALargerRing) {
+  const auto begin = [this] {
+    Logger(Start::kOwnRing, [this] { Log(std::string(kRingBytes / 2, 't')); });
+    Finisher();
+  };
+  EXPECT_THAT(FirstError(begin), IsEmpty());
   EXPECT_GT(orders_, 30);
 }
 

@@ -263,6 +263,39 @@ TEST_F(LogTest, RefusesARowOverHalfOfTheRing) {
   EXPECT_TRUE(run.Log({{"a", 1}}));
 }
 
+// A later thread's ring is a sixteenth of the first one's, and refused what that takes.
+TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 8 << 20;
+  auto run = Init(settings);
+  const std::string text(3 << 20, 'x');
+  EXPECT_TRUE(run.Log({{"text", text}}));
+  std::thread([&] {
+    EXPECT_TRUE(run.Log({{"a", 1}}, 5));
+    EXPECT_FALSE(run.Log({{"text", text}}, 4));  // its steps grow in the larger ring, too
+    EXPECT_TRUE(run.Log({{"a", 2}, {"text", text}}, 5));
+    EXPECT_TRUE(run.Log({{"a", 3}}, 6));
+    EXPECT_FALSE(run.Log({{"a", 4}}, 5));
+    EXPECT_FALSE(run.Log({{"a", 5}, {"text", std::string(5 << 20, 'x')}}));
+  }).join();
+  EXPECT_EQ(run.stats().lost_too_large, 1u);
+  EXPECT_EQ(run.stats().lost_step_behind, 2u);
+  // The next threads get the rings of the one that has ended.
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] { EXPECT_TRUE(run.Summary({{"text", std::string(1 << 20, 'x')}})); }).join();
+  }
+  std::vector<std::string> sizes;
+  size_t rows = 0;
+  for (const std::string& path : RingPaths(dir_.path())) {
+    const RingFile ring = ReadRing(path);
+    EXPECT_EQ(ring.error, "");
+    rows += ring.rows.size();
+    sizes.push_back(std::to_string(ring.hello.ring().file_bytes() >> 10) + " KiB");
+  }
+  EXPECT_EQ(rows, 4u);
+  EXPECT_THAT(sizes, UnorderedElementsAre("8260 KiB", "580 KiB", "8260 KiB"));
+}
+
 TEST_F(LogTest, TakesARowOf25MegabytesInALargeRing) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 20;

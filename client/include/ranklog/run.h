@@ -104,7 +104,8 @@ class RANKLOG_EXPORT Run {
 
   // Logs one row. True: the row survives this process and the daemon (see "returned" in the
   // README). False: it was not taken, and stats() counts why. Never waits, and makes no system call
-  // after a thread's first row; allocates only at the first row of a shape.
+  // after a thread's first row and its first large one (see Settings::spool_bytes); allocates only
+  // at the first row of a shape.
   //
   // A row that is refused changes nothing but its counter. Rows without a step that follow it have
   // the steps that they had without it; ranks whose rows are to meet give their steps.
@@ -130,9 +131,9 @@ class RANKLOG_EXPORT Run {
   // over ranks, which is NaN if no rank has a finite value. Of finite values each statistic is
   // finite.
   //
-  // A signal handler may log what its thread has logged before (the same keys). While it interrupts
-  // another call of its thread that writes to the run, its row is refused, and counted as invalid.
-  // It may call nothing else of a run.
+  // A signal handler may log what its thread has logged before (the same keys, no larger). While it
+  // interrupts another call of its thread that writes to the run, its row is refused, and counted
+  // as invalid. It may call nothing else of a run.
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all; a row that would
   // need one more is invalid.

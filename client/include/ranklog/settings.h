@@ -86,8 +86,8 @@ struct RANKLOG_EXPORT Settings {
   std::string state_dir;  // RANKLOG_STATE_DIR: only for a daemon that this process starts
   std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the same directories
   // RANKLOG_SPOOL_BYTES: of the first thread that logs; 64 KiB to 64 MiB, rounded up to pages.
-  // Other threads have a sixteenth (at least 512 KiB), and a row takes at most half of its
-  // thread's.
+  // A row takes at most half of it. Other threads have a sixteenth (at least 512 KiB), and as much
+  // as the first one from their first row on that does not fit.
   size_t spool_bytes = 8 << 20;
   std::chrono::milliseconds flush_interval{
       100};  // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000; 1 s costs a third of 100 ms
