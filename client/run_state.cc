@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/environment.h"
 #include "client/resolve.h"
@@ -485,10 +486,13 @@ void RunState::SetConnectionError(std::string error) {
 }
 
 std::string RunState::LastError() const {
-  if (const std::string refusal = Refusal(); !refusal.empty()) return refusal;
-  if (const char* const trouble = Sender::Trouble(); trouble != nullptr) return trouble;
-  if (!connection_error_.empty()) return connection_error_;
-  return daemon_error_.empty() ? settings_error_ : daemon_error_;
+  std::string error = Refusal();
+  if (const char* const trouble = Sender::Trouble(); error.empty() && trouble != nullptr) {
+    error = trouble;
+  }
+  if (error.empty()) error = connection_error_.empty() ? daemon_error_ : connection_error_;
+  if (error.empty() || settings_error_.empty()) return error + settings_error_;
+  return absl::StrCat(error, "; ", settings_error_);
 }
 
 std::string RunState::Refusal() const {

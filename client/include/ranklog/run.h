@@ -185,7 +185,7 @@ class RANKLOG_EXPORT Run {
 
 // Opens a run. Returns within 10 ms whether or not a daemon, a network or a tracker exists.
 // Of settings that Validate() refuses it takes something usable instead, so that no row is lost for
-// a typo, and says so in the terminal and, while nothing else is wrong, in stats().last_error.
+// a typo, and says so in the terminal and in stats().last_error.
 RANKLOG_EXPORT Run Init(Settings settings) noexcept;
 
 }  // namespace ranklog
