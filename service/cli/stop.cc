@@ -17,7 +17,7 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
 
 constexpr char kStopFooter[] = R"(
 Nothing is lost: ranks keep their rows in the spool, and the next daemon goes on with what is not delivered. A
@@ -58,7 +58,7 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
           absl::StrCat("process ", pid, " has not ended after ", flags.timeout,
                        "; it was told to, and `ranklog daemon-log` says what it does"));
     }
-    absl::SleepFor(kPoll);
+    absl::SleepFor(kStopPoll);
   }
   std::cout << "stopped pid " << pid << "\n";
   if (daemon->started_by == "systemd") {
