@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
-#include "service/daemon/process.h"
 #include "service/storage/state_dirs.h"
 
 namespace ranklog::daemon {
@@ -162,6 +161,13 @@ storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& kee
 }
 
 }  // namespace
+
+std::string StartedBy() {
+  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
+  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
+  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
+  return "user";
+}
 
 std::string DefaultAddress() {
   if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;

@@ -41,6 +41,11 @@ struct Parsed {
 // environment: not thread-safe.
 Parsed ParseConfig(int argc, const char* const* argv);
 
+// systemd, slurm, rank or user. A daemon that a rank started ends with its job step where Slurm
+// tracks by cgroup.
+std::string StartedBy();
+inline constexpr char kRank[] = "rank";
+
 // $RANKLOG_ADDRESS, else ranklogd.sock in the first of v1::StandardDirs() that can be used.
 std::string DefaultAddress();
 

@@ -14,7 +14,6 @@
 #include "service/base/status_macros.h"
 #include "service/daemon/ingest_credentials.h"
 #include "service/daemon/notices.h"
-#include "service/daemon/process.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"

@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,13 +10,6 @@
 #include <vector>
 
 namespace ranklog::daemon {
-
-std::string StartedBy() {
-  if (getenv("INVOCATION_ID") != nullptr && getenv("NOTIFY_SOCKET") != nullptr) return "systemd";
-  if (const char* by = getenv("RANKLOG_STARTED_BY"); by != nullptr) return by;
-  if (getenv("SLURM_SCRIPT_CONTEXT") != nullptr) return "slurm";
-  return "user";
-}
 
 sigset_t TakeSignals() {
   sigset_t all;

@@ -5,14 +5,7 @@
 
 #include <signal.h>
 
-#include <string>
-
 namespace ranklog::daemon {
-
-// systemd, slurm, rank or user. A daemon that a rank started ends with its job step where Slurm
-// tracks by cgroup.
-std::string StartedBy();
-inline constexpr char kRank[] = "rank";
 
 // Blocks the signals that end the daemon in all threads, and returns them: main() waits for them.
 // Resets those that the starter may have blocked or ignored. Call before any thread is started.
