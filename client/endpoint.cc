@@ -19,8 +19,9 @@ constexpr milliseconds kMinBackOff{50};
 constexpr milliseconds kMaxBackOff{5000};
 constexpr seconds kFirstAnswer{10};  // a daemon that takes longer hangs
 constexpr seconds kRefusedRetry{5};
-constexpr seconds kDaemonStart{10};      // between two attempts to start one
-constexpr milliseconds kIdlePoll{1000};  // to notice that a quiet connection is gone
+constexpr seconds kDaemonStart{10};          // between two attempts to start one
+constexpr milliseconds kIdlePoll{1000};      // to notice that a quiet connection is gone
+constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to attach is busy
 
 }  // namespace
 
@@ -210,7 +211,17 @@ milliseconds Endpoint::flush_interval() const {
   return least;
 }
 
+// New rings are attached before rows and ends of others go out: their threads may log at the same
+// steps, which the daemon would close without them, or even the run.
+bool Endpoint::HoldsForNewRings(Time now) {
+  const bool any = std::any_of(streams_.begin(), streams_.end(),
+                               [](const auto& stream) { return stream->attaches(); });
+  if (!any) hold_since_ = now;
+  return any && !pressed() && now - hold_since_ < kIntroduction;
+}
+
 void Endpoint::Advance(Time now, bool urgent) {
+  if (HoldsForNewRings(now)) return;
   for (const auto& stream : streams_) stream->Advance(now, urgent);
 }
 

@@ -64,6 +64,7 @@ class Endpoint {
   void SetConnectionError(const std::string& error);
   // Why no daemon could be started: stays until one answers.
   void SetStartError(std::string error);
+  bool HoldsForNewRings(Time now);
   void Advance(Time now, bool urgent);
   void CheckHealth(Time now);
   void SetAside(RingStream* stream, Time now);
@@ -83,6 +84,7 @@ class Endpoint {
   std::string start_error_;
   Time next_attempt_;
   Time last_poll_;
+  Time hold_since_;  // when no ring was new
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
   bool starved_ = false;  // memory was short at the last Tick()

@@ -57,10 +57,17 @@ class RingWriter {
   // What kTooLarge did not fit: bytes of a record. A record takes at most half of a ring.
   size_t too_large() const { return too_large_; }
 
-  // The least that a given step of the next row may be.
+  // The least that a given step of the ring's next row may be.
   int64_t least_step() const { return least_step_; }
-  // Of another ring, which its thread had before this one: steps grow from row to row of a thread.
-  void GrowFrom(int64_t step) { least_step_ = std::max(least_step_, step); }
+  // And what it may be by the rows of the thread that has the ring: steps grow from row to row of a
+  // thread, and the ring may have had others before.
+  int64_t least_step_of_thread() const { return rows_ > lent_rows_ ? least_step_ : lent_step_; }
+  // A thread gets the ring, whose next given step is at least `step`.
+  void Lend(int64_t step) {
+    lent_rows_ = rows_;
+    lent_step_ = step;
+    least_step_ = std::max(least_step_, step);
+  }
 
   // True while a thread is in a WriterCall.
   std::atomic<bool> busy = false;
@@ -92,6 +99,8 @@ class RingWriter {
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
   int64_t least_step_ = 0;  // of the next row: that of the last one, or behind it if that commits
+  uint64_t lent_rows_ = 0;  // when the thread got the ring
+  int64_t lent_step_ = 0;
   ShapeTable shapes_;
   std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not yet
   std::string reason_;

@@ -87,6 +87,25 @@ std::vector<std::shared_ptr<Ring>>& InheritedRings() {
   return *rings;
 }
 
+void AddTo(Stats* stats, const Ring& ring) {
+  const v1::SpoolHeader& header = *ring.spool->header();
+  const uint64_t rows = header.rows.load(std::memory_order_relaxed);
+  const uint64_t durable = ring.durable_rows.load(std::memory_order_relaxed);
+  stats->rows_logged += rows;
+  stats->rows_durable += durable;
+  if (ring.given_up.load(std::memory_order_relaxed)) {
+    stats->lost_damaged += std::max(rows, durable) - durable;
+  }
+  stats->lost_ring_full += header.lost_ring_full.load(std::memory_order_relaxed);
+  stats->lost_invalid += header.lost_invalid.load(std::memory_order_relaxed);
+  stats->lost_step_behind += header.lost_step_behind.load(std::memory_order_relaxed);
+  stats->lost_too_large += header.lost_too_large.load(std::memory_order_relaxed);
+  stats->lost_after_finish += header.lost_after_finish.load(std::memory_order_relaxed);
+  stats->updates_pending += ring.writer.controls.load(std::memory_order_relaxed) -
+                            ring.durable_controls.load(std::memory_order_relaxed);
+  stats->connected |= ring.attached.load(std::memory_order_relaxed);
+}
+
 TickRate& ProcessTickRate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex()) {
   static TickRate rate;
   return rate;
@@ -140,8 +159,9 @@ RingWriter* RunState::FindWriter() {
   if (!thread_is_exiting) ring = thread_rings.Find(token_);
   if (ring == nullptr) {
     if (closed_.load(std::memory_order_relaxed)) return nullptr;
-    ring = AcquireRing(/*too_small=*/nullptr);
+    ring = AcquireRing(/*record_bytes=*/0, kMaxStep);
     if (ring == nullptr) return nullptr;
+    ring->writer.Lend(/*step=*/0);
     if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
   }
   UseRing(ring);
@@ -158,30 +178,33 @@ void RunState::UseRing(const std::shared_ptr<Ring>& ring) {
 }
 
 bool RunState::TakeLargerRing(const RingWriter& writer) {
-  if (writer.too_large() > settings_.spool_bytes / 2 || thread_is_exiting || thread_finds_writer) {
-    return false;
-  }
+  if (writer.too_large() > settings_.spool_bytes / 2) return false;
+  return TakeOtherRing(writer, writer.too_large(), writer.least_step_of_thread());
+}
+
+bool RunState::TakeRingFrom(int64_t step, const RingWriter& writer) {
+  return step >= writer.least_step_of_thread() && TakeOtherRing(writer, /*record_bytes=*/0, step);
+}
+
+bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step) {
+  if (thread_is_exiting || thread_finds_writer) return false;
   const FindsWriter finds_writer;
-  const std::shared_ptr<Ring> ring = AcquireRing(&writer);
+  const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
-  ring->writer.GrowFrom(writer.least_step());
+  ring->writer.Lend(writer.least_step_of_thread());
   // The other one stays this thread's until it ends: it is in a call that writes to it.
   thread_rings.Add(token_, weak_from_this(), ring);
   UseRing(ring);
   return true;
 }
 
-std::shared_ptr<Ring> RunState::AcquireRing(const RingWriter* too_small) {
-  const size_t record_bytes = too_small == nullptr ? 0 : too_small->too_large();
+std::shared_ptr<Ring> RunState::AcquireRing(size_t record_bytes, int64_t step) {
   uint32_t thread;
   {
     MutexLock lock(StateMutex());
     ForgetParent();
     const auto idle = std::find_if(idle_rings_.rbegin(), idle_rings_.rend(), [&](const auto& ring) {
-      if (too_small == nullptr) return true;
-      // A thread that has steps already keeps them.
-      return ring->spool->data_bytes() / 2 >= record_bytes &&
-             ring->writer.least_step() <= too_small->least_step();
+      return ring->spool->data_bytes() / 2 >= record_bytes && ring->writer.least_step() <= step;
     });
     if (idle != idle_rings_.rend()) {
       std::shared_ptr<Ring> ring = std::move(*idle);
@@ -191,6 +214,7 @@ std::shared_ptr<Ring> RunState::AcquireRing(const RingWriter* too_small) {
     if (Clock::now() < (record_bytes > 0 ? no_larger_ring_before_ : no_ring_before_)) {
       return nullptr;
     }
+    if (record_bytes == 0) RetireOldestIdle();  // all are above the step: a ring for a ring
     thread = next_thread_++;
   }
   return MakeRing(thread, record_bytes);
@@ -248,6 +272,7 @@ void RunState::ForgetParent() {
   InheritedRings().insert(InheritedRings().end(), rings_.begin(), rings_.end());
   rings_.clear();
   idle_rings_.clear();
+  dropped_ = {};
   next_thread_ = 0;
   last_error_.clear();
   connection_error_.clear();
@@ -256,6 +281,21 @@ void RunState::ForgetParent() {
   voice_ = std::make_unique<Voice>(settings_, nullptr);
   speaks_ = false;
   lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
+}
+
+void RunState::RetireOldestIdle() {
+  if (!idle_rings_.empty()) {
+    Ring& oldest = *idle_rings_.front();
+    oldest.spool->header()->finished.store(1, std::memory_order_release);
+    oldest.closing.store(true, std::memory_order_release);
+    idle_rings_.erase(idle_rings_.begin());
+  }
+  std::erase_if(rings_, [this](const auto& ring) {
+    const bool is_done =
+        ring->finish_durable.load(std::memory_order_acquire) && ring.use_count() == 1;
+    if (is_done) AddTo(&dropped_, *ring);
+    return is_done;
+  });
 }
 
 std::vector<std::shared_ptr<Ring>> RunState::Rings() {
@@ -515,27 +555,11 @@ std::string RunState::Refusal() const {
 }
 
 Stats RunState::GetStats() const {
-  Stats stats;
   MutexLock lock(StateMutex());
-  const bool current = generation_ == Generation();
-  for (const auto& ring : rings_) {
-    if (!current) break;  // a child that has not logged yet
-    const v1::SpoolHeader& header = *ring->spool->header();
-    const uint64_t rows = header.rows.load(std::memory_order_relaxed);
-    const uint64_t durable = ring->durable_rows.load(std::memory_order_relaxed);
-    stats.rows_logged += rows;
-    stats.rows_durable += durable;
-    if (ring->given_up.load(std::memory_order_relaxed)) {
-      stats.lost_damaged += std::max(rows, durable) - durable;
-    }
-    stats.lost_ring_full += header.lost_ring_full.load(std::memory_order_relaxed);
-    stats.lost_invalid += header.lost_invalid.load(std::memory_order_relaxed);
-    stats.lost_step_behind += header.lost_step_behind.load(std::memory_order_relaxed);
-    stats.lost_too_large += header.lost_too_large.load(std::memory_order_relaxed);
-    stats.lost_after_finish += header.lost_after_finish.load(std::memory_order_relaxed);
-    stats.updates_pending += ring->writer.controls.load(std::memory_order_relaxed) -
-                             ring->durable_controls.load(std::memory_order_relaxed);
-    stats.connected = stats.connected || ring->attached.load(std::memory_order_relaxed);
+  Stats stats;
+  if (generation_ == Generation()) {  // else a child that has not logged yet
+    stats = dropped_;
+    for (const auto& ring : rings_) AddTo(&stats, *ring);
   }
   stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
   stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);

@@ -72,16 +72,24 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
   void UseRing(const std::shared_ptr<Ring>& ring);
-  // Gives this thread, whose ring is that of `writer`, another one in which the record fits that
-  // was too large. False: there is none to be had.
+  // Each gives this thread, whose ring is that of `writer`, another one: in which the record fits
+  // that was too large; or which has no row above `step`, as this thread has none. False: there is
+  // none to be had, or the thread has a row above `step` itself.
   bool TakeLargerRing(const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool TakeRingFrom(int64_t step, const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   // Each null if there is no ring to be had, or the run is closed: a ring that was made while
   // Finish() ran is either among those that Finish() closes, or is removed unused.
-  // `too_small`: the calling thread's ring, of which more is wanted; null: it has none.
-  std::shared_ptr<Ring> AcquireRing(const RingWriter* too_small) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // A ring that takes a record of `record_bytes` (0: as large as rings are), and a row at `step`.
+  std::shared_ptr<Ring> AcquireRing(size_t record_bytes, int64_t step)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Ends the stream of the ring that has been idle for longest, and drops the rings of which the
+  // daemon has it all.
+  void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Close(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
@@ -123,7 +131,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   uint64_t generation_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::shared_ptr<Ring>> rings_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::shared_ptr<Ring>> idle_rings_
-      ABSL_GUARDED_BY(StateMutex());  // whose threads ended
+      ABSL_GUARDED_BY(StateMutex());             // whose threads ended
+  Stats dropped_ ABSL_GUARDED_BY(StateMutex());  // of rings that are no longer there
   uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
@@ -187,6 +196,9 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
       return true;
     }
     if (outcome == Outcome::kTooLarge && TakeLargerRing(*writer)) return LogAgain(step, write);
+    if (outcome == Outcome::kStepBehind && TakeRingFrom(*step, *writer)) {
+      return LogAgain(step, write);
+    }
     return Refused(writer, outcome, writer->reason());
   } catch (...) {  // no memory even for the slow path
     lost_ring_full_.fetch_add(1, std::memory_order_relaxed);

@@ -46,6 +46,10 @@ class RingStream : public CallListener {
   bool expects_soon() const {
     return health_ == Health::kGood && (writing_ || (call_ != nullptr && !attached()));
   }
+  // The daemon is to answer its Hello.
+  bool attaches() const {
+    return health_ == Health::kGood && call_ != nullptr && !cancelled_ && !attached() && !done();
+  }
   // All calls have ended: Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
   // The ring is of no more use: the daemon has acknowledged its end, or it is damaged and was given

@@ -71,6 +71,12 @@ void FakeIngest::HoldAcks(bool hold) {
   acks_.notify_all();
 }
 
+void FakeIngest::HoldHellos(bool hold) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  hold_hellos_ = hold;
+  acks_.notify_all();
+}
+
 void FakeIngest::AskForDescriptor(bool ask) {
   std::lock_guard<std::mutex> lock(mutex_);
   ask_for_descriptor_ = ask;
@@ -137,6 +143,7 @@ grpc::Status FakeIngest::Attach(
   v1::ServerMessage reply;
   reply.mutable_hello()->set_durable_seq(received.rows.size());
   reply.mutable_hello()->set_send_descriptor(ask_for_descriptor_);
+  acks_.wait(lock, [this] { return !hold_hellos_ || stopping_; });
   lock.unlock();
   stream->Write(reply);
 

@@ -56,10 +56,11 @@ class FakeIngest : public v1::Ingest::Service {
   // Of the only stream, or of all streams together if there are several.
   std::vector<ReceivedRow> Rows();
   size_t row_count();
-  int attaches();            // calls of Attach so far
-  size_t duplicates();       // rows that came although they were acknowledged
-  std::string error();       // what a client did wrong; empty if nothing
-  void HoldAcks(bool hold);  // stores, but does not answer
+  int attaches();              // calls of Attach so far
+  size_t duplicates();         // rows that came although they were acknowledged
+  std::string error();         // what a client did wrong; empty if nothing
+  void HoldAcks(bool hold);    // stores, but does not answer
+  void HoldHellos(bool hold);  // does not answer new streams
   void AskForDescriptor(bool ask);
   // Breaks every stream after so many more batches; the last one is stored, but not acknowledged.
   void BreakAfter(int batches);
@@ -88,6 +89,7 @@ class FakeIngest : public v1::Ingest::Service {
   int break_after_ = -1;
   size_t duplicates_ = 0;
   bool hold_acks_ = false;
+  bool hold_hellos_ = false;
   bool ask_for_descriptor_ = false;
   bool stopping_ = false;
 };

@@ -98,6 +98,23 @@ TEST_F(LogTest, StepsGrowPerThread) {
   EXPECT_EQ(run.stats().lost_step_behind, 2u);
 }
 
+// One after the other, each logs the same steps: a thread's steps are its own, whoever had its ring.
+TEST_F(LogTest, AThreadThatBeginsIsNotBehindThoseThatEnded) {
+  auto run = Init(MakeSettings());
+  for (int i = 0; i < 5; ++i) {
+    std::thread([&] {
+      EXPECT_TRUE(run.Config({{"thread", i}}));  // takes the ring of the one before
+      for (int64_t step = 0; step < 10; ++step) EXPECT_TRUE(run.Log({{"a", 1}}, step)) << i;
+      EXPECT_FALSE(run.Log({{"a", 1}}, 8)) << "its own last step is 9";
+    }).join();
+  }
+  EXPECT_EQ(run.stats().lost_step_behind, 5u);
+  EXPECT_EQ(run.stats().rows_logged, 50u);
+  const size_t rings = RingPaths(dir_.path()).size();
+  std::thread([&] { EXPECT_TRUE(run.Log({{"a", 1}}, 9)); }).join();  // no ring has a later row
+  EXPECT_THAT(RingPaths(dir_.path()), SizeIs(rings));
+}
+
 // A row without a step is behind those of all threads.
 TEST_F(LogTest, ThreadsShareTheOpenStep) {
   auto run = Init(MakeSettings());

@@ -96,6 +96,35 @@ class StreamTest : public ::testing::Test {
   FakeIngest daemon_{dir_.File("sock")};
 };
 
+// A new thread may log at the steps of rows that were not sent yet, which the daemon would close. On
+// a machine that is so busy that a second passes meanwhile they are sent: hence the attempts.
+TEST_F(StreamTest, RowsWaitUntilTheDaemonKnowsOfANewThread) {
+  daemon_.Start();
+  auto run = Init(MakeSettings());
+  bool waited = false;
+  for (int64_t step = 0; step < 5 && !waited; ++step) {
+    ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+    const int attaches = daemon_.attaches();
+    const size_t rows = daemon_.row_count();
+    daemon_.HoldHellos(true);
+    std::atomic<bool> over = false;
+    std::thread other([&] {
+      run.Log({{"other", 1}}, step);
+      over.wait(false);
+    });
+    EXPECT_TRUE(WaitFor([&] { return daemon_.attaches() == attaches + 1; }));
+    run.Log({{"loss", 1}}, step);
+    waited = !WaitFor([&] { return daemon_.row_count() > rows; }, absl::Milliseconds(200));
+    daemon_.HoldHellos(false);
+    EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == rows + 2; }));
+    over = true;
+    over.notify_all();
+    other.join();
+  }
+  EXPECT_TRUE(waited);
+  EXPECT_EQ(daemon_.error(), "");
+}
+
 TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
   daemon_.Start();
   auto run = Init(MakeSettings());

@@ -1,12 +1,14 @@
-// A rank that logs 200 rows and ends in one of the ways that programs do; late-thread calls
-// Finish(), the others do not.
+// A rank that logs 200 rows and ends in one of the ways that programs do; late-thread and threads
+// call Finish(), the others do not.
 //
 //   ending_rank HOW [FIRST_STEP]
 //
 // HOW: segfault, abort, exception, exit (code 3), memory (writes to more and more of it), no-memory
 // (the same under RLIMIT_AS), return (from main, the run's destructor runs), late-thread (another
 // thread logs for the first time meanwhile; code 3: not durable), exec (itself, with "return 200"),
-// exec-other (a program that only waits).
+// exec-other (a program that only waits), threads (eight that are begun one after the other log the
+// next 100 steps each, six times; then 30 log steps 0 to 9, which is late; code 4: a row was
+// refused, 5: more than 20 rings are left).
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,6 +17,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -31,15 +34,41 @@ void TakeMemory() {
   while (true) taken.emplace_back(8 << 20, 'x');
 }
 
+size_t RingsIn(const std::string& dir) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir), {}));
+}
+
 // Finishes while the thread's ring is being made: its file is there, and no row in it. The thread
 // goes on while the process exits.
 void FinishBesideALateThread(ranklog::Run run) {
   auto* const kept = new ranklog::Run(std::move(run));
   std::thread([kept] { kept->Log({{"late", 1}}); }).detach();
-  const std::filesystem::path rings = kept->settings().spool_dir;
-  while (std::distance(std::filesystem::directory_iterator(rings), {}) < 2) {
+  while (RingsIn(kept->settings().spool_dir) < 2) {
   }
   exit(kept->Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
+}
+
+void LogByThread(ranklog::Run& run, const std::string& key, int first, int last) {
+  for (int step = first; step < last; ++step) run.Log({{key, step}}, step);
+}
+
+void LogByManyThreads(ranklog::Run run) {
+  for (int first = 200; first < 800; first += 100) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back(LogByThread, std::ref(run), "thread_" + std::to_string(i), first,
+                           first + 100);
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) exit(3);
+  }
+  for (int i = 0; i < 30; ++i) {
+    std::thread(LogByThread, std::ref(run), "late", 0, 10).join();
+    run.Flush(std::chrono::minutes(1));
+  }
+  if (run.stats().lost_step_behind > 0) exit(4);
+  if (RingsIn(run.settings().spool_dir) > 20) exit(5);
+  exit(run.Finish(0) == ranklog::FlushResult::kDurable ? 0 : 3);
 }
 
 void End(const std::string& how, char** argv) {
@@ -77,6 +106,7 @@ int main(int argc, char** argv) {
   if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
   for (int step = first + 100; step < first + 200; ++step) run.Log({{"loss", step}}, step);
   if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));
+  if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
   End(argv[1], argv);
   return 0;
 }

@@ -117,6 +117,23 @@ TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
   EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
 }
 
+// Threads that begin get the rings of those that ended, but not their steps.
+TEST_F(EndsTest, ThreadsThatBeginWhileOthersEndLoseNothing) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("threads", 0, 0, 1, 1);
+  const Finished rank = RunToEnd({ENDING_RANK, "threads"}, options);
+  ASSERT_EQ(rank.code, 0) << rank.output;
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("threads"); }));
+  const model::Run run = node_.GetRun("threads");
+  EXPECT_EQ(run.state, model::RunState::kFinished) << run.reason;
+  EXPECT_EQ(run.rows, 800u);
+  EXPECT_LE(run.late_rows, 300u) << "those of the eight are in time";
+  uint64_t rows = 0;
+  for (const model::Stream& stream : *node_.Reader()->Streams(run.id)) rows += stream.durable_seq;
+  EXPECT_EQ(rows, 200u + 6 * 8 * 100 + 300);
+  EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
+}
+
 // A memory cgroup of our own, of 256 MiB; v1 or v2. Where they are mounted elsewhere, the daemon
 // does not find them either.
 class MemoryCgroup {

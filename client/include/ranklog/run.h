@@ -94,7 +94,8 @@ struct HandleValue {
 //
 // Any thread may call any function; each thread that logs has a ring of its own. A forked child may
 // go on using it: it gets a ring and a stream of its own at its first call, and a child that never
-// calls costs nothing.
+// calls costs nothing. What a child leaves that ends without Flush() or Finish() is taken within
+// seconds; at steps that its parent's rows have closed by then, it is late.
 class RANKLOG_EXPORT Run {
  public:
   Run() noexcept;  // refers to nothing: Log() returns false
@@ -114,8 +115,8 @@ class RANKLOG_EXPORT Run {
   // Rows of one step from several threads are joined, like those of ranks, however far one is
   // ahead. While others go on, a thread that logs nothing for a second is not waited for (30 s once
   // it has come back to a smaller step than the others had a second before): what it then brings
-  // for a step that is closed is kept in the store, and counted as late. A thread that begins may
-  // go on for one that has ended: then its steps grow from there.
+  // for a step that is closed is kept in the store, and counted as late. So is what a thread brings
+  // that begins when the others' rows are at the daemon already.
   //
   // Without a step: merges into the open step, which is the largest that any thread has given, and
   // closes it for rows without a step.
