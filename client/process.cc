@@ -10,6 +10,7 @@
 
 #include "client/run_state.h"
 #include "client/sender.h"
+#include "client/uncancelled.h"
 
 namespace ranklog::internal {
 namespace {
@@ -25,6 +26,7 @@ Sender* held_sender = nullptr;  // between the handlers of one fork; under State
 // A child must not inherit a gRPC that is in use: its threads would be missing, its locks taken,
 // and its sockets shared with us. So the sender leaves gRPC first, and connects again afterwards.
 void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  const Uncancelled uncancelled;  // it waits
   Sender* const sender = Sender::Get();
   sender->HoldForFork();
   StateMutex()->Lock();

@@ -7,6 +7,7 @@
 #include "client/handles.h"
 #include "client/keys.h"
 #include "client/run_state.h"
+#include "client/uncancelled.h"
 #include "client/values.h"
 
 namespace ranklog {
@@ -53,6 +54,7 @@ Run& Run::operator=(Run&& other) noexcept {
 
 Run::~Run() {
   if (state_ == nullptr) return;
+  const internal::Uncancelled uncancelled;
   try {
     state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0, std::chrono::milliseconds(0));
   } catch (...) {  // no memory: the ring says how far the run came
@@ -76,6 +78,7 @@ bool Run::Log(std::span<const Metric> row, int64_t step) noexcept {
 }
 
 MetricHandle Run::MetricKey(std::string_view key) noexcept {
+  const internal::Uncancelled uncancelled;
   MetricHandle handle;
   try {
     const std::string error = internal::KeyError(key);
@@ -98,6 +101,7 @@ bool Run::Log(std::span<const HandleValue> row, int64_t step) noexcept {
 }
 
 RowHandle Run::Row(std::span<const std::string_view> keys) noexcept {
+  const internal::Uncancelled uncancelled;
   RowHandle handle;
   try {
     std::string error = keys.empty() ? "a row handle has no keys" : "";
@@ -136,6 +140,7 @@ namespace {
 template <typename Convert>
 bool SendUpdate(internal::RunState* state, Convert convert) {
   if (state == nullptr) return false;
+  const internal::Uncancelled uncancelled;
   try {
     v1::Update update;
     const absl::Status status = convert(&update);
@@ -168,6 +173,7 @@ bool Run::DefineMetric(std::string_view name, const MetricOptions& options) noex
 
 FlushResult Run::Flush(std::chrono::milliseconds timeout) noexcept {
   if (state_ == nullptr) return FlushResult::kDurable;
+  const internal::Uncancelled uncancelled;
   try {
     return state_->Flush(timeout);
   } catch (...) {
@@ -177,6 +183,7 @@ FlushResult Run::Flush(std::chrono::milliseconds timeout) noexcept {
 
 FlushResult Run::Finish(int exit_code) noexcept {
   if (state_ == nullptr) return FlushResult::kDurable;
+  const internal::Uncancelled uncancelled;
   try {
     return state_->Finish(exit_code, state_->settings().finish_timeout);
   } catch (...) {
@@ -185,6 +192,7 @@ FlushResult Run::Finish(int exit_code) noexcept {
 }
 
 Stats Run::stats() const noexcept {
+  const internal::Uncancelled uncancelled;
   try {
     return state_ == nullptr ? Stats() : state_->GetStats();
   } catch (...) {
@@ -198,6 +206,7 @@ const Settings& Run::settings() const noexcept {
 }
 
 Run Init(Settings settings) noexcept {
+  const internal::Uncancelled uncancelled;
   Run run;
   try {
     run.state_ = internal::RunState::Create(std::move(settings));

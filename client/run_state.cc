@@ -15,6 +15,7 @@
 #include "client/resolve.h"
 #include "client/sender.h"
 #include "client/ticks.h"
+#include "client/uncancelled.h"
 
 namespace ranklog::internal {
 namespace {
@@ -56,6 +57,7 @@ constinit thread_local bool thread_finds_writer = false;
 struct FindsWriter {
   FindsWriter() { thread_finds_writer = true; }
   ~FindsWriter() { thread_finds_writer = false; }
+  const Uncancelled uncancelled;  // a ring is made by system calls
 };
 
 thread_local ThreadRings thread_rings;

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "client/uncancelled.h"
+
 namespace ranklog::internal {
 namespace {
 
@@ -30,7 +32,10 @@ constexpr std::chrono::seconds kCalibrationInterval{1};
 std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
 Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
 
-void StopAtExit() { Sender::Get()->Stop(); }
+void StopAtExit() {
+  const Uncancelled uncancelled;
+  Sender::Get()->Stop();
+}
 
 }  // namespace
 

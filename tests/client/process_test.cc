@@ -88,6 +88,14 @@ TEST_F(ProcessTest, HandlersThatLogHarmNoRowOfTheirThread) {
   EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
 }
 
+TEST_F(ProcessTest, CancelledThreadsEndBehindTheirCalls) {
+  daemon_.Start();
+  const Finished rank = Rank("cancelled", 20);
+  ASSERT_EQ(rank.code, 0) << rank.output;
+  EXPECT_EQ(static_cast<long>(daemon_.row_count()), atol(rank.output.c_str())) << rank.output;
+  EXPECT_EQ(daemon_.error(), "");
+}
+
 // GCC 12's sanitizers do not hold their allocator's locks over a fork: a child can hang in its
 // first free().
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -101,6 +101,29 @@ int LogsInHandlers(ranklog::Run& run, long count) {
   return durable && counted ? 0 : 3;
 }
 
+// Each thread is to end at its next cancellation point, of which it has none itself. Prints how many
+// rows were taken.
+int CancelsThreads(ranklog::Run& run, int count) {
+  std::atomic<long> taken = 0, ended = 0;
+  for (int i = 0; i < count; ++i) {
+    std::thread([&, i] {
+      pthread_cancel(pthread_self());
+      taken += run.Log({{"cancelled", i}});  // makes a ring, or gets one
+      run.Summary({{"cancelled", i}});
+      if (i % 2 == 0) run.Flush(std::chrono::seconds(20));
+      taken += run.Log({{"text", std::string(200'000, 'x')}});  // a larger ring
+      ++ended;
+      pthread_testcancel();
+      --ended;
+    }).join();
+  }
+  pthread_cancel(pthread_self());
+  const bool durable = Durable(run.Finish(0));
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+  printf("%ld rows\n", taken.load());
+  return durable && ended == count ? 0 : 3;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -109,6 +132,7 @@ int main(int argc, char** argv) {
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   if (how == "forks") return Forks(run, static_cast<int>(count));
   if (how == "handlers") return LogsInHandlers(run, count);
+  if (how == "cancelled") return CancelsThreads(run, static_cast<int>(count));
   const long logged = LogRows(run, count);
   if (how == "finish") {
     const bool durable = Durable(run.Finish(0));
