@@ -164,6 +164,7 @@ void Endpoint::EndConnection() {
   for (const auto& stream : streams_) stream->Detach();
   connection_.reset();
   refused_.clear();
+  hold_since_ = {};
   calm_ = false;
   DropDone();
   next_attempt_ = {};
@@ -216,7 +217,7 @@ milliseconds Endpoint::flush_interval() const {
 bool Endpoint::HoldsForNewRings(Time now) {
   const bool any = std::any_of(streams_.begin(), streams_.end(),
                                [](const auto& stream) { return stream->attaches(); });
-  if (!any) hold_since_ = now;
+  if (!any || hold_since_ == Time()) hold_since_ = any ? now : Time();
   return any && !pressed() && now - hold_since_ < kIntroduction;
 }
 

@@ -84,7 +84,7 @@ class Endpoint {
   std::string start_error_;
   Time next_attempt_;
   Time last_poll_;
-  Time hold_since_;  // when no ring was new
+  Time hold_since_;  // rows are held for new rings since then; zero: they are not
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
   bool starved_ = false;  // memory was short at the last Tick()
