@@ -235,9 +235,12 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
     return nullptr;
   }
   auto ring = std::make_shared<Ring>(*std::move(spool));
-  if (!ring->spool->notice().empty()) SetLastError(ring->spool->notice());
   {
     MutexLock lock(StateMutex());
+    if (const std::string& notice = ring->spool->notice(); !notice.empty()) {
+      last_error_ = notice;
+      if (spool_notice_.empty()) spool_notice_ = notice;
+    }
     if (closed_.load()) {  // Finish() did not see the ring, so no row may come into it
       ring->spool->Unlink();
       return nullptr;
@@ -278,6 +281,7 @@ void RunState::ForgetParent() {
   next_thread_ = 0;
   last_error_.clear();
   connection_error_.clear();
+  spool_notice_.clear();
   daemon_error_.clear();
   static_cast<void>(voice_.release());  // the parent's sender may have been in the middle of it
   voice_ = std::make_unique<Voice>(settings_, nullptr);
@@ -489,6 +493,7 @@ Voice::Facts RunState::LookAround() {
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
   facts.refusal = Refusal();
+  facts.spool_notice = spool_notice_;
   facts.unconnected = connection_error_;
   if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
     facts.unconnected = trouble;
@@ -498,6 +503,8 @@ Voice::Facts RunState::LookAround() {
     const double used = static_cast<double>(ring->head() - ring->tail());
     facts.spool_used =
         std::max(facts.spool_used, used / static_cast<double>(ring->spool->data_bytes()));
+    facts.rows_in_memory |= ring->spool->path().empty() &&
+                            ring->durable_end.load(std::memory_order_acquire) < ring->head();
     durable = durable && ring->finish_durable.load(std::memory_order_acquire);
   }
   if (closed_.load() && durable) facts.end = Voice::Facts::End::kDurable;

@@ -129,6 +129,9 @@ bool Voice::Look(Time now, const Facts& facts) {
 }
 
 void Voice::LookAtProcess(Time now, const Facts& facts) {
+  if (!facts.spool_notice.empty() && !std::exchange(spool_said_, true)) {
+    Say(Severity::kWarning, facts.spool_notice);
+  }
   if (facts.unconnected.empty()) {
     unconnected_since_ = Time::min();
     Clear("daemon");
@@ -218,7 +221,9 @@ void Voice::SayEnd(const Facts& facts) {
                     " of this rank are durable");
   }
   if (!durable) {
-    absl::StrAppend(&line, ", the rest waits in the spool for the daemon",
+    absl::StrAppend(&line,
+                    facts.rows_in_memory ? ", the rest is lost with this process"
+                                         : ", the rest waits in the spool for the daemon",
                     Because(facts.unconnected.empty() ? trouble : facts.unconnected));
   }
   if (refused > 0) absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(facts.refusal));

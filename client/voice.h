@@ -34,9 +34,11 @@ class Voice {
   // What the process knows by itself.
   struct Facts {
     Stats stats;
-    std::string refusal;      // why a row was last refused
-    std::string unconnected;  // why no daemon answers; empty if one does
-    double spool_used = 0;    // of the fullest ring, 0 to 1
+    std::string refusal;          // why a row was last refused
+    std::string unconnected;      // why no daemon answers; empty if one does
+    double spool_used = 0;        // of the fullest ring, 0 to 1
+    std::string spool_notice;     // why it does not lie where it should
+    bool rows_in_memory = false;  // which are lost if the process ends before a daemon takes them
     enum class End { kNone, kDurable, kSpooled } end = End::kNone;
   };
 
@@ -88,6 +90,7 @@ class Voice {
   bool known_ = false;  // a daemon has taken the run
   bool announced_ = false;
   bool url_said_ = false;
+  bool spool_said_ = false;
   bool ended_ = false;
   Time known_at_ = Time::min();
   Time unconnected_since_ = Time::min();

@@ -69,6 +69,18 @@ class VoiceTest : public ::testing::Test {
   std::vector<std::string> lines_;
 };
 
+TEST_F(VoiceTest, RowsInMemoryAreSaidToBeLost) {
+  Voice voice = Make();
+  Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
+  facts.unconnected = "no daemon";
+  facts.spool_notice = "no room; the spool lies in memory";
+  facts.rows_in_memory = true;
+  EXPECT_TRUE(voice.Look(Voice::Time(seconds(1)), facts));
+  EXPECT_THAT(lines_, ElementsAre("no room; the spool lies in memory",
+                                  "run job: 60 of 100 rows of this rank are durable, the rest is "
+                                  "lost with this process: no daemon"));
+}
+
 TEST_F(VoiceTest, SaysOneLineWhenTheRunIsKnown) {
   Voice voice = Make();
   EXPECT_THAT(Said(voice), IsEmpty());

@@ -14,6 +14,7 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kOrphanRows = 1000;
@@ -126,6 +127,28 @@ TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
   EXPECT_EQ(other.GetRun("job").id, 0);
 }
 
+// The daemon and the rank die, and the next daemon is not told of the directory, as when systemd
+// starts it.
+TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
+  const std::filesystem::path dir =
+      std::filesystem::path(node_.state_dir()).parent_path() / "job's own";
+  std::filesystem::create_directory(dir);
+  node_.Start();
+  auto environment = kNoFlush;
+  environment["RANKLOG_SPOOL_DIR"] = dir.string();
+  CountingJob counting(node_, "job", kOrphanRows, environment);
+  ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
+  node_.Kill();
+  counting.rank().Kill();
+  const std::vector<std::string> doctor = {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()};
+  EXPECT_THAT(RunToEnd(doctor).output, HasSubstr(dir.string() + ", 1 ring"));
+  node_.Start();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  counting.ExpectEveryReturnedRowOnce();
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+}
+
 // A directory in which anyone may write counts as another user's.
 constexpr char kTakenDevShm[] =
     "mount -t tmpfs none /dev/shm && mkdir /dev/shm/ranklog-0 && chmod 777 /dev/shm/ranklog-0";
@@ -162,7 +185,10 @@ TEST_F(OrphanSpoolTest, WithoutAnyDirectoryItIsSaid) {
   std::vector<std::string> rank =
       WithOwnMounts(std::string(kTakenDevShm) + " && mount -t tmpfs -o ro none /var/tmp");
   rank.insert(rank.end(), {TELLING_RANK, "50"});
-  EXPECT_THAT(RunToEnd(rank, options).output, HasSubstr("the spool lies in memory without a name"));
+  options.environment["RANKLOG_QUIET"] = "0";
+  EXPECT_THAT(RunToEnd(rank, options).output,
+              AllOf(HasSubstr("the spool lies in memory without a name"),
+                    HasSubstr("the rest is lost with this process")));
 }
 
 // In whatever order the daemon meets their rings: of several jobs, so that it meets them in both.
