@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -91,6 +92,27 @@ TEST(StopTest, WithDrainGivesUpAtItsDeadlineAndKeepsTheRest) {
   const auto pending = node.Reader()->PendingDeliveries();
   ASSERT_TRUE(pending.ok());
   EXPECT_THAT(*pending, SizeIs(1));
+}
+
+bool HasPending(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    uint64_t pending = 0;
+    if (word == "ShdPnd:") return status >> std::hex >> pending && (pending >> (signal - 1) & 1);
+  }
+  return false;
+}
+
+// For lack of descriptors, say: it is to be started again with more of them.
+TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
+  Node node;
+  node.Start();
+  node.daemon().Signal(SIGSTOP);
+  ChildProcess stop({RANKLOG_CLI, "stop", "--state-dir", node.state_dir()}, {});
+  EXPECT_TRUE(WaitFor([&] { return HasPending(node.daemon().pid(), SIGTERM); })) << stop.Output();
+  node.daemon().Signal(SIGCONT);
+  EXPECT_EQ(stop.Wait(), 0) << stop.Output();
+  EXPECT_EQ(node.daemon().Wait(), 0);
 }
 
 }  // namespace
