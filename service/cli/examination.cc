@@ -26,6 +26,7 @@
 #include "service/cli/terminal.h"
 #include "service/storage/damage.h"
 #include "service/storage/file_system.h"
+#include "service/storage/spool_dirs.h"
 #include "service/storage/state_dirs.h"
 
 namespace ranklog::cli {
@@ -282,10 +283,10 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
                  "ranks and the daemon pass it over: remove it, or have it removed"};
 }
 
-std::vector<std::string> SpoolDirs() {
-  std::vector<std::string> dirs;
+std::vector<std::string> SpoolDirsOf(const std::string& state_dir) {
+  std::vector<std::string> dirs = storage::RememberedSpoolDirs(state_dir);
   if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
-    dirs.emplace_back(dir);
+    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) dirs.emplace_back(dir);
   }
   for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
   return dirs;
@@ -310,7 +311,7 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
-  for (const std::string& dir : SpoolDirs()) {
+  for (const std::string& dir : SpoolDirsOf(state_dir)) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
   }
   return findings;

@@ -90,6 +90,9 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
                          const model::Stream& stream, absl::FunctionRef<void(uint64_t rows)> read,
                          RankCheck* rank) {
   rank->late += stream.late_rows;
+  if (model::SpoolIsUnread(stream)) {
+    rank->findings.Add(absl::StrCat("rows may be missing, nobody knows how many: ", stream.reason));
+  }
   AddLosses(stream.losses, &rank->losses);
   if (stream.aggregated_seq > stream.durable_seq) {
     rank->findings.Add(absl::StrCat("stream ", stream.id, " says that ", stream.aggregated_seq,

@@ -92,6 +92,7 @@ absl::Status Daemon::StartStages() {
       store_.get(), std::move(reader), SteadyNow,
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
+  spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, config_.spool_dirs);
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
               .registry = &registry_,
@@ -100,7 +101,8 @@ absl::Status Daemon::StartStages() {
               .credentials = IngestCredentials(&credentials_),
               .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
-              .notices = &notices_};
+              .notices = &notices_,
+              .spool_dirs = spool_dirs_.get()};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;

@@ -83,6 +83,7 @@ class Daemon {
   ingest::PeerTable peers_;
   ingest::StreamRegistry registry_;
   ingest::NoticeBoard notices_;
+  std::unique_ptr<storage::SpoolDirs> spool_dirs_;
   // In the order of the flow; each uses what is above it.
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;

@@ -117,6 +117,15 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
+// Now, before a row of it is taken: nobody else may know where it lies.
+void AttachSession::RememberDirOf(const RingFile& ring) const {
+  if (context_.spool_dirs == nullptr || ring.path().empty()) return;
+  if (absl::Status status = context_.spool_dirs->Remember(ring.path()); !status.ok()) {
+    spdlog::warn("the next daemon will not look for spools beside {}: {}", ring.path(),
+                 std::string(status.message()));
+  }
+}
+
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
   key_ = session.stream;
@@ -134,6 +143,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
         RingFile::OpenClaimed(ToClaim(hello.ring()), *peer_);
     if (opened.ok()) {
       ring = *std::move(opened);
+      RememberDirOf(*ring);
     } else {
       ++context_.counters->unseen_rings;
       spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());

@@ -14,6 +14,7 @@
 #include "service/ingest/peer.h"
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/store_loop.h"
+#include "service/storage/spool_dirs.h"
 
 namespace ranklog::ingest {
 
@@ -48,6 +49,7 @@ struct IngestContext {
   std::function<void(int64_t run)> run_changed;  // its streams have rows, updates, or an end
   std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
   NoticeBoard* notices = nullptr;                      // null: nobody is told anything
+  storage::SpoolDirs* spool_dirs = nullptr;            // null: none are remembered
 };
 
 }  // namespace ranklog::ingest

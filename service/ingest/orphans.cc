@@ -36,7 +36,7 @@ bool Orphans::EndGone(const LiveStream& live) {
                                                     : "ended",
                                        " without Finish()");
   if (live.ring == nullptr) {
-    return End(live, nullptr, absl::StrCat(who, "; its spool could not be read"));
+    return End(live, nullptr, absl::StrCat(who, model::kSpoolUnread));
   }
   absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
   if (ring.ok() && ring->incarnation() != live.key.incarnation) {
@@ -45,7 +45,7 @@ bool Orphans::EndGone(const LiveStream& live) {
   if (!ring.ok()) {
     ++context_.counters->damaged_rings;
     if (!End(live, nullptr,
-             absl::StrCat(who, "; its spool: ", std::string(ring.status().message())))) {
+             absl::StrCat(who, model::kSpoolUnread, ": ", std::string(ring.status().message())))) {
       return false;
     }
     live.ring->SetAside();
@@ -59,7 +59,8 @@ bool Orphans::EndGone(const LiveStream& live) {
   std::string reason = who;
   if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
   if (!drained->damage.ok()) {
-    absl::StrAppend(&reason, "; ", std::string(drained->damage.message()));
+    absl::StrAppend(&reason, model::kSpoolUnread,
+                    " to its end: ", std::string(drained->damage.message()));
   }
   if (!End(live, &*ring, reason)) return false;
   if (drained->damage.ok()) {

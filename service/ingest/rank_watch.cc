@@ -178,7 +178,11 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
 void RankWatch::Scan() {
   const std::set<FileId> suspected = std::exchange(suspects_, {});
   std::vector<Orphans::Left> left;
-  for (const std::string& dir : options_.spool_dirs) {
+  std::vector<std::string> dirs = options_.spool_dirs;
+  if (context_.spool_dirs != nullptr) {
+    for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
+  }
+  for (const std::string& dir : dirs) {
     for (const std::string& path : RingsIn(dir)) Examine(path, suspected, &left);
   }
   orphans_.Adopt(left, [this](const Orphans::Left& ring, const absl::Status& why) {

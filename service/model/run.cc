@@ -1,5 +1,7 @@
 #include "service/model/run.h"
 
+#include "absl/strings/match.h"
+
 namespace ranklog::model {
 
 absl::string_view Name(RunState state) {
@@ -23,5 +25,7 @@ absl::optional<RunState> ParseRunState(absl::string_view name) {
   }
   return absl::nullopt;
 }
+
+bool SpoolIsUnread(const Stream& stream) { return absl::StrContains(stream.reason, kSpoolUnread); }
 
 }  // namespace ranklog::model

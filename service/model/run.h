@@ -127,6 +127,11 @@ struct Stream {
   int64_t ended_us = 0;
 };
 
+// What the reason of a stream says whose rank left rows, as nobody knows how many, that are not in
+// the store.
+inline constexpr absl::string_view kSpoolUnread = "; its spool could not be read";
+bool SpoolIsUnread(const Stream& stream);
+
 // How far one destination has come with a run.
 struct Delivery {
   int64_t run = 0;

@@ -106,6 +106,17 @@ TEST_F(StoreCheckTest, ASoundStoreHasAllRowsOfAllRanks) {
   EXPECT_EQ(check.ranks[1].waiting, 0u);
 }
 
+TEST_F(StoreCheckTest, RowsMayBeMissingWhereASpoolCouldNotBeRead) {
+  Do([&] {
+    EXPECT_OK(store_->EndStream(streams_[1], model::StreamState::kCrashed, 0,
+                                absl::StrCat("rank 1 ended", model::kSpoolUnread), 1));
+  });
+  const StoreCheck check = Check();
+  EXPECT_FALSE(check.ok());
+  EXPECT_TRUE(check.ranks[0].findings.empty());
+  EXPECT_THAT(check.ranks[1].findings.texts(), ElementsAre(HasSubstr("rows may be missing")));
+}
+
 TEST_F(StoreCheckTest, CountsWhatIsLateLostOrWaiting) {
   Do([&] {
     EXPECT_OK(store_->Append(streams_[1], Dense(21, 5, 1, 2)));

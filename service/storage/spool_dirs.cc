@@ -1,0 +1,80 @@
+#include "service/storage/spool_dirs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string SpoolDirsFile(const std::string& state_dir) {
+  return absl::StrCat(state_dir, "/spool_dirs");
+}
+
+// The same for all names of a directory. As it is if nobody can tell.
+std::string CanonicalDir(const std::string& dir) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(dir, error);
+  return error ? dir : canonical.string();
+}
+
+bool Contains(const std::vector<std::string>& dirs, const std::string& dir) {
+  return std::find(dirs.begin(), dirs.end(), dir) != dirs.end();
+}
+
+}  // namespace
+
+std::vector<std::string> RememberedSpoolDirs(const std::string& state_dir) {
+  std::vector<std::string> dirs;
+  std::ifstream file(SpoolDirsFile(state_dir));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] == '/') dirs.push_back(line);
+  }
+  return dirs;
+}
+
+SpoolDirs::SpoolDirs(const std::string& state_dir, const std::vector<std::string>& told)
+    : file_(SpoolDirsFile(state_dir)), dirs_(RememberedSpoolDirs(state_dir)) {
+  for (const std::string& dir : told) told_.push_back(CanonicalDir(dir));
+  dirs_.erase(std::remove_if(dirs_.begin(), dirs_.end(),
+                             [this](const std::string& dir) {
+                               std::error_code error;
+                               return Contains(told_, dir) || !fs::is_directory(dir, error);
+                             }),
+              dirs_.end());
+}
+
+absl::Status SpoolDirs::Remember(absl::string_view path) {
+  const std::string dir = CanonicalDir(fs::path(std::string(path)).parent_path());
+  if (Contains(told_, dir) || dir.find('\n') != std::string::npos) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  if (Contains(dirs_, dir)) return absl::OkStatus();
+  if (dirs_.size() >= kMost) dirs_.erase(dirs_.begin());
+  dirs_.push_back(dir);
+  return Write();
+}
+
+std::vector<std::string> SpoolDirs::All() const {
+  absl::MutexLock lock(&mutex_);
+  return dirs_;
+}
+
+absl::Status SpoolDirs::Write() const {
+  const std::string part = file_ + ".part";
+  {
+    std::ofstream file(part, std::ios::trunc);
+    for (const std::string& dir : dirs_) file << dir << "\n";
+    file.flush();
+    if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", part));
+  }
+  std::error_code error;
+  fs::rename(part, file_, error);
+  if (error) return absl::UnavailableError(absl::StrCat(file_, ": ", error.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::storage
