@@ -1,17 +1,48 @@
-// fake-wandb: FakeWandb as a program, for tests with several processes. Prints its URL, and serves
-// until it is killed. GET /dump returns its runs as JSON.
-//
-//   fake-wandb [PORT [FEATURE...]]
+// fake-wandb: FakeWandb as a program, for tests with several processes.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/support/fake_wandb.h"
 
+namespace {
+
+constexpr char kUsage[] = R"(fake-wandb [PORT [FEATURE...]]
+
+Stands in for a W&B server at a port of 127.0.0.1, one that is free unless PORT is given. Prints its URL, and
+serves until it is killed. GET /dump returns its runs as JSON. The FEATUREs are those that it says it has.
+
+Examples:
+  fake-wandb
+  fake-wandb 8080
+)";
+
+// -1 if `text` is not a port.
+int PortOf(const char* text) {
+  char* end = nullptr;
+  const long port = std::strtol(text, &end, 10);
+  return *text != 0 && *end == 0 && port >= 0 && port <= 65535 ? static_cast<int>(port) : -1;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  ranklog::testing::FakeWandb server(argc > 1 ? std::atoi(argv[1]) : 0);
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0) {
+      std::fputs(kUsage, stdout);
+      return 0;
+    }
+  }
+  const int port = argc > 1 ? PortOf(argv[1]) : 0;
+  if (port < 0) {
+    std::fprintf(stderr, "fake-wandb: '%s' is not a port; `fake-wandb --help` says more\n",
+                 argv[1]);
+    return 2;
+  }
+  ranklog::testing::FakeWandb server(port);
   if (server.port() <= 0) {
     std::fprintf(stderr, "fake-wandb: the port is taken\n");
     return 1;
