@@ -1,6 +1,8 @@
 // The forms of deploy/container.md, in namespaces: a container that ends takes its processes and
 // its /dev/shm with it.
 
+#include "tests/support/container.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +14,6 @@
 #include "tests/integration/node.h"
 #include "tests/support/absent.h"
 #include "tests/support/fake_wandb.h"
-#include "tests/support/own_mounts.h"
 
 namespace ranklog::testing {
 namespace {
@@ -21,27 +22,9 @@ using ::testing::SizeIs;
 
 constexpr int kContainerRows = 2000;
 
-// A command as process 1 of a container: its end is the end of all.
-std::vector<std::string> InContainer() {
-  return {"unshare",
-          "--mount",
-          "--pid",
-          "--fork",
-          "--kill-child",
-          "--mount-proc",
-          "sh",
-          "-c",
-          "mount -t tmpfs -o size=64m none /dev/shm && mount -t tmpfs none /var/tmp && exec \"$@\"",
-          "sh"};
-}
-
 class ContainerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::vector<std::string> probe = InContainer();
-    probe.push_back("true");
-    SKIP_WITHOUT(RunToEnd(probe).code == 0, "namespaces of this kernel");
-  }
+  void SetUp() override { SKIP_WITHOUT(HasContainers(), "namespaces of this kernel"); }
 
   void ExpectEveryRowOnce(const std::string& job) {
     const FakeWandb::Run run = wandb_.run(job);
@@ -77,11 +60,10 @@ TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
   options.environment["RANKLOG_DAEMON"] = RANKLOGD;
   options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
   options.environment["RANKLOG_SPOOL_DIR"] = "";
-  std::vector<std::string> command = InContainer();
-  command.insert(command.end(),
-                 {"sh", "-c", "\"$1\" \"$2\"; code=$?; \"$3\" sync --timeout 30s; exit $code", "sh",
-                  LOGGING_RANK, std::to_string(kContainerRows), RANKLOG_CLI});
-  const Finished container = RunToEnd(command, options);
+  const Finished container = RunToEnd(
+      InContainer({"sh", "-c", "\"$1\" \"$2\"; code=$?; \"$3\" sync --timeout 30s; exit $code",
+                   "sh", LOGGING_RANK, std::to_string(kContainerRows), RANKLOG_CLI}),
+      options);
   EXPECT_EQ(container.code, 0) << container.output;
   ExpectEveryRowOnce("job");
 }
@@ -97,12 +79,10 @@ TEST_F(ContainerTest, TheNextOneWithItsVolumeDeliversTheRest) {
   options.environment["RANKLOG_DAEMON"] = RANKLOGD;
   options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
   options.environment["RANKLOG_SPOOL_DIR"] = "";
-  std::vector<std::string> first = InContainer();
-  first.insert(first.end(), {LOGGING_RANK, std::to_string(kContainerRows)});
-  EXPECT_EQ(RunToEnd(first, options).code, 0) << "durable";
-  std::vector<std::string> second = InContainer();
-  second.insert(second.end(), {RANKLOG_CLI, "sync", "--timeout", "30s"});
-  const Finished rest = RunToEnd(second, options);
+  const Finished first =
+      RunToEnd(InContainer({LOGGING_RANK, std::to_string(kContainerRows)}), options);
+  EXPECT_EQ(first.code, 0) << "durable";
+  const Finished rest = RunToEnd(InContainer({RANKLOG_CLI, "sync", "--timeout", "30s"}), options);
   EXPECT_EQ(rest.code, 0) << rest.output;
   ExpectEveryRowOnce("job");
 }

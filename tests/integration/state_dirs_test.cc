@@ -11,6 +11,7 @@
 
 #include "tests/integration/node.h"
 #include "tests/support/absent.h"
+#include "tests/support/container.h"
 #include "tests/support/own_mounts.h"
 
 namespace ranklog::testing {
@@ -77,19 +78,7 @@ TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
 // Containers that share a home have process ids of their own.
 TEST_F(StateDirsTest, AHomeThatADaemonOfAnotherContainerHoldsIsPassedOver) {
   const auto container = [&](const std::string& socket) {
-    return std::vector<std::string>{"unshare",
-                                    "--mount",
-                                    "--pid",
-                                    "--fork",
-                                    "--kill-child",
-                                    "--mount-proc",
-                                    "sh",
-                                    "-c",
-                                    "mount -t tmpfs -o mode=700 none /var/tmp && exec \"$@\"",
-                                    "sh",
-                                    RANKLOGD,
-                                    "--listen",
-                                    "unix:" + home_.File(socket)};
+    return InContainer({RANKLOGD, "--listen", "unix:" + home_.File(socket)});
   };
   ChildProcess first(container("first.sock"), options_);
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("first.sock")); }))
