@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "service/pipeline/run_name.h"
+
 namespace ranklog::pipeline {
 
 AggregateLoop::AggregateLoop(StoreLoop* store, std::unique_ptr<storage::StoreReader> reader,
@@ -197,7 +199,7 @@ void AggregateLoop::Failed(int64_t run, Entry& entry, const absl::Status& status
   const std::string error(status.message());
   // Tried again each second; said once.
   if (std::exchange(entry.last_error, error) != error) {
-    spdlog::error("aggregate: run {}: {}", run, error);
+    spdlog::error("aggregate: run {}: {}", RunName(*reader_, run), error);
   }
   entry.live = nullptr;
   entry.due = !absl::IsNotFound(status);

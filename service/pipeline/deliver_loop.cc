@@ -9,6 +9,7 @@
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 #include "service/pipeline/crash_marks.h"
+#include "service/pipeline/run_name.h"
 
 namespace ranklog::pipeline {
 namespace {
@@ -173,8 +174,10 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   absl::StatusOr<std::vector<model::Delivery>> deliveries =
       run == kAllPending ? worker.reader->PendingDeliveries() : worker.reader->Deliveries(run);
   if (!deliveries.ok()) {
-    spdlog::error("deliver: cannot read where run {} goes: {}", run,
-                  deliveries.status().ToString());
+    spdlog::error(
+        "deliver: cannot read where {}: {}",
+        run == kAllPending ? "the runs go" : "run " + RunName(*worker.reader, run) + " goes",
+        deliveries.status().ToString());
   }
   std::set<int64_t> live;
   for (size_t i = 0; deliveries.ok() && i < deliveries->size(); ++i) {

@@ -17,7 +17,7 @@ absl::Status Store::AppendRunRows(int64_t run, const model::Batch& batch) {
   ASSIGN_OR_RETURN(Known* const known, Find(Owner::kRun, run));
   if (batch.first < known->next) {
     return absl::InvalidArgumentError(
-        absl::StrCat("run ", run, " has ", known->next, " rows; these begin at ", batch.first));
+        absl::StrCat("it has ", known->next, " rows; these begin at ", batch.first));
   }
   RETURN_IF_ERROR(CheckFits(batch, *known));
   EncodeBatch(batch, blob_, known->owner);
@@ -43,7 +43,7 @@ absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_co
                                          {run, static_cast<int64_t>(model::StreamState::kLive)}));
   if (unfinished != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("run ", run, " has ", unfinished, " streams that are live or not used up"));
+        absl::StrCat("it has ", unfinished, " streams that are live or not used up"));
   }
   runs_.erase(run);
   return WriteOne(

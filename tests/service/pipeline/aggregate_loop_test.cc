@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <memory>
+#include <sstream>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -15,6 +19,7 @@ namespace {
 using aggregate::BatchOf;
 using model::RunState;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST_F(AggregateLoopTest, MakesRowsWithStatisticsAndTells) {
@@ -117,10 +122,16 @@ TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
         store.AppendRunRows(kRun, BatchOf(0, {{.step = 0, .values = {9}}}));
     return written.ok() ? store.SetLastStep(kRun, 0) : written;
   });
+  std::ostringstream log;
+  const auto logger = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "log", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
   loop_->Step();
   may_go_on.Notify();
   Settle();
+  spdlog::set_default_logger(logger);
   EXPECT_EQ(loop_->counters().errors, 1u);
+  EXPECT_THAT(log.str(), HasSubstr("aggregate: run job: it has 1 rows; these begin at 0"));
   now_ += absl::Seconds(1);
   Settle();
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3));
