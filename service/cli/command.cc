@@ -76,10 +76,9 @@ void RunArgument::AddTo(Options& options) {
   options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
 }
 
-absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
-                                             storage::StoreReader& reader) const {
-  ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
-  ASSIGN_OR_RETURN(model::Run run, SelectRun(runs, text, project));
+absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
+                                    const model::Run& of) {
+  model::Run run = of;
   const absl::StatusOr<std::string> dir = globals.StateDir();
   const absl::Time deadline = SteadyNow() + kClosing;
   while (run.state == model::RunState::kRunning && SteadyNow() < deadline && dir.ok() &&
@@ -93,6 +92,13 @@ absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
     ASSIGN_OR_RETURN(run, reader.GetRun(run.id));
   }
   return run;
+}
+
+absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
+                                             storage::StoreReader& reader) const {
+  ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
+  ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));
+  return AwaitEnd(globals, reader, run);
 }
 
 }  // namespace ranklog::cli

@@ -34,14 +34,18 @@ struct Globals {
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 };
 
+// Of a run whose ranks have all ended, while the daemon is still making their last rows: as it is
+// once it has ended, or after two seconds. Of any other run: as it is now.
+absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
+                                    const model::Run& run);
+
 // RUN and --project of the subcommands that are about one run.
 struct RunArgument {
   std::string text;
   std::string project;
 
   void AddTo(Options& options);
-  // The run that is meant; see SelectRun() for the errors. If its ranks have all ended and the daemon
-  // is still making their last rows, waits until the run has ended, but not longer than two seconds:
+  // The run that is meant; see SelectRun() for the errors. Waits for its end as AwaitEnd() does:
   // `./train && ranklog show latest` shows all of it.
   absl::StatusOr<model::Run> Find(const Globals& globals, storage::StoreReader& reader) const;
 };
@@ -55,6 +59,7 @@ void AddExport(Program& program);
 void AddSync(Program& program);
 void AddVerify(Program& program);
 void AddDead(Program& program);
+void AddRemove(Program& program);
 void AddDoctor(Program& program);
 void AddRecover(Program& program);
 void AddStop(Program& program);

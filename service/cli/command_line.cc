@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace ranklog::cli {
@@ -10,6 +12,7 @@ namespace {
 
 constexpr int kDidNotWork = 1;
 constexpr int kWrongUsage = 2;
+constexpr char kWrongUsageUrl[] = "ranklog/wrong-usage";  // the payload of a WrongUsage()
 
 std::string AllCommands(const CLI::App& app) {
   std::string names;
@@ -17,6 +20,10 @@ std::string AllCommands(const CLI::App& app) {
     names += (names.empty() ? "" : ", ") + command->get_name();
   }
   return names;
+}
+
+void PrintWrongUsage(const std::string& command, absl::string_view what) {
+  std::cerr << command << ": " << what << "; `" << command << " --help` says more\n";
 }
 
 // Prints what was asked for (--help, --version), or what is wrong with the command line. Of one
@@ -29,7 +36,7 @@ int Refuse(const CLI::App& app, const CLI::ParseError& error) {
   if (!no_command) {
     std::string command = app.get_name();
     for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-    std::cerr << command << ": " << error.what() << "; `" << command << " --help` says more\n";
+    PrintWrongUsage(command, error.what());
     return kWrongUsage;
   }
   const std::vector<std::string> words = app.remaining();
@@ -81,6 +88,12 @@ std::string CheckNotEmpty(const std::string& text) {
   return text.empty() ? "the text is empty" : "";
 }
 
+absl::Status WrongUsage(const std::string& message) {
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kWrongUsageUrl, absl::Cord());
+  return status;
+}
+
 void Options::Add(const char* names, Value value, const char* help, OptionRules rules) {
   options_.push_back({names, value, help, std::move(rules)});
 }
@@ -114,6 +127,10 @@ int Program::Main(int argc, char** argv) const {
   if (status.ok() && !std::cout.flush()) status = absl::UnavailableError("cannot write the output");
   if (status.ok()) return 0;
   std::cout.flush();
+  if (status.GetPayload(kWrongUsageUrl).has_value()) {
+    PrintWrongUsage(absl::StrCat(texts_.name, " ", chosen->name), status.message());
+    return kWrongUsage;
+  }
   std::cerr << texts_.name << ": " << status.message()
             << (absl::IsDataLoss(status) ? "; `ranklog doctor` says what to do" : "") << "\n";
   return kDidNotWork;

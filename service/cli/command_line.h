@@ -35,6 +35,9 @@ std::string CheckDuration(const std::string& text);
 // An OptionCheck: the text must not be empty, as that of an unset variable of the shell is.
 std::string CheckNotEmpty(const std::string& text);
 
+// An action's error for what its options cannot check alone: the exit code is that of wrong usage.
+absl::Status WrongUsage(const std::string& message);
+
 // What a value may be. --help shows the type, the choices and the bounds.
 struct OptionRules {
   const char* type = nullptr;            // what --help calls the value; null: TEXT, INT or UINT

@@ -25,6 +25,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/status_macros.h"
+#include "service/storage/store.h"
 
 namespace ranklog::cli {
 namespace {
@@ -126,6 +127,15 @@ absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std:
   return absl::nullopt;
 }
 
+absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address) {
+  const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, address);
+  if (daemon.has_value()) return *daemon;
+  return absl::UnavailableError(
+      absl::StrCat("process ", storage::StateLock::Holder(state_dir),
+                   " has the store, but no daemon answers: name its socket with --address "
+                   "unix:PATH, or wait if that is a `ranklog sync`"));
+}
+
 namespace {
 
 // As a rank reads it: see LastWords() in client/daemon_start.cc.
@@ -188,6 +198,19 @@ absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::
   request.mutable_credentials()->insert(credentials.begin(), credentials.end());
   v1::AddDestinationReply reply;
   const grpc::Status status = stub->AddDestination(&context, request, &reply);
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, bool force) {
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  const auto stub = v1::Control::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
+  v1::RemoveRunRequest request;
+  request.set_run(run);
+  request.set_force(force);
+  v1::RemoveRunReply reply;
+  const grpc::Status status = stub->RemoveRun(&context, request, &reply);
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 

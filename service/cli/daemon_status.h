@@ -41,6 +41,10 @@ std::vector<std::string> UsualAddresses();
 // ones.
 absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
 
+// The same, for who wants something of the daemon that holds `state_dir`.
+//   kUnavailable  it does not answer; the message says who holds the directory
+absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
+
 // The log of a daemon that a rank started, which lies beside its socket.
 struct DaemonLog {
   std::string path;
@@ -56,6 +60,11 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
 //   kUnimplemented       it is of an older version
 absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
                             const std::map<std::string, std::string>& credentials);
+
+// Has a daemon remove a run, by its id in the store.
+//   kFailedPrecondition  it may not go: it runs, or a tracker lacks some of it and not `force`
+//   kUnimplemented       it is of an older version
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, bool force);
 
 }  // namespace ranklog::cli
 

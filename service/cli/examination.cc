@@ -23,10 +23,10 @@
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
 #include "service/cli/salvage_report.h"
+#include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
 #include "service/storage/damage.h"
 #include "service/storage/file_system.h"
-#include "service/storage/spool_dirs.h"
 #include "service/storage/state_dirs.h"
 
 namespace ranklog::cli {
@@ -283,15 +283,6 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
                  "ranks and the daemon pass it over: remove it, or have it removed"};
 }
 
-std::vector<std::string> SpoolDirsOf(const std::string& state_dir) {
-  std::vector<std::string> dirs = storage::RememberedSpoolDirs(state_dir);
-  if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
-    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) dirs.emplace_back(dir);
-  }
-  for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
-  return dirs;
-}
-
 }  // namespace
 
 std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir) {
@@ -311,7 +302,7 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
-  for (const std::string& dir : SpoolDirsOf(state_dir)) {
+  for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
   }
   return findings;

@@ -20,6 +20,7 @@ Examples:
   ranklog export latest --format csv --output run.csv
   ranklog sync
   ranklog verify latest
+  ranklog rm old-run
   ranklog doctor
   ranklog login
 
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddSync(program);
   ranklog::cli::AddVerify(program);
   ranklog::cli::AddDead(program);
+  ranklog::cli::AddRemove(program);
   ranklog::cli::AddDoctor(program);
   ranklog::cli::AddRecover(program);
   ranklog::cli::AddStop(program);

@@ -155,19 +155,13 @@ class Sync {
   }
 
   absl::Status AskDaemonToDeliver(const model::Run& run, const std::string& kind) const {
-    const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir_, globals_.address);
-    if (!daemon.has_value()) {
-      return absl::UnavailableError(
-          absl::StrCat("process ", storage::StateLock::Holder(state_dir_),
-                       " has the store, but no daemon answers: name its socket with --address "
-                       "unix:PATH, or wait if that is another `ranklog sync`"));
-    }
+    ASSIGN_OR_RETURN(const DaemonStatus daemon, FindHolder(state_dir_, globals_.address));
     const deliver::CredentialStore keys(
         deliver::CredentialStore::Options::FromEnvironment(state_dir_));
     const absl::StatusOr<std::string> key = FindKey(keys, state_dir_, run, kind);
     std::map<std::string, std::string> credentials;
     if (key.ok()) credentials["WANDB_API_KEY"] = *key;
-    const absl::Status added = cli::AddDestination(*daemon, run.id, kind, credentials);
+    const absl::Status added = cli::AddDestination(daemon, run.id, kind, credentials);
     if (absl::IsFailedPrecondition(added) && !key.ok()) return key.status();
     return added;
   }

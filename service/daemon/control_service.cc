@@ -37,4 +37,14 @@ grpc::ServerUnaryReactor* ControlService::AddDestination(grpc::CallbackServerCon
   return reactor;
 }
 
+grpc::ServerUnaryReactor* ControlService::RemoveRun(grpc::CallbackServerContext* call,
+                                                    const v1::RemoveRunRequest* request,
+                                                    v1::RemoveRunReply*) {
+  grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+  about_.remove_run(request->run(), request->force(), [reactor](const absl::Status& status) {
+    reactor->Finish(ingest::ToGrpc(status));
+  });
+  return reactor;
+}
+
 }  // namespace ranklog::daemon

@@ -22,6 +22,8 @@ class ControlService final : public v1::Control::CallbackService {
   using AddDestinationFn =
       std::function<void(int64_t run, const std::string& kind,
                          const std::map<std::string, std::string>& credentials, Done done)>;
+  // Removes a run, and calls `done` from any thread.
+  using RemoveRunFn = std::function<void(int64_t run, bool force, Done done)>;
   struct About {
     std::string state_dir;
     std::string started_by;  // systemd, slurm, rank, user
@@ -30,6 +32,7 @@ class ControlService final : public v1::Control::CallbackService {
     std::function<uint32_t()> live_streams;                     // thread-safe
     std::function<std::map<std::string, uint64_t>()> counters;  // thread-safe
     AddDestinationFn add_destination;                           // thread-safe
+    RemoveRunFn remove_run;                                     // thread-safe
   };
   explicit ControlService(About about) : about_(std::move(about)) {}
 
@@ -39,6 +42,9 @@ class ControlService final : public v1::Control::CallbackService {
   grpc::ServerUnaryReactor* AddDestination(grpc::CallbackServerContext* call,
                                            const v1::AddDestinationRequest* request,
                                            v1::AddDestinationReply* reply) override;
+  grpc::ServerUnaryReactor* RemoveRun(grpc::CallbackServerContext* call,
+                                      const v1::RemoveRunRequest* request,
+                                      v1::RemoveRunReply* reply) override;
 
  private:
   const About about_;

@@ -132,7 +132,9 @@ absl::Status Daemon::StartServer() {
           [this](int64_t run, const std::string& kind, const auto& credentials,
                  ControlService::Done done) {
             AddDestination(run, kind, credentials, std::move(done));
-          }});
+          },
+      .remove_run = [this](int64_t run, bool force,
+                           ControlService::Done done) { RemoveRun(run, force, std::move(done)); }});
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
   builder.RegisterService(control_.get());
@@ -192,6 +194,31 @@ void Daemon::AddDestination(int64_t run, const std::string& kind,
                   .done =
                       [this, run, done = std::move(done)](absl::Status status) mutable {
                         if (status.ok()) deliver_->AddRun(run);
+                        done(std::move(status));
+                      },
+                  .urgent = true});
+}
+
+void Daemon::RemoveRun(int64_t id, bool force, ControlService::Done done) {
+  const auto reader = storage::StoreReader::Open(place_.dir);
+  if (!reader.ok()) return done(reader.status());
+  const absl::StatusOr<model::Run> run = (*reader)->GetRun(id);
+  if (!run.ok()) return done(run.status());
+  store_->Submit({.apply =
+                      [id, force](storage::Store& store) {
+                        return store.RemoveRun(id, absl::ToUnixMicros(absl::Now()),
+                                               force ? storage::Removal::kWhateverWaits
+                                                     : storage::Removal::kNothingWaits);
+                      },
+                  .done =
+                      [this, run = *run, done = std::move(done)](absl::Status status) mutable {
+                        if (status.ok()) {
+                          spdlog::info("run {}: removed with {} rows by `ranklog rm`", run.run_id,
+                                       run.rows);
+                          deliver_->OnRemoved(run.id);
+                          retention_->OnRemoved(run.rows);
+                          notices_.Forget(run.id);
+                        }
                         done(std::move(status));
                       },
                   .urgent = true});

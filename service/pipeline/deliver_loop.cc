@@ -51,6 +51,15 @@ void DeliverLoop::NotifyRows(int64_t run) {
   }
 }
 
+void DeliverLoop::OnRemoved(int64_t run) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(set_apart_, [run](const TaskKey& key) { return key.first == run; });
+  for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
+    i->second.notified = true;
+    if (!i->second.stepping) Schedule(i->first, i->second, options_.steady_clock());
+  }
+}
+
 bool DeliverLoop::Drain(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
@@ -229,6 +238,12 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
 }
 
 void DeliverLoop::StepTask(const Job& job, Worker& worker) {
+  if (absl::IsNotFound(worker.reader->GetRun(job.key.first).status())) {
+    absl::MutexLock lock(&mutex_);
+    tasks_.erase(job.key);
+    Changed();
+    return;
+  }
   if (const absl::Time now = options_.steady_clock(); now < job.task->not_before) {
     Finish(job, job.task->not_before - now, nullptr, /*delivered=*/false);
     return;

@@ -82,6 +82,8 @@ class DeliverLoop {
   void AddRun(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
   // A run has new rows, or has ended.
   void NotifyRows(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A run was removed from the store, whatever was left to be sent.
+  void OnRemoved(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Steps without waiting for more to gather, until every row of every run is delivered (and the
   // ends of those that ended), but for at most `timeout`. True: all is delivered, and no delivery

@@ -28,12 +28,22 @@ void RetentionLoop::Stop() {
 }
 
 void RetentionLoop::Run() {
-  const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+  const auto woken = [this]()
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || removed_; };
   while (true) {
     const absl::Duration wait = Step();
     absl::MutexLock lock(&mutex_);
-    if (changed_.Await(&mutex_, wait, stopping)) return;
+    changed_.Await(&mutex_, wait, woken);
+    if (stopping_) return;
   }
+}
+
+void RetentionLoop::OnRemoved(uint64_t rows) {
+  absl::MutexLock lock(&mutex_);
+  ++counters_.removed_runs;
+  counters_.removed_rows += rows;
+  removed_ = true;
+  changed_.Wake();
 }
 
 RetentionLoop::Counters RetentionLoop::counters() const {
@@ -42,6 +52,10 @@ RetentionLoop::Counters RetentionLoop::counters() const {
 }
 
 absl::Duration RetentionLoop::Step() {
+  {
+    absl::MutexLock lock(&mutex_);
+    sweeping_ |= std::exchange(removed_, false);
+  }
   if (sweeping_) {
     const absl::StatusOr<bool> more = Sweep();
     if (!more.ok()) return options_.interval;  // the store's loop says what is wrong
@@ -105,7 +119,7 @@ void RetentionLoop::SayRound() {
   const Counters now = counters();
   const Counters before = std::exchange(said_, now);
   if (now.removed_runs == before.removed_runs && now.removed_bytes == before.removed_bytes) return;
-  spdlog::info("removed {} delivered runs with {} rows: {} KiB of the store are free again",
+  spdlog::info("removed {} runs with {} rows: {} KiB of the store are free again",
                now.removed_runs - before.removed_runs, now.removed_rows - before.removed_rows,
                (now.removed_bytes - before.removed_bytes) >> 10);
 }

@@ -51,6 +51,8 @@ class RetentionLoop {
   // What the thread does: looks, removes a run, or sweeps a slice. Returns how long until the next.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Somebody else has removed a run of so many rows: it is counted, and swept soon. From any thread.
+  void OnRemoved(uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
@@ -74,8 +76,9 @@ class RetentionLoop {
   Counters said_;
 
   mutable absl::Mutex mutex_;
-  SteadyWait changed_;  // goes with mutex_: stopping_
+  SteadyWait changed_;  // goes with mutex_: stopping_ or removed_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool removed_ ABSL_GUARDED_BY(mutex_) = false;  // by somebody else, and not swept
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -19,13 +19,29 @@ constexpr char kIsDelivered[] =
     "NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.run = run.id AND complete = 0)";
 constexpr char kNothingWasRefused[] =
     "NOT EXISTS (SELECT 1 FROM dead_letter WHERE dead_letter.run = run.id)";
+constexpr char kNothingWaits[] =
+    "NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.run = run.id AND complete = 0 "
+    "AND kind <> 'local')";
+constexpr char kNothingWasLate[] =
+    "NOT EXISTS (SELECT 1 FROM stream WHERE stream.run = run.id AND late_rows <> 0)";
 constexpr char kStreamsAreOver[] =
     "NOT EXISTS (SELECT 1 FROM stream WHERE stream.run = run.id "
-    "AND (state = 0 OR aggregated_seq < durable_seq OR late_rows <> 0))";
+    "AND (state = 0 OR aggregated_seq < durable_seq))";
 
-std::string WhereRemovable() {
-  return absl::StrCat("FROM run WHERE ", kHasEnded, " AND ", kIsWhole, " AND ", kIsAtATracker,
-                      " AND ", kIsDelivered, " AND ", kNothingWasRefused, " AND ", kStreamsAreOver);
+std::string WhereRemovable(Removal removal = Removal::kDelivered) {
+  std::string where = absl::StrCat("FROM run WHERE ", kHasEnded, " AND ", kStreamsAreOver);
+  switch (removal) {
+    case Removal::kDelivered:
+      absl::StrAppend(&where, " AND ", kIsWhole, " AND ", kIsAtATracker, " AND ", kIsDelivered,
+                      " AND ", kNothingWasRefused, " AND ", kNothingWasLate);
+      break;
+    case Removal::kNothingWaits:
+      absl::StrAppend(&where, " AND ", kNothingWaits);
+      break;
+    case Removal::kWhateverWaits:
+      break;
+  }
+  return where;
 }
 
 }  // namespace
@@ -41,11 +57,11 @@ absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int6
   return runs;
 }
 
-absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run) {
+absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run, Removal removal) {
   ASSIGN_OR_RETURN(
       const int64_t count,
-      database.SelectInteger(absl::StrCat("SELECT count(*) ", WhereRemovable(), " AND run.id = ?1"),
-                             {run}));
+      database.SelectInteger(
+          absl::StrCat("SELECT count(*) ", WhereRemovable(removal), " AND run.id = ?1"), {run}));
   return count != 0;
 }
 

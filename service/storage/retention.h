@@ -1,5 +1,5 @@
 // Which runs may be removed from the store, and which of them go now. Store::RemoveRun() removes
-// one; pipeline/retention_loop.h asks for it.
+// one; pipeline/retention_loop.h asks for it, and so does `ranklog rm`.
 
 #ifndef SERVICE_STORAGE_RETENTION_H_
 #define SERVICE_STORAGE_RETENTION_H_
@@ -41,8 +41,14 @@ struct RemovableRun {
 //   no row of it was late, and a tracker refused nothing of it: the store has the only copy.
 absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us);
 
-// Whether this run is one of them, whenever it ended; false too if it is not there.
-absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run);
+// What a removal takes. Of each, the run and its streams have ended, and all their rows are used.
+enum class Removal {
+  kDelivered,      // one of RemovableRuns(), whenever it ended
+  kNothingWaits,   // its trackers have it: it may be the only copy, though no tracker waits for it
+  kWhateverWaits,  // its trackers may lack rows
+};
+// Whether `removal` takes this run; false too if it is not there.
+absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run, Removal removal);
 
 // Whether a run that may be removed goes now, in a store that uses `used_bytes`. `now` is of the
 // wall clock, as the run's end is: one that is set forward makes runs go sooner, one that is set

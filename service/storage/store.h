@@ -136,10 +136,11 @@ class Store {
   absl::Status ForgetCrashes();
   absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
 
-  // Removes a run that may go (retention.h): from the commit on no reader sees it, nor anything of
-  // it. Its ids are not given again. What it held stays in the file until SweepRemoved().
+  // Removes a run that `removal` takes (retention.h): from the commit on no reader sees it, nor
+  // anything of it. Its ids are not given again. What it held stays in the file until
+  // SweepRemoved().
   //   kFailedPrecondition  it may not go, or is not there
-  absl::Status RemoveRun(int64_t run, int64_t now_us);
+  absl::Status RemoveRun(int64_t run, int64_t now_us, Removal removal = Removal::kDelivered);
   // Frees a part of what removed runs held, some milliseconds' work.
   struct Swept {
     int64_t records = 0;

@@ -30,6 +30,8 @@ constexpr Leavings kLeavings[] = {
      "DELETE FROM stream_batch WHERE id = ?1", false},
     {"SELECT length(data), id FROM run_update WHERE run = ?1 LIMIT ?2",
      "DELETE FROM run_update WHERE id = ?1", false},
+    {"SELECT length(content), id FROM dead_letter WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM dead_letter WHERE id = ?1", false},
     {"SELECT length(keys), stream, shape FROM removed_stream "
      "JOIN shape ON shape.stream = removed_stream.id WHERE removed_stream.run = ?1 LIMIT ?2",
      "DELETE FROM shape WHERE stream = ?1 AND shape = ?2", true},
@@ -39,9 +41,9 @@ constexpr Leavings kLeavings[] = {
 
 }  // namespace
 
-absl::Status Store::RemoveRun(int64_t run, int64_t now_us) {
+absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
   RETURN_IF_ERROR(CheckInTransaction());
-  ASSIGN_OR_RETURN(const bool may_go, MayBeRemoved(writer_, run));
+  ASSIGN_OR_RETURN(const bool may_go, MayBeRemoved(writer_, run, removal));
   if (!may_go) {
     return absl::FailedPreconditionError(absl::StrCat("run ", run, " may not be removed"));
   }

@@ -29,13 +29,13 @@ class CliTerminalTest : public CliTest {
     options_.environment["TERM"] = "xterm";
     options_.unset.push_back("NO_COLOR");
   }
-  Finished OnTerminal(std::vector<std::string> args) const {
+  Finished OnTerminal(std::vector<std::string> args, const std::string& typed = "") const {
     args.insert(args.begin(), RANKLOG_CLI);
-    return RunOnTerminal(args, options_);
+    return RunOnTerminal(args, options_, typed);
   }
-  Finished OnTerminalOfStore(std::vector<std::string> args) const {
+  Finished OnTerminalOfStore(std::vector<std::string> args, const std::string& typed = "") const {
     args.insert(args.end(), {"--state-dir", state_dir()});
-    return OnTerminal(std::move(args));
+    return OnTerminal(std::move(args), typed);
   }
 };
 
@@ -97,6 +97,22 @@ TEST_F(CliTerminalTest, RecoverDrawsABar) {
   EXPECT_EQ(written.code, 0) << written.output;
   EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("make the rows")),
                                     Not(HasSubstr(kEscape)), HasSubstr("saved in")));
+}
+
+TEST_F(CliTerminalTest, RemoveAsksFirst) {
+  store_.reset();
+  const Finished kept = OnTerminalOfStore({"rm", "tiny", "--force"}, "\n");
+  EXPECT_EQ(kept.code, 1) << kept.output;
+  EXPECT_THAT(
+      kept.output,
+      AllOf(HasSubstr("gpt:job1  tiny, finished, 5 rows, started 2023-11-14 22:13:20, 2 "
+                      "rows not delivered to wandb"),
+            HasSubstr("Remove this run from this node? [y/N]"), HasSubstr("nothing was removed")));
+  EXPECT_EQ(Ranklog({"show", "tiny"}).code, 0);
+  const Finished removed = OnTerminalOfStore({"rm", "tiny", "--force"}, "y\n");
+  EXPECT_EQ(removed.code, 0) << removed.output;
+  EXPECT_THAT(removed.output, HasSubstr("removed gpt:job1, 5 rows"));
+  EXPECT_EQ(Ranklog({"show", "tiny"}).code, 1);
 }
 
 }  // namespace

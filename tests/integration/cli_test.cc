@@ -27,7 +27,7 @@ TEST_F(CliTest, HelpAndVersionAreOfEveryCommand) {
   EXPECT_THAT(Ranklog({"--version"}).output, StartsWith("ranklog 0."));
   EXPECT_THAT(Ranklog({"--help"}).output, HasSubstr("Examples:"));
   for (const char* command :
-       {"status", "runs", "show", "tail", "export", "sync", "verify", "dead"}) {
+       {"status", "runs", "show", "tail", "export", "sync", "verify", "dead", "rm"}) {
     const Finished help = Ranklog({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.output,
@@ -88,8 +88,10 @@ TEST_F(CliTest, AStoreThatMayNotBeReadIsNoneThatIsMissing) {
 }
 
 TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
-  for (const char* command : {"show", "tail", "export", "verify", "dead"}) {
-    const Finished finished = Ranklog({command, "nothing"});
+  for (const char* command : {"show", "tail", "export", "verify", "dead", "rm"}) {
+    std::vector<std::string> args = {command, "nothing"};
+    if (args[0] == "rm") args.push_back("--yes");
+    const Finished finished = Ranklog(args);
     EXPECT_EQ(finished.code, 1) << command;
     EXPECT_THAT(finished.output, AllOf(HasSubstr("'nothing'"), HasSubstr("gpt:job1"))) << command;
   }

@@ -32,7 +32,7 @@ std::string ReadWhatIsThere(int terminal, absl::Duration wait) {
 }  // namespace
 
 Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess::Options& options,
-                       absl::Duration timeout) {
+                       const std::string& typed, absl::Duration timeout) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   char path[64];
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0 ||
@@ -44,8 +44,10 @@ Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess:
   const int side = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
   const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
   EXPECT_EQ(ioctl(side, TIOCSWINSZ, &size), 0);
+  EXPECT_EQ(write(terminal, typed.data(), typed.size()), static_cast<ssize_t>(typed.size()));
   // A shell puts it on the terminal: the output of a ChildProcess is a file.
-  std::vector<std::string> on_terminal = {"bash", "-c", "exec \"${@:2}\" > \"$1\" 2>&1", "-", path};
+  std::vector<std::string> on_terminal = {"bash", "-c", "exec \"${@:2}\" < \"$1\" > \"$1\" 2>&1",
+                                          "-", path};
   on_terminal.insert(on_terminal.end(), args.begin(), args.end());
   ChildProcess program(on_terminal, options);
   Finished finished = {-SIGKILL, ""};

@@ -10,10 +10,10 @@
 
 namespace ranklog::testing {
 
-// Runs a program to its end as RunToEnd() does, with a terminal of 80 columns for what it writes.
-// The output is all that came there, control characters included.
+// Runs a program to its end as RunToEnd() does, on a terminal of 80 columns where `typed` was typed
+// before. The output is all that came there, control characters and the echo included.
 Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess::Options& options,
-                       absl::Duration timeout = absl::Seconds(60));
+                       const std::string& typed = "", absl::Duration timeout = absl::Seconds(60));
 
 }  // namespace ranklog::testing
 

@@ -190,6 +190,32 @@ TEST_F(DeliverLoopTest, DeliverySetApartIsNotSteppedUntilItIsToBeTriedAgain) {
   EXPECT_EQ(loop_->counters().set_apart, 0u);
 }
 
+TEST_F(DeliverLoopTest, RemovedRunIsNoTaskAnyMore) {
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.working = false;
+    tracker_.wait = absl::Hours(1);
+  }
+  const int64_t failing = AddRun("failing", /*ended=*/true);
+  const int64_t apart = AddRun("apart", /*ended=*/true);
+  model::Delivery delivery = Stored(apart);
+  delivery.crashes = model::Delivery::kSetApart;
+  ASSERT_OK(
+      store_->SubmitAndWait([&](storage::Store& store) { return store.SetCrashes(delivery); }));
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().failing == 1; }));
+  EXPECT_EQ(loop_->counters().set_apart, 1u);
+  for (const int64_t run : {failing, apart}) {
+    ASSERT_OK(store_->SubmitAndWait([&](storage::Store& store) {
+      return store.RemoveRun(run, 3, storage::Removal::kWhateverWaits);
+    }));
+    loop_->OnRemoved(run);
+  }
+  EXPECT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
+  EXPECT_EQ(loop_->counters().set_apart, 0u);
+  EXPECT_EQ(tracker_.StepsOf("failing"), 1);
+}
+
 TEST_F(DeliverLoopTest, DrainGivesUpAtItsDeadline) {
   {
     absl::MutexLock lock(&tracker_.mutex);

@@ -204,6 +204,33 @@ TEST_F(RetentionTest, ARunWithALateRowStays) {
   ExpectKept([&](const Made& made) { ASSERT_OK(store_->SetAggregated(made.stream, 10, 1)); });
 }
 
+// As `ranklog rm` asks for it, without --force and with it.
+TEST_F(RetentionTest, AUserMayRemoveWhatHasEnded) {
+  const Made made = Delivered("job");
+  const auto remove = [&](Removal removal) {
+    EXPECT_OK(store_->Begin());
+    const absl::Status removed = store_->RemoveRun(made.run, kEnd, removal);
+    EXPECT_OK(store_->Commit());
+    return removed;
+  };
+  const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition);
+  Do([&] {
+    ASSERT_OK(store_->AddDeadLetter({0, made.run, "wandb", 3, kEnd, "HTTP 400", "{}"}));
+    ASSERT_OK(store_->SetAggregated(made.stream, 10, /*late_rows=*/1));
+    ASSERT_OK(store_->AddDelivery(made.run, "another"));
+  });
+  EXPECT_THAT(remove(Removal::kDelivered), refused);
+  EXPECT_THAT(remove(Removal::kNothingWaits), refused);
+  Do([&] { ASSERT_OK(store_->Append(made.stream, Dense(11, 1, 1, 2)).status()); });
+  EXPECT_THAT(remove(Removal::kWhateverWaits), refused) << "a row is not used";
+  Do([&] { ASSERT_OK(store_->SetAggregated(made.stream, 11, 1)); });
+  EXPECT_THAT(remove(Removal::kWhateverWaits), IsOk());
+  EXPECT_THAT(remove(Removal::kWhateverWaits), refused) << "it is not there";
+  EXPECT_OK(reader_->Check()) << "though its dead letter is still in the file";
+  Sweep();
+  EXPECT_EQ(Leavings() + Count("dead_letter"), 0);
+}
+
 TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
   const Made gone = Delivered("gone", 1);
   const Made stays = Delivered("stays", 2);

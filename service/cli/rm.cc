@@ -1,0 +1,238 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/run_report.h"
+#include "service/cli/select_run.h"
+#include "service/cli/spool_dirs.h"
+#include "service/cli/terminal.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kRemoveFooter[] = R"(
+Takes a run out of this node's store with all that its ranks logged, what a tracker refused of it, and what is
+left of its spools. What a tracker has stays there. A run that is still running stays, whatever is asked; one
+whose rows wait for a tracker goes with --force only, and these rows are lost.
+
+On a terminal it asks first. Elsewhere it wants --yes. If one of several runs cannot go, all of them stay.
+
+Examples:
+  ranklog rm llama-lr3e-4
+  ranklog rm gpt:abc123 gpt:def456 --yes
+  ranklog rm latest --yes --force      # whatever waits for a tracker)";
+
+struct RemoveFlags {
+  std::vector<std::string> runs;
+  std::string project;
+  bool yes = false;
+  bool force = false;
+  bool json = false;
+};
+
+class RunRemoval {
+ public:
+  RunRemoval(const Globals& globals, const RemoveFlags& flags) : globals_(globals), flags_(flags) {}
+
+  absl::Status Run() {
+    if (!flags_.yes && isatty(STDIN_FILENO) != 1) {
+      return WrongUsage("--yes is required where nobody can be asked");
+    }
+    ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
+    ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
+    RETURN_IF_ERROR(Choose());
+    for (const RunReport& report : chosen_) RETURN_IF_ERROR(CheckMayGo(report));
+    if (!flags_.yes && !Ask()) return absl::CancelledError("nothing was removed");
+    absl::Status status = Open();
+    for (size_t i = 0; status.ok() && i < chosen_.size(); ++i) status = Remove(chosen_[i]);
+    if (flags_.json) std::cout << PrettyJson(removed_);
+    RETURN_IF_ERROR(status);
+    return store_ == nullptr ? absl::OkStatus() : Sweep();
+  }
+
+ private:
+  absl::Status Choose() {
+    ASSIGN_OR_RETURN(const std::vector<model::Run> all, reader_->Runs());
+    std::set<int64_t> ids;
+    for (const std::string& text : flags_.runs) {
+      ASSIGN_OR_RETURN(model::Run run, SelectRun(all, text, flags_.project));
+      if (!ids.insert(run.id).second) continue;
+      ASSIGN_OR_RETURN(run, AwaitEnd(globals_, *reader_, run));
+      ASSIGN_OR_RETURN(chosen_.emplace_back(), ReportRun(*reader_, run));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMayGo(const RunReport& report) const {
+    if (report.run.state == model::RunState::kRunning) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run ", NameOf(report), " is still running; nothing was removed",
+          storage::StateLock::Holder(state_dir_) != 0
+              ? ""
+              : ". If its ranks are gone, start ranklogd, which takes what they left and ends it"));
+    }
+    for (const DestinationReport& destination : report.destinations) {
+      if (flags_.force || !WaitsFor(report, destination)) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("run ", NameOf(report), ": ", WaitingText(destination),
+                       "; nothing was removed. `ranklog ", "sync ", NameOf(report),
+                       "` delivers it, --force removes it nevertheless"));
+    }
+    return absl::OkStatus();
+  }
+
+  bool Ask() const {
+    for (const RunReport& report : chosen_) {
+      std::cerr << NameOf(report) << "  " << Printable(report.run.name) << ", "
+                << model::Name(report.run.state) << ", " << Counted(report.run.rows, "row")
+                << ", started " << TimeText(report.run.started_us);
+      if (!IsAtATracker(report)) std::cerr << ", on this node only";
+      for (const DestinationReport& destination : report.destinations) {
+        if (WaitsFor(report, destination)) std::cerr << ", " << WaitingText(destination);
+      }
+      std::cerr << "\n";
+    }
+    std::cerr << "Remove " << (chosen_.size() == 1 ? "this run" : "these runs")
+              << " from this node? [y/N] " << std::flush;
+    std::string answer;
+    std::getline(std::cin, answer);
+    const std::string word = absl::AsciiStrToLower(absl::StripAsciiWhitespace(answer));
+    return word == "y" || word == "yes";
+  }
+
+  // The store, to be written by this process or by the daemon that has it.
+  absl::Status Open() {
+    auto lock = storage::StateLock::Acquire(state_dir_);
+    if (absl::IsAlreadyExists(lock.status())) {
+      ASSIGN_OR_RETURN(daemon_, FindHolder(state_dir_, globals_.address));
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(lock.status());
+    lock_ = std::make_unique<storage::StateLock>(*std::move(lock));
+    ASSIGN_OR_RETURN(store_, storage::Store::Open(state_dir_, {}));
+    return absl::OkStatus();
+  }
+
+  absl::Status Remove(const RunReport& report) {
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(report.run.id));
+    std::set<uint64_t> incarnations;
+    for (const model::Stream& stream : streams) incarnations.insert(stream.key.incarnation);
+    const absl::Status removed = store_ == nullptr ? RemoveRun(daemon_, report.run.id, flags_.force)
+                                                   : RemoveHere(report.run.id);
+    if (absl::IsUnimplemented(removed)) {
+      return absl::UnimplementedError(
+          absl::StrCat("the daemon has version ", daemon_.version,
+                       ", which cannot remove a run: restart it, `ranklog stop` ends it"));
+    }
+    if (absl::IsFailedPrecondition(removed)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "run ", NameOf(report), " stays: it has begun to run again, or to be delivered"));
+    }
+    RETURN_IF_ERROR(removed);
+    RemoveRings(state_dir_, incarnations);
+    uint64_t waiting = 0;
+    for (const DestinationReport& destination : report.destinations) {
+      waiting = std::max(waiting, destination.pending_rows);
+    }
+    if (flags_.json) {
+      removed_.push_back({{"run_id", report.run.run_id},
+                          {"project", report.run.project},
+                          {"name", report.run.name},
+                          {"rows", report.run.rows},
+                          {"undelivered_rows", waiting}});
+    } else {
+      std::cout << "removed " << NameOf(report) << ", " << Counted(report.run.rows, "row") << "\n";
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveHere(int64_t run) {
+    return Write([&] {
+      return store_->RemoveRun(
+          run, absl::ToUnixMicros(absl::Now()),
+          flags_.force ? storage::Removal::kWhateverWaits : storage::Removal::kNothingWaits);
+    });
+  }
+
+  // As the daemon does by and by.
+  absl::Status Sweep() {
+    storage::Store::Swept swept;
+    do {
+      RETURN_IF_ERROR(Write([&]() -> absl::Status {
+        ASSIGN_OR_RETURN(swept, store_->SweepRemoved());
+        return absl::OkStatus();
+      }));
+    } while (swept.more);
+    return absl::OkStatus();
+  }
+
+  template <typename Do>
+  absl::Status Write(Do write) {
+    RETURN_IF_ERROR(store_->Begin());
+    absl::Status status = write();
+    if (status.ok()) return store_->Commit();
+    store_->Rollback();
+    return status;
+  }
+
+  static bool WaitsFor(const RunReport& report, const DestinationReport& destination) {
+    return destination.kind != kLocal && IsOpen(report, destination);
+  }
+  static std::string WaitingText(const DestinationReport& destination) {
+    return absl::StrCat(destination.pending_rows > 0
+                            ? Counted(destination.pending_rows, "row") + " not delivered"
+                            : "its end is not delivered",
+                        " to ", Printable(destination.kind));
+  }
+  static bool IsAtATracker(const RunReport& report) {
+    return std::any_of(
+        report.destinations.begin(), report.destinations.end(),
+        [](const DestinationReport& destination) { return destination.kind != kLocal; });
+  }
+  static std::string NameOf(const RunReport& report) {
+    return Printable(report.run.project + ":" + report.run.run_id);
+  }
+
+  const Globals& globals_;
+  const RemoveFlags& flags_;
+  std::string state_dir_;
+  std::unique_ptr<storage::StoreReader> reader_;
+  std::vector<RunReport> chosen_;
+  DaemonStatus daemon_;  // has the store, unless `store_`
+  std::unique_ptr<storage::StateLock> lock_;
+  std::unique_ptr<storage::Store> store_;
+  model::Json removed_ = model::Json::array();
+};
+
+absl::Status RemoveRuns(const Globals& globals, const RemoveFlags& flags) {
+  return RunRemoval(globals, flags).Run();
+}
+
+}  // namespace
+
+void AddRemove(Program& program) {
+  auto [options, flags] =
+      program.Add("rm", "remove runs from this node's store", kRemoveFooter, RemoveRuns);
+  options.Add("RUN", &flags.runs, kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("--project", &flags.project, "look only at the runs of this project",
+              {.type = "NAME"});
+  options.Add("--yes", &flags.yes, "do not ask");
+  options.Add("--force", &flags.force, "also what is not delivered: it is lost");
+  options.Add("--json", &flags.json, "an array of what was removed, for programs");
+}
+
+}  // namespace ranklog::cli

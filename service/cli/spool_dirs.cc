@@ -1,0 +1,74 @@
+#include "service/cli/spool_dirs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ranklog/v1/places.h"
+#include "service/storage/spool_dirs.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kRingPrefix[] = "ring-";
+constexpr char kRingSuffix[] = ".spool";
+constexpr char kDamagedSuffix[] = ".damaged";
+
+// Of ring-PID-INCARNATION.spool, and of that with ".damaged" behind it; see client/spool.md.
+bool IsRingOf(absl::string_view name, const std::set<uint64_t>& incarnations) {
+  absl::ConsumeSuffix(&name, kDamagedSuffix);
+  if (!absl::ConsumePrefix(&name, kRingPrefix) || !absl::ConsumeSuffix(&name, kRingSuffix)) {
+    return false;
+  }
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '-');
+  uint64_t incarnation = 0;
+  return parts.size() == 2 && absl::SimpleHexAtoi(parts[1], &incarnation) &&
+         incarnations.count(incarnation) != 0;
+}
+
+// Whether a process has the lock that a rank takes on its ring; true as well if nobody can know.
+bool IsLocked(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return true;
+  struct flock query {};
+  query.l_type = F_WRLCK;
+  query.l_whence = SEEK_SET;
+  const bool locked = fcntl(fd, F_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+  close(fd);
+  return locked;
+}
+
+}  // namespace
+
+std::vector<std::string> SpoolDirs(const std::string& state_dir) {
+  std::vector<std::string> dirs = storage::RememberedSpoolDirs(state_dir);
+  if (const char* dir = std::getenv("RANKLOG_SPOOL_DIR"); dir != nullptr && *dir != 0) {
+    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) dirs.emplace_back(dir);
+  }
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
+  return dirs;
+}
+
+void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations) {
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    std::error_code error;
+    for (auto entry = std::filesystem::directory_iterator(dir, error);
+         entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      const std::string path = entry->path().string();
+      const std::string name = entry->path().filename().string();
+      if (IsRingOf({name.data(), name.size()}, incarnations) && !IsLocked(path)) {
+        unlink(path.c_str());
+      }
+    }
+  }
+}
+
+}  // namespace ranklog::cli
