@@ -38,6 +38,8 @@ std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, siz
 struct RunAggregator::Impl {
   Impl(const model::Run& run, std::vector<std::vector<std::string>> run_shapes, Options options)
       : step_wait(options.step_wait),
+        first_row_wait(std::min(options.first_row_wait, options.step_wait)),
+        silent_wait(std::min(options.silent_wait, options.step_wait)),
         planner(Figures(options), std::move(run_shapes)),
         builder(run.rows),
         last_step(run.last_step) {}
@@ -48,10 +50,11 @@ struct RunAggregator::Impl {
   }
 
   void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
-  int64_t PassedBy(bool by_primaries) const;
-  int64_t OthersPassed() const;
+  int64_t PassedByPrimaries() const;
+  bool AwaitsAbsentRanks() const;
   int64_t NextPrimaryStep();
-  int64_t StopWaitingFor(int64_t step);
+  absl::Time WaitsUntil(int64_t step);
+  void StopWaitingFor(int64_t step);
   void UseUpOthersBelow(int64_t step, bool every);
   void SettlePassed(int64_t step);
   bool LoggedAnew(const StreamRows& ended, int64_t step) const;
@@ -59,6 +62,8 @@ struct RunAggregator::Impl {
   void Close(int64_t step);
 
   const absl::Duration step_wait;
+  const absl::Duration first_row_wait;
+  const absl::Duration silent_wait;
   JoinPlanner planner;
   BatchBuilder builder;
   int64_t last_step;  // of the last row made
@@ -68,8 +73,8 @@ struct RunAggregator::Impl {
   std::vector<StreamRows*> others;     // by rank, id
   std::set<uint32_t> ranks;            // that have attached
   uint32_t expected_ranks = 0;         // of the node; 0: unknown
-  bool absent_waited_out = false;      // those that have not attached are not waited for any more
   PassedTimes passed_times;
+  absl::Time started = absl::InfiniteFuture();  // when the primaries had passed a step with a row
   ClosingStep closing_step;
   absl::Time deadline = absl::InfiniteFuture();
   bool closing = false;  // CloseAll()
@@ -94,6 +99,7 @@ void RunAggregator::AddStream(const model::Stream& stream) {
     rows->index = index;
     rows->rank = stream.key.rank;
     rows->primary = stream.primary;
+    rows->silent = stream.durable_seq == 0;
     rows->added_seq = rows->consumed_seq = rows->reported_seq = stream.aggregated_seq;
     rows->late_rows = rows->reported_late = stream.late_rows;
     std::vector<StreamRows*>& group = stream.primary ? impl_->primaries : impl_->others;
@@ -137,7 +143,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   if (late) {
     ++stream.late_rows;
   } else {
-    stream.waited_out = false;
+    stream.silent = false;
   }
   stream.added_seq = seq;
   stream.added_step = open.step;
@@ -178,7 +184,7 @@ void RunAggregator::SetProgress(int64_t stream, int64_t passed_step) {
   StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return;
   rows->passed_step = std::max(rows->passed_step, passed_step);
-  if (passed_step > impl_->last_step) rows->waited_out = false;
+  if (passed_step > impl_->last_step) rows->silent = false;
 }
 
 void RunAggregator::EndStream(int64_t stream) {
@@ -187,13 +193,10 @@ void RunAggregator::EndStream(int64_t stream) {
 
 void RunAggregator::CloseAll() { impl_->closing = true; }
 
-int64_t RunAggregator::Impl::PassedBy(bool by_primaries) const {
-  if (by_primaries && primaries.empty()) return closing ? kEveryStep : kNoStep;
-  if (!by_primaries && !planner.joins()) return kEveryStep;
+int64_t RunAggregator::Impl::PassedByPrimaries() const {
+  if (primaries.empty()) return closing ? kEveryStep : kNoStep;
   int64_t passed = kEveryStep;
-  for (const StreamRows* stream : by_primaries ? primaries : others) {
-    if (!stream->waited_out) passed = std::min(passed, stream->passed());
-  }
+  for (const StreamRows* stream : primaries) passed = std::min(passed, stream->passed());
   return passed;
 }
 
@@ -207,19 +210,30 @@ int64_t RunAggregator::Impl::NextPrimaryStep() {
   return next;
 }
 
-// What the others have passed: nothing while a rank of the node has not attached, so that a rank
-// which starts late has its part in the first steps.
-int64_t RunAggregator::Impl::OthersPassed() const {
-  const bool absent = planner.joins() && ranks.size() < expected_ranks;
-  if (absent && !absent_waited_out && !closing) return kNoStep;
-  return PassedBy(/*by_primaries=*/false);
+bool RunAggregator::Impl::AwaitsAbsentRanks() const {
+  return planner.joins() && !closing && ranks.size() < expected_ranks;
 }
 
-// Gives up on the others that have not passed `step`; returns what the rest have passed.
-int64_t RunAggregator::Impl::StopWaitingFor(int64_t step) {
-  for (StreamRows* stream : others) stream->waited_out |= stream->passed() < step;
-  absent_waited_out = true;
-  return OthersPassed();
+// How long `step`, which the primaries have passed, waits for the others: infinite past if all have
+// passed it.
+absl::Time RunAggregator::Impl::WaitsUntil(int64_t step) {
+  absl::Time until = absl::InfinitePast();
+  if (AwaitsAbsentRanks()) until = started + first_row_wait;
+  if (!planner.joins()) return until;
+  const absl::Time since = passed_times.Since(step);
+  for (const StreamRows* stream : others) {
+    if (stream->passed() >= step) continue;
+    until = std::max(until, stream->is_silent()
+                                ? std::max(std::max(started, stream->joined) + first_row_wait,
+                                           since + silent_wait)
+                                : since + step_wait);
+  }
+  return until;
+}
+
+// Gives up on the others that have not passed `step`.
+void RunAggregator::Impl::StopWaitingFor(int64_t step) {
+  for (StreamRows* stream : others) stream->silent |= stream->passed() < step;
 }
 
 void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
@@ -258,9 +272,9 @@ void RunAggregator::Impl::ForgetAllPassed() {
 
 Aggregated RunAggregator::Advance(absl::Time now) {
   Impl& impl = *impl_;
-  const int64_t passed = impl.PassedBy(/*by_primaries=*/true);
-  int64_t others_passed = impl.OthersPassed();
+  const int64_t passed = impl.PassedByPrimaries();
   impl.passed_times.Passed(passed, now);
+  for (StreamRows* stream : impl.others) stream->joined = std::min(stream->joined, now);
   impl.deadline = absl::InfiniteFuture();
   while (true) {
     const int64_t next = impl.NextPrimaryStep();
@@ -272,14 +286,13 @@ Aggregated RunAggregator::Advance(absl::Time now) {
     // Most steps close without a wait, and nobody asks since when they were passed.
     impl.passed_times.Forget(next);
     if (!open) break;
-    if (others_passed < next) {
-      const absl::Time until = impl.passed_times.Since(next) + impl.step_wait;
-      if (now < until) {
-        impl.deadline = until;
-        break;
-      }
-      others_passed = impl.StopWaitingFor(next);
+    impl.started = std::min(impl.started, now);
+    const absl::Time until = impl.WaitsUntil(next);
+    if (now < until) {
+      impl.deadline = until;
+      break;
     }
+    if (until != absl::InfinitePast()) impl.StopWaitingFor(next);
     impl.Close(next);
   }
   const bool all_ended = std::all_of(impl.streams.begin(), impl.streams.end(),
@@ -338,8 +351,16 @@ uint64_t RunAggregator::added_seq(int64_t stream) const {
 bool RunAggregator::holds_back(int64_t stream) const {
   const StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return false;
-  const int64_t furthest_behind =
-      std::min(impl_->PassedBy(/*by_primaries=*/true), impl_->PassedBy(/*by_primaries=*/false));
+  int64_t furthest_behind = impl_->PassedByPrimaries();
+  if (impl_->planner.joins()) {
+    // A silent or absent rank holds back all while it is waited for, and nothing else.
+    const bool waits = impl_->deadline != absl::InfiniteFuture();
+    if (waits && impl_->AwaitsAbsentRanks()) furthest_behind = kNoStep;
+    for (const StreamRows* other : impl_->others) {
+      if (!waits && other->is_silent()) continue;
+      furthest_behind = std::min(furthest_behind, other->passed());
+    }
+  }
   return rows->passed() <= furthest_behind;
 }
 

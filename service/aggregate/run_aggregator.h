@@ -41,10 +41,17 @@ struct Aggregated {
 //
 // When a step closes: every primary stream that is live has passed it (however long that takes: the
 // primary rank's rows are the run), and every other live stream has passed it or `step_wait` has
-// gone by since the primaries passed it; a rank of the node that has not attached counts as one
-// that has passed nothing. A stream passes a step by a row with a larger one, by a row that commits
-// it, by Progress, or by ending. A stream that was waited for in vain is not waited for again until
-// it brings a row above the last one made. Until the first primary stream joins nothing closes.
+// gone by since the primaries passed it. A stream passes a step by a row with a larger one, by a
+// row that commits it, by Progress, or by ending. Until the first primary stream joins nothing
+// closes.
+//
+// A rank that logs nothing must not delay the run, since in many programs only rank 0 logs. So a
+// step waits only briefly for a silent stream, which has brought no row, or none above the last one
+// made since it was waited for in vain:
+//
+//   first_row_wait  from the first step that the primaries passed, or from when the stream joined.
+//                   A rank of the node that has not attached counts as a silent one.
+//   silent_wait     from when the primaries passed this step.
 //
 // The steps of a run's rows ascend. So what a stream brings for a step that is not above the last
 // row's is late: counted, and left out. For a primary that is so only if it began anew (a restart
@@ -69,6 +76,11 @@ class RunAggregator {
         {};                  // as RunSettings; empty: mean min max std argmax
     bool statistics = true;  // false for `all`
     absl::Duration step_wait = absl::Seconds(30);
+    // Both at most `step_wait`. A launcher starts its processes within seconds of each other.
+    absl::Duration first_row_wait = absl::Seconds(5);
+    // Ranks that log at the same moment are read within 0.4 s of each other: clients send each
+    // 100 ms, the store commits each 50 ms, and the aggregate loop reads each 250 ms.
+    absl::Duration silent_wait = absl::Seconds(1);
   };
 
   // `run` and `shapes` as stored: a run taken up again goes on where it was.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "service/aggregate/open_rows.h"
 
 namespace ranklog::aggregate {
@@ -50,13 +51,15 @@ struct StreamRows {
   int64_t told_passed_step = kNoStep;
   bool told_ended = false;
 
-  bool waited_out = false;  // it was waited for in vain, and has been silent since
+  bool silent = true;  // it has logged nothing, or nothing since it was waited for in vain
+  absl::Time joined = absl::InfiniteFuture();
 
   bool ended() const { return told_ended && added_seq >= expected_seq; }
   int64_t passed() const {
     if (ended()) return kEveryStep;
     return added_seq >= expected_seq ? std::max(passed_step, told_passed_step) : passed_step;
   }
+  bool is_silent() const { return silent && added_seq >= expected_seq; }
   // Its first row is used up. `last_step` is that of the last row of the run.
   void Pop(int64_t last_step) {
     const OpenRow& row = rows.front();

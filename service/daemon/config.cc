@@ -188,6 +188,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   std::string keep_bytes = "4GiB";
   std::string commit_interval = absl::FormatDuration(config.commit_interval);
   std::string step_wait = absl::FormatDuration(config.step_wait);
+  std::string first_row_wait = absl::FormatDuration(config.first_row_wait);
   std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
   std::string state_dir;
 
@@ -262,6 +263,12 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str()
       ->group(advanced);
+  app.add_option("--first-row-wait", first_row_wait,
+                 "how long the first steps wait for ranks that have logged nothing yet")
+      ->type_name("DURATION")
+      ->check(DurationText(absl::ZeroDuration()))
+      ->capture_default_str()
+      ->group(advanced);
   app.add_option("--wandb-transmit-interval", transmit,
                  "how often rows are posted to Weights & Biases "
                  "[$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
@@ -301,6 +308,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   config.keep = ToLimits(keep_for, keep_bytes);
   config.commit_interval = ToDuration(commit_interval);
   config.step_wait = ToDuration(step_wait);
+  config.first_row_wait = ToDuration(first_row_wait);
   config.wandb_transmit_interval = ToDuration(transmit);
   // Ranks that find no room in the one that they were told fall back to the others.
   if (!spool_dir.empty()) config.spool_dirs.push_back(Absolute(spool_dir));

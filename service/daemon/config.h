@@ -24,6 +24,7 @@ struct Config {
   bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);
   absl::Duration step_wait = absl::Seconds(30);
+  absl::Duration first_row_wait = absl::Seconds(5);
   absl::Duration wandb_transmit_interval = absl::Seconds(15);
 };
 

@@ -87,6 +87,7 @@ absl::Status Daemon::StartStages() {
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   pipeline::AggregateLoop::Options aggregate_options;
   aggregate_options.run.step_wait = config_.step_wait;
+  aggregate_options.run.first_row_wait = config_.first_row_wait;
   aggregate_options.on_primary_chosen = [this](int64_t run) { deliver_->AddRun(run); };
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), SteadyNow,

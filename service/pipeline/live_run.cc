@@ -110,9 +110,11 @@ std::unique_ptr<aggregate::RunAggregator> LiveRun::MakeAggregator(
     std::vector<std::vector<std::string>> shapes) const {
   return std::make_unique<aggregate::RunAggregator>(
       run_, std::move(shapes),
-      aggregate::RunAggregator::Options{run_.settings.rank_statistics,
-                                        run_.settings.strategy != model::LogStrategy::kAll,
-                                        options_.step_wait});
+      aggregate::RunAggregator::Options{
+          .rank_statistics = run_.settings.rank_statistics,
+          .statistics = run_.settings.strategy != model::LogStrategy::kAll,
+          .step_wait = options_.step_wait,
+          .first_row_wait = options_.first_row_wait});
 }
 
 absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& reader, int64_t run,

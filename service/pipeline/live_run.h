@@ -54,7 +54,9 @@ struct RunWrite {
 class LiveRun {
  public:
   struct Options {
-    absl::Duration step_wait = absl::Seconds(30);  // as RunAggregator's
+    // As RunAggregator's.
+    absl::Duration step_wait = absl::Seconds(30);
+    absl::Duration first_row_wait = absl::Seconds(5);
     // How long a run without a primary waits for the node's first rank: so long where the launcher
     // says how many ranks the node has, for they will come; `step_wait` where nobody knows.
     absl::Duration first_rank_wait = absl::Minutes(5);

@@ -4,7 +4,7 @@
 //   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE [FIRST_STEP]]]]
 //
 // Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on. Fewer rows once
-// STOP_FILE is there.
+// STOP_FILE is there; with ROWS = 0 it waits for that file.
 // Ends with Finish(EXIT_CODE), and prints how many calls of Log() returned true and whether all was
 // durable.
 
@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     ++logged;
     if (pause_us > 0) usleep(pause_us);
   }
+  while (rows == 0 && stop_file != nullptr && access(stop_file, F_OK) != 0) usleep(10000);
   const bool durable = run.Finish(exit_code) == ranklog::FlushResult::kDurable;
   printf("logged %ld, %s\n", logged, durable ? "durable" : "spooled");
   return durable ? 0 : 3;

@@ -2,13 +2,16 @@
 // variables) with two ranks each, against a W&B server that notices gaps and overwrites. S2, S3,
 // S4, S6.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 
@@ -215,6 +218,29 @@ TEST_F(StrategiesTest, RanksWithoutALocalRankShareTheRunOfTheirNode) {
   for (int first : {0, 1}) {
     ExpectStatisticsOfCyclicRanks(wandb_.run("job-" + std::to_string(first)), first);
   }
+}
+
+// In most programs only rank 0 logs; in some only rank 0 attaches.
+TEST_F(StrategiesTest, RankThatLogsNothingDelaysNoRow) {
+  const std::string stop = nodes_[0].socket() + ".stop";
+  const absl::Time start = absl::Now();
+  const auto start_rank = [&](const std::string& job, int rank, const char* rows) {
+    return nodes_[0].StartRank(job, rank, rank, 2, 2, {rows, "0", "10000", stop});
+  };
+  ChildProcess ranks[] = {start_rank("silent", 1, "0"), start_rank("silent", 0, "1000000"),
+                          start_rank("absent", 0, "1000000")};
+  for (const char* job : {"silent", "absent"}) {
+    EXPECT_TRUE(WaitFor([&] {
+      const Finished show =
+          RunToEnd({RANKLOG_CLI, "show", job, "--json", "--state-dir", nodes_[0].state_dir()});
+      const json run = json::parse(show.output, nullptr, /*allow_exceptions=*/false);
+      return run.is_object() && run.value("rows", 0) > 0;
+    })) << job;
+  }
+  // 5 s for the first row of the other rank, and what a loaded machine takes.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+  close(open(stop.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
 }
 
 TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {

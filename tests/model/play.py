@@ -31,7 +31,7 @@ class Node:
         with open(self.folder / "log", "a") as log:
             self.daemon = subprocess.Popen(
                 [self.programs.ranklogd, "--state-dir", self.state, "--listen", f"unix:{self.socket}", "--spool-dir", self.spool,
-                 "--step-wait", "10m"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
+                 "--step-wait", "10m", "--first-row-wait", "10m"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
         self.wait("ranklogd accepts connections", self.accepts)
 
     def accepts(self):

@@ -86,6 +86,89 @@ TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 }
 
+// Its processes start within seconds.
+TEST_F(RunAggregatorTest, WaitsForTheFirstRowOfARankThatAttachesOnlyBriefly) {
+  LogTwoStepsOfRankZeroOfTwo();
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(5));
+  now_ += absl::Seconds(4);
+  Join(kOther, 1, false);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(5));
+  now_ += absl::Seconds(4);
+  EXPECT_THAT(Advance(), IsEmpty());
+  Log(kOther, 1, 3);
+  Log(kOther, 2, 3);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 3);
+  EXPECT_EQ(late(kOther), 0u);
+}
+
+TEST_F(RunAggregatorTest, ARankThatNeverAttachesDelaysTheFirstRowsOnly) {
+  LogTwoStepsOfRankZeroOfTwo();
+  now_ += absl::Seconds(5);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+  Log(kPrimary, 3, 1);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(2));
+}
+
+// As in programs where only rank 0 logs the training, and every rank its evaluations.
+TEST_F(RunAggregatorTest, ARankThatHasLoggedNothingDelaysNoRowForLong) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Seconds(5);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+
+  // Its first row is in time though it comes a moment after the step was passed.
+  Log(kPrimary, 3, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(1));
+  Log(kOther, 2, 5);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
+  Log(kOther, 3, 5);
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 5);
+  EXPECT_EQ(late(kOther), 0u);
+}
+
+TEST_F(RunAggregatorTest, FirstRowOfARankAtAClosedStepIsLate) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Seconds(5);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+  Log(kOther, 1, 5);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(late(kOther), 1u);
+}
+
+// A daemon that starts anew knows that the rank logs.
+TEST_F(RunAggregatorTest, ARankThatHasLoggedBeforeIsWaitedFor) {
+  Start();
+  Join(kPrimary, 0, true);
+  streams_[kOther] = StreamOf(kOther, 1, false);
+  streams_[kOther].durable_seq = streams_[kOther].aggregated_seq = 3;
+  aggregator_->AddStream(streams_[kOther]);
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
+}
+
+TEST_F(RunAggregatorTest, WhileASilentRankIsWaitedForNothingMoreIsReadOfTheOthers) {
+  StartTwo();
+  Log(kPrimary, 1, 1);
+  Log(kPrimary, 2, 1);
+  EXPECT_TRUE(aggregator_->holds_back(kPrimary));
+  EXPECT_THAT(Advance(), IsEmpty());
+  EXPECT_FALSE(aggregator_->holds_back(kPrimary));
+  EXPECT_TRUE(aggregator_->holds_back(kOther));
+  now_ += absl::Seconds(5);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+  EXPECT_TRUE(aggregator_->holds_back(kPrimary));
+}
+
 TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
   StartTwo({.step_wait = absl::Seconds(30)});
   Log(kOther, 1, 2);
@@ -101,8 +184,10 @@ TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
   EXPECT_EQ(rows[0]["rank_max/loss"], 2);  // what had come by then is in
   EXPECT_EQ(aggregator_->NextDeadline(), absl::InfiniteFuture());
 
-  // It is not waited for again while it is silent; what it brings too late is counted.
+  // While it is silent it is waited for only briefly; what it brings too late is counted.
   Log(kPrimary, 3, 1);
+  EXPECT_THAT(Advance(), IsEmpty());
+  now_ += absl::Seconds(1);
   EXPECT_THAT(Steps(Advance()), ElementsAre(2));
   Log(kOther, 2, 5);
   EXPECT_THAT(Advance(), IsEmpty());
