@@ -83,6 +83,46 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   EXPECT_THAT(wandb.run("job").history, SizeIs(300));
 }
 
+// Without waiting for the next try, which is a minute away.
+TEST(KeysTest, ABetterKeyCountsAtOnce) {
+  const std::string key(40, 'k');
+  FakeWandb wandb;
+  wandb.RequireKey(key);
+  Node node;
+  const std::map<std::string, std::string> home = {
+      {"HOME", node.state_dir()}, {"XDG_CONFIG_HOME", node.state_dir()}, {"NETRC", "/nonexistent"}};
+  node.StartWith(home);
+  const auto run = [&](const std::string& id, char with) {
+    ChildProcess rank =
+        node.StartRank(id, 0, 0, 1, 1, {"10"},
+                       {{"WANDB_BASE_URL", wandb.url()}, {"WANDB_API_KEY", std::string(40, with)}});
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  };
+  run("first", 'x');
+  run("second", 'y');
+  const auto waits = [&](const std::string& id) {
+    const auto deliveries = node.Reader()->Deliveries(node.GetRun(id).id);
+    return deliveries.ok() && deliveries->size() == 1 &&
+           absl::StrContains(deliveries->front().last_error, "HTTP 401");
+  };
+  ASSERT_TRUE(WaitFor([&] { return waits("first") && waits("second"); })) << node.Log();
+  ChildProcess::Options options;
+  options.environment = home;
+  options.environment["WANDB_BASE_URL"] = wandb.url();
+  options.unset = {"WANDB_API_KEY"};
+  const Finished login =
+      RunToEnd({"/bin/sh", "-c", "printf '%s\n' \"$0\" | \"$1\" login", key, RANKLOG_CLI}, options);
+  EXPECT_EQ(login.code, 0) << login.output;
+  for (const char* id : {"first", "second"}) {
+    EXPECT_TRUE(wandb.WaitFor(
+        [&](const std::map<std::string, FakeWandb::Run>& runs) {
+          return runs.count(id) != 0 && runs.at(id).complete;
+        },
+        absl::Seconds(20)))
+        << id << node.Log();
+  }
+}
+
 // A secret with a newline, an address without a scheme, a page that is no tracker's: none makes the
 // run local, and each says what is wrong.
 TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42

@@ -18,6 +18,9 @@ constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
 constexpr int kUnauthorized = 401;
 constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
+// How often a run that waits for a key looks for another one: whoever has just put one right looks
+// at the run. Three small files are read.
+constexpr absl::Duration kLookForKey = absl::Seconds(2);
 // Who found that the server is away lets others try before: it may be at fault itself.
 constexpr absl::Duration kLetOthersTry = absl::Milliseconds(100);
 
@@ -85,11 +88,24 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
 }
 
 absl::Duration WandbDelivery::Enter(absl::Time now) {
-  if (now < not_before_) return not_before_ - now;
+  if (HasNewKey()) not_before_ = absl::InfinitePast();
+  if (now < not_before_) return Until(not_before_, now);
   if (const absl::Duration wait = server_->Enter(); wait > absl::ZeroDuration()) return wait;
   const absl::Duration wait = project_->Enter();
   if (wait > absl::ZeroDuration()) server_->Leave();
   return wait;
+}
+
+// How long to wait for `time`, or for a key if it is one that is missing.
+absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
+  return awaits_key_ ? std::min(time - now, kLookForKey) : time - now;
+}
+
+// Whether there is a key that the server has not refused, for a run that waits for one.
+bool WandbDelivery::HasNewKey() const {
+  if (!awaits_key_ || job_.empty()) return false;
+  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
+  return base_url.ok() && credentials_->Find(job_, *base_url, refused_keys_).ok();
 }
 
 void WandbDelivery::Leave() {
@@ -307,8 +323,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     refused_keys_.clear();  // one may be taken by now
     key = credentials_->Find(job_, *base_url);
   }
-  // One may come with the next rank that attaches: looked for again soon.
-  if (absl::IsNotFound(key.status())) return key.status();
+  awaits_key_ = !key.ok();
   if (!key.ok()) return blocked(key.status());
   HttpRequest request;
   request.url = stream ? FileStreamUrl(*base_url, place_.entity, place_.project, place_.run_id)
@@ -342,6 +357,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   MaskKey(*key, &answer);
   // The next source may have a better one.
   if (answer.ok() && answer->code == kUnauthorized) {
+    awaits_key_ = true;
     refused_keys_.insert(*key);
     other_key_ = credentials_->Find(job_, *base_url, refused_keys_).ok();
   }
@@ -353,8 +369,7 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
   if (std::exchange(other_key_, false)) return absl::ZeroDuration();
   const bool key = answer.ok() && answer->code == kUnauthorized;
   // Nothing was asked where the key or the address is at fault.
-  const bool asked =
-      !absl::IsNotFound(answer.status()) && !absl::IsFailedPrecondition(answer.status());
+  const bool asked = !absl::IsFailedPrecondition(answer.status());
   delivery_.last_error =
       absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
                    key ? "; the key is refused: `ranklog login` checks one and keeps it" : "");
@@ -362,7 +377,7 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                   ? WaitForServer(answer)
                                   : backoff_.Next(outcome, RetryAfter(answer));
   not_before_ = now + wait;
-  return wait;
+  return Until(not_before_, now);
 }
 
 void WandbDelivery::WentWell() {

@@ -75,6 +75,8 @@ class WandbDelivery : public RunDelivery {
   // How long this run has to wait; zero: it is inside of both gates.
   absl::Duration Enter(absl::Time now);
   void Leave();
+  absl::Duration Until(absl::Time time, absl::Time now) const;
+  bool HasNewKey() const;
   // Each makes at most one exchange, and returns how long to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);
@@ -147,7 +149,8 @@ class WandbDelivery : public RunDelivery {
   // Whose keys count, and which of them the server did not take.
   std::string job_;
   std::set<std::string> refused_keys_;
-  bool other_key_ = false;  // there is one to try at once
+  bool other_key_ = false;   // there is one to try at once
+  bool awaits_key_ = false;  // the last one was refused, or there was none
 
   // What the server can do; asked once.
   bool features_known_ = false;

@@ -135,7 +135,7 @@ TEST_F(WandbDeliveryGatesTest, ARunThatEndsWhileItWaitsIsABacklog) {
 
 TEST_F(WandbDeliveryGatesTest, AKeyThatIsRefusedIsTheBusinessOfItsRunAlone) {
   one_.code = 401;
-  EXPECT_EQ(Step(one_), absl::Seconds(60));
+  EXPECT_GT(Step(one_), absl::ZeroDuration());
   EXPECT_EQ(Step(two_), absl::ZeroDuration());
   EXPECT_EQ(two_.requests(), 1u);
 }

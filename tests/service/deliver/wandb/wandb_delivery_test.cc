@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/service/deliver/wandb/stored_run.h"
 #include "tests/support/fake_transport.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -22,6 +25,7 @@ namespace {
 using nlohmann::json;
 using ranklog::testing::FakeTransport;
 using ranklog::testing::StoredRun;
+using ranklog::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -65,6 +69,15 @@ class WandbDeliveryTest : public ::testing::Test {
     EXPECT_LE(transport_.sent().size(), exchanges_ + 1) << "more than one exchange in a step";
     exchanges_ = transport_.sent().size();
     return result;
+  }
+  // Steps of this delivery, a second apart, ask for nothing.
+  void ExpectNoRequest(WandbDelivery& delivery, absl::Duration duration) {
+    const size_t before = transport_.sent().size();
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      now_ += absl::Seconds(1);
+      EXPECT_GT(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
+    }
+    EXPECT_EQ(transport_.sent().size(), before);
   }
   // Steps at this moment until there is something to wait for.
   StepResult StepUntilIdle(bool draining = false) {
@@ -401,7 +414,50 @@ TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
   transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
   const StepResult result = StepUntilIdle();
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401: bad key"));
-  EXPECT_EQ(result.wait, absl::Seconds(60));
+  ExpectNoRequest(*delivery_, absl::Seconds(59));
+}
+
+// Whoever has just run `ranklog login`, or started the job again with another key, looks at once.
+TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
+  TempDir dir;
+  CredentialStore::Options options;
+  options.files = {dir.File("credentials")};
+  CredentialStore credentials(options);
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '1')));
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials,
+                         {});
+  const auto key_of_next_step = [&] {
+    transport_.AnswerNext(FakeTransport::Code(401));
+    const size_t before = transport_.sent().size();
+    const StepResult result = delivery.Step(stored_.reader(), now_, true);
+    EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
+    EXPECT_LE(result.wait, absl::Seconds(2));
+    now_ += result.wait;
+    return transport_.sent().size() == before ? "" : transport_.sent().back().basic_password;
+  };
+  EXPECT_EQ(key_of_next_step(), std::string(40, '1'));
+  std::ofstream(dir.File("credentials"))
+      << "machine wandb.example.com login user password " << std::string(40, '2');
+  ASSERT_EQ(chmod(dir.File("credentials").c_str(), 0600), 0);
+  EXPECT_EQ(key_of_next_step(), std::string(40, '2'));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '3')));
+  EXPECT_EQ(key_of_next_step(), std::string(40, '3'));
+  ExpectNoRequest(delivery, absl::Seconds(50));
+  ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '4')));
+  const size_t before = transport_.sent().size();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration()) << i;
+  }
+  EXPECT_EQ(transport_.sent().size(), before + 2) << "the key is taken, and all goes on";
+}
+
+// Its run waits alone: others at the same server have keys.
+TEST_F(WandbDeliveryTest, ARunWithoutAKeyKeepsNobodyWaiting) {
+  CredentialStore none(CredentialStore::Options{});
+  WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
+  keyless.Step(stored_.reader(), now_, true);
+  EXPECT_EQ(Step().wait, absl::ZeroDuration());
+  EXPECT_EQ(transport_.sent().size(), 1u);
 }
 
 TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
@@ -418,9 +474,9 @@ TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
   transport_.AnswerNext(FakeTransport::Code(401));
   result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'e'));
-  EXPECT_EQ(result.wait, absl::Seconds(60)) << "there is no third";
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
-  now_ += result.wait;
+  ExpectNoRequest(delivery, absl::Seconds(59));  // there is no third
+  now_ += absl::Seconds(1);
   delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'k')) << "right by now?";
 }
