@@ -33,6 +33,8 @@ Without RUN: every run that is not wholly delivered. While a daemon runs, it del
 for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
 A run that is set apart, since its delivery crashed Ranklog twice in a row, is tried once more if it is named.
 
+With --wait it also waits while a daemon runs and runs go on, until they have ended, however long that takes.
+
 A run whose only destination is `local` stays on this node, unless --to gives it another.
 
 Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run.
@@ -40,6 +42,7 @@ Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said
 Examples:
   ranklog sync
   ranklog sync latest --to wandb
+  ranklog sync latest --wait                     as the last command of a job, say
   ranklog sync gpt:abc123 --timeout 10m)";
 
 struct SyncFlags {
@@ -47,6 +50,7 @@ struct SyncFlags {
   std::string project;
   std::string to;
   bool wandb = false;
+  bool wait = false;
   std::string timeout = "2m";
 };
 
@@ -242,7 +246,10 @@ class Sync {
       if (last != sum) moved = SteadyNow();
       last = sum;
       const absl::Duration still = SteadyNow() - moved;
-      if (sum.open == 0 && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
+      const bool goes_on = flags_.wait && sum.going > 0 && pipeline_ == nullptr &&
+                           storage::StateLock::Holder(state_dir_) != 0;
+      if (sum.open == 0 && !goes_on && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
+      if (goes_on) moved = SteadyNow();
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kSyncPoll);
     }
@@ -356,6 +363,7 @@ void AddSync(Program& program) {
   options.Add("--to", &flags.to, "deliver the runs there, too; wandb is what there is",
               {.one_of = {"wandb"}});
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
+  options.Add("--wait", &flags.wait, "wait until the runs have ended, too");
   options.Add("--timeout", &flags.timeout,
               "give up when nothing has moved for so long; 2m if not given",
               {.type = "DURATION", .check = CheckDuration});

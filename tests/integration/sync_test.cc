@@ -1,8 +1,10 @@
 // `ranklog sync` with real programs: a job that ran without a network is delivered afterwards, with
 // a daemon or without one. S14.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -127,6 +129,23 @@ TEST_F(SyncTest, FollowsTheDaemonThatDelivers) {
   wandb_ = std::make_unique<FakeWandb>(port);
   EXPECT_EQ(sync.Wait(), 0) << sync.Output();
   ExpectEveryRowOnce("job");
+}
+
+// As the last command of a job whose ranks are still at it.
+TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
+  node_.Start();
+  const std::string stop = node_.socket() + ".stop";
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"0", "0", "0", stop}, WandbAt(wandb_->url()));
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
+  ChildProcess waits({RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync", "job", "--wait"},
+                     options_);
+  EXPECT_EQ(Sync({"job"}).code, 0) << "it has what there is";
+  EXPECT_FALSE(waits.Wait(absl::Seconds(1)).has_value()) << waits.Output();
+  close(open(stop.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_EQ(waits.Wait(), 0) << waits.Output();
+  EXPECT_TRUE(wandb_->run("job").complete);
 }
 
 TEST_F(SyncTest, WithoutAKeySaysWhereToPutOne) {
