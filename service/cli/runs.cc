@@ -17,6 +17,9 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kRunsFooter[] = R"(
+DELIVERED is the number of rows at each destination, +N the rows that wait for it. On a narrow terminal columns
+go, and long names are cut; --json has all of it.
+
 Examples:
   ranklog runs
   ranklog runs -n 20
@@ -45,9 +48,16 @@ std::string DestinationText(const DestinationReport& destination) {
   return text;
 }
 
+// "2026-11-22 13:23:03" as "11-22 13:23".
+std::string WithoutYear(const std::string& time) {
+  constexpr size_t kYear = 5, kDayAndTime = 11;
+  return time.size() > kYear ? time.substr(kYear, kDayAndTime) : time;
+}
+
 std::string TableOf(const std::vector<RunReport>& reports) {
-  Table table({"RUN", "NAME", "PROJECT", "STATE", "ROWS", "STEP", "RANKS", "LOST", "STARTED",
-               "DELIVERED (+PENDING)"});
+  Table table(
+      {"RUN", "NAME", "PROJECT", "STATE", "ROWS", "STEP", "RANKS", "LOST", "STARTED", "DELIVERED"},
+      {{"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
   for (const RunReport& report : reports) {
     const model::Run& run = report.run;
     table.AddRow({run.run_id, run.name, run.project, std::string(model::Name(run.state)),

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -89,6 +90,32 @@ std::string Printable(absl::string_view text) {
     }
   }
   return printable;
+}
+
+std::string CutMiddle(const std::string& text, int width) {
+  if (TextWidth({text.data(), text.size()}) <= width) return text;
+  constexpr absl::string_view kDots = "...";
+  const int kept = width - static_cast<int>(kDots.size());
+  std::vector<absl::string_view> characters;
+  for (size_t i = 0; i < text.size();) {
+    const size_t begin = i++;
+    while (i < text.size() && (text[i] & 0xC0) == 0x80) ++i;
+    characters.emplace_back(text.data() + begin, i - begin);
+  }
+  std::string head;
+  size_t used = 0;
+  for (int left = (kept + 1) / 2; used < characters.size(); ++used) {
+    left -= TextWidth(characters[used]);
+    if (left < 0) break;
+    absl::StrAppend(&head, characters[used]);
+  }
+  std::string tail;
+  for (int left = kept / 2; characters.size() > used; characters.pop_back()) {
+    left -= TextWidth(characters.back());
+    if (left < 0) break;
+    tail.insert(0, characters.back().data(), characters.back().size());
+  }
+  return absl::StrCat(head, kDots, tail);
 }
 
 int TextWidth(absl::string_view text) {

@@ -32,6 +32,10 @@ struct Terminal {
 // drive the terminal.
 std::string Printable(absl::string_view text);
 
+// The beginning and the end of `text`, UTF-8, with "..." between them, in at most `width` columns
+// (at least 5); all of it, if it fits.
+std::string CutMiddle(const std::string& text, int width);
+
 // The columns that `text`, UTF-8, takes: two for what East Asian scripts and emoji are written
 // with, none for marks that join the character before, one for all else.
 int TextWidth(absl::string_view text);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/terminal.h"
@@ -18,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kEscape[] = "\x1b[";
 constexpr char kTakenAway[] = "\r\x1b[K";
@@ -97,6 +100,37 @@ TEST_F(CliTerminalTest, RecoverDrawsABar) {
   EXPECT_EQ(written.code, 0) << written.output;
   EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("make the rows")),
                                     Not(HasSubstr(kEscape)), HasSubstr("saved in")));
+}
+
+// All of it where nobody looks.
+TEST_F(CliTerminalTest, RunsFitsIntoSeventyColumns) {
+  const std::string name = "an-experiment-with-a-name-that-says-a-lot-of-it";
+  ASSERT_OK(store_->Begin());
+  Attach(name + "-and-its-seed-17", 0, name, "local", kStart);
+  ASSERT_OK(store_->Commit());
+  const auto runs = [&](const std::string& columns) {
+    const Finished finished = RunOnTerminal({"sh", "-c", "stty cols \"$0\"; exec \"$@\"", columns,
+                                             RANKLOG_CLI, "runs", "--state-dir", state_dir()},
+                                            options_);
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    std::vector<std::string> lines;
+    const std::string plain =
+        absl::StrReplaceAll(finished.output, {{"\r", ""}, {"\x1b[1m", ""}, {"\x1b[0m", ""}});
+    for (const std::string& line : Lines(plain)) {
+      if (!absl::StrContains(line, " waits for ")) lines.push_back(line);
+    }
+    return lines;
+  };
+  const std::vector<std::string> narrow = runs("70");
+  ASSERT_EQ(narrow.size(), 4u);
+  for (const std::string& line : narrow) EXPECT_LE(line.size(), 70u) << line;
+  EXPECT_THAT(narrow[1], AllOf(StartsWith("an-exp"), HasSubstr("..."), HasSubstr("ed-17 ")));
+  EXPECT_THAT(narrow[3], AllOf(StartsWith("job1"), HasSubstr("finished"),
+                               HasSubstr("wandb 2 +2 (1 refused)")));
+  const std::vector<std::string> wide = runs("300");
+  ASSERT_EQ(wide.size(), 4u);
+  EXPECT_THAT(wide[1], AllOf(StartsWith(name + "-and-its-seed-17"), HasSubstr("gpt")));
+  EXPECT_THAT(Ranklog({"runs"}).output, HasSubstr(wide[1]));
 }
 
 TEST_F(CliTerminalTest, RemoveAsksFirst) {
