@@ -19,8 +19,9 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr int kWidestPlot = 100;   // wider than that a curve is no clearer
-constexpr size_t kMostLines = 40;  // of the summary: more than that pushes all else off the screen
+constexpr int kWidestPlot = 100;    // wider than that a curve is no clearer
+constexpr size_t kMostBytes = 400;  // of a text of the config or summary: five lines
+constexpr size_t kMostLines = 40;   // of the summary: more than that pushes all else off the screen
 
 constexpr char kShowFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
@@ -140,9 +141,9 @@ std::string ValueText(const model::Json& value) {
   return text;
 }
 
-// The members of `object`, a line each; unless `all`, the first kMostLines, and no statistics over
-// the ranks.
-std::string SectionText(const std::string& title, const model::Json& object, bool all,
+// The members of `object`, a line each, of kMostBytes unless `whole`; unless `all`, the first
+// kMostLines, and no statistics over the ranks.
+std::string SectionText(const std::string& title, const model::Json& object, bool all, bool whole,
                         const Terminal& terminal) {
   std::vector<std::pair<std::string, const model::Json*>> shown;
   size_t hidden = 0;
@@ -160,7 +161,7 @@ std::string SectionText(const std::string& title, const model::Json& object, boo
   std::string text = absl::StrCat("\n", terminal.Bold(title), "\n");
   for (const auto& [key, value] : shown) {
     absl::StrAppend(&text, "  ", key, std::string(width - TextWidth(key) + 2, ' '),
-                    ValueText(*value), "\n");
+                    whole ? ValueText(*value) : CutEnd(ValueText(*value), kMostBytes), "\n");
   }
   if (hidden > 0) {
     absl::StrAppend(&text, "  ", terminal.Dim(absl::StrCat(hidden, " more with --all")), "\n");
@@ -193,8 +194,8 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
     text = PrettyJson(RunJson(report, digest));
   } else {
     text = HeadText(report, terminal) +
-           SectionText("config", digest.config, /*all=*/true, terminal) +
-           SectionText("summary", digest.summary, flags.all, terminal);
+           SectionText("config", digest.config, /*all=*/true, flags.all, terminal) +
+           SectionText("summary", digest.summary, flags.all, flags.all, terminal);
     for (const size_t i : digest.plotted) {
       const RunDigest::Metric& metric = digest.metrics[i];
       absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal));
@@ -211,7 +212,8 @@ void AddShow(Program& program) {
       "show", "show a run: state, config, summary, and curves of its metrics", kShowFooter, Show);
   flags.run.AddTo(options);
   options.Add("--json", &flags.json, "an object, for programs");
-  options.Add("--all", &flags.all, "all of the summary, the statistics over the ranks, too");
+  options.Add("--all", &flags.all,
+              "all of the summary, the statistics over the ranks, too, and long texts in full");
   options.Add("--ascii", &flags.ascii, "draw with ASCII characters");
   options.Add("--metric", &flags.metrics, "draw this metric; may be given several times",
               {.type = "NAME"});

@@ -18,12 +18,13 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kTailPoll = absl::Milliseconds(200);
-constexpr size_t kMostValues = 20;  // of a row, for people; a row of 1000 fills a screen
+constexpr size_t kMostTextBytes = 160;  // of a text: two lines
+constexpr size_t kMostValues = 20;      // of a row, for people; a row of 1000 fills a screen
 
 constexpr char kTailFooter[] = R"(
 While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. The
-statistics over the ranks (rank_mean/ and so on), and more than 20 values of a row, are shown with --all and
-in --json.
+statistics over the ranks (rank_mean/ and so on), more than 20 values of a row, and more than 160 bytes of a
+text are shown with --all and in --json.
 
 Examples:
   ranklog tail latest
@@ -60,7 +61,10 @@ class LineFormat {
       }
     }
     for (const model::Text& text : row.texts()) {
-      if (IsShown(text.key) && Fits(++count)) Append(text.key, Printable(text.value), &values);
+      if (!IsShown(text.key) || !Fits(++count)) continue;
+      Append(text.key,
+             flags_.all ? Printable(text.value) : CutEnd(Printable(text.value), kMostTextBytes),
+             &values);
     }
     if (count == 0 && !flags_.metrics.empty()) return "";
     if (!Fits(count)) {

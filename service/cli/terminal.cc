@@ -118,6 +118,13 @@ std::string CutMiddle(const std::string& text, int width) {
   return absl::StrCat(head, kDots, tail);
 }
 
+std::string CutEnd(const std::string& text, size_t bytes) {
+  if (text.size() <= bytes) return text;
+  size_t end = bytes;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), "... (", text.size(), " bytes)");
+}
+
 int TextWidth(absl::string_view text) {
   int width = 0;
   for (size_t i = 0; i < text.size();) {

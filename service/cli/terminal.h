@@ -36,6 +36,10 @@ std::string Printable(absl::string_view text);
 // (at least 5); all of it, if it fits.
 std::string CutMiddle(const std::string& text, int width);
 
+// The beginning of `text`, UTF-8, of at most `bytes`, and how long all of it is:
+// "aaa... (5000 bytes)"; all of it, if it is no longer.
+std::string CutEnd(const std::string& text, size_t bytes);
+
 // The columns that `text`, UTF-8, takes: two for what East Asian scripts and emoji are written
 // with, none for marks that join the character before, one for all else.
 int TextWidth(absl::string_view text);

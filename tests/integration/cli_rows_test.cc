@@ -116,6 +116,30 @@ TEST_F(CliTest, TailCutsAWideRowAndAllDoesNot) {
               HasSubstr("  layer45 0.5\n"));
 }
 
+TEST_F(CliTest, LongTextsAreCutAndAllDoesNot) {
+  const std::string text = std::string(9999, 'x') + "END";
+  model::Update update;
+  update.object = {{"prompt", text}, {"seeds", std::vector<int>(2000, 7)}};
+  model::Batch batch = MakeBatch(2, 1);
+  batch.blocks[0].texts = {{0, "sample", text}};
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->Apply(live_.id, update, kStart));
+  ASSERT_OK(store_->AppendRunRows(live_.run, batch));
+  ASSERT_OK(store_->Commit());
+  EXPECT_THAT(Ranklog({"show", "other"}).output,
+              AllOf(HasSubstr("xxx... (10002 bytes)\n"), HasSubstr(",7,7... (4001 bytes)\n"),
+                    Not(HasSubstr("END"))));
+  EXPECT_THAT(Ranklog({"show", "other", "--all"}).output,
+              AllOf(HasSubstr("xxxEND\n"), HasSubstr("7,7]\n"), Not(HasSubstr("bytes)"))));
+  const std::vector<std::string> tail = {"tail", "other", "--no-follow", "-n", "1"};
+  EXPECT_THAT(Ranklog(tail).output,
+              AllOf(HasSubstr("sample xxx"), HasSubstr("xxx... (10002 bytes)\n")));
+  std::vector<std::string> all = tail;
+  all.push_back("--all");
+  EXPECT_THAT(Ranklog(all).output, HasSubstr("xxxEND\n"));
+  EXPECT_EQ(RanklogJson({"show", "other"})["config"]["prompt"], text);
+}
+
 TEST_F(CliTest, ShowOfARunWithoutRowsHasNoLastStep) {
   ASSERT_OK(store_->Begin());
   Attach("job3", 0, "empty", "local", kStart);
