@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/environment.h"
+#include "client/strategy_name.h"
 
 namespace ranklog {
 namespace {
@@ -54,16 +55,13 @@ void ReadFlag(bool* setting, const char* name, Settings* settings) {
 void ReadStrategy(Settings* settings) {
   const auto text = Variable("RANKLOG_LOG_STRATEGY");
   if (!text) return;
-  if (*text == "main") {
-    settings->log_strategy = LogStrategy::kMain;
-  } else if (*text == "node") {
-    settings->log_strategy = LogStrategy::kNode;
-  } else if (*text == "all") {
-    settings->log_strategy = LogStrategy::kAll;
-  } else {
-    settings->environment_errors.push_back(
-        absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is none of main, node, all"));
+  for (const LogStrategy strategy : {LogStrategy::kMain, LogStrategy::kNode, LogStrategy::kAll}) {
+    if (*text != internal::Name(strategy)) continue;
+    settings->log_strategy = strategy;
+    return;
   }
+  settings->environment_errors.push_back(
+      absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is none of main, node, all"));
 }
 
 void ReadDestinations(Settings* settings) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/strategy_name.h"
 
 namespace ranklog::internal {
 namespace {
@@ -12,18 +13,6 @@ namespace {
 constexpr size_t kMaxWarnings = 16;
 constexpr double kSpoolFilling = 0.75;
 constexpr double kSpoolHasRoom = 0.5;
-
-const char* Name(LogStrategy strategy) {
-  switch (strategy) {
-    case LogStrategy::kMain:
-      return "main";
-    case LogStrategy::kNode:
-      return "node";
-    case LogStrategy::kAll:
-      return "all";
-  }
-  return "main";
-}
 
 uint64_t RefusedRows(const Stats& stats) {
   return stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large +

@@ -1,0 +1,23 @@
+#ifndef CLIENT_STRATEGY_NAME_H_
+#define CLIENT_STRATEGY_NAME_H_
+
+#include "ranklog/settings.h"
+
+namespace ranklog::internal {
+
+// As RANKLOG_LOG_STRATEGY has it.
+constexpr const char* Name(LogStrategy strategy) {
+  switch (strategy) {
+    case LogStrategy::kMain:
+      return "main";
+    case LogStrategy::kNode:
+      return "node";
+    case LogStrategy::kAll:
+      return "all";
+  }
+  return "main";
+}
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_STRATEGY_NAME_H_
