@@ -56,7 +56,8 @@ Run::~Run() {
   if (state_ == nullptr) return;
   const internal::Uncancelled uncancelled;
   try {
-    state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0, std::chrono::milliseconds(0));
+    state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0, std::chrono::milliseconds(0),
+                   /*by_destructor=*/true);
   } catch (...) {  // no memory: the ring says how far the run came
   }
 }

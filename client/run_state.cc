@@ -251,7 +251,8 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
     ProcessTickRate().Measure();
     ProcessTickRate().Calibrate(ring->spool->header());
     // A forked helper is often killed when it is done: its end says nothing of the run.
-    if (generation_ > 0) ring->spool->header()->finished.store(1, std::memory_order_relaxed);
+    if (generation_ > 0)
+      ring->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_relaxed);
     // Not before: if the process ends after Finish(), a ring that Finish() did not see would make
     // the run a crashed one.
     ring->spool->Publish();
@@ -372,11 +373,12 @@ Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
 // looks whether the run is closed; we say "closed", then look whether it is busy. That is safe only
 // if each side's store is seen before its load is done: here the kernel puts a barrier into every
 // running thread, so that a WriterCall need not.
-void RunState::Close(int exit_code) {
+void RunState::Close(int exit_code, bool by_destructor) {
   {
     MutexLock lock(StateMutex());
     if (closed_.load(std::memory_order_relaxed)) return;
     exit_code_ = exit_code;
+    by_destructor_ = by_destructor;
     closed_.store(true);
   }
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
@@ -391,11 +393,14 @@ void RunState::Close(int exit_code) {
 bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   if (ring->closing.load(std::memory_order_relaxed)) return true;
   v1::SpoolHeader* const header = ring->spool->header();
+  v1::FinishedBy finished = v1::kFinishedByCall;
   {
     MutexLock lock(StateMutex());
     header->exit_code.store(exit_code_, std::memory_order_relaxed);
+    // How a forked child ends says nothing about the run.
+    if (by_destructor_ && generation_ == 0) finished = v1::kFinishedByDestructor;
   }
-  header->finished.store(1, std::memory_order_release);
+  header->finished.store(finished, std::memory_order_release);
   while (ring->writer.busy.load(std::memory_order_acquire)) {
     if (thread_cache.writer == &ring->writer || Clock::now() >= deadline) return false;
     sched_yield();
@@ -420,11 +425,11 @@ FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
   return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
 }
 
-FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout) {
+FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor) {
   if (!usable_) return FlushResult::kDurable;
   const auto start = Clock::now();
   const auto deadline = start + timeout;
-  Close(exit_code);
+  Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;
   for (const auto& ring : rings) {

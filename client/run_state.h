@@ -46,7 +46,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
-  FlushResult Finish(int exit_code, std::chrono::milliseconds timeout)
+  // `by_destructor`: the exit code is not what the program said.
+  FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -91,7 +92,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // daemon has it all.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  void Close(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
+  void Close(int exit_code, bool by_destructor) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   template <typename WriteFn>
@@ -138,9 +139,10 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
-  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring that had one
-  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of
-  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;         // of the first Finish()
+  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());    // of the first ring that had one
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());    // what the daemon tells of
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;           // of the first Finish()
+  bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
 
 // Lets the times of rows follow the clock as it is now. For the one thread that writes

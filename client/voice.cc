@@ -197,7 +197,10 @@ void Voice::SayStart(Time now, bool ended) {
 void Voice::SayEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
-  const bool durable = facts.end == Facts::End::kDurable;
+  // Of a run that was destroyed, the daemon may wait with its answer for the process's end.
+  const bool durable = facts.end == Facts::End::kDurable ||
+                       (stats.rows_durable == stats.rows_logged && stats.updates_pending == 0 &&
+                        facts.unconnected.empty());
   const std::string trouble = DaemonTrouble();
   const bool well = durable && refused == 0 && trouble.empty();
   if (well && !is_first_) return;

@@ -1,6 +1,7 @@
 #include "service/ingest/orphans.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <fstream>
@@ -27,16 +28,36 @@ bool IsSameRank(const model::StreamKey& one, const model::StreamKey& other) {
 
 }  // namespace
 
-bool Orphans::EndGone(const LiveStream& live) {
-  const std::string how = live.peer != nullptr ? live.peer->how_it_ended() : "";
+Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
   const bool runs = live.peer != nullptr && live.peer->pidfd.valid() && !live.peer->exited();
-  const std::string who = absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ",
-                                       !how.empty() ? how
-                                       : runs       ? "let go of its spool, as exec() does,"
-                                                    : "ended",
-                                       " without Finish()");
+  std::string how = runs ? "let go of its spool, as exec() does," : "ended";
+  if (const auto status = live.peer != nullptr ? live.peer->wait_status() : absl::nullopt) {
+    how = live.peer->Describe(*status);
+  }
+  return {.reason = absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ", how,
+                                 " without Finish()")};
+}
+
+Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring) {
+  if (ring.finished() && !ring.destroyed()) {
+    return {.state = model::StreamState::kFinished, .exit_code = ring.exit_code(), .reason = ""};
+  }
+  Ending ending = EndingOf(live);
+  const auto status = live.peer != nullptr ? live.peer->wait_status() : absl::nullopt;
+  if (status.has_value() ? WIFEXITED(*status) : ring.destroyed()) {
+    ending.state = model::StreamState::kFinished;
+    ending.exit_code = status.has_value() ? WEXITSTATUS(*status) : 0;
+    if (ending.exit_code == 0) ending.exit_code = ring.exit_code();  // an exception was caught
+    if (ending.exit_code == 0) ending.reason.clear();
+  }
+  return ending;
+}
+
+bool Orphans::EndGone(const LiveStream& live) {
   if (live.ring == nullptr) {
-    return End(live, nullptr, absl::StrCat(who, model::kSpoolUnread));
+    Ending ending = EndingOf(live);
+    absl::StrAppend(&ending.reason, model::kSpoolUnread);
+    return End(live, ending);
   }
   absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
   if (ring.ok() && ring->incarnation() != live.key.incarnation) {
@@ -44,40 +65,39 @@ bool Orphans::EndGone(const LiveStream& live) {
   }
   if (!ring.ok()) {
     ++context_.counters->damaged_rings;
-    if (!End(live, nullptr,
-             absl::StrCat(who, model::kSpoolUnread, ": ", std::string(ring.status().message())))) {
-      return false;
-    }
+    Ending ending = EndingOf(live);
+    absl::StrAppend(&ending.reason, model::kSpoolUnread, ": ",
+                    std::string(ring.status().message()));
+    if (!End(live, ending)) return false;
     live.ring->SetAside();
     return true;
   }
+  const Ending well = EndingOf(live, *ring);
   absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store, context_.wall_clock);
-  if (absl::IsNotFound(drained.status())) return End(live, nullptr, who);
+  if (absl::IsNotFound(drained.status())) return End(live, well);
   if (!drained.ok()) return false;
   ++context_.counters->orphans;
   context_.counters->orphan_rows += drained->rows;
-  std::string reason = who;
-  if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
-  if (!drained->damage.ok()) {
-    absl::StrAppend(&reason, model::kSpoolUnread,
-                    " to its end: ", std::string(drained->damage.message()));
-  }
-  if (!End(live, &*ring, reason)) return false;
   if (drained->damage.ok()) {
+    if (!End(live, well)) return false;
     live.ring->Unlink();
-  } else {
-    ++context_.counters->damaged_rings;
-    live.ring->SetAside();
+    return true;
   }
+  ++context_.counters->damaged_rings;
+  if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
+  // What it said itself stands.
+  Ending damaged = ring->finished() ? well : EndingOf(live);
+  if (damaged.reason.empty()) damaged.reason = absl::StrCat("rank ", live.key.rank, " finished");
+  absl::StrAppend(&damaged.reason, model::kSpoolUnread,
+                  " to its end: ", std::string(drained->damage.message()));
+  if (!End(live, damaged)) return false;
+  live.ring->SetAside();
   return true;
 }
 
-bool Orphans::End(const LiveStream& live, const RingReader* ring, const std::string& reason) {
-  const bool finished = ring != nullptr && ring->finished();
+bool Orphans::End(const LiveStream& live, const Ending& ending) {
   const absl::Status ended = context_.store->SubmitAndWait([&](storage::Store& store) {
-    return store.EndStream(live.id,
-                           finished ? model::StreamState::kFinished : model::StreamState::kCrashed,
-                           finished ? ring->exit_code() : 0, finished ? "" : reason,
+    return store.EndStream(live.id, ending.state, ending.exit_code, ending.reason,
                            absl::ToUnixMicros(context_.wall_clock()));
   });
   // Its run was delivered and removed: what the ring still holds is for Adopt() to look at.
@@ -92,11 +112,11 @@ bool Orphans::End(const LiveStream& live, const RingReader* ring, const std::str
   }
   context_.registry->Remove(live.key);
   context_.run_changed(live.run);
-  if (finished) {
+  if (ending.reason.empty()) {
     spdlog::info("rank {} of {} finished with exit code {}; the rest came from its spool",
-                 live.key.rank, live.key.job_id, ring->exit_code());
+                 live.key.rank, live.key.job_id, ending.exit_code);
   } else {
-    spdlog::warn("{} of {}", reason, live.key.job_id);
+    spdlog::warn("{} of {}", ending.reason, live.key.job_id);
   }
   return true;
 }

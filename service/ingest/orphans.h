@@ -69,7 +69,17 @@ class Orphans {
   // Ends those of `attached` that `predicate` holds for, and takes them out. False: as EndGone().
   bool EndThose(const std::function<bool(const Attached&)>& predicate,
                 std::vector<Attached>* attached);
-  bool End(const LiveStream& live, const RingReader* ring, const std::string& reason);
+  // How a rank ended, as far as it can be known.
+  struct Ending {
+    model::StreamState state = model::StreamState::kCrashed;
+    int32_t exit_code = 0;
+    std::string reason;  // empty: it finished well
+  };
+  // Of a rank whose ring is lost or damaged: crashed, for rows may be missing.
+  static Ending EndingOf(const LiveStream& live);
+  // Of one whose ring was read.
+  static Ending EndingOf(const LiveStream& live, const RingReader& ring);
+  bool End(const LiveStream& live, const Ending& ending);
   // Whether the store has all of the ring, and its stream has ended; or had, until its run was
   // delivered and removed.
   bool Known(const model::StreamKey& key, const RingReader& ring);

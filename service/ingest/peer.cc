@@ -19,11 +19,13 @@ bool Peer::exited() const {
   return poll(&event, 1, 0) == 1 && (event.revents & POLLIN) != 0;
 }
 
-std::string Peer::how_it_ended() const {
-  const absl::optional<int> status = exited() ? WaitStatusOf(pidfd.get(), pid) : absl::nullopt;
-  if (!status) return "";
-  std::string how = DescribeWaitStatus(*status);
-  if (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL && oom_kills.count() > 0) {
+absl::optional<int> Peer::wait_status() const {
+  return exited() ? WaitStatusOf(pidfd.get(), pid) : absl::nullopt;
+}
+
+std::string Peer::Describe(int wait_status) const {
+  std::string how = DescribeWaitStatus(wait_status);
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && oom_kills.count() > 0) {
     how += " for lack of memory";
   }
   return how;

@@ -26,8 +26,10 @@ struct Peer {
 
   // Whether the process is known to have ended.
   bool exited() const;
-  // How, as a predicate: "was killed by signal 9 (Killed)". Empty if it runs, or nobody knows.
-  std::string how_it_ended() const;
+  // How, as waitpid(2) would say. None if it runs, or nobody knows.
+  absl::optional<int> wait_status() const;
+  // That in words, as a predicate: "was killed by signal 9 (Killed) for lack of memory".
+  std::string Describe(int wait_status) const;
 };
 
 // SO_PEERCRED of a connected socket, with a pidfd. A pid of 0 if the kernel does not say.

@@ -119,7 +119,8 @@ void RankWatch::Run() {
       caught_up_ = true;
       changed_.Wake();
     }
-    const absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
+    absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
+    if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
     epoll_event events[64];
     const int count =
         epoll_wait(epoll_.get(), events, 64, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
@@ -169,7 +170,8 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
     if (live.ring == nullptr) return false;
     if (live.replaced) return true;
     absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
-    return ring.ok() && ring->finished();
+    // One whose run was destroyed may be about to end: its descriptors are closed before it has.
+    return ring.ok() && ring->finished() && !ring->destroyed();
   }
   // Its ring's lock is all that could tell, or it has not been seen since we started.
   return live.ring != nullptr || now - started_ > options_.attach_grace;

@@ -118,7 +118,7 @@ absl::Status RingReader::ReadHeader() {
              .step_behind = header.lost_step_behind.load(),
              .too_large = header.lost_too_large.load(),
              .after_finish = header.lost_after_finish.load()};
-  finished_ = header.finished.load() != 0;
+  finished_ = header.finished.load();
   exit_code_ = header.exit_code.load();
   const v1::ClockCalibration& clock = header.calibrations[header.calibration.load() & 1];
   base_ticks_ = clock.base_ticks.load();

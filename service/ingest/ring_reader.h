@@ -52,7 +52,10 @@ class RingReader {
   // first records are damaged.
   uint64_t FirstSeq() const;
   const model::Losses& losses() const { return losses_; }
-  bool finished() const { return finished_; }  // Finish() was called, with exit_code()
+  // The run has finished in its process, with exit_code().
+  bool finished() const { return finished_ != v1::kNotFinished; }
+  // The same, but by its destructor: how the process ends counts more.
+  bool destroyed() const { return finished_ == v1::kFinishedByDestructor; }
   int32_t exit_code() const { return exit_code_; }
 
   // The next part, about `max_bytes` of records (at least one); empty at the end.
@@ -84,7 +87,7 @@ class RingReader {
   uint64_t last_seq_ = 0;  // 0: no row read yet
   int64_t last_step_ = 0;  // of that row
   model::Losses losses_;
-  bool finished_ = false;
+  uint32_t finished_ = v1::kNotFinished;
   int32_t exit_code_ = 0;
   uint64_t base_ticks_ = 0;
   int64_t base_unix_us_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/base/clock.h"
+
 namespace ranklog::ingest {
 
 void StreamRegistry::AddKnown(const model::Stream& stream) {
@@ -118,6 +120,14 @@ void StreamRegistry::SetReplaced(const model::StreamKey& key) {
     found->second.replaced = true;
   }
   wake_();
+}
+
+absl::Time StreamRegistry::SetDestroyed(const model::StreamKey& key) {
+  const absl::Time now = SteadyNow();
+  absl::MutexLock lock(&mutex_);
+  auto found = streams_.find(key);
+  if (found == streams_.end()) return now;
+  return found->second.destroyed = std::min(found->second.destroyed, now);
 }
 
 void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring) {

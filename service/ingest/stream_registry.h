@@ -34,6 +34,7 @@ struct LiveStream {
       peer;                 // shared with other streams of the process; null: not since our start
   uint64_t attachment = 0;  // 0: no connection
   bool replaced = false;    // its process runs another program now
+  absl::Time destroyed = absl::InfiniteFuture();  // since when its run is, without Finish()
 };
 
 // Thread-safe. Told by the streams' RPCs; asked by the watch over the ranks.
@@ -70,6 +71,9 @@ class StreamRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The stream's run was destroyed, by a steady clock now or before; returns when.
+  absl::Time SetDestroyed(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A ring that came by another way than its path: passed as a descriptor, or found in a directory.
   // Kept for a stream that attaches a moment later, at most kMaxDescriptors of them.

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
+#include "service/ingest/ring_reader.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -22,6 +24,16 @@ void AnswerAfterCommit(pipeline::StoreLoop& store,
            },
        .bytes = bytes,
        .urgent = true});
+}
+
+// Of a run that its destructor finished: main() may be about to return its exit code. If the
+// process ends, RankWatch ends the stream with that. If it goes on for longer, it has finished.
+bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
+  constexpr absl::Duration kLastMoments = absl::Seconds(2);
+  if (live.ring == nullptr || live.peer == nullptr || !live.peer->pidfd.valid()) return false;
+  const absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  return ring.ok() && ring->destroyed() &&
+         SteadyNow() - context->registry->SetDestroyed(live.key) < kLastMoments;
 }
 
 absl::Status UnknownStream() {
@@ -58,6 +70,9 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
     return answer(absl::FailedPreconditionError(absl::StrCat("rows ", live->durable_seq + 1, " to ",
                                                              request.last_seq(),
                                                              " are missing: send them first")));
+  }
+  if (MayStillEnd(context, *live)) {
+    return answer(absl::UnavailableError("how the process ends is to be seen first: ask again"));
   }
   AnswerAfterCommit(
       *context->store,

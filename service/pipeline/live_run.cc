@@ -71,6 +71,7 @@ RunEnd EndOf(const std::vector<Stream>& streams) {
   } else if (failed != nullptr) {
     end.state = model::RunState::kFailed;
     end.exit_code = failed->exit_code;
+    end.reason = failed->reason;
   }
   return end;
 }

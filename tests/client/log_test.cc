@@ -504,6 +504,7 @@ TEST_F(LogTest, ARunThatRefersToNothingRefuses) {
 TEST_F(LogTest, TheDestructorEndsTheRun) {
   { auto run = Init(MakeSettings()); }
   EXPECT_TRUE(Ring().finished);
+  EXPECT_TRUE(Ring().by_destructor);
   EXPECT_EQ(Ring().exit_code, 0);
 }
 

@@ -212,6 +212,15 @@ TEST_F(VoiceTest, SaysOneLineAtTheEnd) {
                           "spool for the daemon: no ranklogd is found"));
 }
 
+TEST_F(VoiceTest, RowsThatAreDurableAreNotSaidToWaitForTheEndsAnswer) {
+  Voice voice = Make();
+  voice.OnMessage(Hello());
+  EXPECT_THAT(Said(voice), SizeIs(1));
+  Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
+  facts.stats.rows_durable = facts.stats.rows_logged;
+  EXPECT_THAT(Said(voice, facts), ElementsAre("run job: all 100 rows of this rank are durable"));
+}
+
 TEST_F(VoiceTest, WithoutASinkItOnlyRemembers) {
   Voice voice(Job(), nullptr);
   voice.OnMessage(Hello());

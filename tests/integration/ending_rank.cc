@@ -3,13 +3,15 @@
 //
 //   ending_rank HOW [FIRST_STEP]
 //
-// HOW: segfault, abort, exception, exit (code 3), memory (writes to more and more of it), no-memory
-// (the same under RLIMIT_AS), return (from main, the run's destructor runs), late-thread (another
-// thread logs for the first time meanwhile; code 3: not durable), exec (itself, with "return 200"),
-// exec-other (a program that only waits), threads (eight that are begun one after the other log the
-// next 100 steps each, six times; then 30 log steps 0 to 9, which is late; code 4: a row was
-// refused, 5: more than 20 rings are left).
+// HOW: segfault, abort, exception, kill, terminate (itself, by SIGKILL or SIGTERM), exit-N (the
+// code), memory (writes to more and more of it), no-memory (the same under RLIMIT_AS), return-N
+// (from main, after the run's destructor), crash-after (that destructor), destroyed (and then the
+// process waits), late-thread (another thread logs for the first time meanwhile; code 3: not
+// durable), exec (itself, with "return-0 200"), exec-other (a program that only waits), threads (eight
+// that are begun one after the other log the next 100 steps each, six times; then 30 log steps 0 to
+// 9, which is late; code 4: a row was refused, 5: more than 20 rings are left).
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -79,8 +81,10 @@ void End(const std::string& how, char** argv) {
     abort();
   } else if (how == "exception") {
     throw std::runtime_error("the data loader failed");
-  } else if (how == "exit") {
-    _exit(3);
+  } else if (how == "kill" || how == "terminate") {
+    raise(how == "kill" ? SIGKILL : SIGTERM);
+  } else if (how.rfind("exit-", 0) == 0) {
+    exit(atoi(how.c_str() + 5));
   } else if (how == "memory") {
     TakeMemory();
   } else if (how == "no-memory") {
@@ -88,17 +92,13 @@ void End(const std::string& how, char** argv) {
     setrlimit(RLIMIT_AS, &limit);
     TakeMemory();
   } else if (how == "exec") {
-    execl("/proc/self/exe", argv[0], "return", "200", nullptr);
+    execl("/proc/self/exe", argv[0], "return-0", "200", nullptr);
   } else if (how == "exec-other") {
     execlp("sleep", "sleep", "60", nullptr);
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
+int Train(int argc, char** argv) {
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   const int first = argc > 2 ? atoi(argv[2]) : 0;
   for (int step = first; step < first + 100; ++step) run.Log({{"loss", step}}, step);
@@ -109,4 +109,16 @@ int main(int argc, char** argv) {
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
   End(argv[1], argv);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const std::string how = argv[1];
+  const int code = Train(argc, argv);
+  if (how == "crash-after") abort();
+  if (how == "destroyed") pause();
+  return how.rfind("return-", 0) == 0 ? atoi(how.c_str() + 7) : code;
 }

@@ -53,13 +53,15 @@ class EndsTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(EndsTest, ARunSaysBySignalOrCodeHowItsRankEnded) {
+TEST_F(EndsTest, ARunSaysByWhichSignalItsRankEnded) {
   std::map<std::string, std::string> ends = {
       {"segfault", "was killed by signal 11 (Segmentation fault)"},
       {"abort", "was killed by signal 6 (Aborted)"},
       {"exception", "was killed by signal 6 (Aborted)"},
       {"no-memory", "was killed by signal 6 (Aborted)"},
-      {"exit", "exited with code 3"}};
+      {"kill", "was killed by signal 9 (Killed)"},
+      {"terminate", "was killed by signal 15 (Terminated)"},
+      {"crash-after", "was killed by signal 6 (Aborted)"}};
 #ifdef __SANITIZE_ADDRESS__
   ends.erase("no-memory");  // the sanitizer's own address space is larger than any limit
 #endif
@@ -68,6 +70,31 @@ TEST_F(EndsTest, ARunSaysBySignalOrCodeHowItsRankEnded) {
     EXPECT_EQ(run.state, model::RunState::kCrashed) << how;
     EXPECT_THAT(run.reason, Says(said)) << how;
   }
+}
+
+// With `return` the run's destructor is before the code, with `exit` there is none.
+TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
+  SKIP_WITHOUT(PidfdTellsTheEnd(), "exit codes of processes that others reap, as of Linux 6.15");
+  for (const std::string how : {"exit", "return"}) {
+    const model::Run well = RunOfARankThatEndsBy(how + "-0");
+    EXPECT_EQ(well.state, model::RunState::kFinished) << how;
+    EXPECT_THAT(well.reason, IsEmpty()) << how;
+    const model::Run failed = RunOfARankThatEndsBy(how + "-5");
+    EXPECT_EQ(failed.state, model::RunState::kFailed) << how;
+    EXPECT_EQ(failed.exit_code, 5) << how;
+    EXPECT_THAT(failed.reason, HasSubstr(") exited with code 5 without Finish()")) << how;
+  }
+}
+
+// Its process has other things to do.
+TEST_F(EndsTest, ARunThatIsDestroyedLongBeforeItsProcessEndsHasFinished) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("destroyed", 0, 0, 1, 1);
+  ChildProcess rank({ENDING_RANK, "destroyed"}, options);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("destroyed"); }));
+  EXPECT_EQ(rank.Wait(absl::ZeroDuration()), absl::nullopt);
+  EXPECT_EQ(node_.GetRun("destroyed").state, model::RunState::kFinished);
+  EXPECT_EQ(node_.GetRun("destroyed").rows, 200u);
 }
 
 // As a launcher does that starts a rank anew by exec(): the process stays the same.
@@ -95,12 +122,6 @@ TEST_F(EndsTest, ARankThatExecsAnotherProgramHasEnded) {
   EXPECT_EQ(rank.Wait(absl::ZeroDuration()), absl::nullopt);
   EXPECT_EQ(node_.GetRun("exec").state, model::RunState::kCrashed);
   EXPECT_EQ(node_.GetRun("exec").rows, 200u);
-}
-
-TEST_F(EndsTest, ARunThatIsDestroyedHasFinished) {
-  const model::Run run = RunOfARankThatEndsBy("return");
-  EXPECT_EQ(run.state, model::RunState::kFinished);
-  EXPECT_THAT(run.reason, IsEmpty());
 }
 
 TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
@@ -167,7 +188,7 @@ class MemoryCgroup {
 
 TEST_F(EndsTest, ARankKilledForLackOfMemorySaysSo) {
   const MemoryCgroup cgroup;
-  // ARunSaysBySignalOrCodeHowItsRankEnded has a rank without memory by RLIMIT_AS.
+  // ARunSaysByWhichSignalItsRankEnded has a rank without memory by RLIMIT_AS.
   SKIP_WITHOUT(cgroup.usable(), "memory cgroups of this kernel or container");
   const model::Run run = RunOfARankThatEndsBy("memory", cgroup.Enter());
   EXPECT_EQ(run.state, model::RunState::kCrashed);

@@ -89,8 +89,9 @@ struct HandleValue {
   double value;
 };
 
-// One rank's hold on its run. Movable; the destructor is Finish(0) without waiting: what was logged
-// is in the spool, and the daemon takes it from there.
+// One rank's hold on its run. Movable; the destructor is Finish() without waiting: what was logged
+// is in the spool, and the daemon takes it from there. The exit code is that of the process, if it
+// ends within two seconds and the daemon can see it (Linux 6.15, the same pid namespace); else 0.
 //
 // Any thread may call any function; each thread that logs has a ring of its own. A forked child may
 // go on using it: it gets a ring and a stream of its own at its first call, and a child that never

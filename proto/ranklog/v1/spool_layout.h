@@ -49,6 +49,12 @@ struct ClockCalibration {
   std::atomic<double> us_per_tick;
 };
 
+enum FinishedBy : uint32_t {
+  kNotFinished = 0,
+  kFinishedByCall = 1,        // Finish() gave `exit_code`
+  kFinishedByDestructor = 2,  // the process may still say by its own exit code how it ends
+};
+
 // The first page of the file. All integers are of the machine that wrote them: a spool never leaves
 // its node. Cache lines are kept apart by who writes them.
 struct SpoolHeader {
@@ -78,7 +84,7 @@ struct SpoolHeader {
   ClockCalibration calibrations[2];
 
   // Written by Finish().
-  alignas(64) std::atomic<uint32_t> finished;  // 1 once Finish() was called
+  alignas(64) std::atomic<uint32_t> finished;  // a FinishedBy
   std::atomic<int32_t> exit_code;
 };
 static_assert(sizeof(SpoolHeader) <= kSpoolHeaderBytes);
