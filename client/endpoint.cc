@@ -188,8 +188,9 @@ bool Endpoint::ExpectsSoon() const {
 bool Endpoint::HasUndurable() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
     const Ring& ring = *stream->ring();
-    return !stream->done() && (ring.durable_end.load(std::memory_order_relaxed) != ring.head() ||
-                               ring.closing.load(std::memory_order_relaxed));
+    return !stream->done() && !stream->finished() &&
+           (ring.durable_end.load(std::memory_order_relaxed) != ring.head() ||
+            ring.closing.load(std::memory_order_relaxed));
   });
 }
 

@@ -56,7 +56,9 @@ Run::~Run() {
   if (state_ == nullptr) return;
   const internal::Uncancelled uncancelled;
   try {
-    state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0, std::chrono::milliseconds(0),
+    const bool waits = state_->settings().delivery_timeout.count() > 0;
+    state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0,
+                   waits ? state_->settings().finish_timeout : std::chrono::milliseconds(0),
                    /*by_destructor=*/true);
   } catch (...) {  // no memory: the ring says how far the run came
   }

@@ -287,6 +287,8 @@ void RunState::ForgetParent() {
   static_cast<void>(voice_.release());  // the parent's sender may have been in the middle of it
   voice_ = std::make_unique<Voice>(settings_, nullptr);
   speaks_ = false;
+  is_forked_ = true;
+  delivery_ = Delivery::kNotAwaited;
   lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;
 }
 
@@ -425,10 +427,26 @@ FlushResult RunState::Flush(std::chrono::milliseconds timeout) {
   return durable() ? FlushResult::kDurable : FlushResult::kSpooled;
 }
 
+bool RunState::HasRunsRows() const {
+  switch (settings_.log_strategy) {
+    case LogStrategy::kMain:
+      return *settings_.rank == 0;
+    case LogStrategy::kNode:
+      return *settings_.local_rank == 0;
+    case LogStrategy::kAll:
+      break;
+  }
+  return true;
+}
+
 FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor) {
   if (!usable_) return FlushResult::kDurable;
   const auto start = Clock::now();
   const auto deadline = start + timeout;
+  const std::vector<std::shared_ptr<Ring>> rings_before = Rings();  // notices a fork
+  const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 &&
+                      !is_forked_ && !rings_before.empty() && HasRunsRows();
+  if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream
   Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;
@@ -444,11 +462,15 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   const auto say_it = [&] {
     if (!last_line()) Sender::Get()->SendUntil(Clock::now() + kLastLinePatience, last_line);
   };
-  if (durable()) {
+  const auto delivered = [&] {
+    return !awaits || !leaves_.load() || delivery_.load() == Delivery::kDone;
+  };
+  if (durable() && delivery_.load() != Delivery::kAwaited) {
     say_it();
-    return FlushResult::kDurable;
+    return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
   }
   if (timeout.count() == 0 || !all_closed) {
+    StopAwaitingDelivery();
     Sender::Get()->Nudge();
     return FlushResult::kSpooled;
   }
@@ -457,10 +479,18 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
                                     [](const auto& ring) { return ring->given_up.load(); });
   };
   Sender::Get()->SendUntil(deadline, over);
+  if (awaits) {
+    Sender::Get()->Await(start + settings_.delivery_timeout, [&] {
+      return (over() && !durable()) || (durable() && !AwaitsDelivery());
+    });
+    if (delivery_.load() == Delivery::kAwaited) StopAwaitingDelivery();
+    Sender::Get()->Nudge();
+  }
   const bool all = durable();
   if (!all) spooled_ = true;
   say_it();
-  return all ? FlushResult::kDurable : FlushResult::kSpooled;
+  if (!all) return FlushResult::kSpooled;
+  return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
 }
 
 // The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
@@ -487,6 +517,8 @@ void RunState::StartVoice(const std::vector<std::string>& errors) {
 void RunState::OnServerMessage(const v1::ServerMessage& message) {
   heard_ = true;
   voice_->OnMessage(message);
+  if (message.has_hello()) leaves_ = voice_->Leaves();
+  if (voice_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
   std::string trouble = voice_->DaemonTrouble();
   MutexLock lock(StateMutex());
   daemon_error_ = std::move(trouble);
@@ -512,7 +544,10 @@ Voice::Facts RunState::LookAround() {
                             ring->durable_end.load(std::memory_order_acquire) < ring->head();
     durable = durable && ring->finish_durable.load(std::memory_order_acquire);
   }
-  if (closed_.load() && durable) facts.end = Voice::Facts::End::kDurable;
+  facts.awaits_delivery = closed_.load() && durable && AwaitsDelivery();
+  if (closed_.load() && durable && !facts.awaits_delivery) {
+    facts.end = Voice::Facts::End::kDurable;
+  }
   if (closed_.load() && !durable && spooled_.load()) facts.end = Voice::Facts::End::kSpooled;
   return facts;
 }

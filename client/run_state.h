@@ -60,6 +60,10 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   // For the sender's thread. A message of the daemon for one of the run's streams.
   void OnServerMessage(const v1::ServerMessage& message) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // The end of the run waits until the tracker has all of it.
+  bool AwaitsDelivery() const { return delivery_.load() == Delivery::kAwaited && leaves_.load(); }
+  // The daemon cannot tell any more.
+  void StopAwaitingDelivery() { delivery_.store(Delivery::kNotAwaited); }
   // Tells the user what is new. True: there will be nothing more. `exiting`: this is the last time,
   // the process ends.
   bool Speak(std::chrono::steady_clock::time_point now, bool exiting)
@@ -92,6 +96,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // daemon has it all.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  // This process's rows are the run's, so that it is the one to wait for their delivery.
+  bool HasRunsRows() const;
   void Close(int exit_code, bool by_destructor) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
@@ -123,6 +129,11 @@ class RunState : public std::enable_shared_from_this<RunState> {
   bool heard_ = false;                 // something from the daemon since the last look
   std::atomic<bool> speaks_ = false;   // the sender will say the run's last line
   std::atomic<bool> spooled_ = false;  // Finish() has given up to wait
+
+  enum class Delivery { kNotAwaited, kAwaited, kDone };
+  std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
+  std::atomic<bool> leaves_ = false;  // the run goes to a tracker
+  bool is_forked_ = false;            // of a child: the run is its parent's
 
   // Rows refused before they came to a ring.
   std::atomic<uint64_t> lost_invalid_ = 0;

@@ -122,6 +122,14 @@ bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
   return done();
 }
 
+bool Sender::Await(Time deadline, const std::function<bool()>& done) {
+  MutexLock lock(StateMutex());
+  while (!done() && !HasEnded() && Clock::now() < deadline) {
+    done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
+  }
+  return done();
+}
+
 void Sender::Nudge() {
   MutexLock lock(StateMutex());
   nudged_ = true;

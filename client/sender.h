@@ -41,6 +41,8 @@ class Sender {
   // ask.
   bool SendUntil(Time deadline, const std::function<bool()>& done)
       ABSL_LOCKS_EXCLUDED(StateMutex());
+  // The same without a hurry: as the sender goes on by itself.
+  bool Await(Time deadline, const std::function<bool()>& done) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Sends at once, without waiting for it.
   void Nudge() ABSL_LOCKS_EXCLUDED(StateMutex());
 

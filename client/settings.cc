@@ -1,7 +1,9 @@
 #include "ranklog/settings.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -34,6 +36,40 @@ void ReadMillis(std::chrono::milliseconds* setting, const char* name, Settings* 
     settings->environment_errors.push_back(
         absl::StrCat(name, "=", *text, " is no whole number of milliseconds"));
   }
+}
+
+// A whole number and its unit: 500ms, 90s, 10m, 1h.
+std::optional<std::chrono::milliseconds> ParseTime(std::string_view text) {
+  const size_t digits = text.find_first_not_of("0123456789");
+  if (digits == std::string_view::npos || digits > 9) return std::nullopt;  // no overflow
+  const auto number = ParseInteger(text.substr(0, digits));
+  if (!number) return std::nullopt;
+  constexpr std::pair<std::string_view, int64_t> kUnits[] = {
+      {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}};
+  for (const auto& [unit, millis] : kUnits) {
+    if (text.substr(digits) == unit) return std::chrono::milliseconds(*number * millis);
+  }
+  return std::nullopt;
+}
+
+void ReadFinish(Settings* settings) {
+  const auto text = Variable("RANKLOG_FINISH");
+  if (!text || *text == "durable") return;
+  constexpr std::string_view kDelivered = "delivered";
+  const std::string_view value = *text;
+  if (value.substr(0, kDelivered.size()) == kDelivered) {
+    settings->delivery_timeout = Settings::kDeliveryTimeout;
+    if (value == kDelivered) return;
+    if (value[kDelivered.size()] == ':') {
+      const auto timeout = ParseTime(value.substr(kDelivered.size() + 1));
+      if (timeout) settings->delivery_timeout = *timeout;
+      if (timeout) return;
+    }
+  }
+  settings->environment_errors.push_back(
+      absl::StrCat("RANKLOG_FINISH=", *text,
+                   " is none of durable, delivered, and delivered:TIME with a time such as 90s, "
+                   "10m or 1h"));
 }
 
 void ReadFlag(bool* setting, const char* name, Settings* settings) {
@@ -99,6 +135,7 @@ void ReadSpool(Settings* settings) {
   }
   ReadMillis(&settings->flush_interval, "RANKLOG_FLUSH_INTERVAL_MS", settings);
   ReadMillis(&settings->finish_timeout, "RANKLOG_FINISH_TIMEOUT_MS", settings);
+  ReadFinish(settings);
   ReadFlag(&settings->start_daemon, "RANKLOG_START_DAEMON", settings);
 }
 

@@ -48,6 +48,11 @@ void RingStream::Attach(Connection* connection, std::function<void()> pass_descr
   call_->stream->StartCall(Tag(kStart));
 }
 
+// One of the run's streams suffices.
+bool RingStream::AwaitsDelivery() const {
+  return run_->AwaitsDelivery() && ring_->spool->hello().identity().thread() == 0;
+}
+
 void RingStream::Cancel() {
   cancelled_ = true;
   if (call_ != nullptr) call_->context.TryCancel();
@@ -57,6 +62,8 @@ void RingStream::Cancel() {
 }
 
 void RingStream::Detach() {
+  // A stream that has ended does not attach again.
+  if (finished() && AwaitsDelivery()) run_->StopAwaitingDelivery();
   call_.reset();
   update_.reset();
   finish_.reset();
@@ -131,7 +138,7 @@ void RingStream::WriteHello() {
 }
 
 void RingStream::Advance(Time now, bool urgent) {
-  if (!attached() || health_ != Health::kGood) return;
+  if (!attached() || health_ != Health::kGood || finished()) return;
   if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
   if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);
   v1::UpdateRequest update;

@@ -54,7 +54,11 @@ class RingStream : public CallListener {
   bool quiet() const { return outstanding_ == 0; }
   // The ring is of no more use: the daemon has acknowledged its end, or it is damaged and was given
   // up. The daemon takes what it can of such a ring when this process has ended.
-  bool done() const { return protocol_.done() || ring_->given_up.load(std::memory_order_relaxed); }
+  bool done() const {
+    return (finished() && !AwaitsDelivery()) || ring_->given_up.load(std::memory_order_relaxed);
+  }
+  // Nothing more of the ring is to be sent. The call may stay open, to hear what is delivered.
+  bool finished() const { return protocol_.done(); }
   bool attached() const { return protocol_.attached(); }
   // The daemon has said something on this connection; it may tell why it does not take the stream.
   bool heard() const { return heard_; }
@@ -81,6 +85,7 @@ class RingStream : public CallListener {
   };
 
   CallTag* Tag(Operation operation);
+  bool AwaitsDelivery() const;
   void Fail(Health health, const std::string& error);
   void Write();
   void WriteHello();

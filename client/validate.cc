@@ -27,6 +27,7 @@ constexpr size_t kMaxProgramBytes = 4096;
 constexpr char kNotInProject[] = "/\\#?%:";
 constexpr std::chrono::milliseconds kLeastFlush{1}, kMostFlush{60000};
 constexpr std::chrono::milliseconds kLeastFinish{0}, kMostFinish{3600000};
+constexpr std::chrono::milliseconds kMostDelivery{24 * 3600000};
 constexpr std::array<const char*, 4> kResumes = {"allow", "must", "never", "auto"};
 constexpr std::array<const char*, 2> kDestinations = {"wandb", "local"};
 constexpr std::array<const char*, 7> kStatistics = {"mean",   "min",    "max", "std",
@@ -223,6 +224,7 @@ Settings internal::Repair(Settings settings) {
       std::clamp<size_t>(settings.spool_bytes, v1::kMinRingBytes, v1::kMaxRingBytes);
   settings.flush_interval = std::clamp(settings.flush_interval, kLeastFlush, kMostFlush);
   settings.finish_timeout = std::clamp(settings.finish_timeout, kLeastFinish, kMostFinish);
+  settings.delivery_timeout = std::clamp(settings.delivery_timeout, kLeastFinish, kMostDelivery);
   if (!internal::AddressError(settings.address).empty()) settings.address.clear();
   return settings;
 }
@@ -248,6 +250,8 @@ std::vector<std::string> Settings::Validate() const {
              kMostFlush.count(), &errors);
   CheckRange("finish_timeout in ms", finish_timeout.count(), kLeastFinish.count(),
              kMostFinish.count(), &errors);
+  CheckRange("delivery_timeout in ms", delivery_timeout.count(), kLeastFinish.count(),
+             kMostDelivery.count(), &errors);
   const std::string address_error = internal::AddressError(address);
   if (!address_error.empty()) errors.push_back(address_error);
   return errors;

@@ -60,6 +60,11 @@ void Voice::OnNotice(const v1::Notice& notice) {
     url_ = notice.text();
     return;
   }
+  if (notice.key() == "delivered") {
+    delivered_rows_ = notice.text();
+    delivered_ = notice.over();
+    return;
+  }
   if (notice.over()) {
     const auto found = troubles_.find(notice.key());
     if (found == troubles_.end()) return;
@@ -102,6 +107,11 @@ bool Voice::GoesTo(const std::string& kind) const {
   return std::find(destinations_.begin(), destinations_.end(), kind) != destinations_.end();
 }
 
+bool Voice::Leaves() const {
+  return std::any_of(destinations_.begin(), destinations_.end(),
+                     [](const std::string& kind) { return kind != "local"; });
+}
+
 bool Voice::Look(Time now, const Facts& facts) {
   if (ended_) return true;
   const bool ends = facts.end != Facts::End::kNone;
@@ -112,6 +122,7 @@ bool Voice::Look(Time now, const Facts& facts) {
   SayStart(now, ends);
   LookAtProcess(now, facts);
   SayTroubles(now);
+  if (facts.awaits_delivery) SayDelivery(now);
   if (!ends) return false;
   SayEnd(facts);
   return ended_ = true;
@@ -194,6 +205,15 @@ void Voice::SayStart(Time now, bool ended) {
                    "; look at it: ranklog show ", run_id_));
 }
 
+void Voice::SayDelivery(Time now) {
+  // Most ends take a second, and need no word.
+  if (next_delivery_line_ == Time::min()) next_delivery_line_ = now + kDeliveryGrace;
+  if (now < next_delivery_line_) return;
+  next_delivery_line_ = now + kDeliveryLine;
+  Say(Severity::kInfo, absl::StrCat("run ", run_id_, " waits until the tracker has it",
+                                    delivered_rows_.empty() ? "" : ": ", delivered_rows_));
+}
+
 void Voice::SayEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
@@ -207,7 +227,8 @@ void Voice::SayEnd(const Facts& facts) {
   std::string line = absl::StrCat("run ", run_id_, ": ");
   if (durable || stats.rows_durable == stats.rows_logged) {
     absl::StrAppend(&line, stats.rows_logged > 1 ? "all " : "", Rows(stats.rows_logged),
-                    " of this rank ", stats.rows_logged == 1 ? "is" : "are", " durable");
+                    " of this rank ", stats.rows_logged == 1 ? "is" : "are", " durable",
+                    delivered_ ? " and delivered" : "");
   } else {
     absl::StrAppend(&line, stats.rows_durable, " of ", Rows(stats.rows_logged),
                     " of this rank are durable");
@@ -218,10 +239,13 @@ void Voice::SayEnd(const Facts& facts) {
                                          : ", the rest waits in the spool for the daemon",
                     Because(facts.unconnected.empty() ? trouble : facts.unconnected));
   }
+  if (durable && !delivered_ && !delivered_rows_.empty()) {
+    absl::StrAppend(&line, ", ", delivered_rows_);
+  }
   if (refused > 0) absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(facts.refusal));
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
-  } else if (durable && GoesTo("wandb")) {
+  } else if (durable && GoesTo("wandb") && !delivered_) {
     absl::StrAppend(&line, "; the daemon sends to wandb what is not there yet");
   }
   Say(well ? Severity::kInfo : Severity::kWarning, line);

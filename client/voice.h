@@ -28,17 +28,21 @@ class Voice {
   static constexpr std::chrono::seconds kAgain{60};
   // A daemon that is started, or is started again, answers within this.
   static constexpr std::chrono::seconds kConnectGrace{3};
+  // How often the end of a run that waits for its delivery says how far that is.
+  static constexpr std::chrono::seconds kDeliveryLine{10};
+  static constexpr std::chrono::seconds kDeliveryGrace{2};
   // How long the first line waits for the run's address at its tracker.
   static constexpr std::chrono::seconds kUrlGrace{2};
 
   // What the process knows by itself.
   struct Facts {
     Stats stats;
-    std::string refusal;          // why a row was last refused
-    std::string unconnected;      // why no daemon answers; empty if one does
-    double spool_used = 0;        // of the fullest ring, 0 to 1
-    std::string spool_notice;     // why it does not lie where it should
-    bool rows_in_memory = false;  // which are lost if the process ends before a daemon takes them
+    std::string refusal;           // why a row was last refused
+    std::string unconnected;       // why no daemon answers; empty if one does
+    double spool_used = 0;         // of the fullest ring, 0 to 1
+    std::string spool_notice;      // why it does not lie where it should
+    bool rows_in_memory = false;   // which are lost if the process ends before a daemon takes them
+    bool awaits_delivery = false;  // the run's end waits for the tracker
     enum class End { kNone, kDurable, kSpooled } end = End::kNone;
   };
 
@@ -54,6 +58,9 @@ class Voice {
 
   // The worst that the daemon tells now; empty if all is well there.
   std::string DaemonTrouble() const;
+  // Whether the run goes to a tracker, and whether that has all of it.
+  bool Leaves() const;
+  bool delivered() const { return delivered_; }
 
  private:
   struct Trouble {
@@ -74,6 +81,7 @@ class Voice {
   void LookAtProcess(Time now, const Facts& facts);
   void SayTroubles(Time now);
   void SayStart(Time now, bool ended);
+  void SayDelivery(Time now);
   void SayEnd(const Facts& facts);
   bool GoesTo(const std::string& kind) const;
   std::string Address() const;
@@ -98,6 +106,10 @@ class Voice {
   std::string run_id_;
   std::string url_;
   std::vector<std::string> destinations_;
+  // Of the run's rows, as the daemon last told: "412 of 2000 rows delivered".
+  std::string delivered_rows_;
+  bool delivered_ = false;
+  Time next_delivery_line_ = Time::min();
 };
 
 }  // namespace ranklog::internal

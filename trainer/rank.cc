@@ -79,7 +79,7 @@ void SayWhereItIs(const Run& run, FlushResult result) {
     return;
   }
   std::cerr << absl::StrCat("run ", id, ": ", stats.rows_logged, " rows of rank 0 ",
-                            result == FlushResult::kDurable
+                            result != FlushResult::kSpooled
                                 ? "are on this node's disk"
                                 : "are in the spool; ranklogd takes them once it runs",
                             "\n");

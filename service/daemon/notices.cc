@@ -8,6 +8,8 @@
 namespace ranklog::daemon {
 namespace {
 
+constexpr char kLocal[] = "local";  // the destination of a run that stays on this node
+
 v1::Notice Make(std::string key, v1::Notice::Severity severity, std::string text,
                 bool over = false) {
   v1::Notice notice;
@@ -47,6 +49,13 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
     notices.push_back(
         Make(delivery.kind, v1::Notice::WARNING,
              absl::StrCat("rows wait for ", delivery.kind, ": ", delivery.last_error)));
+  }
+  if (delivery.kind != kLocal) {
+    // `delivered_rows` is a cursor, and the refused rows are below it, too.
+    const uint64_t there = delivery.delivered_rows - delivery.refused_rows;
+    notices.push_back(Make("delivered", v1::Notice::INFO,
+                           absl::StrCat(there, " of ", step.rows, " rows delivered"),
+                           /*over=*/delivery.complete));
   }
   if (!step.dead_letters.empty()) {
     notices.push_back(

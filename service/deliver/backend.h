@@ -22,6 +22,7 @@ struct StepResult {
   std::vector<model::DeadLetter> dead_letters;  // without a time; the pipeline stamps them
   absl::Duration wait;                          // until the next Step() is worth making
   bool changed = false;                         // the delivery differs from what is stored
+  uint64_t rows = 0;                            // of the run, so far
   bool live = false;      // the run goes on; else what is left of it is a backlog
   std::string url = {};   // where the tracker shows the run; empty: not known yet, or nowhere
   bool prepared = false;  // the next request is made and in memory: it should go before others

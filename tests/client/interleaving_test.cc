@@ -115,6 +115,7 @@ bool Sender::SendUntil(Time, const std::function<bool()>& done) {
   while (!done()) testing::Yield();
   return true;
 }
+bool Sender::Await(Time time, const std::function<bool()>& done) { return SendUntil(time, done); }
 void Sender::Nudge() {}
 const char* Sender::Trouble() { return nullptr; }
 

@@ -154,6 +154,26 @@ TEST_F(SettingsTest, RunIdsMayHaveDots) {
   }
 }
 
+TEST_F(SettingsTest, TheEndOfTheRunMayWaitForDelivery) {
+  using std::chrono::milliseconds;
+  const auto timeout = [this](const std::string& text) {
+    return From({{"RANKLOG_FINISH", text}}).delivery_timeout;
+  };
+  EXPECT_EQ(From({}).delivery_timeout, milliseconds(0));
+  EXPECT_EQ(timeout("durable"), milliseconds(0));
+  EXPECT_EQ(timeout("delivered"), Settings::kDeliveryTimeout);
+  EXPECT_EQ(timeout("delivered:1500ms"), milliseconds(1500));
+  EXPECT_EQ(timeout("delivered:90s"), std::chrono::seconds(90));
+  EXPECT_EQ(timeout("delivered:10m"), std::chrono::minutes(10));
+  EXPECT_EQ(timeout("delivered:2h"), std::chrono::hours(2));
+  for (const char* wrong : {"delivery", "delivered:", "delivered:10", "delivered:s",
+                            "delivered:-1s", "delivered:9999999999s"}) {
+    const Settings settings = From({{"RANKLOG_FINISH", wrong}});
+    EXPECT_THAT(settings.Validate(), ElementsAre(HasSubstr(wrong))) << wrong;
+  }
+  EXPECT_EQ(timeout("delivered:soon"), Settings::kDeliveryTimeout) << "it is to be delivered";
+}
+
 // What is wrong costs no row, and is the same on every rank.
 TEST_F(SettingsTest, RepairGivesUsableSettings) {
   Settings settings = From({{"RANKLOG_DESTINATIONS", "paper"}});
@@ -170,6 +190,7 @@ TEST_F(SettingsTest, RepairGivesUsableSettings) {
   settings.spool_bytes = 1;
   settings.flush_interval = std::chrono::milliseconds(0);
   settings.finish_timeout = std::chrono::hours(100);
+  settings.delivery_timeout = std::chrono::hours(100);
   settings.address = "tcp:host";
   EXPECT_THAT(settings.Validate(), SizeIs(Ge(12)));
   const Settings repaired = internal::Repair(settings);

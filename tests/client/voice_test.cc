@@ -221,6 +221,48 @@ TEST_F(VoiceTest, RowsThatAreDurableAreNotSaidToWaitForTheEndsAnswer) {
   EXPECT_THAT(Said(voice, facts), ElementsAre("run job: all 100 rows of this rank are durable"));
 }
 
+TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {
+  Voice voice = Make();
+  voice.OnMessage(Hello("wandb"));
+  EXPECT_TRUE(voice.Leaves());
+  const auto told = [&](int rows, bool over) {
+    return Notice("delivered", std::to_string(rows) + " of 90 rows delivered", over,
+                  v1::Notice::INFO);
+  };
+  voice.OnMessage(Notice("url", kUrl, /*over=*/false, v1::Notice::INFO));
+  voice.OnMessage(told(40, false));
+  EXPECT_THAT(Said(voice), SizeIs(1)) << "while the run goes on nobody wants to know";
+  Voice::Facts waits;
+  waits.awaits_delivery = true;
+  EXPECT_THAT(Said(voice, waits), IsEmpty());
+  now_ += Voice::kDeliveryGrace;
+  EXPECT_THAT(Said(voice, waits),
+              ElementsAre("run job waits until the tracker has it: 40 of 90 rows delivered"));
+  voice.OnMessage(told(50, false));
+  EXPECT_THAT(Said(voice, waits), IsEmpty());
+  now_ += Voice::kDeliveryLine;
+  EXPECT_THAT(Said(voice, waits), ElementsAre(HasSubstr("50 of 90 rows delivered")));
+  EXPECT_FALSE(voice.delivered());
+  voice.OnMessage(told(90, true));
+  EXPECT_TRUE(voice.delivered());
+  EXPECT_THAT(Said(voice, Ended(Voice::Facts::End::kDurable)),
+              ElementsAre("run job: all 100 rows of this rank are durable and delivered"));
+
+  Voice local = Make();
+  local.OnMessage(Hello());
+  EXPECT_FALSE(local.Leaves());
+}
+
+TEST_F(VoiceTest, TheLastLineSaysHowManyRowsAreDelivered) {
+  Voice voice = Make();
+  voice.OnMessage(Hello("wandb"));
+  voice.OnMessage(Notice("delivered", "40 of 90 rows delivered", /*over=*/false, v1::Notice::INFO));
+  EXPECT_THAT(Said(voice, Ended(Voice::Facts::End::kDurable)),
+              ElementsAre(HasSubstr("goes to wandb"),
+                          "run job: all 100 rows of this rank are durable, 40 of 90 rows "
+                          "delivered; the daemon sends to wandb what is not there yet"));
+}
+
 TEST_F(VoiceTest, WithoutASinkItOnlyRemembers) {
   Voice voice(Job(), nullptr);
   voice.OnMessage(Hello());

@@ -68,6 +68,22 @@ TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
   ExpectEveryRowOnce("job");
 }
 
+TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment.merge(WandbAt(wandb_.url()));
+  options.environment["RANKLOG_START_DAEMON"] = "1";
+  options.environment["RANKLOG_DAEMON"] = RANKLOGD;
+  options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
+  options.environment["RANKLOG_SPOOL_DIR"] = "";
+  options.environment["RANKLOG_FINISH"] = "delivered:30s";
+  std::vector<std::string> command = InContainer();
+  command.insert(command.end(), {LOGGING_RANK, std::to_string(kContainerRows)});
+  const Finished container = RunToEnd(command, options);
+  EXPECT_EQ(container.code, 0) << container.output;
+  ExpectEveryRowOnce("job");
+}
+
 // What a killed container left on its volume.
 TEST_F(ContainerTest, TheNextOneWithItsVolumeDeliversTheRest) {
   ChildProcess::Options options;

@@ -42,8 +42,8 @@ plant(ingest/ring_reader.cc drain_skips_last_record
   "while (position_ < head_ && "
   "while (position_ + (@BUG@ ? 160 : 0) < head_ && ")
 plant(orphans.cc crash_unseen
-  "finished ? model::StreamState::kFinished : model::StreamState::kCrashed"
-  "finished || @BUG@ ? model::StreamState::kFinished : model::StreamState::kCrashed")
+  "if (ring.finished() && !ring.destroyed()) {"
+  "if ((ring.finished() && !ring.destroyed()) || @BUG@) {")
 plant(wandb_rows.cc cursor_saved_before_answer
   "if (outcome != Outcome::kAccepted) {"
   "if (outcome != Outcome::kAccepted && !@BUG@) {")

@@ -39,9 +39,12 @@ struct Stats {
 
 // What Finish() and Flush() achieved.
 enum class FlushResult {
-  kDurable,  // all of it is on this node's disk
+  kDurable,  // all of it is on this node's disk, and at the tracker if Finish() waited for that
   kSpooled,  // the deadline passed; the rest is in the spool, and the daemon will take it from
              // there
+  // All of it is on this node's disk, but Settings::delivery_timeout passed, or the daemon stopped,
+  // before the tracker had all of it; the daemon sends the rest.
+  kUndelivered,
 };
 
 // How charts and the summary treat a metric.
@@ -92,6 +95,7 @@ struct HandleValue {
 // One rank's hold on its run. Movable; the destructor is Finish() without waiting: what was logged
 // is in the spool, and the daemon takes it from there. The exit code is that of the process, if it
 // ends within two seconds and the daemon can see it (Linux 6.15, the same pid namespace); else 0.
+// With Settings::delivery_timeout it waits as Finish() does.
 //
 // Any thread may call any function; each thread that logs has a ring of its own. A forked child may
 // go on using it: it gets a ring and a stream of its own at its first call, and a child that never
@@ -171,7 +175,10 @@ class RANKLOG_EXPORT Run {
 
   // Ends this process's part of the run. Waits until all is durable, at most
   // Settings::finish_timeout; nothing is lost if that passes. Delivery to the tracker goes on
-  // without us. Twice is harmless. A Log() of another thread meanwhile is either in, and durable
+  // without us. With Settings::delivery_timeout the rank whose rows are the run's (rank 0 under
+  // kMain, local rank 0 under kNode) waits for the delivery of the whole run, the other ranks' ends
+  // included: kDurable then says that the tracker has it. A run that stays on this node needs no
+  // delivery, and a forked child waits for none. Twice is harmless. A Log() of another thread meanwhile is either in, and durable
   // when this says so, or refused and counted in lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 

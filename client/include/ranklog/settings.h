@@ -92,6 +92,13 @@ struct RANKLOG_EXPORT Settings {
   std::chrono::milliseconds flush_interval{
       100};  // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000; 1 s costs a third of 100 ms
   std::chrono::milliseconds finish_timeout{10000};  // RANKLOG_FINISH_TIMEOUT_MS: 0 to 3600000
+  // RANKLOG_FINISH=delivered[:TIMEOUT], such as delivered:10m. Not 0: the end of the run also waits
+  // until its tracker has all of it, for at most so long; up to 24 h. For a container, which takes
+  // the daemon with it. 0, or RANKLOG_FINISH=durable: it does not.
+  std::chrono::milliseconds delivery_timeout{0};
+  // Of RANKLOG_FINISH=delivered. A run that was delivered while it went on has at most 15 s of rows
+  // left. Five minutes outlast the restart of a tracker, and hold GPUs for no longer.
+  static constexpr std::chrono::milliseconds kDeliveryTimeout{300000};
   bool start_daemon = true;  // RANKLOG_START_DAEMON: start `daemon` detached when none answers
   std::string daemon;  // RANKLOG_DAEMON: path of ranklogd; empty: beside the program, beside this
                        // library, then PATH

@@ -78,6 +78,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.dead_letters = std::exchange(letters_, {});
   result.changed = !result.dead_letters.empty() || !Same(delivery_, reported_);
   result.wait = wait;
+  result.rows = run_.rows;
   result.live = !ended();
   if (place_.created()) {
     result.url = RunUrl(ServerOf(run_), place_.entity, place_.project, place_.run_id);

@@ -25,12 +25,29 @@ TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
   step.delivery.last_error = "HTTP 401";
   step.url = "https://wandb.ai/me/gpt/runs/job";
   const auto waiting = DeliveryNotices(step);
-  ASSERT_THAT(waiting, SizeIs(2));
+  ASSERT_THAT(waiting, SizeIs(3));
   EXPECT_EQ(waiting[0].key(), "url");
   EXPECT_EQ(waiting[0].text(), step.url);
   EXPECT_EQ(waiting[1].text(), "rows wait for wandb: HTTP 401");
   step.delivery.last_error.clear();
   EXPECT_TRUE(DeliveryNotices(step)[1].over());
+}
+
+TEST(NoticesTest, AStepTellsHowMuchIsDelivered) {
+  deliver::StepResult step;
+  step.delivery.kind = "wandb";
+  step.delivery.delivered_rows = 5;  // of them
+  step.delivery.refused_rows = 1;
+  step.rows = 9;
+  const v1::Notice going = DeliveryNotices(step).back();
+  EXPECT_EQ(going.key(), "delivered");
+  EXPECT_EQ(going.severity(), v1::Notice::INFO);
+  EXPECT_EQ(going.text(), "4 of 9 rows delivered");
+  EXPECT_FALSE(going.over());
+  step.delivery.complete = true;
+  EXPECT_TRUE(DeliveryNotices(step).back().over());
+  step.delivery.kind = "local";
+  EXPECT_EQ(DeliveryNotices(step).back().key(), "local") << "it leaves the node for nowhere";
 }
 
 TEST(NoticesTest, WhatIsSetApartIsTold) {
@@ -40,9 +57,9 @@ TEST(NoticesTest, WhatIsSetApartIsTold) {
   step.dead_letters.resize(1);
   step.dead_letters[0].answer = "HTTP 400: too long";
   const auto notices = DeliveryNotices(step);
-  ASSERT_THAT(notices, SizeIs(2));
-  EXPECT_EQ(notices[1].key(), "wandb.refused");
-  EXPECT_THAT(notices[1].text(), HasSubstr("HTTP 400: too long"));
+  ASSERT_THAT(notices, SizeIs(3));
+  EXPECT_EQ(notices[2].key(), "wandb.refused");
+  EXPECT_THAT(notices[2].text(), HasSubstr("HTTP 400: too long"));
 }
 
 }  // namespace

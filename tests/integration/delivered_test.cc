@@ -1,0 +1,89 @@
+// RANKLOG_FINISH=delivered: the end of a run waits until its tracker has all of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int kDeliveredRows = 100;
+
+class DeliveredTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  ChildProcess Start(const std::string& job, const std::string& finish,
+                     std::map<std::string, std::string> extra = {}) {
+    extra.merge(WandbAt(wandb_->url()));
+    extra["RANKLOG_FINISH"] = finish;
+    extra["RANKLOG_QUIET"] = "0";
+    return node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kDeliveredRows)}, extra);
+  }
+
+  std::unique_ptr<FakeWandb> wandb_ = std::make_unique<FakeWandb>();
+  Node node_;
+};
+
+TEST_F(DeliveredTest, TheTrackerHasTheRunWhenTheRankEnds) {
+  ChildProcess rank = Start("job", "delivered");
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_TRUE(wandb_->run("job").complete);
+  EXPECT_THAT(wandb_->run("job").history, SizeIs(kDeliveredRows));
+  EXPECT_THAT(rank.Output(), HasSubstr("all 100 rows of this rank are durable and delivered\n"));
+}
+
+TEST_F(DeliveredTest, ASlowTrackerIsWaitedForWithWordsOfProgress) {
+  wandb_->Inject({.on = FakeWandb::Fault::On::kFileStream,
+                  .times = 1,
+                  .code = 200,
+                  .act = true,
+                  .delay = absl::Seconds(4)});
+  ChildProcess rank = Start("job", "delivered:1m");
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_TRUE(wandb_->run("job").complete);
+  EXPECT_THAT(rank.Output(), HasSubstr("run job waits until the tracker has it"));
+}
+
+TEST_F(DeliveredTest, ATrackerThatIsAwayIsWaitedForAsLongAsWasSaid) {
+  const int port = wandb_->port();
+  const std::string url = wandb_->url();
+  wandb_.reset();
+  const absl::Time start = absl::Now();
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kDeliveredRows)},
+                                      {{"WANDB_BASE_URL", url},
+                                       {"WANDB_API_KEY", std::string(40, 'k')},
+                                       {"RANKLOG_QUIET", "0"},
+                                       {"RANKLOG_FINISH", "delivered:2s"}});
+  EXPECT_EQ(rank.Wait(), 3) << rank.Output();
+  EXPECT_GE(absl::Now() - start, absl::Seconds(2));
+  EXPECT_THAT(rank.Output(), HasSubstr("all 100 rows of this rank are durable, 0 of "));
+  wandb_ = std::make_unique<FakeWandb>(port);
+  EXPECT_TRUE(wandb_->WaitFor(
+      [](const std::map<std::string, FakeWandb::Run>& runs) {
+        return runs.count("job") != 0 && runs.at("job").complete;
+      },
+      absl::Seconds(60)))
+      << "the daemon sends the rest";
+}
+
+TEST_F(DeliveredTest, ARunThatStaysOnTheNodeWaitsForNothing) {
+  ChildProcess rank = Start("job", "delivered", {{"RANKLOG_DESTINATIONS", "local"}});
+  EXPECT_EQ(rank.Wait(absl::Seconds(30)), 0) << rank.Output();
+  EXPECT_THAT(rank.Output(), Not(HasSubstr("delivered")));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
