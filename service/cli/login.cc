@@ -28,6 +28,7 @@
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/pipeline/trackers.h"
 
 namespace ranklog::cli {
@@ -88,7 +89,12 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
   request.body = deliver::wandb::ViewerBody();
   absl::StatusOr<deliver::HttpResponse> answer = transport->Post(request);
   deliver::wandb::MaskKey(key, &answer);
-  if (answer.ok() && deliver::Judge(answer) == deliver::Outcome::kAccepted) {
+  if (deliver::Judge(answer) == deliver::Outcome::kAccepted) {
+    if (absl::Status ours = deliver::wandb::CheckAnswer(*answer); !ours.ok()) {
+      answer = std::move(ours);
+    }
+  }
+  if (deliver::Judge(answer) == deliver::Outcome::kAccepted) {
     const std::string name = deliver::wandb::ParseViewer(answer->body);
     if (!name.empty()) return name;
     return absl::PermissionDeniedError(

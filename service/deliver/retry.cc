@@ -67,6 +67,9 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
                         ": a proxy's, or that of another server than the tracker");
   }
   const std::string text = Excerpt(answer->body);
+  if (text.empty() && Judge(answer) == Outcome::kAccepted) {
+    return absl::StrCat("HTTP ", answer->code, " with an empty body");
+  }
   return absl::StrCat("HTTP ", answer->code, text.empty() ? "" : ": ", text);
 }
 

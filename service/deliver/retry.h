@@ -24,7 +24,7 @@ enum class Outcome {
   kTooLarge,  // as kRefused, for its size
 };
 
-// kAccepted: 200 to 300. kRefused: 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403,
+// By the code alone. kAccepted: 200 to 300; a proxy answers so, too, so look at the body. kRefused: 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403,
 // 404, 409, 410, 501, and a transport that says kFailedPrecondition. kLater: all else, for as long
 // as it takes.
 Outcome Judge(const absl::StatusOr<HttpResponse>& answer);

@@ -24,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/url.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/documents.h"
 #include "service/storage/store.h"
@@ -184,7 +185,8 @@ class Tracker : public deliver::Transport {
     MUST(request.basic_password == kKey);
     Note(*url, request);
     absl::StatusOr<HttpResponse> answer = AnswerTo(*url, request);
-    exchanges.back().accepted = deliver::Judge(answer) == deliver::Outcome::kAccepted;
+    exchanges.back().accepted = deliver::Judge(answer) == deliver::Outcome::kAccepted &&
+                                deliver::wandb::CheckAnswer(*answer).ok();
     return answer;
   }
 

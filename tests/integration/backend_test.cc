@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 
@@ -51,6 +52,29 @@ TEST(BackendTest, ErrorsForAWhileLoseNothing) {
   ASSERT_TRUE(Complete(wandb, "job"));
   EXPECT_THAT(wandb.errors(), IsEmpty());
   ExpectEveryRowOnce(wandb.run("job"), 500);
+}
+
+TEST(BackendTest, ALoginPageIsNoDelivery) {
+  FakeWandb wandb;
+  wandb.Inject({.on = FakeWandb::Fault::On::kFileStream,
+                .times = 2,
+                .code = 200,
+                .body = "<html><title>Please log in</title></html>"});
+  Node node;
+  node.Start();
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"300"}, WandbAt(wandb.url()));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  const auto delivery = [&] {
+    const auto all = node.Reader()->Deliveries(node.GetRun("job").id);
+    return all.ok() && !all->empty() ? all->front() : model::Delivery();
+  };
+  ASSERT_TRUE(WaitFor([&] {
+    return delivery().delivered_rows > 0 ||
+           absl::StrContains(delivery().last_error, "a web page, \"Please log in\"");
+  }));
+  EXPECT_EQ(delivery().delivered_rows, wandb.run("job").history.size());
+  ASSERT_TRUE(Complete(wandb, "job"));
+  ExpectEveryRowOnce(wandb.run("job"), 300);
 }
 
 TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {

@@ -67,6 +67,10 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   const Finished refused = login(std::string(40, 'x'));
   EXPECT_EQ(refused.code, 1) << refused.output;
   EXPECT_THAT(refused.output, HasSubstr("HTTP 401"));
+  wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 200, .body = "<html>Log in</html>"});
+  const Finished page = login(key);
+  EXPECT_EQ(page.code, 1) << page.output;
+  EXPECT_THAT(page.output, HasSubstr("HTTP 200 with a web page"));
   const std::string path = node.state_dir() + "/ranklog/credentials";
   EXPECT_NE(access(path.c_str(), F_OK), 0);
   for (int times = 0; times < 2; ++times) {  // the second time it is replaced

@@ -1,6 +1,8 @@
 #include "service/deliver/wandb/server_json.h"
 
+#include "absl/strings/str_cat.h"
 #include "service/deliver/bounded_json.h"
+#include "service/deliver/retry.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -12,6 +14,14 @@ constexpr size_t kShown = 80;  // bytes of a value in a difference
 bool IsWordChar(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace
+
+absl::Status CheckAnswer(const HttpResponse& answer) {
+  if (ParseBoundedJson(answer.body, kMaxAnswerValues).is_object()) return absl::OkStatus();
+  const std::string text = Excerpt(answer.body);
+  if (text.empty() || text[0] == '<') return absl::UnavailableError(Explain(answer));
+  return absl::UnavailableError(
+      absl::StrCat("HTTP ", answer.code, " with a body that is not a JSON object: ", text));
+}
 
 json ParseServerJson(absl::string_view line) {
   std::string strict;

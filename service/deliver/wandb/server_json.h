@@ -6,9 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "service/deliver/transport.h"
 
 namespace ranklog::deliver::wandb {
+
+// Of an answer with a code of success: W&B servers send a JSON object with each, be it empty.
+//   kUnavailable  another program answered, such as a login page, a captive portal or a proxy; or
+//                 the answer is beyond the bounds of bounded_json.h. The message says what came
+absl::Status CheckAnswer(const HttpResponse& answer);
 
 // A line, a config or a summary: JSON within the bounds of bounded_json.h, in which NaN, Infinity
 // and -Infinity may stand as bare words: they become texts. Discarded if it is anything else.

@@ -10,6 +10,7 @@
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/server_json.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
@@ -350,12 +351,16 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   request.max_answer = max_answer;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
+  MaskKey(*key, &answer);
+  // What another program took is not at the server, whatever its code.
+  if (Judge(answer) == Outcome::kAccepted) {
+    if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
+  }
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
     server_->Answered();
     project_->Answered();
     if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
   }
-  MaskKey(*key, &answer);
   // The next source may have a better one.
   if (answer.ok() && answer->code == kUnauthorized) {
     awaits_key_ = true;

@@ -42,6 +42,7 @@ TEST(JudgeTest, TriesAgainAfterABrokenConnection) {
 TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
   EXPECT_EQ(Explain(Answer(503, "busy\n")), "HTTP 503: busy");
   EXPECT_EQ(Explain(Answer(500)), "HTTP 500");
+  EXPECT_EQ(Explain(Answer(200, " \n")), "HTTP 200 with an empty body");
   EXPECT_EQ(Explain(Answer(200, "\n<!doctype html><html><TITLE>Log in\n</TITLE>...")),
             "HTTP 200 with a web page, \"Log in\": a proxy's, or that of another server than the "
             "tracker");

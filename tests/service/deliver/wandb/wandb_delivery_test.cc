@@ -460,6 +460,50 @@ TEST_F(WandbDeliveryTest, ARunWithoutAKeyKeepsNobodyWaiting) {
   EXPECT_EQ(transport_.sent().size(), 1u);
 }
 
+// A login page, a captive portal, or a proxy without an answer: the rows are not there.
+TEST_F(WandbDeliveryTest, AnAnswerOfAnotherProgramIsNoDelivery) {
+  struct {
+    std::string body, said;
+  } const answers[] = {
+      {"<html><title>Log in</title></html>", "HTTP 200 with a web page, \"Log in\""},
+      {"", "HTTP 200 with an empty body"},
+      {"OK", "HTTP 200 with a body that is not a JSON object: OK"},
+      {"[{}]", "not a JSON object: [{}]"},
+      {"{\"exitcode\":nu", "not a JSON object: {\"exitcode\":nu"},
+      {std::string(1000, '['), "not a JSON object: [[[["},
+      {absl::StrCat("<p>", std::string(40, 'k')), "HTTP 200 with a web page"},
+  };
+  stored_.Append(3);
+  for (const auto& [body, said] : answers) {
+    stored_delivery_.place = model::Json();
+    Restart();
+    StepUntilCut();
+    transport_.AnswerNext(FakeTransport::Code(200, body));
+    const StepResult result = StepUntilIdle();
+    EXPECT_EQ(result.delivery.delivered_rows, 0u) << body;
+    EXPECT_THAT(result.delivery.last_error,
+                AllOf(StartsWith("post to the file stream: "), HasSubstr(said)));
+    EXPECT_GE(result.wait, absl::Seconds(2)) << "the way to the server is not well";
+  }
+  now_ += absl::Minutes(2);
+  const StepResult result = StepUntilIdle();
+  EXPECT_EQ(result.delivery.delivered_rows, 3u) << "an empty object is an answer";
+  EXPECT_EQ(result.delivery.last_error, "");
+  EXPECT_EQ(Posts().size(), std::size(answers) + 1);
+  EXPECT_EQ(Posts().front(), Posts().back());
+}
+
+TEST_F(WandbDeliveryTest, AWebPageSaysNothingOfTheServersFeatures) {
+  transport_.AnswerNext(FakeTransport::Code(200, "<html><title>Log in</title></html>"));
+  const StepResult result = StepUntilIdle();
+  EXPECT_THAT(result.delivery.last_error,
+              HasSubstr("ask for the server's features: HTTP 200 with a web page, \"Log in\""));
+  EXPECT_LT(result.wait, absl::Seconds(10));
+  now_ += result.wait;
+  Step();
+  EXPECT_EQ(transport_.sent().back().body, transport_.sent().front().body);
+}
+
 TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
   CredentialStore::Options options;
   options.environment_key = std::string(40, 'e');
