@@ -63,6 +63,19 @@ Daemon::Daemon(const Config& config, storage::LockedDir place)
 
 Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
+bool Daemon::KeepLock() {
+  const absl::StatusOr<bool> made = place_.lock.Keep();
+  if (made.ok() && *made) {
+    spdlog::warn("{}/lock was removed under the daemon, and is made again", place_.dir);
+  }
+  const absl::Status before = std::exchange(lock_kept_, made.status());
+  if (!made.ok() && before != made.status()) {
+    spdlog::error("{}/lock was removed under the daemon: {}", place_.dir,
+                  std::string(made.status().message()));
+  }
+  return !absl::IsAlreadyExists(made.status());
+}
+
 absl::Status Daemon::StartStages() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
   pipeline::CountCrashedDeliveries(place_.dir, *store);

@@ -48,6 +48,10 @@ class Daemon {
   // and start another.
   bool StoreInPlace() const { return store_->store_in_place(); }
 
+  // Makes the state directory's lock file again if it was removed, and logs it. False: another
+  // process holds it by now, so Stop().
+  bool KeepLock();
+
   // No rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
   bool IsIdle() const;
 
@@ -76,7 +80,8 @@ class Daemon {
   std::map<std::string, uint64_t> Counters() const;
 
   const Config config_;
-  const storage::LockedDir place_;  // first in, last out
+  storage::LockedDir place_;  // first in, last out
+  absl::Status lock_kept_;    // by the last KeepLock()
   deliver::CredentialStore credentials_;
   ingest::WakeEvent wake_;
   ingest::IngestCounters counters_;

@@ -30,15 +30,16 @@ std::string Sender(const siginfo_t& told) {
   return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
 }
 
-enum class End { kSignal, kIdle, kStoreRemoved };
+enum class End { kSignal, kIdle, kStoreRemoved, kLockTaken };
 
 // Waits for what ends the daemon; looks once a second.
-End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit,
-               const ranklog::daemon::Daemon& daemon, siginfo_t* told) {
+End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon::Daemon& daemon,
+               siginfo_t* told) {
   const timespec look{.tv_sec = 1, .tv_nsec = 0};
   absl::Time busy = ranklog::SteadyNow();
   while (sigtimedwait(&ending, told, &look) < 0) {
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
+    if (!daemon.KeepLock()) return End::kLockTaken;
     if (idle_exit == absl::InfiniteDuration()) continue;
     const absl::Time now = ranklog::SteadyNow();
     if (!daemon.IsIdle()) busy = now;
@@ -63,6 +64,12 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
                  getpid(), (*daemon)->state_dir(), (*daemon)->address());
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
     const End end = WaitForEnd(ending, config.idle_exit, **daemon, &told);
+    if (end == End::kLockTaken) {
+      ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
+      (*daemon)->Stop(absl::ZeroDuration());
+      spdlog::error("stopped, as another process has the store");
+      return 1;
+    }
     if (end != End::kStoreRemoved) {
       const bool drains = end == End::kSignal && config.drain > absl::ZeroDuration();
       if (end == End::kIdle) {

@@ -1,11 +1,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/storage/file_system.h"
 #include "service/storage/store.h"
@@ -14,6 +18,10 @@ namespace ranklog::storage {
 namespace {
 
 constexpr char kLockFile[] = "/lock";
+// For a directory that is locked while its file is not: systemd-tmpfiles locks it for a moment
+// while it looks through it, and a daemon whose file was removed makes it again within a second.
+constexpr absl::Duration kDirectoryWait = absl::Seconds(3);
+constexpr absl::Duration kDirectoryPoll = absl::Milliseconds(50);
 
 // A lock of the open file description, not of the process: it is tested without being taken
 // (F_OFD_GETLK), and closing another descriptor of the file does not drop it.
@@ -41,27 +49,71 @@ absl::Status WritePid(int fd, const std::string& path) {
   return full ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
 }
 
+absl::Status InUse(const std::string& dir, int64_t pid) {
+  return absl::AlreadyExistsError(
+      absl::StrCat(dir, " is in use by process ", pid, ", which holds ", dir, kLockFile));
+}
+
 }  // namespace
 
 absl::StatusOr<StateLock> StateLock::Acquire(const std::string& state_dir) {
   RETURN_IF_ERROR(MakeDirectory(state_dir));
   RETURN_IF_ERROR(CheckLocal(state_dir));  // before its locks are relied on
-  const std::string path = state_dir + kLockFile;
+  StateLock held(state_dir);
+  RETURN_IF_ERROR(held.LockDirectory());
+  RETURN_IF_ERROR(held.LockFile());
+  return held;
+}
+
+absl::Status StateLock::LockDirectory() {
+  dir_fd_ = open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir_fd_ < 0) {
+    return absl::PermissionDeniedError(absl::StrCat("open ", dir_, ": ", strerror(errno)));
+  }
+  const absl::Time deadline = SteadyNow() + kDirectoryWait;
+  while (flock(dir_fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) break;  // not every file system has it; then the file's must do
+    const int64_t pid = Holder(dir_);
+    if (pid != 0) return InUse(dir_, pid);
+    if (SteadyNow() > deadline) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(dir_, " is in use by another process, which holds a lock of the directory"));
+    }
+    absl::SleepFor(kDirectoryPoll);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateLock::LockFile() {
+  const std::string path = dir_ + kLockFile;
   RETURN_IF_ERROR(MakeFile(path));
-  StateLock held(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (held.fd_ < 0) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
     return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
   }
+  absl::Status status;
   struct flock lock = WholeFile();
-  if (fcntl(held.fd_, F_OFD_SETLK, &lock) != 0) {
-    if (errno != EAGAIN && errno != EACCES) {
-      return absl::InternalError(absl::StrCat("lock ", path, ": ", strerror(errno)));
-    }
-    return absl::AlreadyExistsError(
-        absl::StrCat(state_dir, " is in use by process ", PidIn(held.fd_), ", which holds ", path));
+  if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+    status = WritePid(fd, path);
+  } else if (errno == EAGAIN || errno == EACCES) {
+    status = InUse(dir_, PidIn(fd));
+  } else {
+    status = absl::InternalError(absl::StrCat("lock ", path, ": ", strerror(errno)));
   }
-  RETURN_IF_ERROR(WritePid(held.fd_, path));
-  return held;
+  if (!status.ok()) {
+    close(fd);
+    return status;
+  }
+  if (fd_ >= 0) close(fd_);
+  fd_ = fd;
+  file_ = FileIdentity(path);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StateLock::Keep() {
+  if (file_.InPlace()) return false;
+  RETURN_IF_ERROR(LockFile());
+  return true;
 }
 
 int64_t StateLock::Holder(const std::string& state_dir) {
@@ -76,6 +128,7 @@ int64_t StateLock::Holder(const std::string& state_dir) {
 }
 
 StateLock::~StateLock() {
+  if (dir_fd_ >= 0) close(dir_fd_);  // first: who sees the file free finds the directory free, too
   if (fd_ >= 0) close(fd_);
 }
 

@@ -289,25 +289,43 @@ class StoreReader {
   bool pass_over_missing_ = false;
 };
 
-// Holds `state_dir`/lock: one daemon (or one `ranklog sync`) per state directory. The file holds
-// the pid.
+// Holds a state directory: one daemon (or one `ranklog sync`) has it. Two locks: that of the file
+// `lock`, which holds the pid, and that of the directory itself (flock), which nobody can remove
+// while the store is in it. systemd-tmpfiles, which removes old files of /var/tmp, leaves a
+// directory with such a lock alone (tmpfiles.d(5)).
 class StateLock {
  public:
   // Creates the directory if absent (0700).
-  //   kAlreadyExists       another process holds it; the message says which pid
+  //   kAlreadyExists       another process holds it; the message says which pid. If the directory
+  //                        is locked and the file is not, after 3 s
   //   kPermissionDenied    the directory cannot be made or written
   //   kFailedPrecondition  it lies on a network file system (CheckLocal in file_system.h)
   static absl::StatusOr<StateLock> Acquire(const std::string& state_dir);
   // The pid of the holder, or 0. Takes nothing.
   static int64_t Holder(const std::string& state_dir);
 
-  StateLock(StateLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  // Makes and locks the file again if it was removed or replaced, and is true then; to be called
+  // now and then, for Holder() looks there.
+  //   kAlreadyExists       another process holds the file that is there now
+  absl::StatusOr<bool> Keep();
+
+  StateLock(StateLock&& other) noexcept
+      : dir_(std::move(other.dir_)),
+        file_(std::move(other.file_)),
+        dir_fd_(std::exchange(other.dir_fd_, -1)),
+        fd_(std::exchange(other.fd_, -1)) {}
   StateLock& operator=(StateLock&&) = delete;
   ~StateLock();
 
  private:
-  explicit StateLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit StateLock(std::string dir) : dir_(std::move(dir)) {}
+  absl::Status LockDirectory();
+  absl::Status LockFile();
+
+  std::string dir_;
+  FileIdentity file_;  // of fd_
+  int dir_fd_ = -1;
+  int fd_ = -1;
 };
 
 }  // namespace ranklog::storage

@@ -1,8 +1,10 @@
 // The state directory is removed while a rank logs, with the daemon or under it: the rank goes on
 // in the next store, and what went with the old one is counted.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -118,6 +120,48 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
   RemoveStoreAtOnce();
   ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("was removed under the daemon") == 1; }));
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
+}
+
+// By one who cleans up old files, say. Without the file `ranklog stop` finds no daemon, and a second
+// one took the same store.
+TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
+  node_.Start();
+  ASSERT_TRUE(counting_.WaitForReturned(1'000));
+  std::filesystem::remove(node_.state_dir() + "/lock");
+  ChildProcess second(
+      {RANKLOGD, "--state-dir", node_.state_dir(), "--listen", node_.address() + "2"});
+  EXPECT_EQ(second.Wait(absl::Seconds(5)), 1) << "a second daemon serves the store";
+  EXPECT_THAT(second.Output(),
+              HasSubstr("is in use by process " + std::to_string(node_.daemon().pid())));
+  second.Kill();
+  ASSERT_TRUE(
+      WaitFor([&] { return storage::StateLock::Holder(node_.state_dir()) == node_.daemon().pid(); },
+              absl::Seconds(5)));
+  EXPECT_EQ(node_.TimesSaid("/lock was removed under the daemon"), 1u);
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
+  const Finished stop = RunToEnd({RANKLOG_CLI, "stop", "--state-dir", node_.state_dir()}, options);
+  EXPECT_EQ(stop.code, 0) << stop.output;
+  EXPECT_THAT(stop.output, HasSubstr("stopped pid"));
+  node_.Start();
+  EXPECT_EQ(counting_.Finish(), 0);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(counting_.ExpectEveryReturnedRowOnce(), 0u);
+}
+
+TEST_F(LostStoreTest, ADaemonWhoseLockFileIsAnothersEnds) {
+  counting_.rank().Kill();
+  node_.Start();
+  const std::string lock = node_.state_dir() + "/lock";
+  const int fd = open((lock + ".new").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(fd, F_OFD_SETLK, &whole), 0);
+  std::filesystem::rename(lock + ".new", lock);
+  EXPECT_EQ(node_.daemon().Wait(absl::Seconds(10)), 1);
+  EXPECT_EQ(node_.TimesSaid("in use by process"), 1u);
+  EXPECT_THAT(node_.Log(), HasSubstr("stopped"));
+  close(fd);
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/storage/store.h"
 #include "tests/support/status_matchers.h"
@@ -57,6 +64,40 @@ TEST(StateLockTest, GoesWithTheProcessThatHeldIt) {
   EXPECT_OK(StateLock::Acquire(dir.path()));
   close(pipe_ends[0]);
   close(pipe_ends[1]);
+}
+
+// As systemd-tmpfiles may do with a file of /var/tmp that is 30 days old.
+TEST(StateLockTest, HoldsThoughItsFileIsRemoved) {
+  TempDir dir;
+  const std::string path = dir.File("lock");
+  ASSERT_OK_AND_ASSIGN(StateLock lock, StateLock::Acquire(dir.path()));
+  ASSERT_OK_AND_ASSIGN(bool made, lock.Keep());
+  EXPECT_FALSE(made);
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  auto second = std::async(std::launch::async, [&] { return StateLock::Acquire(dir.path()); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(120)), std::future_status::timeout);
+  ASSERT_OK_AND_ASSIGN(made, lock.Keep());
+  EXPECT_TRUE(made);
+  EXPECT_THAT(second.get(),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(absl::StrCat(getpid()))));
+  EXPECT_EQ(StateLock::Holder(dir.path()), getpid());
+  const StateLock moved = std::move(lock);
+  EXPECT_THAT(StateLock::Acquire(dir.path()), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST(StateLockTest, WaitsForOneWhoLocksTheDirectoryForAMoment) {
+  TempDir dir;
+  const int cleaner = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(cleaner, LOCK_EX | LOCK_NB), 0);
+  std::thread ends([cleaner] {
+    absl::SleepFor(absl::Milliseconds(120));
+    close(cleaner);
+  });
+  ASSERT_OK_AND_ASSIGN(const StateLock lock, StateLock::Acquire(dir.path()));
+  ends.join();
+  const int next = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  EXPECT_NE(flock(next, LOCK_SH | LOCK_NB), 0) << "systemd-tmpfiles passes over the directory";
+  close(next);
 }
 
 TEST(StateLockTest, IsRefusedWhereTheDirectoryCannotBeMade) {
