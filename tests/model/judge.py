@@ -70,11 +70,10 @@ class Run:
 
     def judge_run(self):
         run, model_ = self.run, self.model
-        state, code = model_.ended_as(self.primary)
-        self.check("state", run["state"], state)
-        if code is not None:
-            self.check("exit_code", run["exit_code"], code)
-        self.check("whether there is a reason", bool(run["reason"]), state == "crashed")
+        ends = model_.ended_as(self.primary)
+        said = (run["state"], None if run["state"] == "crashed" else run["exit_code"], bool(run["reason"]))
+        if said not in ends:
+            self.wrong.append(f"state, exit code, whether there is a reason: {said}, expected one of {sorted(ends, key=str)}")
         self.check("name", run["name"], model_.name(self.primary))
         self.check("group", run["group"], "job")
         self.check("project", run["project"], "model")
@@ -106,7 +105,7 @@ class Run:
         for (rank, stream), rows in got.items():
             ring = next((ring for ring in left if ring.rank == rank and known(ring) == [row[:3] for row in rows]), None)
             if ring is None:
-                self.wrong(f"rank {rank}: stream {stream} has rows that no ring has: {[row[:3] for row in rows]}")
+                self.wrong.append(f"rank {rank}: stream {stream} has rows that no ring has: {[row[:3] for row in rows]}")
                 continue
             left.remove(ring)
             for row, (_, _, _, time) in zip(ring.rows, rows):
@@ -115,9 +114,9 @@ class Run:
             rows = self.model.rows_of(rank)
             for before, after in zip(rows, rows[1:]):
                 if after.time < before.time - CLOCKS and not left:
-                    self.wrong(f"rank {rank}: {after.values} came after {before.values}, with a time {before.time - after.time} s before it")
+                    self.wrong.append(f"rank {rank}: {after.values} came after {before.values}, with a time {before.time - after.time} s before it")
         for ring in left:
-            self.wrong(f"rank {ring.rank}: no stream has the rows {known(ring)}")
+            self.wrong.append(f"rank {ring.rank}: no stream has the rows {known(ring)}")
 
     # ---- The run's rows ------------------------------------------------------------------------------------------------
 
@@ -125,7 +124,7 @@ class Run:
         own = self.by_step(self.primary)
         steps = [row["_step"] for row in self.rows]
         if steps != sorted(set(steps)):
-            self.wrong(f"the steps do not grow: {steps}")
+            self.wrong.append(f"the steps do not grow: {steps}")
         lines = {row["_step"]: row for row in self.rows}
         for step in sorted(own.keys() | lines.keys()):
             in_time = [row for row in own.get(step, []) if not row.is_late]
@@ -133,10 +132,10 @@ class Run:
             if line is None:
                 self.missing[self.primary] += len(own[step])
                 if any(not row.may_be_late for row in in_time):
-                    self.wrong(f"step {step} is missing; rank {self.primary} logged {[row.values for row in in_time]}")
+                    self.wrong.append(f"step {step} is missing; rank {self.primary} logged {[row.values for row in in_time]}")
                 continue
             if step not in own:
-                self.wrong(f"step {step} is there, and rank {self.primary} did not log it: {line}")
+                self.wrong.append(f"step {step} is there, and rank {self.primary} did not log it: {line}")
                 continue
             self.missing[self.primary] += len(own[step]) - len(in_time)
             self.judge_row(step, in_time, line)
@@ -164,7 +163,7 @@ class Run:
                 break
         if best is None:
             logged = [row.values for row in rows]
-            self.wrong(f"step {step} has {own}; rank {self.primary} logged {logged}")
+            self.wrong.append(f"step {step} has {own}; rank {self.primary} logged {logged}")
             return
         self.missing[self.primary] += len(best)
         # What a new ring of the run brought may have come behind the others' part in its step.
@@ -198,7 +197,7 @@ class Run:
                 return
         due = self.figures_of(own, {rank: options[0][1] for rank, options in parts.items()})
         logged = {rank: options[0][1] for rank, options in parts.items()}
-        self.wrong(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
+        self.wrong.append(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
 
     def figures_of(self, own, parts):
         due = {}
@@ -221,7 +220,7 @@ class Run:
             most = sum(row.is_late or row.may_be_late or (risky and rank != self.primary) for row in rows)
             least = self.missing[rank] if rank == self.primary else max(sure, self.missing[rank] + sure)
             if not least <= self.late.get(rank, 0) <= most:
-                self.wrong(f"rank {rank}: {self.late.get(rank, 0)} rows are counted as late, expected {least} to {most}")
+                self.wrong.append(f"rank {rank}: {self.late.get(rank, 0)} rows are counted as late, expected {least} to {most}")
 
     # ---- What show prints ----------------------------------------------------------------------------------------------
 
@@ -234,7 +233,7 @@ class Run:
         due = self.model.run_summary(self.primary, lines)
         for key in sorted(got.keys() | due.keys()):
             if key not in got or key not in due or not alike(got[key], due[key]):
-                self.wrong(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
+                self.wrong.append(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
 
     # service/README.md: "`metrics`: by name `count` of finite values, `not_finite`, and of those that are finite `last`, its `step`, `min`,
     # `max`"

@@ -9,7 +9,9 @@ if it is counted.
 """
 
 import dataclasses
+import itertools
 import math
+import platform
 
 FIGURES = ["mean", "min", "max", "std", "argmin", "argmax"]
 
@@ -34,6 +36,15 @@ class Ring:
     rows: list = dataclasses.field(default_factory=list)
     known: bool = False  # to the daemon, for sure
     least: int = 0  # the smallest step that its next row may give
+    lent_rows: int = 0  # when its thread got it
+    lent_step: int = 0
+
+    def lend(self, step):
+        self.lent_rows, self.lent_step, self.least = len(self.rows), step, max(self.least, step)
+        return self
+
+    def least_of_thread(self):
+        return self.least if len(self.rows) > self.lent_rows else self.lent_step
 
 
 @dataclasses.dataclass
@@ -54,6 +65,7 @@ class Process:
         self.open_has_rows = False
         self.rings = {}  # by (child, thread)
         self.idle = []  # rings of threads that ended
+        self.left = {}  # by (child, thread): those that it had before its present one
         self.has_forked = False
         self.ended = {}  # by child; None is the process itself: ("finish", code), ("exit", code) or ("crash", 0)
 
@@ -99,7 +111,7 @@ class Model:
             process = self.processes[act["rank"]]
             ring = process.rings.pop((None, act["thread"]), None)
             if ring is not None:
-                process.idle.append(ring)
+                process.idle += [*process.left.pop((None, act["thread"]), []), ring]
         elif op in ("finish", "exit", "crash"):
             process = self.processes[act["rank"]]
             process.ended.setdefault(act.get("child"), (op, act["code"]))
@@ -113,18 +125,34 @@ class Model:
         process = self.processes[rank]
         if (child, thread) not in process.rings:
             if child is None and process.idle:
-                process.rings[child, thread] = process.idle.pop()
+                process.rings[child, thread] = process.idle.pop().lend(0)
             else:
                 self.rings.append(Ring(rank, process.attempt, child))
                 process.rings[child, thread] = self.rings[-1]
         return process.rings[child, thread]
 
+    def other_ring(self, process, who, step):
+        # spool.md: "it gets another ring, and one of those that are idle ends."
+        before = process.rings[who]
+        ring = next((ring for ring in reversed(process.idle) if ring.least <= step), None)
+        if ring is not None:
+            process.idle.remove(ring)
+        else:
+            self.rings.append(Ring(process.rank, process.attempt, who[0]))
+            ring = self.rings[-1]
+            del process.idle[:1]
+        process.left.setdefault(who, []).append(before)
+        process.rings[who] = ring.lend(before.least_of_thread())
+        return ring
+
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." "A thread that begins
-        # may go on for one that has ended: then its steps grow from there." "Without a step: merges into the open step, which is the
+        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." spool.md: "Its own steps
+        # count, not those of the other: if it logs a smaller step than the ring has, it gets another ring". "Without a step: merges into the open step, which is the
         # largest that any thread has given, and closes it for rows without a step." Threads and forked children share the open step.
         step = act.get("step", process.open)
+        if ring.least_of_thread() <= step < ring.least:
+            ring = self.other_ring(process, (act.get("child"), act.get("thread", 0)), step)
         if step < ring.least:
             self.losses[process.rank]["step_behind"] += 1
             return False
@@ -226,17 +254,30 @@ class Model:
         return self.rows_of(primary)
 
     def ended_as(self, primary):
-        """State and exit code."""
+        """What the run may have come to: state, exit code (None: any), whether there is a reason."""
         # service/README.md: "`failed`: exit code not 0, `crashed`"; "Of a rank that was started anew the last process decides how the run
         # ends"; spool.md: "In a ring that a forked child made, `finished` is 1 from the start: a helper process that is killed when it
         # is done says nothing about the run". live_run.h: "the primary's before the others'"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
-        ends = {rank: process.ended[None] for rank, process in last.items()}
-        if any(how != "finish" for how, _ in ends.values()):
-            return "crashed", None
-        codes = [ends[primary][1], *(code for _, code in ends.values())]
-        failed = [code for code in codes if code != 0]
-        return ("failed", failed[0]) if failed else ("finished", 0)
+        ends = [last[primary], *(process for rank, process in last.items() if rank != primary)]
+        return {self.ended_by(how) for how in itertools.product(*(self.ends_of(process) for process in ends))}
+
+    @staticmethod
+    def ends_of(process):
+        # service/README.md, when a rank dies: exit(5) is "failed, exit code 5"; what ended before the daemon saw it, or on a kernel that
+        # does not tell, is crashed.
+        how, code = process.ended[None]
+        if how != "exit":
+            return [(how, code)]
+        sure = process.rings[None, 0].known and tuple(map(int, platform.release().split(".")[:2])) >= (6, 15)
+        return [(how, code)] if sure else [(how, code), ("crash", 0)]
+
+    @staticmethod
+    def ended_by(ends):
+        if any(how == "crash" for how, _ in ends):
+            return "crashed", None, True
+        failed = [(how, code) for how, code in ends if code != 0]
+        return ("failed", failed[0][1], failed[0][0] == "exit") if failed else ("finished", 0, False)
 
     def merged_updates(self, kind, primary):
         # run_config.h: "merged by top-level key: the primary streams' values, the latest of each key; the other ranks' only for keys that
