@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
@@ -21,6 +22,12 @@
 
 namespace ranklog::daemon {
 namespace {
+
+std::vector<std::string> StandardSpoolDirs() {
+  std::vector<std::string> dirs;
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
+  return dirs;
+}
 
 // For the calls that wait for a commit. Streams are cut off: the ranks send again what was not
 // acknowledged.
@@ -106,7 +113,7 @@ absl::Status Daemon::StartStages() {
       store_.get(), std::move(reader), SteadyNow,
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
-  spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, config_.spool_dirs);
+  spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
               .registry = &registry_,

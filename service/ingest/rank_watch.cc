@@ -224,6 +224,10 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
   if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
   if (!IsForUs(*ring)) return;
+  const auto same = [&id](const Orphans::Left& other) {
+    return FileId(other.file->device(), other.file->inode()) == id;
+  };
+  if (std::any_of(left->begin(), left->end(), same)) return;  // its directory has two names
   if (suspected.count(id) == 0 || left->size() >= kMaxLeft) {
     suspects_.insert(id);
     return;

@@ -37,20 +37,20 @@ std::vector<std::string> RememberedSpoolDirs(const std::string& state_dir) {
   return dirs;
 }
 
-SpoolDirs::SpoolDirs(const std::string& state_dir, const std::vector<std::string>& told)
+SpoolDirs::SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard)
     : file_(SpoolDirsFile(state_dir)), dirs_(RememberedSpoolDirs(state_dir)) {
-  for (const std::string& dir : told) told_.push_back(CanonicalDir(dir));
+  for (const std::string& dir : standard) standard_.push_back(CanonicalDir(dir));
   dirs_.erase(std::remove_if(dirs_.begin(), dirs_.end(),
                              [this](const std::string& dir) {
                                std::error_code error;
-                               return Contains(told_, dir) || !fs::is_directory(dir, error);
+                               return Contains(standard_, dir) || !fs::is_directory(dir, error);
                              }),
               dirs_.end());
 }
 
 absl::Status SpoolDirs::Remember(absl::string_view path) {
   const std::string dir = CanonicalDir(fs::path(std::string(path)).parent_path());
-  if (Contains(told_, dir) || dir.find('\n') != std::string::npos) return absl::OkStatus();
+  if (Contains(standard_, dir) || dir.find('\n') != std::string::npos) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   if (Contains(dirs_, dir)) return absl::OkStatus();
   if (dirs_.size() >= kMost) dirs_.erase(dirs_.begin());

@@ -24,9 +24,9 @@ class SpoolDirs {
   // was started, forgets the oldest.
   static constexpr size_t kMost = 256;
 
-  // Reads the file, and forgets the directories that are gone. `told` are not remembered: each
-  // daemon is told of them.
-  SpoolDirs(const std::string& state_dir, const std::vector<std::string>& told);
+  // Reads the file, and forgets the directories that are gone. `standard` are not remembered: each
+  // daemon looks there.
+  SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard);
 
   // Of a ring at `path`. Writes the file if its directory is new.
   absl::Status Remember(absl::string_view path) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -38,7 +38,7 @@ class SpoolDirs {
   absl::Status Write() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string file_;
-  std::vector<std::string> told_;
+  std::vector<std::string> standard_;
   mutable absl::Mutex mutex_;
   std::vector<std::string> dirs_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };

@@ -149,6 +149,23 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
   EXPECT_TRUE(std::filesystem::is_empty(dir));
 }
 
+// A daemon that a rank starts has the rank's directory from its environment; systemd's has not.
+TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonWasTold) {
+  node_.Start();
+  CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
+  ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
+  node_.Kill();
+  counting.rank().Kill();
+  ChildProcess::Options options;
+  options.unset = {"RANKLOG_SPOOL_DIR"};
+  ChildProcess daemon({RANKLOGD, "--state-dir", node_.state_dir(), "--listen", node_.address()},
+                      options);
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); })) << daemon.Output();
+  counting.ExpectEveryReturnedRowOnce();
+  EXPECT_TRUE(SpoolsAreGone());
+}
+
 // A directory in which anyone may write counts as another user's.
 constexpr char kTakenDevShm[] =
     "mount -t tmpfs none /dev/shm && mkdir /dev/shm/ranklog-0 && chmod 777 /dev/shm/ranklog-0";
