@@ -22,7 +22,7 @@ absl::Duration Gate::Enter() {
   const absl::Time now = steady_clock_();
   absl::MutexLock lock(&mutex_);
   if (now < closed_until_) return closed_until_ - now;
-  if (!failing_.empty() && inside_ > 0) return std::clamp(now - entered_, kLookSoon, kLookSeldom);
+  if (failing_ && inside_ > 0) return std::clamp(now - entered_, kLookSoon, kLookSeldom);
   ++inside_;
   entered_ = now;
   return absl::ZeroDuration();
@@ -33,21 +33,17 @@ void Gate::Leave() {
   --inside_;
 }
 
-void Gate::Answered(Asked asked) {
+void Gate::Answered() {
   absl::MutexLock lock(&mutex_);
-  ++answers_[asked];
-  failing_.erase(asked);
-  if (failing_.empty()) backoff_.Reset();
+  ++answers_;
+  failing_ = false;
+  backoff_.Reset();
 }
 
-absl::Duration Gate::Failed(Asked asked, absl::optional<absl::Duration> retry_after) {
+absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after) {
   const absl::Time now = steady_clock_();
   absl::MutexLock lock(&mutex_);
-  if (retry_after.has_value()) {
-    failing_.erase(asked);
-  } else {
-    failing_.insert(asked);
-  }
+  failing_ = !retry_after.has_value();
   // Those that were inside together count as one failure.
   if (now >= closed_until_) closed_until_ = now + backoff_.Next(Outcome::kLater, retry_after);
   // Who was asked to wait longer than the others waits, and so do they.
@@ -61,10 +57,9 @@ void Gate::CloseFor(absl::Duration wait) {
   closed_until_ = std::max(closed_until_, now + std::min(wait, max_wait_));
 }
 
-uint64_t Gate::answers(Asked asked) const {
+uint64_t Gate::answers() const {
   absl::MutexLock lock(&mutex_);
-  const auto found = answers_.find(asked);
-  return found == answers_.end() ? 0 : found->second;
+  return answers_;
 }
 
 Gates::Gates(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock)

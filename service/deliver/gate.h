@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -18,12 +17,9 @@
 
 namespace ranklog::deliver {
 
-// What a place is asked: it may answer the one, and hang at the other.
-enum class Asked { kQuestion, kRows };
-
 // Open while all goes well: everybody may be inside at once. A failure closes it, for all. After
-// that one at a time is let in until one of them is answered what the other was not, unless the
-// place had said itself when to come again. So a place that is away is asked by one delivery, however many have something for
+// that one at a time is let in until one of them is answered, unless the place had said itself when
+// to come again. So a place that is away is asked by one delivery, however many have something for
 // it, and holds up one worker; and what waited may go in order when it is back.
 //
 // Thread-safe.
@@ -36,16 +32,15 @@ class Gate {
   void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The place gave an answer to somebody: it works.
-  void Answered(Asked asked) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
   // It did not, or asks for patience: closes the gate, unless it is closed already for as long as
   // it asks, and returns for how long.
-  absl::Duration Failed(Asked asked, absl::optional<absl::Duration> retry_after)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration Failed(absl::optional<absl::Duration> retry_after) ABSL_LOCKS_EXCLUDED(mutex_);
   // It answered, and asks not to be asked again for so long.
   void CloseFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   // How often Answered() was called. Who fails twice, with answers for others in between, is at
   // fault itself, and should close the gate for nobody.
-  uint64_t answers(Asked asked) const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::function<absl::Time()> steady_clock_;
@@ -53,10 +48,10 @@ class Gate {
   mutable absl::Mutex mutex_;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time closed_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::set<Asked> failing_ ABSL_GUARDED_BY(mutex_);
+  bool failing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time entered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // the last who did
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<Asked, uint64_t> answers_ ABSL_GUARDED_BY(mutex_);
+  uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Of all places, by a name such as the server's URL. Thread-safe.

@@ -350,7 +350,6 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   request.gzip = stream && gzip_;
   request.max_answer = max_answer;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
-  last_asked_ = stream ? Asked::kRows : Asked::kQuestion;
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
   MaskKey(*key, &answer);
   // What another program took is not at the server, whatever its code.
@@ -358,8 +357,8 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
   }
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
-    server_->Answered(last_asked_);
-    project_->Answered(last_asked_);
+    server_->Answered();
+    project_->Answered();
     if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
   }
   // The next source may have a better one.
@@ -395,16 +394,14 @@ void WandbDelivery::WentWell() {
 // What one run meets, others meet too, and so they wait together; unless they did better meanwhile.
 absl::Duration WandbDelivery::WaitForServer(const absl::StatusOr<HttpResponse>& answer) {
   if (answer.ok() && answer->code == kTooManyRequests) {
-    server_->Answered(last_asked_);
-    return project_->Failed(last_asked_, RetryAfter(answer));
+    server_->Answered();
+    return project_->Failed(RetryAfter(answer));
   }
-  const uint64_t answers = server_->answers(last_asked_);
-  const bool others_were_answered = answers_at_failure_.has_value() &&
-                                    answers_at_failure_->first == last_asked_ &&
-                                    answers_at_failure_->second != answers;
-  answers_at_failure_ = {last_asked_, answers};
+  const uint64_t answers = server_->answers();
+  const bool others_were_answered = answers_at_failure_.value_or(answers) != answers;
+  answers_at_failure_ = answers;
   if (others_were_answered) return backoff_.Next(Outcome::kLater, RetryAfter(answer));
-  return server_->Failed(last_asked_, RetryAfter(answer)) + kLetOthersTry;
+  return server_->Failed(RetryAfter(answer)) + kLetOthersTry;
 }
 
 absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now) {

@@ -141,9 +141,7 @@ class WandbDelivery : public RunDelivery {
   model::Delivery reported_;                // as the last Step() gave it out
   std::vector<model::DeadLetter> letters_;  // to be given out
   Backoff backoff_;
-  Asked last_asked_ = Asked::kQuestion;
-  // How often server_ had answered the like then; none: the last exchange went well.
-  absl::optional<std::pair<Asked, uint64_t>> answers_at_failure_;
+  absl::optional<uint64_t> answers_at_failure_;  // server_'s; none: the last exchange went well
   absl::Time not_before_ = absl::InfinitePast();
   absl::Time last_data_ = absl::InfinitePast();  // a post with rows or a summary was accepted
   absl::Time last_sign_ = absl::InfinitePast();  // the server heard of the run

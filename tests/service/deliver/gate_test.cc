@@ -27,7 +27,7 @@ TEST_F(GateTest, LetsEverybodyInWhileAllGoesWell) {
 
 TEST_F(GateTest, AFailureClosesItForAll) {
   ASSERT_EQ(gate_.Enter(), kOpen);
-  const absl::Duration wait = gate_.Failed(Asked::kQuestion, absl::nullopt);
+  const absl::Duration wait = gate_.Failed(absl::nullopt);
   gate_.Leave();
   EXPECT_THAT(wait, AllOf(Ge(absl::Seconds(2)), Le(absl::Seconds(2.5))));
   EXPECT_EQ(gate_.Enter(), wait);
@@ -37,7 +37,7 @@ TEST_F(GateTest, AFailureClosesItForAll) {
 
 TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
   ASSERT_EQ(gate_.Enter(), kOpen);
-  now_ += gate_.Failed(Asked::kQuestion, absl::nullopt);
+  now_ += gate_.Failed(absl::nullopt);
   gate_.Leave();
   ASSERT_EQ(gate_.Enter(), kOpen);
   EXPECT_EQ(gate_.Enter(), absl::Milliseconds(10));
@@ -47,50 +47,33 @@ TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
   EXPECT_EQ(gate_.Enter(), absl::Seconds(1));
   gate_.Leave();
   ASSERT_EQ(gate_.Enter(), kOpen);
-  gate_.Answered(Asked::kQuestion);
-  EXPECT_EQ(gate_.Enter(), kOpen);
-}
-
-// One that answers questions and hangs at rows works for nobody who has rows.
-TEST_F(GateTest, AnAnswerToAQuestionDoesNotOpenItForRows) {
-  ASSERT_EQ(gate_.Enter(), kOpen);
-  now_ += gate_.Failed(Asked::kRows, absl::nullopt);
-  gate_.Leave();
-  ASSERT_EQ(gate_.Enter(), kOpen);
-  gate_.Answered(Asked::kQuestion);
-  EXPECT_NE(gate_.Enter(), kOpen);
-  EXPECT_EQ(gate_.answers(Asked::kRows), 0u);
-  EXPECT_THAT(gate_.Failed(Asked::kRows, absl::nullopt), Ge(absl::Seconds(4))) << "the second wait";
-  gate_.Answered(Asked::kRows);
-  now_ += absl::Seconds(10);
-  EXPECT_EQ(gate_.Enter(), kOpen);
+  gate_.Answered();
   EXPECT_EQ(gate_.Enter(), kOpen);
 }
 
 TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
-  const absl::Duration wait = gate_.Failed(Asked::kQuestion, absl::nullopt);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::nullopt), wait);
+  const absl::Duration wait = gate_.Failed(absl::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gate_.Failed(absl::nullopt), wait);
   for (int i = 0; i < 4; ++i) gate_.Leave();
   now_ += wait;
-  EXPECT_THAT(gate_.Failed(Asked::kQuestion, absl::nullopt),
-              AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
+  EXPECT_THAT(gate_.Failed(absl::nullopt), AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
 }
 
 TEST_F(GateTest, OfThoseThatAreAskedToWaitTheLongestCounts) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
-  EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::Seconds(1)), absl::Seconds(1));
-  EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::Seconds(10)), absl::Seconds(10));
-  EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::Seconds(5)), absl::Seconds(10));
-  EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::InfiniteDuration()), absl::Hours(1));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(1)), absl::Seconds(1));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(10)), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(5)), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::InfiniteDuration()), absl::Hours(1));
 }
 
 TEST_F(GateTest, WhoIsAskedToComeAtOnceDoesNot) {
-  EXPECT_GE(gate_.Failed(Asked::kQuestion, absl::ZeroDuration()), absl::Seconds(2));
+  EXPECT_GE(gate_.Failed(absl::ZeroDuration()), absl::Seconds(2));
 }
 
 TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
-  gate_.Answered(Asked::kQuestion);
+  gate_.Answered();
   gate_.CloseFor(absl::Seconds(30));
   gate_.CloseFor(absl::Seconds(3));
   EXPECT_EQ(gate_.Enter(), absl::Seconds(30));
@@ -101,16 +84,16 @@ TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
 }
 
 TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
-  for (int i = 0; i < 10; ++i) now_ += gate_.Failed(Asked::kQuestion, absl::nullopt);
-  EXPECT_EQ(gate_.answers(Asked::kQuestion), 0u);
-  gate_.Answered(Asked::kQuestion);
-  EXPECT_EQ(gate_.answers(Asked::kQuestion), 1u);
-  EXPECT_THAT(gate_.Failed(Asked::kQuestion, absl::nullopt), Le(absl::Seconds(2.5)));
+  for (int i = 0; i < 10; ++i) now_ += gate_.Failed(absl::nullopt);
+  EXPECT_EQ(gate_.answers(), 0u);
+  gate_.Answered();
+  EXPECT_EQ(gate_.answers(), 1u);
+  EXPECT_THAT(gate_.Failed(absl::nullopt), Le(absl::Seconds(2.5)));
 }
 
 TEST_F(GateTest, StaysClosedForAsLongAsItIsAsked) {
-  EXPECT_EQ(gate_.Failed(Asked::kQuestion, absl::Seconds(42)), absl::Seconds(42));
-  gate_.Answered(Asked::kQuestion);  // to somebody who had asked before
+  EXPECT_EQ(gate_.Failed(absl::Seconds(42)), absl::Seconds(42));
+  gate_.Answered();  // to somebody who had asked before
   now_ += absl::Seconds(41);
   EXPECT_EQ(gate_.Enter(), absl::Seconds(1));
   now_ += absl::Seconds(1);
