@@ -116,7 +116,7 @@ TEST_F(StreamTest, RowsWaitUntilTheDaemonKnowsOfANewThread) {
     });
     EXPECT_TRUE(WaitFor([&] { return daemon_.attaches() == attaches + 1; }));
     run.Log({{"loss", 1}}, step);
-    waited = !WaitFor([&] { return daemon_.row_count() > rows; }, absl::Milliseconds(200));
+    waited = !WaitFor([&] { return daemon_.row_count() > rows; }, absl::Milliseconds(100));
     daemon_.HoldHellos(false);
     EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == rows + 2; }));
   }

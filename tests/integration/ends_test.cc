@@ -150,7 +150,8 @@ TEST_F(EndsTest, ThreadsThatBeginWhileOthersEndLoseNothing) {
   EXPECT_EQ(run.rows, 800u);
   EXPECT_LE(run.late_rows, 300u) << "those of the eight are in time";
   uint64_t rows = 0;
-  for (const model::Stream& stream : *node_.Reader()->Streams(run.id)) rows += stream.durable_seq;
+  const auto streams = node_.Reader()->Streams(run.id);
+  for (const model::Stream& stream : *streams) rows += stream.durable_seq;
   EXPECT_EQ(rows, 200u + 6 * 8 * 100 + 300);
   EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
 }
