@@ -26,7 +26,7 @@ EPILOG = """Trials:
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
 
-Beside three times MINUTES, they take about 10 minutes on two cores, and the builds of the fuzz targets and for clang-tidy.
+Beside three times MINUTES, they take about 25 minutes on two cores, with the builds of the fuzz targets and for clang-tidy.
 What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
 
 Examples:
