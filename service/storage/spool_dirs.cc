@@ -1,5 +1,9 @@
 #include "service/storage/spool_dirs.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +69,9 @@ std::vector<std::string> SpoolDirs::All() const {
 
 absl::Status SpoolDirs::Write() const {
   const std::string part = file_ + ".part";
+  const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("make ", part));
+  close(fd);
   {
     std::ofstream file(part, std::ios::trunc);
     for (const std::string& dir : dirs_) file << dir << "\n";
