@@ -293,11 +293,13 @@ void RunState::ForgetParent() {
 }
 
 void RunState::RetireOldestIdle() {
-  if (!idle_rings_.empty()) {
-    Ring& oldest = *idle_rings_.front();
-    oldest.spool->header()->finished.store(1, std::memory_order_release);
-    oldest.closing.store(true, std::memory_order_release);
-    idle_rings_.erase(idle_rings_.begin());
+  const auto oldest = std::find_if(idle_rings_.begin(), idle_rings_.end(), [](const auto& ring) {
+    return ring->spool->hello().identity().thread() != 0;
+  });
+  if (oldest != idle_rings_.end()) {
+    (*oldest)->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_release);
+    (*oldest)->closing.store(true, std::memory_order_release);
+    idle_rings_.erase(oldest);
   }
   std::erase_if(rings_, [this](const auto& ring) {
     const bool is_done =

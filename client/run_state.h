@@ -93,7 +93,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
   // Ends the stream of the ring that has been idle for longest, and drops the rings of which the
-  // daemon has it all.
+  // daemon has it all. The process's first ring stays: its stream tells how the process and the
+  // delivery of the run end.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // This process's rows are the run's, so that it is the one to wait for their delivery.

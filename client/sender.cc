@@ -115,15 +115,17 @@ bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
   ++waiters_;
   nudged_ = true;
   wake_.WakeAll();
-  while (!done() && !HasEnded() && Clock::now() < deadline) {
-    done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
-  }
+  const bool is_done = AwaitLocked(deadline, done);
   --waiters_;
-  return done();
+  return is_done;
 }
 
 bool Sender::Await(Time deadline, const std::function<bool()>& done) {
   MutexLock lock(StateMutex());
+  return AwaitLocked(deadline, done);
+}
+
+bool Sender::AwaitLocked(Time deadline, const std::function<bool()>& done) {
   while (!done() && !HasEnded() && Clock::now() < deadline) {
     done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
   }

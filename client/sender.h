@@ -64,6 +64,8 @@ class Sender {
 
   Sender();
 
+  bool AwaitLocked(Time deadline, const std::function<bool()>& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);

@@ -24,9 +24,9 @@ enum class Outcome {
   kTooLarge,  // as kRefused, for its size
 };
 
-// By the code alone. kAccepted: 200 to 300; a proxy answers so, too, so look at the body. kRefused: 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403,
-// 404, 409, 410, 501, and a transport that says kFailedPrecondition. kLater: all else, for as long
-// as it takes.
+// By the code alone. kAccepted: 200 to 300; a proxy answers so, too, so look at the body. kRefused:
+// 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403, 404, 409, 410, 501, and a transport
+// that says kFailedPrecondition. kLater: all else, for as long as it takes.
 Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
 
 // The start of what a server says, for people: at most 500 bytes, without control characters.

@@ -117,7 +117,7 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
-// Now, before a row of it is taken: nobody else may know where it lies.
+// Nobody else may know where it lies.
 void AttachSession::RememberDirOf(const RingFile& ring) const {
   if (context_.spool_dirs == nullptr || ring.path().empty()) return;
   if (absl::Status status = context_.spool_dirs->Remember(ring.path()); !status.ok()) {
@@ -143,7 +143,6 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
         RingFile::OpenClaimed(ToClaim(hello.ring()), *peer_);
     if (opened.ok()) {
       ring = *std::move(opened);
-      RememberDirOf(*ring);
     } else {
       ++context_.counters->unseen_rings;
       spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
@@ -193,6 +192,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   run_ = stream.run;
   ++context_.counters->attaches;
   context_.run_attached(stream.run);
+  if (ring != nullptr) RememberDirOf(*ring);  // once the disk has taken the attach
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
   absl::optional<LiveStream> live = context_.registry->Find(stream.key);
   const std::string run_id = context_.attacher->RunId(stream.run);

@@ -55,7 +55,7 @@ void DeliverLoop::OnRemoved(int64_t run) {
   absl::MutexLock lock(&mutex_);
   std::erase_if(set_apart_, [run](const TaskKey& key) { return key.first == run; });
   for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
-    i->second.notified = true;
+    i->second.removed = true;  // Finish() drops it
     if (!i->second.stepping) Schedule(i->first, i->second, options_.steady_clock());
   }
 }
@@ -237,11 +237,14 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
   return job.task->delivery != nullptr;
 }
 
+bool DeliverLoop::IsRemoved(const Task& task) const {
+  absl::MutexLock lock(&mutex_);
+  return task.removed;
+}
+
 void DeliverLoop::StepTask(const Job& job, Worker& worker) {
-  if (absl::IsNotFound(worker.reader->GetRun(job.key.first).status())) {
-    absl::MutexLock lock(&mutex_);
-    tasks_.erase(job.key);
-    Changed();
+  if (IsRemoved(*job.task)) {
+    Finish(job, absl::ZeroDuration(), nullptr, /*delivered=*/true);
     return;
   }
   if (const absl::Time now = options_.steady_clock(); now < job.task->not_before) {
@@ -338,7 +341,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
         due = task.last_step;
       }
     }
-    if (complete) {
+    if (complete || task.removed) {
       tasks_.erase(job.key);
       Changed();
     } else {

@@ -103,6 +103,7 @@ class DeliverLoop {
     bool stepping = false;   // and so not in the schedule
     bool notified = false;   // while it was stepping
     bool reopened = false;   // while it was stepping
+    bool removed = false;    // its run is no longer in the store
     bool delivered = false;  // nothing was left to send at the last step
     std::string last_error;
     std::string run_id;  // as the tracker knows it, for the log; known when `delivery` was made
@@ -127,6 +128,7 @@ class DeliverLoop {
   // What the store cannot tell now is asked for again.
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery, bool live) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsRemoved(const Task& task) const ABSL_LOCKS_EXCLUDED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a delivery that reported itself complete was not stored as such: the run goes on.
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;

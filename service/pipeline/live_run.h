@@ -23,8 +23,8 @@ namespace ranklog::pipeline {
 
 // How a run ended, from its streams: crashed if one of them crashed (with the reason of the first),
 // else failed if one had an exit code other than 0 (the primary's before the others'; with the
-// reason, if it did not call Finish()), else finished. A stream does not count if its rank has begun anew after it ended. `streams` are not
-// empty, and none is live.
+// reason, if it did not call Finish()), else finished. A stream does not count if its rank has
+// begun anew after it ended. `streams` are not empty, and none is live.
 struct RunEnd {
   model::RunState state = model::RunState::kFinished;
   int32_t exit_code = 0;

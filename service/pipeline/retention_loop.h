@@ -51,7 +51,7 @@ class RetentionLoop {
   // What the thread does: looks, removes a run, or sweeps a slice. Returns how long until the next.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Somebody else has removed a run of so many rows: it is counted, and swept soon. From any thread.
+  // Somebody else has removed a run of so many rows: it is counted, and swept soon. Any thread.
   void OnRemoved(uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

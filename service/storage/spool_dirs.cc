@@ -59,7 +59,9 @@ absl::Status SpoolDirs::Remember(absl::string_view path) {
   if (Contains(dirs_, dir)) return absl::OkStatus();
   if (dirs_.size() >= kMost) dirs_.erase(dirs_.begin());
   dirs_.push_back(dir);
-  return Write();
+  absl::Status written = Write();
+  if (!written.ok()) dirs_.pop_back();  // the next ring tries again
+  return written;
 }
 
 std::vector<std::string> SpoolDirs::All() const {

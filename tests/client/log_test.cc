@@ -115,6 +115,29 @@ TEST_F(LogTest, AThreadThatBeginsIsNotBehindThoseThatEnded) {
   EXPECT_THAT(RingPaths(dir_.path()), SizeIs(rings));
 }
 
+// Its stream tells how the process and the delivery of the run end.
+TEST_F(LogTest, TheFirstRingStaysThoughItsThreadEnded) {
+  ranklog::Run run;
+  std::thread([&] { run = Init(MakeSettings()); }).join();
+  for (int i = 0; i < 4; ++i) {
+    std::thread([&] {
+      EXPECT_TRUE(run.Config({{"thread", i}}));
+      EXPECT_TRUE(run.Log({{"a", 1}}, 1));
+    }).join();
+    std::thread([&] {
+      EXPECT_TRUE(run.Config({{"thread", i}}));
+      EXPECT_TRUE(run.Log({{"a", 1}}, 0));  // in a ring of its own
+    }).join();
+  }
+  size_t ended = 0;
+  for (const std::string& path : RingPaths(dir_.path())) {
+    const RingFile ring = ReadRing(path);
+    ended += ring.finished;
+    EXPECT_FALSE(ring.finished && ring.hello.identity().thread() == 0);
+  }
+  EXPECT_GT(ended, 0u) << "else nothing was tried";
+}
+
 // A row without a step is behind those of all threads.
 TEST_F(LogTest, ThreadsShareTheOpenStep) {
   auto run = Init(MakeSettings());

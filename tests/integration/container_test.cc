@@ -26,6 +26,17 @@ class ContainerTest : public ::testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT(HasContainers(), "namespaces of this kernel"); }
 
+  ChildProcess::Options RankWithADaemonInside() const {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+    options.environment.merge(WandbAt(wandb_.url()));
+    options.environment["RANKLOG_START_DAEMON"] = "1";
+    options.environment["RANKLOG_DAEMON"] = RANKLOGD;
+    options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
+    options.environment["RANKLOG_SPOOL_DIR"] = "";
+    return options;
+  }
+
   void ExpectEveryRowOnce(const std::string& job) {
     const FakeWandb::Run run = wandb_.run(job);
     EXPECT_TRUE(run.complete);
@@ -53,13 +64,7 @@ TEST_F(ContainerTest, WithTheDaemonOutsideItMayBeKilled) {
 }
 
 TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
-  ChildProcess::Options options;
-  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  options.environment.merge(WandbAt(wandb_.url()));
-  options.environment["RANKLOG_START_DAEMON"] = "1";
-  options.environment["RANKLOG_DAEMON"] = RANKLOGD;
-  options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
-  options.environment["RANKLOG_SPOOL_DIR"] = "";
+  ChildProcess::Options options = RankWithADaemonInside();
   const Finished container = RunToEnd(
       InContainer({"sh", "-c", "\"$1\" \"$2\"; code=$?; \"$3\" sync --timeout 30s; exit $code",
                    "sh", LOGGING_RANK, std::to_string(kContainerRows), RANKLOG_CLI}),
@@ -69,13 +74,7 @@ TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
 }
 
 TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
-  ChildProcess::Options options;
-  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  options.environment.merge(WandbAt(wandb_.url()));
-  options.environment["RANKLOG_START_DAEMON"] = "1";
-  options.environment["RANKLOG_DAEMON"] = RANKLOGD;
-  options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
-  options.environment["RANKLOG_SPOOL_DIR"] = "";
+  ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_FINISH"] = "delivered:30s";
   std::vector<std::string> command = InContainer();
   command.insert(command.end(), {LOGGING_RANK, std::to_string(kContainerRows)});
@@ -86,15 +85,8 @@ TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
 
 // What a killed container left on its volume.
 TEST_F(ContainerTest, TheNextOneWithItsVolumeDeliversTheRest) {
-  ChildProcess::Options options;
-  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  options.environment.merge(WandbAt("http://127.0.0.1:1"));
-  options.environment["WANDB_BASE_URL"] = wandb_.url();
+  ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_WANDB_TRANSMIT_INTERVAL"] = "1h";
-  options.environment["RANKLOG_START_DAEMON"] = "1";
-  options.environment["RANKLOG_DAEMON"] = RANKLOGD;
-  options.environment["RANKLOG_STATE_DIR"] = node_.state_dir();
-  options.environment["RANKLOG_SPOOL_DIR"] = "";
   const Finished first =
       RunToEnd(InContainer({LOGGING_RANK, std::to_string(kContainerRows)}), options);
   EXPECT_EQ(first.code, 0) << "durable";

@@ -178,8 +178,9 @@ class RANKLOG_EXPORT Run {
   // without us. With Settings::delivery_timeout the rank whose rows are the run's (rank 0 under
   // kMain, local rank 0 under kNode) waits for the delivery of the whole run, the other ranks' ends
   // included: kDurable then says that the tracker has it. A run that stays on this node needs no
-  // delivery, and a forked child waits for none. Twice is harmless. A Log() of another thread meanwhile is either in, and durable
-  // when this says so, or refused and counted in lost_after_finish.
+  // delivery, and a forked child waits for none. Twice is harmless. A Log() of another thread
+  // meanwhile is either in, and durable when this says so, or refused and counted in
+  // lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;
