@@ -1,11 +1,17 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <sstream>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
@@ -18,7 +24,11 @@
 namespace ranklog::cli {
 namespace {
 
+constexpr char kDaemon[] = "ranklogd";
 constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
+// For a daemon that was just started to take its state directory: a few milliseconds if the machine
+// is idle.
+constexpr absl::Duration kStartWait = absl::Seconds(5);
 
 constexpr char kStopFooter[] = R"(
 Nothing is lost: ranks keep their rows in the spool, and the next daemon goes on with what is not delivered. A
@@ -33,6 +43,61 @@ struct StopFlags {
   std::string timeout = "30s";
 };
 
+// Processes that hold a lock by flock(), as each daemon does of its state directory.
+std::set<int64_t> LockHolders() {
+  std::set<int64_t> holders;
+  std::ifstream locks("/proc/locks");
+  std::string line;
+  while (std::getline(locks, line)) {  // "1: FLOCK  ADVISORY  WRITE 1234 08:01:77 0 EOF"
+    std::istringstream words(line);
+    std::string number, kind, advisory, access;
+    int64_t pid = 0;
+    if (words >> number >> kind >> advisory >> access >> pid && kind == "FLOCK") {
+      holders.insert(pid);
+    }
+  }
+  return holders;
+}
+
+// Whether `pid` is a ranklogd of this user that runs.
+bool IsDaemonOfOurs(const std::string& pid) {
+  std::ifstream status("/proc/" + pid + "/status");
+  std::string word, name, state;
+  int64_t uid = -1;
+  while (uid < 0 && status >> word) {
+    if (word == "Name:") status >> name;
+    if (word == "State:") status >> state;
+    if (word == "Uid:") status >> uid;
+  }
+  return name == kDaemon && state != "Z" && uid == geteuid();
+}
+
+// Whether a daemon of this user has no state directory yet, or none any more. Where it will have
+// its directory, nobody else can know.
+bool IsOneStarting() {
+  const std::set<int64_t> holders = LockHolders();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    int64_t pid = 0;
+    if (!absl::SimpleAtoi(name, &pid) || holders.count(pid) != 0) continue;
+    if (IsDaemonOfOurs(name)) return true;
+  }
+  return false;
+}
+
+// The process that holds the directory; 0: none does, nor will soon.
+int64_t AwaitHolder(const std::string& dir) {
+  const absl::Time deadline = SteadyNow() + kStartWait;
+  while (true) {
+    // It may take the directory between the two looks.
+    const bool starting = IsOneStarting();
+    const int64_t pid = storage::StateLock::Holder(dir);
+    if (pid != 0 || !starting || SteadyNow() > deadline) return pid;
+    absl::SleepFor(kStopPoll);
+  }
+}
+
 // The first 15 bytes of its program's name.
 std::string ProgramOf(int64_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
@@ -43,13 +108,13 @@ std::string ProgramOf(int64_t pid) {
 
 absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
-  const int64_t pid = storage::StateLock::Holder(dir);
+  const int64_t pid = AwaitHolder(dir);
   if (pid == 0) {
     std::cout << "no daemon is running for " << dir << "\n";
     return absl::OkStatus();
   }
   const std::string program = ProgramOf(pid);
-  if (program != "ranklogd") {
+  if (program != kDaemon) {
     return absl::FailedPreconditionError(absl::StrCat("process ", pid, " (", program, ") holds ",
                                                       dir, ", and is no daemon: let it end"));
   }

@@ -8,13 +8,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "service/base/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::testing {
 namespace {
@@ -113,6 +116,20 @@ TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
   node.daemon().Signal(SIGCONT);
   EXPECT_EQ(stop.Wait(), 0) << stop.Output();
   EXPECT_EQ(node.daemon().Wait(), 0);
+}
+
+// A rank that has ended started it: it was up only when its user thought that none was.
+TEST(StopTest, StopsADaemonThatIsAboutToStart) {
+  Node node;
+  TempDir dir;
+  const std::string slow = dir.File("ranklogd");  // until it has loaded its libraries
+  std::ofstream(slow) << "#!/bin/sh\nsleep 1\nexec " << RANKLOGD << " \"$@\"\n";
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  ChildProcess daemon({slow, "--state-dir", node.state_dir(), "--listen", node.address()});
+  const Finished stop = RunToEnd({RANKLOG_CLI, "stop", "--state-dir", node.state_dir()});
+  EXPECT_EQ(stop.code, 0);
+  EXPECT_EQ(stop.output, absl::StrCat("stopped pid ", daemon.pid(), "\n"));
+  EXPECT_EQ(daemon.Wait(), 0);
 }
 
 }  // namespace
