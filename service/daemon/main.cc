@@ -119,6 +119,10 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
   ranklog::daemon::SayFileLimit();
+  if (const absl::Status enough = ranklog::daemon::CheckDescriptors(); !enough.ok()) {
+    spdlog::error("cannot start: {}", std::string(enough.message()));
+    return 1;
+  }
   const char* notify = getenv("NOTIFY_SOCKET");
   const std::string systemd = notify == nullptr ? "" : notify;
 

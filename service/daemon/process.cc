@@ -1,5 +1,8 @@
 #include "service/daemon/process.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
 #include <string.h>
@@ -7,9 +10,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 namespace ranklog::daemon {
+namespace {
+
+// The store's readers and the trackers' connections take about 40. Ranks may take two thirds of the
+// limit (ingest/acceptor.cc).
+constexpr rlim_t kDescriptors = 64;
+
+}  // namespace
 
 sigset_t TakeSignals() {
   sigset_t all;
@@ -35,6 +48,21 @@ void RaiseLimits() {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(resource, &limit);
   }
+}
+
+absl::Status CheckDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
+  rlim_t free = 0;
+  // From the highest on, which are free in all processes but those that are short.
+  for (rlim_t fd = std::min<rlim_t>(limit.rlim_cur, INT_MAX); fd > 0 && free < kDescriptors; --fd) {
+    if (fcntl(static_cast<int>(fd - 1), F_GETFD) < 0 && errno == EBADF) ++free;
+  }
+  if (free == kDescriptors) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("file descriptors are short: of ", limit.rlim_cur, " only ", free,
+                   " are free, and ranklogd needs ", kDescriptors,
+                   ": raise the hard limit (ulimit -Hn, or LimitNOFILE= of the service)"));
 }
 
 void SayFileLimit() {

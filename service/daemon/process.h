@@ -5,6 +5,8 @@
 
 #include <signal.h>
 
+#include "absl/status/status.h"
+
 namespace ranklog::daemon {
 
 // Blocks the signals that end the daemon in all threads, and returns them: main() waits for them.
@@ -15,6 +17,11 @@ sigset_t TakeSignals();
 // shell may limit the size of files, the memory or the CPU time. Each rank costs three descriptors:
 // its connection, its pidfd, its ring.
 void RaiseLimits();
+
+// Whether enough descriptors are free for the daemon and its first ranks. gRPC aborts the process
+// where it gets none.
+//   kResourceExhausted  they are not; the message says what to raise
+absl::Status CheckDescriptors();
 
 // Warns if the size of files is limited: later, a store that cannot grow looks like a full disk.
 void SayFileLimit();

@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/counting_job.h"
 
 namespace ranklog::testing {
@@ -28,6 +30,27 @@ TEST(DaemonTest, RanksThatStartedBeforeItAreHeard) {
   EXPECT_EQ(counting.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
   counting.ExpectEveryReturnedRowOnce();
+}
+
+// gRPC aborted the daemon where the store could be opened and no more.
+TEST(DaemonTest, TooFewDescriptorsEndItWithTheReason) {
+  Node node;
+  const auto limited = [&](int limit) {
+    return std::vector<std::string>{"prlimit",        absl::StrCat("--nofile=", limit, ":", limit),
+                                    RANKLOGD,         "--listen",
+                                    node.address(),   "--state-dir",
+                                    node.state_dir(), "--spool-dir",
+                                    node.spool_dir()};
+  };
+  for (int limit = 12; limit <= 64; limit += 4) {
+    const Finished daemon = RunToEnd(limited(limit));
+    EXPECT_EQ(daemon.code, 1) << limit;
+    EXPECT_THAT(daemon.output,
+                HasSubstr(absl::StrCat("cannot start: file descriptors are short: of ", limit)));
+  }
+  const ChildProcess daemon(limited(72));
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"});
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output() << daemon.Output();
 }
 
 TEST(DaemonTest, TwoJobsAtOnceKeepTheirRowsApart) {
