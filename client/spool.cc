@@ -170,9 +170,11 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t in
     path_.clear();
     return status;
   }
+  // The daemon opens it by its path, whatever the umask of this process.
+  if (fchmod(fd_, 0600) != 0) status = ErrnoStatus("set the mode of " + path_);
   // fallocate and not posix_fallocate, which would write zeros where the file system cannot
   // reserve.
-  if (fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
+  if (status.ok() && fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     status = ErrnoStatus("reserve " + path_);
   }
   // Those that are made at once see each other only now.

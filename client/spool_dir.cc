@@ -11,7 +11,8 @@
 namespace ranklog::internal {
 
 absl::Status Prepare(const PrivateDir& dir) {
-  if (dir.create) mkdir(dir.path.c_str(), 0700);  // what it came to, the checks below tell
+  // What it came to, the checks below tell. The umask may have taken our own rights.
+  if (dir.create && mkdir(dir.path.c_str(), 0700) == 0) chmod(dir.path.c_str(), 0700);
   const int fd = open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
     const std::string message = absl::StrCat("open directory ", dir.path, ": ", strerror(errno));
@@ -34,6 +35,7 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
   struct stat info;
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
       info.st_nlink <= 1) {
+    if ((info.st_mode & 0600) != 0600) fchmod(fd, 0600);  // the umask took it; others open it, too
     return fd;
   }
   close(fd);

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -111,6 +112,7 @@ int main(int argc, char** argv) {
   }
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t ending = ranklog::daemon::TakeSignals();
+  umask(077);  // a stricter one, inherited from a rank, would keep us from our own files
   ranklog::daemon::RaiseLimits();
   if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::LeavePlacement();
   // Copies of the trackers' keys are in buffers of gRPC and curl, which no MADV_DONTDUMP reaches.

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,6 +118,42 @@ TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
   EXPECT_THAT(Daemons(), SizeIs(0));
   close(canary[0]);
   close(canary[1]);
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+// With a umask that takes the user's own rights, rings, locks and the state directory could be
+// opened by nobody but root, and so neither the rows nor the daemon.
+TEST_F(StartDaemonTest, UmaskOfTheRankLocksNobodyOut) {
+  const auto run_rank = [&](const std::string& job, const std::string& starts_daemon,
+                            const std::string& timeout_ms) {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment(job, 0, 0, 1, 1);
+    for (const auto& [name, value] : StartsDaemon()) options.environment[name] = value;
+    options.environment["RANKLOG_START_DAEMON"] = starts_daemon;
+    options.environment["RANKLOG_FINISH_TIMEOUT_MS"] = timeout_ms;
+    return RunToEnd({"sh", "-c", "umask 0777; exec \"$0\" \"$@\"", LOGGING_RANK, "200"}, options);
+  };
+  run_rank("left", "0", "100");
+  const std::filesystem::directory_iterator rings(node_.spool_dir());
+  ASSERT_NE(rings, std::filesystem::directory_iterator());
+  for (const auto& ring : rings) EXPECT_EQ(ModeOf(ring.path()), 0600u) << ring.path();
+
+  const Finished rank = run_rank("job", "1", "60000");
+  EXPECT_EQ(rank.code, 0) << rank.output;
+  for (const char* job : {"left", "job"}) {
+    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); })) << job;
+    EXPECT_EQ(node_.GetRun(job).rows, 200u) << job;
+  }
+  EXPECT_EQ(ModeOf(node_.state_dir()), 0700u);
+  const std::filesystem::path beside = std::filesystem::path(node_.socket()).parent_path();
+  for (const char* file : {"start.lock", "ranklogd.log", "state/lock", "state/ranklog.db"}) {
+    EXPECT_EQ(ModeOf(beside / file), 0600u) << file;
+  }
 }
 
 // The ranks that come after a daemon was killed start another one.
