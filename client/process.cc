@@ -1,6 +1,7 @@
 #include "client/process.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -74,6 +75,10 @@ bool MayUseGrpc() {
 }
 
 void WillUseGrpc() {
+#ifdef RANKLOG_OWN_GRPC
+  // It writes its errors to stderr. What the user must know of them we say ourselves.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+#endif
   GrpcUse expected = GrpcUse::kNone;
   const GrpcUse use = grpc_is_initialized() == 0 ? GrpcUse::kOurs : GrpcUse::kShared;
   grpc_use.compare_exchange_strong(expected, use);

@@ -24,7 +24,8 @@ void ArmForkHandlers();
 // For the sender's thread.
 bool MayUseGrpc();
 
-// To be said before a connection is made.
+// To be said before a connection is made. Silences gRPC where it is the library's own
+// (RANKLOG_PORTABLE).
 void WillUseGrpc();
 
 // Waits until gRPC is down, if it was down before we used it: a channel that we have left ends when

@@ -53,6 +53,15 @@ TEST_F(PortableTest, SharesMemoryByTheProgramsOperatorNew) {
   ExpectRows({ALLOCATING_PROGRAM}, 1000);
 }
 
+// It once wrote to a training's stderr that it waits for its threads.
+TEST_F(PortableTest, GrpcWritesNothing) {
+  options_.environment["GRPC_VERBOSITY"] = "DEBUG";
+  options_.environment["GRPC_TRACE"] = "all";
+  options_.environment["RANKLOG_QUIET"] = "1";
+  EXPECT_EQ(RunToEnd({ALLOCATING_PROGRAM}, options_).output, "");
+  EXPECT_EQ(daemon_.row_count(), 1000u);
+}
+
 // gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
 // from the program's.
 TEST_F(PortableTest, ForkedChildrenAreDurableBesideTheProgramsGrpc) {
