@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMarksFile[] = "/crashes";
 constexpr uint32_t kMarkMagic = 0x4d434b52;  // "RKCM"
-constexpr size_t kSlots = 16;                // the workers are four
+constexpr size_t kSlots = 16;                // the workers are five
 constexpr size_t kCrashStackBytes = 64 << 10;
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,7 @@ void DeliverLoop::NotifyRows(int64_t run) {
     task.notified = true;
     const absl::Time due =
         std::max(options_.steady_clock(), task.last_step + options_.notify_interval);
-    if (task.stepping || due >= schedule_.DueOf(i->first)) continue;
+    if (task.stepping || due >= task.server->schedule.DueOf(i->first)) continue;
     Schedule(i->first, task, due);
   }
 }
@@ -100,7 +101,7 @@ DeliverLoop::Counters DeliverLoop::counters() const {
 }
 
 void DeliverLoop::Schedule(const TaskKey& key, const Task& task, absl::Time due) {
-  schedule_.Put(key, due, task.live);
+  task.server->schedule.Put(key, due, task.live);
   Changed();
 }
 
@@ -165,18 +166,35 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
     ++looking_;
     return true;
   }
-  if (absl::optional<TaskKey> due = schedule_.Take(now); due.has_value()) {
-    Task& task = tasks_.at(*due);
-    task.stepping = true;
-    task.notified = false;
-    task.reopened = false;
-    job->key = *std::move(due);
-    job->task = &task;
+  if (Server* const server = FindServer(now, next); server != nullptr) {
+    job->key = *server->schedule.Take(now);
+    job->task = &tasks_.at(job->key);
+    job->task->stepping = true;
+    job->task->notified = false;
+    job->task->reopened = false;
+    ++server->stepping;
+    ++stepping_;
+    server->last_turn = ++turns_;
     return true;
   }
-  *next = schedule_.Next();
   if (look) *next = std::min(*next, no_look_before_);
   return false;
+}
+
+DeliverLoop::Server* DeliverLoop::FindServer(absl::Time now, absl::Time* next) {
+  *next = absl::InfiniteFuture();
+  const bool last_worker = stepping_ + 1 >= workers_.size();
+  Server* found = nullptr;
+  for (auto& [place, server] : servers_) {
+    if (last_worker && server.stepping > 0) continue;
+    *next = std::min(*next, server.schedule.Next());
+    if (server.schedule.Next() > now) continue;
+    if (found == nullptr ||
+        std::tie(server.stepping, server.last_turn) < std::tie(found->stepping, found->last_turn)) {
+      found = &server;
+    }
+  }
+  return found;
 }
 
 void DeliverLoop::LookFor(int64_t run, Worker& worker) {
@@ -188,10 +206,10 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
         run == kAllPending ? "the runs go" : "run " + RunName(*worker.reader, run) + " goes",
         deliveries.status().ToString());
   }
-  std::set<int64_t> live;
+  std::map<int64_t, model::Run> runs;
   for (size_t i = 0; deliveries.ok() && i < deliveries->size(); ++i) {
-    const absl::StatusOr<model::Run> made = worker.reader->GetRun((*deliveries)[i].run);
-    if (made.ok() && made->state == model::RunState::kRunning) live.insert(made->id);
+    absl::StatusOr<model::Run> made = worker.reader->GetRun((*deliveries)[i].run);
+    if (made.ok()) runs[made->id] = *std::move(made);
   }
   absl::MutexLock lock(&mutex_);
   --looking_;
@@ -207,18 +225,19 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
     if (delivery.set_apart()) {
       set_apart_.insert({delivery.run, delivery.kind});
     } else {
-      AddTask(delivery, live.count(delivery.run) != 0);
+      AddTask(delivery, runs[delivery.run]);
     }
   }
 }
 
-void DeliverLoop::AddTask(const model::Delivery& delivery, bool live) {
+void DeliverLoop::AddTask(const model::Delivery& delivery, const model::Run& run) {
   set_apart_.erase({delivery.run, delivery.kind});
   auto [found, added] = tasks_.try_emplace({delivery.run, delivery.kind});
   Task& task = found->second;
   task.reopened = task.stepping;
-  task.live = live;
+  task.live = run.state == model::RunState::kRunning;
   if (!added) return;
+  task.server = &servers_[{delivery.kind, run.settings.base_url}];
   Schedule(found->first, task, absl::InfinitePast());
 }
 
@@ -322,6 +341,8 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     ++steps_;
     Task& task = *job.task;
     task.stepping = false;
+    --task.server->stepping;
+    --stepping_;
     task.last_step = options_.steady_clock();
     task.delivered = delivered && !task.notified;
     absl::Time due = task.last_step + wait;

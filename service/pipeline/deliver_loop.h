@@ -31,8 +31,9 @@ namespace ranklog::pipeline {
 // A task is one run's delivery to one tracker. Whichever worker is free makes the next step, in the
 // order of DeliverySchedule. What a step reports is stored before the task's next step is made; if
 // that fails the delivery is made anew from what is stored. A step that hangs holds up one worker,
-// and nothing else of the daemon; that a dead tracker holds up no more is the deliveries' business
-// (deliver/gate.h). A step that crashes the process leaves a mark (crash_marks.h). A delivery that
+// and nothing else of the daemon. A dead tracker holds up no more, since its deliveries wait for each
+// other (deliver/gate.h); one that answers some requests and hangs at others holds up all workers
+// but one, which is kept for the other servers. A step that crashes the process leaves a mark (crash_marks.h). A delivery that
 // is set apart for that is no task until AddRun() finds that it is to be tried again.
 //
 // Start once; all else from any thread.
@@ -66,8 +67,8 @@ class DeliverLoop {
     uint64_t set_apart = 0;  // deliveries that nobody tries, since they crash whoever does
   };
 
-  // At least one worker; four keep a slow tracker from holding up the others. `store` outlives
-  // this.
+  // At least one worker. Of several, the last free one makes no step at a server where another is.
+  // `store` outlives this.
   DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options);
   ~DeliverLoop();  // Stop()
 
@@ -97,10 +98,16 @@ class DeliverLoop {
 
  private:
   using TaskKey = DeliverySchedule::Key;
+  struct Server {
+    DeliverySchedule schedule;  // of its tasks that are not stepping
+    size_t stepping = 0;        // tasks
+    uint64_t last_turn = 0;     // when a task was last taken, in turns_
+  };
   struct Task {
+    Server* server = nullptr;
     absl::Time last_step = absl::InfinitePast();
     bool live = true;
-    bool stepping = false;   // and so not in the schedule
+    bool stepping = false;   // and so not in its server's schedule
     bool notified = false;   // while it was stepping
     bool reopened = false;   // while it was stepping
     bool removed = false;    // its run is no longer in the store
@@ -125,9 +132,13 @@ class DeliverLoop {
   Job Next() ABSL_LOCKS_EXCLUDED(mutex_);
   // What there is to do now; false: nothing before `next`.
   bool FindJob(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The server whose task is next, with a task that is due: of those that may have one more worker,
+  // the one with the fewest. Null: none before `next`.
+  Server* FindServer(absl::Time now, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the store cannot tell now is asked for again.
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddTask(const model::Delivery& delivery, bool live) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddTask(const model::Delivery& delivery, const model::Run& run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsRemoved(const Task& task) const ABSL_LOCKS_EXCLUDED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a delivery that reported itself complete was not stored as such: the run goes on.
@@ -148,7 +159,10 @@ class DeliverLoop {
   const Options options_;
   mutable absl::Mutex mutex_;
   std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
-  DeliverySchedule schedule_ ABSL_GUARDED_BY(mutex_);      // of all tasks that are not stepping
+  // By a tracker's kind and address; addresses are stable.
+  std::map<std::pair<std::string, std::string>, Server> servers_ ABSL_GUARDED_BY(mutex_);
+  size_t stepping_ ABSL_GUARDED_BY(mutex_) = 0;  // tasks of all servers
+  uint64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<TaskKey> set_apart_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -1,9 +1,11 @@
 // A W&B server that was away for long comes back: what has gathered drains in parallel, within its
-// limits, the oldest run first; and the runs that live do not wait for that. S17, S18.
+// limits, the oldest run first; and the runs that live do not wait for that. One that hangs holds up
+// its own runs only. S17, S18.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -25,7 +27,7 @@ using ::testing::SizeIs;
 
 constexpr int kBacklogs = 8;
 constexpr int kOutageRows = 2000;  // of each backlog
-constexpr int kWorkers = 4;        // of the daemon: so many requests are under way at once
+constexpr int kWorkers = 4;        // of the daemon, at one server: so many requests at once
 constexpr int kLimit = 5;          // requests in each window
 constexpr absl::Duration kWindow = absl::Milliseconds(500);
 
@@ -133,6 +135,34 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
   EXPECT_THAT(wandb_->errors(), IsEmpty());
   for (const std::string& job : all) ExpectEveryRowOnce(wandb_->run(job), kOutageRows);
   for (const std::string& job : live) ExpectEveryRowOnce(wandb_->run(job), node_.GetRun(job).rows);
+}
+
+// One that answers questions, and takes rows without ever answering.
+TEST(HangingTrackerTest, HoldsUpNoRunOfAnotherServer) {
+  FakeWandb hanging;
+  hanging.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1000, .delay = absl::Hours(1)});
+  FakeWandb working;
+  Node node({}, {{"WANDB_API_KEY", std::string(40, 'k')}});
+  node.Start();
+  const auto run_job = [&](const std::string& job, const std::string& url) {
+    ChildProcess rank = node.StartRank(job, 0, 0, 1, 1, {"10"}, WandbAt(url));
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  };
+  for (int n = 0; n < kWorkers + 2; ++n) run_job(absl::StrCat("hangs-", n), hanging.url());
+  const auto posts = [&] {
+    const auto requests = hanging.requests();
+    return std::count_if(requests.begin(), requests.end(), [](const FakeWandb::Request& request) {
+      return absl::EndsWith(request.path, "/file_stream");
+    });
+  };
+  ASSERT_TRUE(WaitFor([&] { return posts() == kWorkers; }));
+  run_job("good", working.url());
+  EXPECT_TRUE(working.WaitFor(
+      [](const auto& runs) { return runs.count("good") != 0 && runs.at("good").complete; },
+      absl::Seconds(10)));
+  ExpectEveryRowOnce(working.run("good"), 10);
+  EXPECT_EQ(posts(), kWorkers);
+  EXPECT_EQ(node.Terminate(), 0);
 }
 
 }  // namespace

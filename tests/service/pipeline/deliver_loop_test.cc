@@ -6,6 +6,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -30,7 +32,7 @@ struct Tracker {
   bool working ABSL_GUARDED_BY(mutex) = true;
   absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
   std::vector<std::string> order ABSL_GUARDED_BY(mutex);  // of run ids, as they were stepped
-  std::string hanging ABSL_GUARDED_BY(mutex);             // the run whose steps do not end
+  std::set<std::string> hanging ABSL_GUARDED_BY(mutex);   // runs whose steps do not end
   bool held ABSL_GUARDED_BY(mutex) = false;               // steps do not end
   bool unsaved_step ABSL_GUARDED_BY(mutex) = false;  // stepped before the last result was stored
 
@@ -64,7 +66,7 @@ class FakeDelivery : public deliver::RunDelivery {
     result.changed = true;
     result.wait = draining ? absl::ZeroDuration() : tracker_->wait;
     const auto released = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracker_->mutex) {
-      return !tracker_->held && tracker_->hanging != run_id_;
+      return !tracker_->held && tracker_->hanging.count(run_id_) == 0;
     };
     tracker_->mutex.Await(absl::Condition(&released));
     return result;
@@ -103,11 +105,13 @@ class DeliverLoopTest : public ::testing::Test {
     EXPECT_OK(reader);
     return *std::move(reader);
   }
-  // A run, ended or not, with a pending delivery.
-  int64_t AddRun(const std::string& run_id, bool ended) {
+  // A run, ended or not, with a pending delivery to a server.
+  int64_t AddRun(const std::string& run_id, bool ended, const std::string& server = "") {
     int64_t run = 0;
+    model::Session session = SessionOf(0, ++incarnation_);
+    session.settings.base_url = server;
     EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
-      const auto stream = store.Attach(SessionOf(0, ++incarnation_), AssignmentOf(run_id), 1);
+      const auto stream = store.Attach(session, AssignmentOf(run_id), 1);
       if (!stream.ok()) return stream.status();
       run = stream->run;
       model::Delivery delivery;
@@ -258,7 +262,7 @@ TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
   const int64_t run = AddRun("job", /*ended=*/true);
   const int64_t other = AddRun("other", /*ended=*/true);
   hold(true);
-  Start(/*workers=*/3);
+  Start(/*workers=*/4);
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") + tracker_.StepsOf("other") == 2; }));
   loop_->AddRun(run);
   loop_->AddRun(other);
@@ -306,16 +310,49 @@ TEST_F(DeliverLoopTest, AStepThatHangsHoldsUpNoOtherRun) {
   AddRun("hangs", /*ended=*/true);
   {
     absl::MutexLock lock(&tracker_.mutex);
-    tracker_.hanging = "hangs";
+    tracker_.hanging = {"hangs"};
     tracker_.wait = absl::ZeroDuration();
   }
   std::vector<int64_t> others;
   for (int i = 0; i < 8; ++i) others.push_back(AddRun("job" + std::to_string(i), /*ended=*/true));
-  Start(/*workers=*/2);
+  Start(/*workers=*/3);
   for (int64_t run : others) ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << run;
   absl::MutexLock lock(&tracker_.mutex);
   EXPECT_EQ(tracker_.steps["hangs"], 1);
   tracker_.hanging.clear();
+}
+
+// A server that answered questions and hung at rows once had all workers, and the runs of all other
+// servers waited for minutes.
+TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
+  std::set<std::string> hanging;
+  for (int i = 0; i < 8; ++i) {
+    hanging.insert("hangs" + std::to_string(i));
+    AddRun("hangs" + std::to_string(i), /*ended=*/true, "http://hanging");
+  }
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging = hanging;
+    tracker_.wait = absl::ZeroDuration();
+  }
+  const auto hanging_steps = [&] {
+    int steps = 0;
+    for (const std::string& run : hanging) steps += tracker_.StepsOf(run);
+    return steps;
+  };
+  Start(/*workers=*/3);
+  ASSERT_TRUE(WaitFor([&] { return hanging_steps() == 2; }));
+  for (const char* job : {"one", "two"}) {
+    const int64_t run = AddRun(job, /*ended=*/true, "http://working");
+    loop_->AddRun(run);
+    ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << job;
+  }
+  EXPECT_EQ(hanging_steps(), 2);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging.clear();
+  }
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
 }
 
 TEST_F(DeliverLoopTest, BacklogsAreDeliveredOldestFirst) {
