@@ -39,4 +39,16 @@ std::string PrettyJson(const Json& value) {
   return text;
 }
 
+std::string PrettyJsonArray(size_t size, absl::FunctionRef<Json(size_t)> element) {
+  if (size == 0) return "[]\n";
+  std::string text = "[";
+  for (size_t i = 0; i < size; ++i) {
+    if (i > 0) text.push_back(',');
+    NewLine(/*depth=*/1, &text);
+    Append(element(i), /*depth=*/1, &text);
+  }
+  text += "\n]\n";
+  return text;
+}
+
 }  // namespace ranklog::cli

@@ -4,14 +4,19 @@
 #ifndef SERVICE_CLI_JSON_TEXT_H_
 #define SERVICE_CLI_JSON_TEXT_H_
 
+#include <cstddef>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "service/model/run.h"
 
 namespace ranklog::cli {
 
 // A member per line, indented by two, with a line feed at the end.
 std::string PrettyJson(const model::Json& value);
+
+// The same of an array of `size` elements. Makes one at a time: a store may have thousands of runs.
+std::string PrettyJsonArray(size_t size, absl::FunctionRef<model::Json(size_t)> element);
 
 }  // namespace ranklog::cli
 

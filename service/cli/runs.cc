@@ -98,9 +98,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
     reports.resize(flags.limit);
   }
   if (flags.json) {
-    model::Json array = model::Json::array();
-    for (const RunReport& report : reports) array.push_back(ToJson(report));
-    std::cout << PrettyJson(array);
+    std::cout << PrettyJsonArray(reports.size(), [&](size_t i) { return ToJson(reports[i]); });
   } else if (reports.empty()) {
     std::cout << "no runs\n";
   } else {

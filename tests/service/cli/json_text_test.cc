@@ -22,6 +22,12 @@ TEST(JsonTextTest, KeepsEmptyOnesOnOneLine) {
   EXPECT_EQ(PrettyJson(Json::object()), "{}\n");
 }
 
+TEST(JsonTextTest, AnArrayThatIsMadeOneByOneReadsTheSame) {
+  const Json json = {{{"run", "a"}, {"ranks", {1, 2}}}, {{"run", "b"}}};
+  EXPECT_EQ(PrettyJsonArray(json.size(), [&](size_t i) { return json[i]; }), PrettyJson(json));
+  EXPECT_EQ(PrettyJsonArray(0, [](size_t) { return Json(); }), PrettyJson(Json::array()));
+}
+
 TEST(JsonTextTest, SpellsNotANumberAsPythonDoes) {
   EXPECT_EQ(PrettyJson(Json(std::numeric_limits<double>::quiet_NaN())), "NaN\n");
   EXPECT_EQ(PrettyJson(Json(-std::numeric_limits<double>::infinity())), "-Infinity\n");
