@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -25,6 +26,7 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/status_macros.h"
+#include "service/cli/number_text.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {
@@ -160,6 +162,18 @@ std::string LastWords(const std::string& path) {
 }
 
 }  // namespace
+
+std::string StoreTrouble(const DaemonStatus& daemon) {
+  const auto failing = daemon.counters.find("store.failing");
+  if (failing == daemon.counters.end() || failing->second == 0) return "";
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(daemon.state_dir, error);
+  return absl::StrCat(
+      "it cannot store rows, the spools keep them: ",
+      error ? "" : absl::StrCat(BytesText(static_cast<int64_t>(space.available)), " are free in "),
+      error ? "" : absl::StrCat(daemon.state_dir, "; make room on that disk; "),
+      "the daemon's log has the reason");
+}
 
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
   std::vector<std::string> sockets;

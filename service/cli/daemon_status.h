@@ -45,6 +45,9 @@ absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std:
 //   kUnavailable  it does not answer; the message says who holds the directory
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
 
+// Why the daemon cannot store rows now, such as a full disk, and what to do; empty if it can.
+std::string StoreTrouble(const DaemonStatus& daemon);
+
 // The log of a daemon that a rank started, which lies beside its socket.
 struct DaemonLog {
   std::string path;

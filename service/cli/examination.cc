@@ -91,6 +91,9 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
       finding.advice = "this program has version " RANKLOG_VERSION
                        ": restart the daemon, or use the program that came with it";
     }
+    if (const std::string trouble = StoreTrouble(*daemon); !trouble.empty()) {
+      finding.advice = trouble;
+    }
   } else if (globals.address.empty()) {
     absl::StrAppend(&finding.text,
                     "; it listens at none of the usual addresses (--address asks it elsewhere)");

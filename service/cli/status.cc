@@ -134,6 +134,10 @@ model::Json SetApartJson(const Overview& overview) {
   return apart;
 }
 
+std::string StoreTroubleOf(const Overview& overview) {
+  return overview.daemon ? StoreTrouble(*overview.daemon) : "";
+}
+
 model::Json DaemonJson(const Overview& overview) {
   model::Json json = {{"running", overview.daemon_pid != 0}};
   if (overview.daemon_pid != 0) json["pid"] = overview.daemon_pid;
@@ -152,6 +156,7 @@ model::Json DaemonJson(const Overview& overview) {
   }
   json["keep_bytes"] = nullptr;
   if (const auto& bytes = overview.daemon->keep_bytes) json["keep_bytes"] = *bytes;
+  json["trouble"] = StoreTrouble(*overview.daemon);
   json["live_streams"] = overview.daemon->live_streams;
   json["counters"] = overview.daemon->counters;
   return json;
@@ -281,6 +286,9 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   }
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
+  }
+  if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
+    absl::StrAppend(&text, "store   ", terminal.Red(Printable(trouble)), "\n");
   }
   text += SetApartText(overview, terminal);
   for (const std::string& path : overview.set_aside) {

@@ -333,6 +333,7 @@ std::map<std::string, uint64_t> Daemon::Counters() const {
       {"store.refused_writes", store.refused_writes},
       {"store.commits", store.commits},
       {"store.failed_commits", store.failed_commits},
+      {"store.failing", store.last_error.empty() ? 0u : 1u},
       {"store.checkpoints", store.checkpoints},
       {"store.removed_runs", retention.removed_runs},
       {"store.removed_rows", retention.removed_rows},

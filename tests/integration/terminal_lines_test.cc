@@ -181,6 +181,16 @@ TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
   // The attach itself finds it full.
   ChildProcess first = StartLong(0);
   ASSERT_TRUE(Says(first, "the daemon cannot store rows")) << first.Output() << node_.Log();
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
+  for (const char* command : {"status", "doctor"}) {
+    const Finished finished =
+        RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options);
+    EXPECT_EQ(finished.code, command == std::string("doctor") ? 1 : 0);
+    EXPECT_THAT(finished.output, HasSubstr("it cannot store rows, the spools keep them: 0 B are "
+                                           "free in " +
+                                           node_.state_dir()));
+  }
   std::filesystem::remove(filler);
   ASSERT_TRUE(Says(first, "the daemon stores rows again")) << first.Output();
   ASSERT_TRUE(Says(first, "run job (main, 2 ranks) is kept on this node")) << first.Output();
