@@ -60,6 +60,10 @@ void Voice::OnNotice(const v1::Notice& notice) {
     url_ = notice.text();
     return;
   }
+  if (notice.key() == "state") {
+    state_ = notice.text();
+    return;
+  }
   if (notice.key() == "delivered") {
     delivered_rows_ = notice.text();
     delivered_ = notice.over();
@@ -202,7 +206,7 @@ void Voice::SayStart(Time now, bool ended) {
   Say(Severity::kInfo,
       absl::StrCat("run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ",
                    world_size_, world_size_ == 1 ? " rank) " : " ranks) ", where,
-                   "; look at it: ranklog show ", run_id_));
+                   "; look at it: ranklog show ", run_id_, state_.empty() ? "" : "; ", state_));
 }
 
 void Voice::SayDelivery(Time now) {

@@ -105,6 +105,7 @@ class Voice {
   uint64_t refused_rows_ = 0;  // said or about to be
   std::string run_id_;
   std::string url_;
+  std::string state_;  // that the log lies on what ends with the container; empty: it does not
   std::vector<std::string> destinations_;
   // Of the run's rows, as the daemon last told: "412 of 2000 rows delivered".
   std::string delivered_rows_;

@@ -92,6 +92,9 @@ absl::Status Daemon::StartStages() {
     notices_.Post(ingest::NoticeBoard::kAllRuns, StoreNotice(committed));
   };
   store_ = std::make_unique<pipeline::StoreLoop>(std::move(store), store_options);
+  if (const auto notice = StateNotice(place_.dir)) {
+    notices_.Post(ingest::NoticeBoard::kAllRuns, *notice);
+  }
 
   pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
   trackers.wandb_transmit_interval = config_.wandb_transmit_interval;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/storage/file_system.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -36,6 +37,15 @@ v1::Notice StoreNotice(const absl::Status& committed) {
   return Make(kKey, v1::Notice::ERROR,
               absl::StrCat("the daemon cannot store rows, the spools keep them: ",
                            absl::string_view(committed.message()), advice));
+}
+
+absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {
+  const absl::string_view name = storage::VolatileFileSystemName(state_dir);
+  if (name.empty()) return absl::nullopt;
+  return Make("state", v1::Notice::INFO,
+              absl::StrCat("the log in ", state_dir, " is on ", name,
+                           " and ends with this container or machine: mount a volume there, or "
+                           "set RANKLOG_FINISH=delivered"));
 }
 
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {

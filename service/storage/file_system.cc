@@ -149,6 +149,21 @@ absl::Status CheckLocal(const std::string& directory) {
                    kAllowNetworkFileSystem, "=1 takes it as it is)"));
 }
 
+absl::string_view VolatileFileSystemName(const std::string& directory) {
+  struct statfs system;
+  if (statfs(directory.c_str(), &system) != 0) return "";
+  switch (static_cast<uint32_t>(system.f_type)) {
+    case 0x01021994:
+      return "tmpfs";
+    case 0x858458F6:
+      return "ramfs";
+    case 0x794C7630:
+      return "overlay";
+    default:
+      return "";
+  }
+}
+
 absl::Status MakeDirectory(const std::string& directory) {
   std::filesystem::path path = directory;
   if (!path.has_filename()) path = path.parent_path();  // a slash at the end would follow a link

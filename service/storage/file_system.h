@@ -28,6 +28,10 @@ inline constexpr char kAllowNetworkFileSystem[] = "RANKLOG_ALLOW_NETWORK_FILE_SY
 // instead.
 absl::Status CheckLocal(const std::string& directory);
 
+// The name of the file system of `directory` if it ends with its container or at a reboot: "tmpfs",
+// "ramfs", "overlay" (the root of a container); else empty, also where that cannot be found out.
+absl::string_view VolatileFileSystemName(const std::string& directory);
+
 // Makes `directory` and what is missing above it, all 0700; harmless if it is there.
 //   kPermissionDenied    it cannot be made, is no directory, or is not this user's alone: it (or a
 //                        link in its place) is another's, or others may write it

@@ -91,6 +91,16 @@ TEST_F(VoiceTest, SaysOneLineWhenTheRunIsKnown) {
   EXPECT_THAT(Said(voice), IsEmpty());
 }
 
+TEST_F(VoiceTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
+  Voice voice = Make();
+  v1::ServerMessage hello = Hello();
+  *hello.add_notices() =
+      Notice("state", "the log is on tmpfs", /*over=*/false, v1::Notice::INFO).notices(0);
+  voice.OnMessage(hello);
+  EXPECT_THAT(Said(voice), ElementsAre("run job (main, 2 ranks) is kept on this node; look at it: "
+                                       "ranklog show job; the log is on tmpfs"));
+}
+
 TEST_F(VoiceTest, WaitsShortlyForTheAddressAtTheTracker) {
   Voice voice = Make();
   voice.OnMessage(Hello("wandb"));

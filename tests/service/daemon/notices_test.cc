@@ -19,6 +19,11 @@ TEST(NoticesTest, AFullDiskIsATroubleUntilCommitsSucceed) {
   EXPECT_TRUE(over.over());
 }
 
+TEST(NoticesTest, ADirectoryOnADiskNeedsNoWord) {
+  EXPECT_FALSE(StateNotice("/proc").has_value());  // as any that is not known to end
+  EXPECT_FALSE(StateNotice("/nonexistent").has_value());
+}
+
 TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
