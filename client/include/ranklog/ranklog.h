@@ -6,14 +6,21 @@
 //   run.Log({{"train/loss", loss}, {"lr", lr}}, step);
 //   run.Finish(0);
 //
-// Nothing here throws, prints, installs a signal handler or fails the training.
+// Nothing here throws, installs a signal handler or fails the training. Messages for the user go to
+// stderr, from a background thread; see Settings::on_message and Settings::quiet.
 
 #ifndef RANKLOG_RANKLOG_H_
 #define RANKLOG_RANKLOG_H_
+
+#if __cplusplus <= 201703L
+#error "Ranklog needs C++20: compile with -std=c++20"
+#else
 
 #include "ranklog/run.h"       // IWYU pragma: export
 #include "ranklog/settings.h"  // IWYU pragma: export
 #include "ranklog/value.h"     // IWYU pragma: export
 #include "ranklog/version.h"   // IWYU pragma: export
+
+#endif
 
 #endif  // RANKLOG_RANKLOG_H_
