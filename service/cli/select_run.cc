@@ -17,7 +17,8 @@ std::string List(const Runs& runs) {
   for (size_t i = 0; i < runs.size() && i < kListed; ++i) {
     const model::Run& run = *runs[i];
     absl::StrAppend(&list, "\n  ", Printable(run.project + ":" + run.run_id), "  (",
-                    Printable(run.name), ", started ", TimeText(run.started_us), ")");
+                    run.name.empty() ? "" : Printable(run.name) + ", ", "started ",
+                    TimeText(run.started_us), ")");
   }
   if (runs.size() > kListed) absl::StrAppend(&list, "\n  and ", runs.size() - kListed, " more");
   return list;

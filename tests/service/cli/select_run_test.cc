@@ -50,6 +50,9 @@ TEST_F(SelectRunTest, FindsByTheBeginningOfAnIdThatOnlyOneHas) {
   EXPECT_THAT(SelectRun(runs_, "a", ""),
               StatusIs(kInvalidArgument, AllOf(HasSubstr("gpt:abc"), HasSubstr("mnist:abc"))));
   EXPECT_THAT(SelectRun(runs_, "", ""), StatusIs(kInvalidArgument));
+  EXPECT_THAT(SelectRun({MakeRun(1, "p", "a1", ""), MakeRun(2, "p", "a2", "two")}, "a", ""),
+              StatusIs(kInvalidArgument,
+                       AllOf(HasSubstr("p:a1  (started "), HasSubstr("p:a2  (two, started "))));
 }
 
 TEST_F(SelectRunTest, LatestIsTheNewest) {
