@@ -16,45 +16,50 @@
 
 namespace ranklog {
 
-// What became of the calls of this process, over all its threads. Totals since Init().
+// Counts the calls of this process, over all its threads, since Init().
 struct Stats {
   uint64_t rows_logged = 0;   // Log() returned true
-  uint64_t rows_durable = 0;  // acknowledged by the daemon: they survive a power cut
-  uint64_t lost_ring_full =
-      0;  // the spool was full: no daemon for minutes, or spool_bytes too small
-  // A key or a value that cannot be logged, or a Log() in a signal handler that
-  // interrupted one.
+  uint64_t rows_durable = 0;  // the daemon acknowledged them: they survive a power cut
+
+  // Rows that Log() refused, by reason.
+  // The spool was full: no daemon ran for minutes, or spool_bytes is too small.
+  uint64_t lost_ring_full = 0;
+  // A key or a value cannot be logged, or a signal handler called Log() during another call.
   uint64_t lost_invalid = 0;
-  uint64_t lost_step_behind = 0;  // a step below the last of its thread
-  uint64_t lost_too_large = 0;    // a row over half of the spool
-  uint64_t lost_after_finish = 0;
-  // Log() returned true, but the program has overwritten the spool since: these rows and those
-  // after them cannot be sent. The daemon takes what it can when the process has ended.
+  uint64_t lost_step_behind = 0;   // the step was below the last one of its thread
+  uint64_t lost_too_large = 0;     // the row was larger than half of the spool
+  uint64_t lost_after_finish = 0;  // Finish() had been called
+
+  // Log() returned true, but then the program overwrote the spool. These rows and all after them
+  // cannot be sent. When the process has ended, the daemon takes the rows that it can still read.
   uint64_t lost_damaged = 0;
+
   uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
   bool connected = false;        // a daemon answers
-  std::string
-      last_error;  // why a row was last refused, or why no daemon answers; empty if all is well
+  // Why a row was last refused, or why no daemon answers. Empty if all is well.
+  std::string last_error;
 };
 
 // What Finish() and Flush() achieved.
 enum class FlushResult {
-  kDurable,  // all of it is on this node's disk, and at the tracker if Finish() waited for that
-  kSpooled,  // the deadline passed; the rest is in the spool, and the daemon will take it from
-             // there
-  // All of it is on this node's disk, but Settings::delivery_timeout passed, or the daemon stopped,
-  // before the tracker had all of it; the daemon sends the rest.
+  // All rows are on this node's disk. If Finish() waited for delivery, the tracker has them, too.
+  kDurable,
+  // The timeout passed. The rest is in the spool, and the daemon will take it from there.
+  kSpooled,
+  // All rows are on this node's disk, but the tracker lacks some of them: delivery_timeout passed,
+  // or the daemon stopped. The daemon sends the rest.
   kUndelivered,
 };
 
 // How charts and the summary treat a metric.
-// The empty braces let a caller name some fields only, without a warning.
+// The empty braces let a caller name only some fields without a compiler warning.
 struct MetricOptions {
-  std::string step_metric{};  // the metric to take as x axis
-  bool step_sync = true;      // rows that lack the step metric get its last number
+  std::string step_metric{};  // the metric for the x axis
+  bool step_sync = true;      // rows without the step metric get its last number
   bool hidden = false;
-  // Of min max mean last first best none. `best` is the min or the max, by the goal; without one it
-  // has no effect. (W&B's client knows it no more; there it is a figure like the others.)
+  // Any of: min max mean last first best none. `best` is the min or the max, as `goal` says;
+  // without a goal it has no effect. (W&B's client dropped it; there it is a figure like the
+  // others.)
   std::vector<std::string> summary{};
   std::string goal{};  // minimize, maximize
 };
@@ -65,18 +70,18 @@ class RunState;
 struct RowShape;
 }  // namespace internal
 
-// A fixed list of keys, checked and interned once: the cheapest way to log. Made by Run::Row();
-// copies are cheap and may be used from any thread.
+// A fixed list of keys that is checked and stored once: the cheapest way to log. Run::Row() makes
+// it. Copies are cheap, and any thread may use them.
 class RANKLOG_EXPORT RowHandle {
  public:
-  RowHandle() = default;  // refers to nothing; logging with it is an invalid row
+  RowHandle() = default;  // without keys: a row that is logged with it is invalid
 
  private:
   friend class Run;
   std::shared_ptr<const internal::RowShape> shape_;
 };
 
-// A key, checked and interned once. Made by Run::MetricKey().
+// A key that is checked and stored once. Run::MetricKey() makes it.
 class RANKLOG_EXPORT MetricHandle {
  public:
   MetricHandle() = default;
@@ -84,7 +89,7 @@ class RANKLOG_EXPORT MetricHandle {
  private:
   friend class Run;
   friend class internal::RingWriter;
-  const std::string* key_ = nullptr;  // lives for ever; null: none
+  const std::string* key_ = nullptr;  // never freed; null: no key
 };
 
 struct HandleValue {
@@ -92,95 +97,104 @@ struct HandleValue {
   double value;
 };
 
-// One rank's hold on its run. Movable; the destructor is Finish() without waiting: what was logged
-// is in the spool, and the daemon takes it from there. The exit code is that of the process, if it
-// ends within two seconds and the daemon can see it (Linux 6.15, the same pid namespace); else 0.
-// With Settings::delivery_timeout it waits as Finish() does.
+// One rank's handle of its run. Movable.
 //
-// Any thread may call any function; each thread that logs has a ring of its own. A forked child may
-// go on using it: it gets a ring and a stream of its own at its first call, and a child that never
-// calls costs nothing. What a child leaves that ends without Flush() or Finish() is taken within
-// seconds; at steps that its parent's rows have closed by then, it is late.
+// The destructor is a Finish() that does not wait: the rows are in the spool, and the daemon takes
+// them from there. The run's exit code is then that of the process, if the process ends within two
+// seconds and the daemon can see it (Linux 6.15, the same pid namespace); else 0. With
+// Settings::delivery_timeout the destructor waits as Finish() does.
+//
+// Any thread may call any function. Each thread that logs has a ring of its own. A forked child may
+// go on using the run: at its first call it gets a ring and a stream of its own. A child that never
+// calls costs nothing. If a child ends without Flush() or Finish(), the daemon takes its rows
+// within seconds. Rows for steps that the parent's rows have closed by then are late.
 class RANKLOG_EXPORT Run {
  public:
-  Run() noexcept;  // refers to nothing: Log() returns false
+  Run() noexcept;  // without a run: Log() returns false
   Run(Run&&) noexcept;
   Run& operator=(Run&&) noexcept;
   ~Run();
 
-  // Logs one row. True: the row survives this process and the daemon (see "returned" in the
-  // README). False: it was not taken, and stats() counts why. Never waits, and makes no system call
-  // after a thread's first row and its first large one (see Settings::spool_bytes); allocates only
-  // at the first row of a shape.
+  // Logs one row.
+  // True: the row survives this process and the daemon (see "returned" in the README).
+  // False: the row was refused, and stats() counts why.
   //
-  // A row that is refused changes nothing but its counter. Rows without a step that follow it have
-  // the steps that they had without it; ranks whose rows are to meet give their steps.
+  // Never waits. Makes no system call after a thread's first row and its first large one (see
+  // Settings::spool_bytes). Allocates only at the first row of a shape.
+  //
+  // A row that is refused changes only its counter. Rows without a step that follow it have the
+  // same steps as they would have without it. So give steps where the rows of several ranks are to
+  // meet.
   //
   // With a step: the steps of a thread grow. The same step again merges; a smaller one is refused.
-  // Rows of one step from several threads are joined, like those of ranks, however far one is
-  // ahead. While others go on, a thread that logs nothing for a second is not waited for (30 s once
-  // it has come back to a smaller step than the others had a second before): what it then brings
-  // for a step that is closed is kept in the store, and counted as late. So is what a thread brings
-  // that begins when the others' rows are at the daemon already.
+  // Rows of several threads at one step are joined, as those of ranks are, however far one thread
+  // is ahead. While others go on, a thread that logs nothing is waited for one second. The wait is
+  // 30 s once that thread has come back to a smaller step than the others had a second before.
+  // What a thread brings for a step that is closed is kept in the store, and counted as late. The
+  // same holds for a thread that begins when the daemon already has the others' rows.
   //
-  // Without a step: merges into the open step, which is the largest that any thread has given, and
-  // closes it for rows without a step.
+  // Without a step: the row merges into the open step, which is the largest that any thread has
+  // given. It also closes that step for rows without a step.
   //
-  // Of several values of a key at one step, in one row or in several, the last counts, be it a
-  // number or a text. A row without metrics does all that, too, and counts as logged; a run has no
-  // line of a step with nothing else.
+  // A key may have several values at one step, in one row or in several. The last one counts, be it
+  // a number or a text. A row without metrics does all of the above, and counts as logged. If a
+  // step has nothing else, the run has no line for it.
   //
-  // The threads of a process and the children that it forks share the open step. A process that is
-  // started counts from step 0, so a job that is started again under its run id gives its steps:
-  // what lies at or below the run's last one is kept in the store and counted as late. NaN and
-  // infinities are values: they are kept and delivered as such, and left out of every statistic
-  // over ranks, which is NaN if no rank has a finite value. Of finite values each statistic is
-  // finite.
+  // The threads of a process and its forked children share the open step. A new process counts from
+  // step 0, so a job that is started again under its run id must give its steps. Rows at or below
+  // the run's last step are kept in the store, and counted as late.
   //
-  // A signal handler may log what its thread has logged before (the same keys, no larger). While it
-  // interrupts another call of its thread that writes to the run, its row is refused, and counted
-  // as invalid. It may call nothing else of a run.
+  // NaN and infinities are values: they are kept and delivered as they are. Statistics over ranks
+  // leave them out; a statistic is NaN if no rank has a finite value. Statistics of finite values
+  // are finite.
   //
-  // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all; a row that would
+  // A signal handler may log what its thread has logged before (the same keys, no larger). If it
+  // interrupts a call of its thread that writes to the run, its row is refused, and counted as
+  // invalid. It must not call any other function of a run.
+  //
+  // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all. A row that would
   // need one more is invalid.
   bool Log(std::initializer_list<Metric> row) noexcept;
   bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
   bool Log(std::span<const Metric> row) noexcept;
   bool Log(std::span<const Metric> row, int64_t step) noexcept;
 
-  // The same with keys that were checked before: 1.4 times cheaper than strings for 10 values.
+  // The same, with keys that MetricKey() has checked: 1.4 times cheaper than strings for 10 values.
   MetricHandle MetricKey(std::string_view key) noexcept;
   bool Log(std::span<const HandleValue> row) noexcept;
   bool Log(std::span<const HandleValue> row, int64_t step) noexcept;
 
-  // The same with all keys of a row: values.size() must be that of the keys. 1.4 times cheaper than
+  // The same, with all keys of a row: there must be as many values as keys. 1.4 times cheaper than
   // strings for 10 values, 6 times for 1000.
   RowHandle Row(std::span<const std::string_view> keys) noexcept;
   RowHandle Row(std::initializer_list<std::string_view> keys) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values) noexcept;
   bool Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept;
 
-  // Merges into the run's config or summary, by top-level key. Of what Summary() and Log() say of a
-  // metric the last counts; a value that is set in an open step counts as set at the step's end.
-  // The values of rank 0 (of the rank whose rows the run has) go before those of other ranks.
+  // Merges into the run's config or summary, by top-level key. If both Summary() and Log() give a
+  // metric a value, the last one counts. A value that is set in an open step counts as set at the
+  // step's end. Values of rank 0 (of the rank whose rows the run has) go before those of others.
   // False: not taken (see stats().last_error).
   bool Config(std::vector<Value::Field> config) noexcept;
   bool Summary(std::vector<Value::Field> summary) noexcept;
 
-  // `name` may end in "*". Counts for the run's rows before it, too. False: not taken.
+  // `name` may end in "*". Also applies to earlier rows of the run. False: not taken.
   bool DefineMetric(std::string_view name, const MetricOptions& options = {}) noexcept;
 
-  // Waits until all that was logged so far is durable, at most `timeout`.
+  // Waits until all rows that were logged so far are durable, for at most `timeout`.
   FlushResult Flush(std::chrono::milliseconds timeout) noexcept;
 
-  // Ends this process's part of the run. Waits until all is durable, at most
-  // Settings::finish_timeout; nothing is lost if that passes. Delivery to the tracker goes on
-  // without us. With Settings::delivery_timeout the rank whose rows are the run's (rank 0 under
-  // kMain, local rank 0 under kNode) waits for the delivery of the whole run, the other ranks' ends
-  // included: kDurable then says that the tracker has it. A run that stays on this node needs no
-  // delivery, and a forked child waits for none. Twice is harmless. A Log() of another thread
-  // meanwhile is either in, and durable when this says so, or refused and counted in
-  // lost_after_finish.
+  // Ends this process's part of the run. Waits until all rows are durable, for at most
+  // Settings::finish_timeout; nothing is lost if that passes. The daemon goes on with the delivery
+  // to the tracker.
+  //
+  // With Settings::delivery_timeout, the rank whose rows the run has (rank 0 under kMain, local
+  // rank 0 under kNode) also waits until the whole run is delivered, with the ends of the other
+  // ranks. kDurable then means that the tracker has the run. A run that stays on this node needs
+  // no delivery, and a forked child does not wait for it.
+  //
+  // A second call is harmless. If another thread calls Log() meanwhile, its row is either taken,
+  // and durable when this returns kDurable, or refused and counted in lost_after_finish.
   FlushResult Finish(int exit_code = 0) noexcept;
 
   Stats stats() const noexcept;
@@ -193,9 +207,9 @@ class RANKLOG_EXPORT Run {
   std::shared_ptr<internal::RunState> state_;  // shared with the sender thread
 };
 
-// Opens a run. Returns within 10 ms whether or not a daemon, a network or a tracker exists.
-// Of settings that Validate() refuses it takes something usable instead, so that no row is lost for
-// a typo, and says so in the terminal and in stats().last_error.
+// Opens a run. Returns within 10 ms, with or without a daemon, a network or a tracker.
+// Replaces settings that Validate() refuses by usable ones, so that a typo loses no row. Reports
+// that in the terminal and in stats().last_error.
 RANKLOG_EXPORT Run Init(Settings settings) noexcept;
 
 }  // namespace ranklog

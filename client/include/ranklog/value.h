@@ -16,12 +16,11 @@ namespace ranklog {
 // A value of a run's config or summary: null, a bool, an integer, a number, a text, a list, or an
 // object.
 //
-//   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}, {"name",
-//   "gpt2"}})}});
+//   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}})}});
 //
-// Texts must be UTF-8; a null pointer, as getenv() returns, is an empty text. An integer beyond
-// int64_t is the nearest double. At most kMaxValueDepth levels of lists and objects, so that no
-// reader recurses without bound.
+// Texts must be UTF-8. A null pointer, which getenv() may return, is an empty text. An integer
+// beyond int64_t becomes the nearest double. Lists and objects may be nested kMaxValueDepth levels
+// deep, so that no reader recurses without bound.
 class Value {
  public:
   using Field = std::pair<std::string, Value>;
@@ -56,11 +55,11 @@ class Value {
 
 inline constexpr int kMaxValueDepth = 32;
 
-// One metric of a row: a key and a number or a text. Refers to the key and the text, which need to
-// live only during the call. Integers and bools are logged as numbers; integers are exact up to
-// 2^53. A text that is a null pointer is an empty one.
+// One metric of a row: a key, and a number or a text. Refers to the key and the text, which must
+// live during the call only. Integers and bools are logged as numbers; integers are exact up to
+// 2^53. A null pointer is an empty text.
 //
-// Keys: 1 to 1024 bytes of UTF-8 that do not start with "_" (the trackers reserve that).
+// A key has 1 to 1024 bytes of UTF-8, and does not start with "_" (the trackers reserve that).
 struct Metric {
   template <typename T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Metric(std::string_view key, T number) : key(key), number(static_cast<double>(number)) {}
