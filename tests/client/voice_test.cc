@@ -133,6 +133,10 @@ TEST_F(VoiceTest, SaysATroubleOnceAMinuteAtMost) {
   Voice voice = Make();
   voice.OnMessage(Notice("wandb", "no key"));
   EXPECT_THAT(Said(voice), ElementsAre("no key"));
+  now_ += minutes(2);
+  EXPECT_THAT(Said(voice), IsEmpty()) << "it is the same still";
+  voice.OnMessage(Notice("wandb", "HTTP 404"));
+  EXPECT_THAT(Said(voice), ElementsAre("HTTP 404"));
   for (int i = 0; i < 50; ++i) {
     now_ += seconds(1);
     voice.OnMessage(Notice("wandb", i % 2 == 0 ? "HTTP 500" : "HTTP 503"));
@@ -169,6 +173,8 @@ TEST_F(VoiceTest, ADaemonHasAMomentToAnswer) {
   EXPECT_THAT(Said(voice, alone), ElementsAre(AllOf(HasSubstr("no daemon takes the rows"),
                                                     HasSubstr("no ranklogd is found"))));
   EXPECT_THAT(Said(voice), ElementsAre("a daemon takes the rows"));
+  now_ += minutes(2);
+  EXPECT_THAT(Said(voice, alone), IsEmpty()) << "the next one has its moment, too";
 }
 
 TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
@@ -177,12 +183,21 @@ TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
   facts.stats.lost_invalid = 1;
   facts.refusal = "a key is empty";
   EXPECT_THAT(Said(voice, facts), ElementsAre("1 row refused so far: a key is empty"));
-  facts.stats.lost_step_behind = 9;
+  facts.stats.lost_step_behind = 8;
+  facts.stats.lost_damaged = 1;
   facts.refusal = "a step is below the last one";
   EXPECT_THAT(Said(voice, facts), IsEmpty());
   now_ += Voice::kAgain;
   EXPECT_THAT(Said(voice, facts),
               ElementsAre("10 rows refused so far: a step is below the last one"));
+}
+
+TEST_F(VoiceTest, SaysOnceThatTheSpoolLiesElsewhere) {
+  Voice voice = Make();
+  Voice::Facts facts;
+  facts.spool_notice = "no room; the spool lies in memory";
+  EXPECT_THAT(Said(voice, facts), ElementsAre(facts.spool_notice));
+  EXPECT_THAT(Said(voice, facts), IsEmpty());
 }
 
 TEST_F(VoiceTest, SaysThatTheSpoolFills) {
@@ -229,6 +244,30 @@ TEST_F(VoiceTest, RowsThatAreDurableAreNotSaidToWaitForTheEndsAnswer) {
   Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
   facts.stats.rows_durable = facts.stats.rows_logged;
   EXPECT_THAT(Said(voice, facts), ElementsAre("run job: all 100 rows of this rank are durable"));
+
+  Voice updates = Make();
+  facts.stats.updates_pending = 1;
+  EXPECT_THAT(Said(updates, facts),
+              ElementsAre("run job: all 100 rows of this rank are durable, the rest waits in the "
+                          "spool for the daemon"));
+}
+
+TEST_F(VoiceTest, OneRowIsNotRows) {
+  Voice voice = Make();
+  Voice::Facts facts = Ended(Voice::Facts::End::kDurable);
+  facts.stats.rows_logged = facts.stats.rows_durable = 1;
+  EXPECT_THAT(Said(voice, facts), ElementsAre("run job: 1 row of this rank is durable"));
+}
+
+TEST_F(VoiceTest, TheLastLineCountsRefusedRows) {
+  Voice voice = Make(Job(/*rank=*/1));
+  Voice::Facts facts = Ended(Voice::Facts::End::kDurable);
+  facts.stats.lost_invalid = 2;
+  facts.refusal = "a key is empty";
+  EXPECT_THAT(Said(voice, facts),
+              ElementsAre("2 rows refused so far: a key is empty",
+                          "run job: all 100 rows of this rank are durable; 2 rows refused: a key "
+                          "is empty"));
 }
 
 TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {
@@ -271,6 +310,48 @@ TEST_F(VoiceTest, TheLastLineSaysHowManyRowsAreDelivered) {
               ElementsAre(HasSubstr("goes to wandb"),
                           "run job: all 100 rows of this rank are durable, 40 of 90 rows "
                           "delivered; the daemon sends to wandb what is not there yet"));
+}
+
+TEST_F(VoiceTest, TheFirstLineHasTheRunsOwnIdAndItsServer) {
+  Settings settings = Job();
+  settings.base_url = "https://wandb.example.com";
+  settings.world_size = 1;
+  Voice voice = Make(settings);
+  v1::ServerMessage hello = Hello("wandb");
+  hello.mutable_hello()->set_run_id("job-2");
+  voice.OnMessage(hello);
+  EXPECT_THAT(Said(voice), IsEmpty());
+  now_ += Voice::kUrlGrace;
+  EXPECT_THAT(Said(voice),
+              ElementsAre("run job-2 (main, 1 rank) goes to wandb at "
+                          "https://wandb.example.com; look at it: ranklog show job-2"));
+}
+
+TEST_F(VoiceTest, TheWorstTroubleOfTheDaemonIsTheOneThatCounts) {
+  Voice voice = Make();
+  voice.OnMessage(Notice("news", "a word", /*over=*/false, v1::Notice::INFO));
+  EXPECT_EQ(voice.DaemonTrouble(), "");
+  voice.OnMessage(Notice("store", "the disk is full", /*over=*/false, v1::Notice::ERROR));
+  voice.OnMessage(Notice("wandb", "no key"));
+  EXPECT_EQ(voice.DaemonTrouble(), "the disk is full");
+}
+
+TEST_F(VoiceTest, SaysMistakesOnceAndNotTooMany) {
+  Voice voice = Make();
+  for (int i = 0; i < 100; ++i) voice.Warn("a mistake");
+  EXPECT_THAT(Said(voice), SizeIs(16));
+  EXPECT_THAT(Said(voice), IsEmpty());
+}
+
+TEST_F(VoiceTest, TheLastLineIsAWarningUnlessAllIsWell) {
+  for (const auto end : {Voice::Facts::End::kDurable, Voice::Facts::End::kSpooled}) {
+    std::vector<Severity> severities;
+    Voice voice(Job(),
+                [&](Severity severity, const std::string&) { severities.push_back(severity); });
+    voice.Look(now_, Ended(end));
+    EXPECT_THAT(severities, ElementsAre(end == Voice::Facts::End::kDurable ? Severity::kInfo
+                                                                           : Severity::kWarning));
+  }
 }
 
 TEST_F(VoiceTest, WithoutASinkItOnlyRemembers) {
