@@ -15,7 +15,7 @@ v1::Block* BatchBuilder::FindBlock(const RowView& row, bool has_text, size_t* in
   const auto fits = [&](size_t i) {
     const v1::Block& block = batch_->block(static_cast<int>(i));
     return block.shape() == row.record.shape && block.commits() == row.commits() &&
-           open_[i].has_text == has_text;
+           block.counted() == row.counted() && open_[i].has_text == has_text;
   };
   if (last_block_ < open_.size() && fits(last_block_)) {
     *index = last_block_;
@@ -31,6 +31,7 @@ v1::Block* BatchBuilder::FindBlock(const RowView& row, bool has_text, size_t* in
   v1::Block* const block = batch_->add_block();
   block->set_shape(row.record.shape);
   block->set_commits(row.commits());
+  block->set_counted(row.counted());
   return block;
 }
 

@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/environment.h"
+#include "client/launch.h"
 #include "client/socket_address.h"
 #include "client/version.h"
 
@@ -53,35 +52,6 @@ std::string RandomName() {
   return ShortName(number);
 }
 
-// As far as it can be read: the buffer throws if the process ends meanwhile, and getline() catches
-// that.
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  std::getline(file, text, '\0');
-  return text;
-}
-
-std::string BootId() {
-  std::string id = ReadFile("/proc/sys/kernel/random/boot_id");
-  absl::StripTrailingAsciiWhitespace(&id);
-  return id;
-}
-
-// What all ranks that one launcher started on this node share, and no other job does.
-std::string ParentName() {
-  const std::string parent = std::to_string(getppid());
-  const std::string stat = ReadFile("/proc/" + parent + "/stat");
-  // The command's name may hold anything; what follows its last parenthesis is fields from the
-  // third on.
-  std::istringstream fields(
-      stat.substr(stat.rfind(')') == std::string::npos ? 0 : stat.rfind(')')));
-  std::string field;
-  for (int i = 2; i <= 22 && fields >> field; ++i) {
-  }
-  return HashName(parent + "/" + field + "/" + BootId());
-}
-
 std::string DeriveRunId(const Settings& settings) {
   if (settings.world_size == 1) return RandomName();
   const auto job = Variable("SLURM_JOB_ID");
@@ -93,7 +63,7 @@ std::string DeriveRunId(const Settings& settings) {
   const auto host = Variable("MASTER_ADDR");
   const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size
                                                   : !host.has_value();
-  if (one_node) return ParentName();
+  if (one_node) return HashName(LauncherProcess());
   return HashName(
       absl::StrCat(host.value_or(""), "/", Variable("MASTER_PORT").value_or(""), "/", elastic));
 }

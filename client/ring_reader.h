@@ -22,6 +22,7 @@ struct RowView {
   std::string_view texts;  // see ForEachText()
 
   bool commits() const { return (record.header.flags & v1::kRowCommits) != 0; }
+  bool counted() const { return (record.header.flags & v1::kRowCounted) != 0; }
 };
 
 template <typename Fn>  // fn(key, text)

@@ -90,7 +90,8 @@ Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, s
   const int64_t taken = step.Take();
   least_step_ = taken + (step.commits() ? 1 : 0);
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
-  const uint16_t flags = step.commits() ? v1::kRowCommits : 0;
+  const auto flags = static_cast<uint16_t>((step.commits() ? v1::kRowCommits : 0) |
+                                           (step.counted() ? v1::kRowCounted : 0));
   const v1::RowRecord row = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kRow, flags},
                              .shape = shape->id,
                              .value_count = static_cast<uint32_t>(values),

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/environment.h"
+#include "client/launch.h"
 #include "client/resolve.h"
 #include "client/sender.h"
 #include "client/ticks.h"
@@ -132,6 +133,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
   const std::vector<std::string> errors = run->settings_.Validate();
+  const bool id_given = !run->settings_.run_id.empty();
   run->settings_ =
       Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
   if (run->steps_ == nullptr) {
@@ -142,6 +144,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   if (run->settings_.disabled) return run;
   run->hello_ = MakeHello(run->settings_);
   run->job_variables_ = JobVariables();
+  *run->hello_.mutable_launch() = MakeLaunch(run->settings_, id_given);
   run->usable_ = true;
   {
     MutexLock lock(StateMutex());
@@ -523,6 +526,7 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   if (voice_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
   std::string trouble = voice_->DaemonTrouble();
   MutexLock lock(StateMutex());
+  if (message.has_hello()) run_id_ = message.hello().run_id();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();
 }
@@ -616,6 +620,7 @@ Stats RunState::GetStats() const {
   stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);
   stats.lost_after_finish += lost_after_finish_.load(std::memory_order_relaxed);
   stats.last_error = LastError();
+  stats.run_id = run_id_.empty() ? settings_.run_id : run_id_;
   return stats;
 }
 

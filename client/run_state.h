@@ -151,9 +151,10 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
-  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());    // of the first ring that had one
-  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());    // what the daemon tells of
-  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;           // of the first Finish()
+  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring that had one
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of
+  std::string run_id_ ABSL_GUARDED_BY(StateMutex());        // by the daemon's word; empty: not yet
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;         // of the first Finish()
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
 

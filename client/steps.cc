@@ -24,6 +24,7 @@ uint32_t SharedSteps::AddRing() {
 }
 
 void SharedSteps::TakeTogether(int64_t step) {
+  memory_->given_together.store(true, std::memory_order_relaxed);
   const int64_t taken = 2 * step + 1;
   int64_t first = memory_->words[0].load(std::memory_order_relaxed);
   while (taken > first &&

@@ -55,13 +55,24 @@ class SharedSteps {
 
   int64_t open() const { return largest() / 2; }
 
+  // Whether a row has given its step: open steps are no mere count of rows then.
+  bool any_given() const {
+    bool any = memory_->given_together.load(std::memory_order_relaxed);
+    const uint32_t words = memory_->next.load(std::memory_order_relaxed);
+    for (uint32_t i = 1; i < words; ++i) {
+      any |= memory_->words[i].load(std::memory_order_relaxed) != 0;
+    }
+    return any;
+  }
+
   // The first step whose rows all come later: the open one while it has no row, else the next.
   int64_t next() const { return (largest() + 1) / 2; }
 
  private:
   struct Memory {
     std::atomic<int64_t> words[kWords];
-    std::atomic<uint32_t> next = 1;  // the word of the next ring
+    std::atomic<uint32_t> next = 1;            // the word of the next ring
+    std::atomic<bool> given_together = false;  // a step, to the first word
   };
 
   explicit SharedSteps(Memory* memory) : memory_(memory) {}
@@ -83,15 +94,21 @@ class SharedSteps {
 class RowStep {
  public:
   // The open one, which the row closes.
-  static RowStep Open(SharedSteps* steps) { return {steps, 0, 0, /*commits=*/true}; }
+  static RowStep Open(SharedSteps* steps) { return {steps, 0, 0, /*commits=*/true, false}; }
   // `step`, of a row of the ring with `word`.
   static RowStep Given(SharedSteps* steps, uint32_t word, int64_t step) {
-    return {steps, word, step, /*commits=*/false};
+    return {steps, word, step, /*commits=*/false, /*counted=*/false};
   }
   // One that was taken before.
-  static RowStep Taken(int64_t step, bool commits = false) { return {nullptr, 0, step, commits}; }
+  static RowStep Taken(int64_t step, bool commits = false, bool counted = false) {
+    return {nullptr, 0, step, commits, counted};
+  }
 
   bool commits() const { return commits_; }
+  // v1::kRowCounted.
+  bool counted() const {
+    return counted_ || (commits_ && steps_ != nullptr && !steps_->any_given());
+  }
   // Whether it was given, and is below `least`. The open one is above all that a ring had.
   bool IsBelow(int64_t least) const { return !(commits_ && steps_ != nullptr) && step_ < least; }
   int64_t Take() const {
@@ -102,13 +119,14 @@ class RowStep {
   }
 
  private:
-  RowStep(SharedSteps* steps, uint32_t word, int64_t step, bool commits)
-      : steps_(steps), step_(step), word_(word), commits_(commits) {}
+  RowStep(SharedSteps* steps, uint32_t word, int64_t step, bool commits, bool counted)
+      : steps_(steps), step_(step), word_(word), commits_(commits), counted_(counted) {}
 
   SharedSteps* steps_;
   int64_t step_;
   uint32_t word_;
   bool commits_;
+  bool counted_;
 };
 
 }  // namespace ranklog::internal

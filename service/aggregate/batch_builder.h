@@ -22,6 +22,8 @@ class BatchBuilder {
 
   explicit BatchBuilder(uint64_t next_index) : next_index_(next_index) {}
 
+  uint64_t next_index() const { return next_index_; }
+
   // Adds the next row of the run and returns room for its `width` numbers, to be filled before the
   // next call.
   double* AddRow(uint32_t shape, size_t width, int64_t step, int64_t time_us);

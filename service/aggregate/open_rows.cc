@@ -34,6 +34,7 @@ void OpenRows::Push(OpenRow row, const double* values) {
   if (same_step && Supersedes(row, rows_.back())) {
     OpenRow& last = rows_.back();
     cost_ -= CostOf(last);
+    row.rows += last.rows;
     values_.resize(last.place - base_);
     rows_.pop_back();
     --last_step_rows_;
@@ -75,8 +76,9 @@ void OpenRows::Compact() {
   size_t to = begin;
   uint64_t place = rows_[begin].place;
   for (size_t i = begin; i < rows_.size(); ++i) {
-    if (superseded[i]) {
+    if (superseded[i]) {  // never the last one
       cost_ -= CostOf(rows_[i]);
+      rows_.back().rows += rows_[i].rows;
       continue;
     }
     OpenRow& row = rows_[i];

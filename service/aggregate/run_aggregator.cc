@@ -41,8 +41,15 @@ struct RunAggregator::Impl {
         first_row_wait(std::min(options.first_row_wait, options.step_wait)),
         silent_wait(std::min(options.silent_wait, options.step_wait)),
         planner(Figures(options), std::move(run_shapes)),
-        builder(run.rows),
-        last_step(run.last_step) {}
+        rows(run.rows),
+        replays(run.replays),
+        made{.last_step = run.last_step,
+             .furthest_step = run.furthest_step,
+             .attempt = run.attempt,
+             .step_base = run.step_base},
+        last_step(run.last_step),
+        attempt(run.attempt),
+        step_base(run.step_base) {}
 
   StreamRows* Find(int64_t id) const {
     auto found = by_id.find(id);
@@ -50,6 +57,9 @@ struct RunAggregator::Impl {
   }
 
   void AddRow(StreamRows& stream, const model::Block& block, size_t row, uint64_t seq);
+  int64_t StepOf(StreamRows& stream, const model::Block& block, size_t row);
+  bool AwaitsFirstRow() const;
+  bool BeginNextAttempt();
   int64_t PassedByPrimaries() const;
   bool AwaitsAbsentRanks() const;
   int64_t NextPrimaryStep();
@@ -65,8 +75,20 @@ struct RunAggregator::Impl {
   const absl::Duration first_row_wait;
   const absl::Duration silent_wait;
   JoinPlanner planner;
-  BatchBuilder builder;
-  int64_t last_step;  // of the last row made
+  BatchBuilder rows;
+  BatchBuilder replays;
+  // What is stored of where the run is: its fields last_step, furthest_step, attempt, step_base.
+  struct Made {
+    int64_t last_step;
+    int64_t furthest_step;
+    uint32_t attempt;
+    int64_t step_base;
+  } made;
+  std::vector<model::Rewind> rewinds;
+  int64_t last_step;  // rows above it are made: that of the last row, or less once rewound
+  uint32_t attempt;   // whose rows are taken
+  bool begun = true;  // its first row is here
+  int64_t step_base;  // of rows without a step in this attempt; 0: it gives steps
   std::vector<std::unique_ptr<StreamRows>> streams;
   absl::flat_hash_map<int64_t, uint32_t> by_id;
   std::vector<StreamRows*> primaries;  // by id
@@ -100,8 +122,18 @@ void RunAggregator::AddStream(const model::Stream& stream) {
     rows->rank = stream.key.rank;
     rows->primary = stream.primary;
     rows->silent = stream.durable_seq == 0;
+    rows->attempt = stream.attempt;
+    rows->began_anew = stream.began_anew || stream.attempt > 1;
+    rows->begun_step = stream.begun_step;
+    if (stream.aggregated_seq > 0) {
+      rows->step_base = stream.step_base;
+    } else if (stream.attempt == impl_->attempt) {
+      rows->step_base = impl_->step_base;
+    }
     rows->added_seq = rows->consumed_seq = rows->reported_seq = stream.aggregated_seq;
     rows->late_rows = rows->reported_late = stream.late_rows;
+    rows->replayed_rows = rows->reported_replayed = stream.replayed_rows;
+    rows->merged_rows = stream.merged_rows;
     std::vector<StreamRows*>& group = stream.primary ? impl_->primaries : impl_->others;
     const auto before = [](const StreamRows* a, const StreamRows* b) {
       return a->primary || a->rank == b->rank ? a->id < b->id : a->rank < b->rank;
@@ -123,15 +155,36 @@ void RunAggregator::DefineShape(int64_t stream, uint32_t shape,
   rows->shapes[shape] = keys;
 }
 
+// The step of a row in the run. The first row of an attempt says from where on.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline int64_t RunAggregator::Impl::StepOf(StreamRows& stream,
+                                                                        const model::Block& block,
+                                                                        size_t row) {
+  const bool leads = stream.primary && stream.attempt == attempt;
+  if (!begun && leads) {
+    begun = true;
+    if (!block.counted) step_base = 0;
+    for (const auto& each : streams) {
+      if (each->attempt == attempt) each->step_base = step_base;
+    }
+  }
+  if (!block.counted) stream.step_base = 0;
+  int64_t step = std::min(block.steps[row], kEveryStep - 1);
+  if (step < kEveryStep - 1 - stream.step_base) step += stream.step_base;
+  if (leads && made.attempt != attempt && step >= 0) last_step = std::min(last_step, step - 1);
+  return step;
+}
+
 // Inline, since it runs for every row of every rank.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows& stream,
                                                                      const model::Block& block,
                                                                      size_t row, uint64_t seq) {
   const size_t width = block.width();
   const size_t known = block.shape < stream.shapes.size() ? stream.shapes[block.shape].size() : 0;
-  const int64_t step = std::min(block.steps[row], kEveryStep - 1);
+  const int64_t step = StepOf(stream, block, row);
   const bool used = stream.primary || planner.joins();
-  const bool late = used && (step <= last_step || step < stream.added_step || known != width);
+  const bool over = stream.primary && stream.attempt < attempt;
+  const bool behind = step <= last_step || over;
+  const bool late = used && (behind || step < stream.added_step || known != width);
   OpenRow open;
   open.seq = seq;
   open.step = std::max(step, stream.added_step);
@@ -140,7 +193,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   if (stream.primary && !late) open.texts = TextsOf(block, row);
   // A row without metrics only says that its step has come.
   open.dropped = late || !used || (width == 0 && open.texts == nullptr);
-  if (late) {
+  open.rows = stream.primary && !late ? 1 : 0;
+  if (late && behind && stream.began_anew && !stream.primary && step <= stream.begun_step) {
+    ++stream.replayed_rows;
+  } else if (late) {
     ++stream.late_rows;
   } else {
     stream.silent = false;
@@ -150,6 +206,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   const int64_t passed = block.commits ? open.step : open.step - 1;
   stream.passed_step = std::max(stream.passed_step, passed);
   if (open.dropped && stream.rows.empty()) {
+    stream.merged_rows += static_cast<int64_t>(open.rows);
     stream.UsedUp({open.step, seq, /*counts=*/false}, last_step);
     return;
   }
@@ -194,10 +251,43 @@ void RunAggregator::EndStream(int64_t stream) {
 void RunAggregator::CloseAll() { impl_->closing = true; }
 
 int64_t RunAggregator::Impl::PassedByPrimaries() const {
-  if (primaries.empty()) return closing ? kEveryStep : kNoStep;
   int64_t passed = kEveryStep;
-  for (const StreamRows* stream : primaries) passed = std::min(passed, stream->passed());
-  return passed;
+  bool any = false;
+  for (const StreamRows* stream : primaries) {
+    if (stream->attempt != attempt) continue;
+    any = true;
+    passed = std::min(passed, stream->passed());
+  }
+  return any || closing ? passed : kNoStep;
+}
+
+// The attempt has a primary, of which nothing has come yet: it may rewind the run.
+bool RunAggregator::Impl::AwaitsFirstRow() const {
+  return !begun && std::any_of(primaries.begin(), primaries.end(), [&](const auto* stream) {
+    return stream->attempt == attempt && !stream->ended();
+  });
+}
+
+// Once the primary's streams of this one have ended, and their rows are made: no step is open.
+bool RunAggregator::Impl::BeginNextAttempt() {
+  uint32_t next = 0;
+  for (const auto& stream : streams) {
+    if (stream->primary && stream->attempt == attempt && !stream->ended()) return false;
+    const bool begins = stream->attempt > attempt && (stream->primary || closing);
+    if (begins && (next == 0 || stream->attempt < next)) next = stream->attempt;
+  }
+  if (next == 0) return false;
+  attempt = next;
+  begun = false;
+  last_step = made.last_step;
+  step_base = made.last_step + 1;
+  // Its ranks are waited for as those of the first one were.
+  ranks.clear();
+  for (const auto& stream : streams) {
+    if (!stream->told_ended || stream->attempt >= attempt) ranks.insert(stream->rank);
+  }
+  started = absl::InfiniteFuture();
+  return true;
 }
 
 // The smallest step that a primary has an open row at; kEveryStep if there is none.
@@ -222,7 +312,7 @@ absl::Time RunAggregator::Impl::WaitsUntil(int64_t step) {
   if (!planner.joins()) return until;
   const absl::Time since = passed_times.Since(step);
   for (const StreamRows* stream : others) {
-    if (stream->passed() >= step) continue;
+    if (stream->attempt > attempt || stream->passed() >= step) continue;
     until = std::max(until, stream->is_silent()
                                 ? std::max(std::max(started, stream->joined) + first_row_wait,
                                            since + silent_wait)
@@ -233,7 +323,9 @@ absl::Time RunAggregator::Impl::WaitsUntil(int64_t step) {
 
 // Gives up on the others that have not passed `step`.
 void RunAggregator::Impl::StopWaitingFor(int64_t step) {
-  for (StreamRows* stream : others) stream->silent |= stream->passed() < step;
+  for (StreamRows* stream : others) {
+    stream->silent |= stream->attempt <= attempt && stream->passed() < step;
+  }
 }
 
 void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
@@ -276,9 +368,13 @@ Aggregated RunAggregator::Advance(absl::Time now) {
   impl.passed_times.Passed(passed, now);
   for (StreamRows* stream : impl.others) stream->joined = std::min(stream->joined, now);
   impl.deadline = absl::InfiniteFuture();
+  bool begins = false;  // the next attempt
   while (true) {
     const int64_t next = impl.NextPrimaryStep();
     const bool open = next <= passed && next != kEveryStep;
+    // What the others have beyond this attempt is for the next one.
+    begins = !open && impl.BeginNextAttempt();
+    if (begins) break;
     // No live primary will have a row below `next` any more, nor one up to `passed` beside those it
     // has.
     impl.UseUpOthersBelow(open || passed == kEveryStep ? next : std::min(next, passed + 1),
@@ -297,34 +393,52 @@ Aggregated RunAggregator::Advance(absl::Time now) {
   }
   const bool all_ended = std::all_of(impl.streams.begin(), impl.streams.end(),
                                      [](const auto& stream) { return stream->ended(); });
-  if (impl.closing || all_ended) impl.ForgetAllPassed();
+  if (!begins && (impl.closing || all_ended)) impl.ForgetAllPassed();
 
   Aggregated result;
   result.shapes = impl.planner.TakeNewShapes();
-  result.batches = impl.builder.Take();
-  result.last_step = impl.last_step;
+  result.batches = impl.rows.Take();
+  result.replays = impl.replays.Take();
+  result.rewinds = std::exchange(impl.rewinds, {});
+  result.last_step = impl.made.last_step;
+  result.furthest_step = impl.made.furthest_step;
+  result.attempt = impl.made.attempt;
+  result.step_base = impl.made.step_base;
   for (const auto& stream : impl.streams) {
     if (stream->consumed_seq == stream->reported_seq &&
-        stream->late_rows == stream->reported_late) {
+        stream->late_rows == stream->reported_late &&
+        stream->replayed_rows == stream->reported_replayed) {
       continue;
     }
     const uint64_t new_late_rows = stream->late_rows - stream->reported_late;
     stream->reported_seq = stream->consumed_seq;
     stream->reported_late = stream->late_rows;
-    result.consumed.push_back({stream->id, stream->consumed_seq, stream->late_rows, new_late_rows});
+    stream->reported_replayed = stream->replayed_rows;
+    result.consumed.push_back({stream->id, stream->consumed_seq, stream->late_rows, new_late_rows,
+                               stream->replayed_rows, stream->merged_rows, stream->step_base});
   }
   return result;
 }
 
 void RunAggregator::Impl::Close(int64_t step) {
-  closing_step.Close(step, primaries, others, planner, builder);
+  const bool is_replay = step <= made.furthest_step;
+  if (step <= made.last_step) rewinds.push_back({step, rows.next_index(), replays.next_index()});
+  closing_step.Close(step, primaries, others, planner, is_replay ? replays : rows);
   last_step = step;
+  made = {step, std::max(step, made.furthest_step), attempt, step_base};
   SettlePassed(step);
-  const auto use_up = [step](StreamRows* stream) {
+  StreamRows* whose = nullptr;  // all rows but one of these are merged into that
+  for (StreamRows* stream : primaries) {
+    while (!stream->rows.empty() && stream->rows.front().step <= step) {
+      if (!stream->rows.front().dropped) whose = stream;
+      stream->Pop(step);
+    }
+  }
+  --whose->merged_rows;
+  if (is_replay) ++whose->replayed_rows;
+  for (StreamRows* stream : others) {
     while (!stream->rows.empty() && stream->rows.front().step <= step) stream->Pop(step);
-  };
-  for (StreamRows* stream : primaries) use_up(stream);
-  for (StreamRows* stream : others) use_up(stream);
+  }
 }
 
 absl::Time RunAggregator::NextDeadline() const { return impl_->deadline; }
@@ -348,6 +462,14 @@ uint64_t RunAggregator::added_seq(int64_t stream) const {
   return rows == nullptr ? 0 : rows->added_seq;
 }
 
+uint32_t RunAggregator::attempt() const { return impl_->attempt; }
+
+bool RunAggregator::takes(int64_t stream) const {
+  const StreamRows* const rows = impl_->Find(stream);
+  if (rows == nullptr || rows->attempt < impl_->attempt) return true;
+  return rows->attempt == impl_->attempt && (rows->primary || !impl_->AwaitsFirstRow());
+}
+
 bool RunAggregator::holds_back(int64_t stream) const {
   const StreamRows* const rows = impl_->Find(stream);
   if (rows == nullptr) return false;
@@ -357,7 +479,7 @@ bool RunAggregator::holds_back(int64_t stream) const {
     const bool waits = impl_->deadline != absl::InfiniteFuture();
     if (waits && impl_->AwaitsAbsentRanks()) furthest_behind = kNoStep;
     for (const StreamRows* other : impl_->others) {
-      if (!waits && other->is_silent()) continue;
+      if (other->attempt > impl_->attempt || (!waits && other->is_silent())) continue;
       furthest_behind = std::min(furthest_behind, other->passed());
     }
   }

@@ -28,11 +28,20 @@ struct Aggregated {
     uint64_t seq;            // rows up to this one are used up
     uint64_t late_rows;      // of the stream, in total
     uint64_t new_late_rows;  // of them, those that no earlier result has counted
+    uint64_t replayed_rows;  // as model::Stream's
+    int64_t merged_rows;
+    int64_t step_base;
   };
   std::vector<NewShape> shapes;
   std::vector<model::Batch> batches;  // positions are row indexes of the run, going on from `rows`
+  std::vector<model::Batch> replays;  // going on from its `replays`
+  std::vector<model::Rewind> rewinds;
   std::vector<Consumed> consumed;
+  // As model::Run's.
   int64_t last_step = -1;
+  int64_t furthest_step = -1;
+  uint32_t attempt = 1;
+  int64_t step_base = 0;
 
   bool empty() const { return batches.empty() && consumed.empty(); }
 };
@@ -53,10 +62,18 @@ struct Aggregated {
 //                   A rank of the node that has not attached counts as a silent one.
 //   silent_wait     from when the primaries passed this step.
 //
-// The steps of a run's rows ascend. So what a stream brings for a step that is not above the last
-// row's is late: counted, and left out. For a primary that is so only if it began anew (a restart
-// from a checkpoint, a thread that joins) behind what the run has; a step above the last row's
-// always becomes a row, even if the other ranks' part in it is gone.
+// The steps of a run's rows ascend within an attempt. So what a stream brings for a step that is
+// not above the last row's is late: counted, and left out. For a primary that is so only if it
+// joins (a thread) behind what the run has; a step above the last row's always becomes a row, even
+// if the other ranks' part in it is gone.
+//
+// Attempts come one after the other (model::Stream::attempt). One ends when all of its primary
+// streams have ended; then the rows of the next are taken. If its first row has a step that the run
+// has, the run is rewound to there: Aggregated::rewinds says where, and rows up to the furthest
+// step are replays, which go beside the run's rows. If its first row was logged without a step, the
+// rows without a step count on from the run's last one, until their stream gives a step. A stream
+// of another rank that lives goes on in the next attempt. What another rank that began anew logs
+// again at a step behind those that are taken is replayed, too: counted, and left out.
 //
 // Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
 // used up unseen. A thread of the primary rank that joins late may bring a row at such a step: then
@@ -118,6 +135,11 @@ class RunAggregator {
   bool all_streams_ended() const;
   // The last row that was added of a stream; 0 if it is unknown.
   uint64_t added_seq(int64_t stream) const;
+  // The attempt whose rows are taken; Advance() may have begun the next. And whether rows of this
+  // stream are: it is not of a later one, and does not wait for the primary's first row of this
+  // one.
+  uint32_t attempt() const;
+  bool takes(int64_t stream) const;
   // Whether the stream is the furthest behind of those that hold back the next step: what is read
   // of it lets others' rows go. True for all while nothing is held.
   bool holds_back(int64_t stream) const;

@@ -25,14 +25,13 @@ size_t RunSummary::IndexOf(absl::string_view key) {
   return found->second;
 }
 
-void RunSummary::AddNumber(Figures& figures, double value, uint64_t position, int64_t step) {
-  if (!figures.any || position < figures.first_position) {
-    figures.first_position = position;
+void RunSummary::AddNumber(Figures& figures, double value, int64_t step) {
+  if (!figures.any || step < figures.first_step) {
+    figures.first_step = step;
     figures.first_number = value;
     figures.first = nullptr;
   }
-  if (!figures.any || position >= figures.last_position) {
-    figures.last_position = position;
+  if (!figures.any || step >= figures.last_step) {
     figures.last_step = step;
     figures.last_number = value;
     figures.last = nullptr;
@@ -46,14 +45,12 @@ void RunSummary::AddNumber(Figures& figures, double value, uint64_t position, in
   ++figures.count;
 }
 
-void RunSummary::AddText(Figures& figures, const std::string& text, uint64_t position,
-                         int64_t step) {
-  if (!figures.any || position < figures.first_position) {
-    figures.first_position = position;
+void RunSummary::AddText(Figures& figures, const std::string& text, int64_t step) {
+  if (!figures.any || step < figures.first_step) {
+    figures.first_step = step;
     figures.first = text;
   }
-  if (!figures.any || position >= figures.last_position) {
-    figures.last_position = position;
+  if (!figures.any || step >= figures.last_step) {
     figures.last_step = step;
     figures.last = text;
   }
@@ -63,7 +60,7 @@ void RunSummary::AddText(Figures& figures, const std::string& text, uint64_t pos
 void RunSummary::Add(const model::Batch& batch,
                      const std::vector<std::vector<std::string>>& shapes) {
   // A row may bring the first of a metric before the rows of another block do: keys are named in
-  // the order of the blocks' first rows, the figures themselves are told apart by position.
+  // the order of the blocks' first rows, the figures themselves are told apart by step.
   for (const model::Block& block : batch.blocks) {
     if (block.rows() == 0) continue;
     const size_t width = block.width();
@@ -75,25 +72,22 @@ void RunSummary::Add(const model::Batch& batch,
       for (const std::string& key : shapes[block.shape]) indexes.push_back(IndexOf(key));
     }
     for (size_t row = 0; row < block.rows(); ++row) {
-      const uint64_t position = batch.first + block.offsets[row];
       const double* const values = block.values.data() + row * width;
       const int64_t step = block.steps[row];
-      for (size_t i = 0; i < width; ++i) AddNumber(figures_[indexes[i]], values[i], position, step);
-      if (rows_++ == 0 || position >= last_row_) {
-        last_row_ = position;
+      for (size_t i = 0; i < width; ++i) AddNumber(figures_[indexes[i]], values[i], step);
+      if (rows_++ == 0 || step >= last_step_) {
         last_step_ = step;
         last_time_us_ = block.times_us[row];
       }
     }
     for (const model::Text& text : block.texts) {
-      AddText(figures_[IndexOf(text.key)], text.value, batch.first + block.offsets[text.row],
-              block.steps[text.row]);
+      AddText(figures_[IndexOf(text.key)], text.value, block.steps[text.row]);
     }
   }
 }
 
-void RunSummary::AddValue(absl::string_view key, double value, uint64_t position, int64_t step) {
-  AddNumber(figures_[IndexOf(key)], value, position, step);
+void RunSummary::AddValue(absl::string_view key, double value, int64_t step) {
+  AddNumber(figures_[IndexOf(key)], value, step);
 }
 
 void RunSummary::Set(const SummaryValue& value) {

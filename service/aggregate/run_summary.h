@@ -17,7 +17,7 @@
 
 namespace ranklog::aggregate {
 
-// One per run; is told all its rows, from the first, each once. Not thread-safe.
+// One per run; is told all its rows, whose steps ascend, each once. Not thread-safe.
 //
 // Per metric, by its definition:
 //   no summary option, or none of these    the latest value itself
@@ -34,8 +34,8 @@ class RunSummary {
 
   // The next rows of the run. `shapes` as StoreReader::RunShapes.
   void Add(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes);
-  // One value more of the row at `position`, of this step, such as one that StepSync added.
-  void AddValue(absl::string_view key, double value, uint64_t position, int64_t step);
+  // One value more of the row of this step, such as one that StepSync added.
+  void AddValue(absl::string_view key, double value, int64_t step);
 
   // Sets an explicit value, in place of what was set before under its key. It stands until a row of
   // its `before_step` or above has the metric, whether that was added before or will be.
@@ -48,8 +48,7 @@ class RunSummary {
 
  private:
   struct Figures {
-    uint64_t first_position = 0;
-    uint64_t last_position = 0;
+    int64_t first_step = 0;
     int64_t last_step = 0;
     model::Json first;  // a text, if that is what came first; else null: see first_number
     model::Json last;
@@ -67,8 +66,8 @@ class RunSummary {
   };
 
   size_t IndexOf(absl::string_view key);
-  void AddNumber(Figures& figures, double value, uint64_t position, int64_t step);
-  void AddText(Figures& figures, const std::string& text, uint64_t position, int64_t step);
+  void AddNumber(Figures& figures, double value, int64_t step);
+  void AddText(Figures& figures, const std::string& text, int64_t step);
   model::Json Shown(const std::string& key, const Figures& figures) const;
 
   const MetricTable* const table_;
@@ -79,7 +78,6 @@ class RunSummary {
   std::vector<SummaryValue> explicit_;  // by the order in which their keys were first set
   std::map<std::string, size_t> explicit_index_;
   uint64_t rows_ = 0;
-  uint64_t last_row_ = 0;  // position
   int64_t last_step_ = 0;
   int64_t last_time_us_ = 0;
 };

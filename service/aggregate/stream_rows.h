@@ -35,6 +35,10 @@ struct StreamRows {
   uint32_t index = 0;  // among the run's streams
   uint32_t rank = 0;
   bool primary = false;
+  uint32_t attempt = 1;
+  bool began_anew = false;  // the run had been begun before
+  int64_t begun_step = -1;  // the run's last when it began
+  int64_t step_base = 0;    // as model::Stream's
   std::vector<std::vector<std::string>> shapes;
   OpenRows rows;
   std::deque<PassedRow> passed_rows;  // those before `rows`; consumed_seq is before them
@@ -42,8 +46,11 @@ struct StreamRows {
   int64_t added_step = kNoStep;
   uint64_t consumed_seq = 0;
   uint64_t late_rows = 0;
+  uint64_t replayed_rows = 0;
+  int64_t merged_rows = 0;
   uint64_t reported_seq = 0;
   uint64_t reported_late = 0;
+  uint64_t reported_replayed = 0;
   int64_t passed_step = kNoStep;
 
   // What AddStream told: true once the rows up to expected_seq are here.
@@ -57,12 +64,14 @@ struct StreamRows {
   bool ended() const { return told_ended && added_seq >= expected_seq; }
   int64_t passed() const {
     if (ended()) return kEveryStep;
-    return added_seq >= expected_seq ? std::max(passed_step, told_passed_step) : passed_step;
+    if (added_seq < expected_seq || told_passed_step == kNoStep) return passed_step;
+    return std::max(passed_step, told_passed_step + step_base);
   }
   bool is_silent() const { return silent && added_seq >= expected_seq; }
   // Its first row is used up. `last_step` is that of the last row of the run.
   void Pop(int64_t last_step) {
     const OpenRow& row = rows.front();
+    if (primary) merged_rows += static_cast<int64_t>(row.rows);
     UsedUp({row.step, row.seq, !row.dropped}, last_step);
     rows.Pop();
   }

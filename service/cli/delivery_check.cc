@@ -59,6 +59,14 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
     }
   }
   std::vector<Finding> findings;
+  for (const RunReport& report : runs) {
+    if (!report.run.refused) continue;
+    findings.push_back({"start",
+                        {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
+                        absl::StrCat("run ", Printable(report.run.run_id), " was refused"),
+                        absl::StrCat(Printable(report.run.notice), "; `ranklog sync ",
+                                     Printable(report.run.run_id), " --to wandb` uploads it")});
+  }
   for (auto& [kind, sum] : by_kind) {
     sum.reasons = WaitingTexts(runs, kind);
     std::string text =

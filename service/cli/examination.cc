@@ -119,6 +119,8 @@ absl::Status ReadRun(storage::StoreReader& reader, int64_t run) {
   RETURN_IF_ERROR(reader.Updates(run, 0).status());
   RETURN_IF_ERROR(reader.RunShapes(run).status());
   RETURN_IF_ERROR(ReadAll(0, [&](uint64_t at) { return reader.RunBatches(run, at, kReadBytes); }));
+  RETURN_IF_ERROR(
+      ReadAll(0, [&](uint64_t at) { return reader.ReplayBatches(run, at, kReadBytes); }));
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run));
   for (const model::Stream& stream : streams) {
     RETURN_IF_ERROR(reader.Shapes(stream.id).status());
@@ -148,12 +150,43 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
                       " what is left: ranklog recover ", path);
 }
 
+// Runs with rows that are not in them, or were logged twice. Nothing can be done about these.
+std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
+  std::vector<std::string> names;
+  model::Json data = model::Json::array();
+  for (const RunReport& report : runs) {
+    const std::pair<uint64_t, const char*> counts[] = {{report.losses.total(), " lost"},
+                                                       {report.run.late_rows, " late"},
+                                                       {report.run.replayed_rows, " replayed"}};
+    std::vector<std::string> texts;
+    for (const auto& [rows, what] : counts) {
+      if (rows > 0) texts.push_back(absl::StrCat(rows, what));
+    }
+    if (texts.empty()) continue;
+    names.push_back(
+        absl::StrCat(Printable(report.run.run_id), " (", absl::StrJoin(texts, ", "), ")"));
+    data.push_back({{"run_id", report.run.run_id},
+                    {"lost", report.losses.total()},
+                    {"late_rows", report.run.late_rows},
+                    {"replayed_rows", report.run.replayed_rows}});
+  }
+  if (names.empty()) return {};
+  std::string text = absl::StrJoin(names, ", ");
+  if (text.size() > kMaxNamesBytes) text = absl::StrCat(text.substr(0, kMaxNamesBytes), " ...");
+  return {
+      {"rows", {{"runs", data}}, absl::StrCat("not in their runs, or logged again: ", text), ""}};
+}
+
 std::vector<Finding> LookAtTrackers(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return {};  // said of the store
   const auto runs = ReportRuns(**reader);
   if (!runs.ok()) return {};
-  return LookAtDeliveries(*runs, storage::StateLock::Holder(dir) != 0);
+  std::vector<Finding> findings = LookAtRows(*runs);
+  for (Finding& finding : LookAtDeliveries(*runs, storage::StateLock::Holder(dir) != 0)) {
+    findings.push_back(std::move(finding));
+  }
+  return findings;
 }
 
 Finding LookAtStore(const std::string& dir) {

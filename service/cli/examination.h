@@ -12,7 +12,7 @@
 namespace ranklog::cli {
 
 struct Finding {
-  std::string part;  // directory, daemon, store, delivery, set aside, spool
+  std::string part;  // directory, daemon, store, rows, delivery, set aside, spool
   model::Json data;  // for programs
   std::string text;
   std::string advice;  // empty: it is well

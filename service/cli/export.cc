@@ -31,6 +31,7 @@ jsonl: an object per line with _step, _timestamp (Unix time in seconds) and the 
   reads; jq 1.6 makes null of NaN, and the largest number of an infinity.
 csv: the union of all metrics as columns, a header first; quoting and line ends by RFC 4180; a row without a
   metric has an empty field.
+Of a run that was resumed from a checkpoint: the newest attempt's rows from there on.
 --raw: what the ranks sent, before the strategy made the run's rows of it, by rank, then by stream (a rank
   has one per thread that logs and per restart, oldest first), then by seq.
 
@@ -48,10 +49,10 @@ struct ExportFlags {
   std::vector<std::string> metrics;
 };
 
-// The rows of a run, or of one of its streams.
+// Rows of a run, or those of one of its streams.
 struct Part {
-  const model::Stream* stream = nullptr;  // null: the run's own rows
-  uint64_t rows = 0;
+  const model::Stream* stream = nullptr;  // null: the run's own
+  RowRange range;
 };
 
 // Rows with some of their metrics only.
@@ -137,16 +138,19 @@ class Exporter {
  private:
   absl::Status PlanParts() {
     if (!flags_.raw) {
-      parts_.push_back({nullptr, run_.rows});
+      ASSIGN_OR_RETURN(const std::vector<RowRange> ranges, VisibleRows(reader_, run_));
+      for (const RowRange& range : ranges) parts_.push_back({nullptr, range});
     } else {
       ASSIGN_OR_RETURN(streams_, reader_.Streams(run_.id));
       std::stable_sort(
           streams_.begin(), streams_.end(), [](const model::Stream& a, const model::Stream& b) {
             return std::tie(a.key.rank, a.started_us) < std::tie(b.key.rank, b.started_us);
           });
-      for (const model::Stream& stream : streams_) parts_.push_back({&stream, stream.durable_seq});
+      for (const model::Stream& stream : streams_) {
+        parts_.push_back({&stream, {.begin = 0, .end = stream.durable_seq}});
+      }
     }
-    for (const Part& part : parts_) total_ += part.rows;
+    for (const Part& part : parts_) total_ += part.range.rows();
     return absl::OkStatus();
   }
 
@@ -170,8 +174,8 @@ class Exporter {
         return filter_.Visit(row, [&](const Row& left) { return fn(left, part.stream); });
       };
       RETURN_IF_ERROR(part.stream == nullptr
-                          ? VisitRunRows(reader_, run_.id, 0, part.rows, visit)
-                          : VisitStreamRows(reader_, part.stream->id, part.rows, visit));
+                          ? VisitRunRows(reader_, run_.id, part.range, visit)
+                          : VisitStreamRows(reader_, part.stream->id, part.range.end, visit));
     }
     return absl::OkStatus();
   }

@@ -1,9 +1,11 @@
 #include "service/cli/row_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::cli {
@@ -67,6 +69,68 @@ absl::Status VisitRows(const Source& source, uint64_t begin, uint64_t end, RowVi
   });
 }
 
+absl::StatusOr<Batches> PageOf(storage::StoreReader& reader, int64_t run, const RowRange& range,
+                               uint64_t from, size_t max_bytes) {
+  return range.replays ? reader.ReplayBatches(run, from, max_bytes)
+                       : reader.RunBatches(run, from, max_bytes);
+}
+
+// What was made between two rewinds: replays, then rows behind them, steps ascending.
+struct Attempt {
+  RowRange replays{.replays = true};
+  RowRange rows;
+  int64_t end_step = std::numeric_limits<int64_t>::max();  // rows of this and above are hidden
+};
+
+absl::StatusOr<std::vector<Attempt>> AttemptsOf(storage::StoreReader& reader,
+                                                const model::Run& run) {
+  ASSIGN_OR_RETURN(const std::vector<model::Rewind> rewinds, reader.Rewinds(run.id));
+  std::vector<Attempt> attempts(1);
+  for (const model::Rewind& rewind : rewinds) {
+    // Those that came since the run was read have no rows yet.
+    attempts.back().rows.end = std::min(rewind.rows, run.rows);
+    attempts.back().replays.end = std::min(rewind.replays, run.replays);
+    Attempt& next = attempts.emplace_back();
+    next.rows.begin = std::min(rewind.rows, run.rows);
+    next.replays.begin = std::min(rewind.replays, run.replays);
+  }
+  attempts.back().rows.end = run.rows;
+  attempts.back().replays.end = run.replays;
+  for (size_t i = rewinds.size(); i-- > 0;) {
+    attempts[i].end_step = std::min(rewinds[i].first_step, attempts[i + 1].end_step);
+  }
+  return attempts;
+}
+
+absl::StatusOr<int64_t> StepAt(storage::StoreReader& reader, int64_t run, const RowRange& range,
+                               uint64_t position) {
+  ASSIGN_OR_RETURN(const Batches batches, PageOf(reader, run, range, position, /*max_bytes=*/1));
+  absl::optional<int64_t> step;
+  for (const storage::StoredBatch& stored : batches) {
+    model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
+      if (at == position) step = block.steps[row];
+    });
+  }
+  if (step.has_value()) return *step;
+  return absl::DataLossError(absl::StrCat("row ", position, " is not in the store"));
+}
+
+// Ends `range`, whose steps ascend, before its first row of `end_step` or above.
+absl::Status Cut(storage::StoreReader& reader, int64_t run, int64_t end_step, RowRange* range) {
+  if (end_step == std::numeric_limits<int64_t>::max()) return absl::OkStatus();
+  uint64_t begin = range->begin;
+  while (begin < range->end) {
+    const uint64_t middle = begin + (range->end - begin) / 2;
+    ASSIGN_OR_RETURN(const int64_t step, StepAt(reader, run, *range, middle));
+    if (step < end_step) {
+      begin = middle + 1;
+    } else {
+      range->end = middle;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Span<const model::Text> Row::texts() const {
@@ -76,18 +140,62 @@ absl::Span<const model::Text> Row::texts() const {
   return absl::MakeConstSpan(block.texts).subspan(first - block.texts.begin(), last - first);
 }
 
-absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, uint64_t begin,
-                             uint64_t end, BatchVisitor visitor) {
-  const auto page = [&](uint64_t from) { return reader.RunBatches(run, from, kPageBytes); };
-  const auto shapes = [&] { return reader.RunShapes(run); };
-  return VisitBatches({run, page, shapes}, begin, end, visitor);
+absl::StatusOr<std::vector<RowRange>> VisibleRows(storage::StoreReader& reader,
+                                                  const model::Run& run) {
+  ASSIGN_OR_RETURN(const std::vector<Attempt> attempts, AttemptsOf(reader, run));
+  std::vector<RowRange> visible;
+  for (const Attempt& attempt : attempts) {
+    for (RowRange range : {attempt.replays, attempt.rows}) {
+      RETURN_IF_ERROR(Cut(reader, run.id, attempt.end_step, &range));
+      if (range.rows() > 0) visible.push_back(range);
+    }
+  }
+  return visible;
 }
 
-absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, uint64_t begin, uint64_t end,
-                          RowVisitor visitor) {
-  const auto page = [&](uint64_t from) { return reader.RunBatches(run, from, kPageBytes); };
+std::vector<RowRange> LastOf(std::vector<RowRange> ranges, uint64_t rows) {
+  auto first = ranges.end();
+  while (first != ranges.begin() && rows > 0) {
+    --first;
+    const uint64_t taken = std::min(rows, first->rows());
+    first->begin = first->end - taken;
+    rows -= taken;
+  }
+  return {first, ranges.end()};
+}
+
+absl::StatusOr<std::vector<RowRange>> MadeSince(storage::StoreReader& reader,
+                                                const model::Run& before, const model::Run& run) {
+  ASSIGN_OR_RETURN(const std::vector<Attempt> attempts, AttemptsOf(reader, run));
+  std::vector<RowRange> made;
+  for (const Attempt& attempt : attempts) {
+    for (RowRange range : {attempt.replays, attempt.rows}) {
+      range.begin = std::max(range.begin, range.replays ? before.replays : before.rows);
+      if (range.begin < range.end) made.push_back(range);
+    }
+  }
+  return made;
+}
+
+absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, const RowRange& range,
+                             BatchVisitor visitor) {
+  const auto page = [&](uint64_t from) { return PageOf(reader, run, range, from, kPageBytes); };
   const auto shapes = [&] { return reader.RunShapes(run); };
-  return VisitRows({run, page, shapes}, begin, end, visitor);
+  return VisitBatches({run, page, shapes}, range.begin, range.end,
+                      [&](const model::Batch& batch, const Shapes& known) {
+                        if (batch.first >= range.begin && batch.last < range.end)
+                          return visitor(batch, known);
+                        return visitor(model::Part(batch, std::max(batch.first, range.begin),
+                                                   std::min(batch.last, range.end - 1)),
+                                       known);
+                      });
+}
+
+absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, const RowRange& range,
+                          RowVisitor visitor) {
+  const auto page = [&](uint64_t from) { return PageOf(reader, run, range, from, kPageBytes); };
+  const auto shapes = [&] { return reader.RunShapes(run); };
+  return VisitRows({run, page, shapes}, range.begin, range.end, visitor);
 }
 
 absl::Status VisitStreamRows(storage::StoreReader& reader, int64_t stream, uint64_t last_seq,

@@ -43,19 +43,37 @@ using ShapeSource = absl::FunctionRef<absl::StatusOr<Shapes>()>;
 //   kDataLoss  it is still unknown, or the rows have another number of values than it has keys
 absl::Status LearnShapes(const model::Batch& batch, ShapeSource source, Shapes* shapes);
 
+// Rows [begin, end) of a run, or of its replays.
+struct RowRange {
+  bool replays = false;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  uint64_t rows() const { return end - begin; }
+};
+
+// What a run shows: where it was rewound (model::Rewind), only what is left of each attempt, in the
+// order of steps. Without that all of its rows. `run` as it was read.
+absl::StatusOr<std::vector<RowRange>> VisibleRows(storage::StoreReader& reader,
+                                                  const model::Run& run);
+// The last `rows` of `ranges`.
+std::vector<RowRange> LastOf(std::vector<RowRange> ranges, uint64_t rows);
+// What was made of a run between two readings of it, in the order in which it was.
+absl::StatusOr<std::vector<RowRange>> MadeSince(storage::StoreReader& reader,
+                                                const model::Run& before, const model::Run& run);
+
 using BatchVisitor = absl::FunctionRef<absl::Status(const model::Batch&, const Shapes&)>;
 
-// Visits the batches of a run that hold its rows [begin, end), in order; the first and the last may
-// hold rows beyond these. A few megabytes of them are in memory at a time. Ends with the first
-// error, its own or the visitor's.
+// Visits a range of a run's rows in batches, in order. A few megabytes of them are in memory at a
+// time. Ends with the first error, its own or the visitor's.
 //   kDataLoss   a row is of a shape that the store does not know
-absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, uint64_t begin,
-                             uint64_t end, BatchVisitor visitor);
+absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, const RowRange& range,
+                             BatchVisitor visitor);
 
 using RowVisitor = absl::FunctionRef<absl::Status(const Row&)>;
 
-// The same, row by row, and no others.
-absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, uint64_t begin, uint64_t end,
+// The same, row by row.
+absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, const RowRange& range,
                           RowVisitor visitor);
 
 // Visits the rows of a stream up to and with `last_seq`.

@@ -81,25 +81,32 @@ absl::StatusOr<std::vector<std::string>> ChoosePlots(const std::vector<std::stri
   return options.plotted;
 }
 
-absl::StatusOr<int64_t> FirstStep(storage::StoreReader& reader, const model::Run& run) {
+absl::StatusOr<int64_t> FirstStep(storage::StoreReader& reader, const model::Run& run,
+                                  const std::vector<RowRange>& ranges) {
   int64_t step = run.last_step;
-  RETURN_IF_ERROR(
-      VisitRunRows(reader, run.id, 0, std::min<uint64_t>(run.rows, 1), [&](const Row& row) {
-        step = row.step();
-        return absl::OkStatus();
-      }));
+  if (ranges.empty()) return step;
+  RowRange first = ranges.front();
+  first.end = first.begin + 1;
+  RETURN_IF_ERROR(VisitRunRows(reader, run.id, first, [&](const Row& row) {
+    step = row.step();
+    return absl::OkStatus();
+  }));
   return step;
 }
 
 // The numbers of a batch's rows that are in the run as it was when the command began.
 absl::Status AddRows(storage::StoreReader& reader, const model::Run& run,
-                     aggregate::RunSummary* summary, SeriesTable* table) {
-  return VisitRunBatches(reader, run.id, 0, run.rows,
-                         [&](const model::Batch& batch, const Shapes& shapes) {
-                           summary->Add(batch, shapes);
-                           table->Add(batch, shapes);
-                           return absl::OkStatus();
-                         });
+                     const std::vector<RowRange>& ranges, aggregate::RunSummary* summary,
+                     SeriesTable* table) {
+  for (const RowRange& range : ranges) {
+    RETURN_IF_ERROR(VisitRunBatches(reader, run.id, range,
+                                    [&](const model::Batch& batch, const Shapes& shapes) {
+                                      summary->Add(batch, shapes);
+                                      table->Add(batch, shapes);
+                                      return absl::OkStatus();
+                                    }));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -117,11 +124,12 @@ absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::R
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> plotted,
                    ChoosePlots(Keys(shapes), definitions, options));
-  ASSIGN_OR_RETURN(const int64_t first_step, FirstStep(reader, run));
+  ASSIGN_OR_RETURN(const std::vector<RowRange> ranges, VisibleRows(reader, run));
+  ASSIGN_OR_RETURN(const int64_t first_step, FirstStep(reader, run, ranges));
 
   aggregate::RunSummary summary(&definitions);
   SeriesTable table(plotted, options.columns, first_step, run.last_step);
-  RETURN_IF_ERROR(AddRows(reader, run, &summary, &table));
+  RETURN_IF_ERROR(AddRows(reader, run, ranges, &summary, &table));
   for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
     summary.Set(value);
   }

@@ -96,6 +96,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     rank.rank = stream.key.rank;
     rank.rows += stream.durable_seq - stream.losses.with_store;
     rank.late_rows += stream.late_rows;
+    rank.replayed_rows += stream.replayed_rows;
     AddLosses(stream.losses, &rank.losses);
     AddLosses(stream.losses, &report.losses);
   }
@@ -122,7 +123,8 @@ Json ToJson(const RunReport& report) {
                      {"rows", rank.rows},
                      {"lost", rank.losses.total()},
                      {"losses", LossesJson(rank.losses)},
-                     {"late_rows", rank.late_rows}});
+                     {"late_rows", rank.late_rows},
+                     {"replayed_rows", rank.replayed_rows}});
   }
   Json destinations = Json::array();
   for (const DestinationReport& destination : report.destinations) {
@@ -145,7 +147,10 @@ Json ToJson(const RunReport& report) {
                {"ranks", ranks},
                {"destinations", destinations},
                {"late_rows", run.late_rows},
+               {"replayed_rows", run.replayed_rows},
                {"local_only", run.local_only},
+               {"notice", run.notice},
+               {"refused", run.refused},
                {"started", static_cast<double>(run.started_us) / 1e6}};
   if (run.state != model::RunState::kRunning) {
     json["ended"] = static_cast<double>(run.ended_us) / 1e6;

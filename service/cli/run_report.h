@@ -22,7 +22,8 @@ struct RankReport {
   uint32_t rank = 0;
   uint64_t rows = 0;  // durable
   model::Losses losses;
-  uint64_t late_rows = 0;  // came after their step was closed: here, but not in the run
+  uint64_t late_rows = 0;      // came after their step was closed: here, but not in the run
+  uint64_t replayed_rows = 0;  // logged again from a checkpoint on
 };
 
 struct DestinationReport {

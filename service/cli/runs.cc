@@ -1,6 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
+#include <set>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -55,21 +58,46 @@ std::string WithoutYear(const std::string& time) {
 }
 
 std::string TableOf(const std::vector<RunReport>& reports) {
-  Table table(
-      {"RUN", "NAME", "PROJECT", "STATE", "ROWS", "STEP", "RANKS", "LOST", "STARTED", "DELIVERED"},
-      {{"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
+  const auto any = [&](uint64_t model::Run::*rows) {
+    return std::any_of(reports.begin(), reports.end(),
+                       [rows](const RunReport& report) { return report.run.*rows > 0; });
+  };
+  const bool late = any(&model::Run::late_rows);
+  const bool replayed = any(&model::Run::replayed_rows);
+  std::vector<std::string> head = {"RUN",  "NAME", "PROJECT", "STATE",
+                                   "ROWS", "STEP", "RANKS",   "LOST"};
+  if (late) head.push_back("LATE");
+  if (replayed) head.push_back("REPLAYED");
+  head.insert(head.end(), {"STARTED", "DELIVERED"});
+  Table table(head, {{"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
   for (const RunReport& report : reports) {
     const model::Run& run = report.run;
-    table.AddRow({run.run_id, run.name, run.project, std::string(model::Name(run.state)),
-                  absl::StrCat(run.rows), run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
-                  absl::StrCat(report.ranks.size()), absl::StrCat(report.losses.total()),
-                  TimeText(run.started_us),
-                  absl::StrJoin(report.destinations, ", ",
+    std::vector<std::string> row = {run.run_id,
+                                    run.name,
+                                    run.project,
+                                    std::string(model::Name(run.state)),
+                                    absl::StrCat(run.rows),
+                                    run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
+                                    absl::StrCat(report.ranks.size()),
+                                    absl::StrCat(report.losses.total())};
+    if (late) row.push_back(absl::StrCat(run.late_rows));
+    if (replayed) row.push_back(absl::StrCat(run.replayed_rows));
+    row.push_back(TimeText(run.started_us));
+    row.push_back(absl::StrJoin(report.destinations, ", ",
                                 [](std::string* out, const DestinationReport& destination) {
                                   out->append(DestinationText(destination));
-                                })});
+                                }));
+    table.AddRow(row);
   }
-  return table.ToString(Terminal::Of(STDOUT_FILENO));
+  const Terminal terminal = Terminal::Of(STDOUT_FILENO);
+  std::string text = table.ToString(terminal);
+  std::set<std::string> notices;  // the runs of a job have the same one
+  for (const RunReport& report : reports) {
+    const std::string notice = Printable(report.run.notice);
+    if (notice.empty() || !notices.insert(notice).second) continue;
+    absl::StrAppend(&text, report.run.refused ? terminal.Red(notice) : notice, "\n");
+  }
+  return text;
 }
 
 // Why the rows of each run wait.

@@ -97,6 +97,10 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
   } else if (run.local_only) {
     absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
   }
+  if (!run.notice.empty()) {
+    const std::string notice = Printable(run.notice);
+    absl::StrAppend(&text, run.refused ? terminal.Red(notice) : notice, "\n");
+  }
   for (const RankReport& rank : report.ranks) {
     absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged");
     if (const uint64_t lost = rank.losses.total(); lost > 0) {
@@ -104,6 +108,7 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
                       LossesText(rank.losses), ")");
     }
     if (rank.late_rows > 0) absl::StrAppend(&text, ", ", rank.late_rows, " late");
+    if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");
   }
   for (const DestinationReport& destination : report.destinations) {

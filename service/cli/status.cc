@@ -294,6 +294,10 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   for (const std::string& path : overview.set_aside) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
   }
+  for (const RunReport& report : overview.runs) {
+    if (!report.run.refused) continue;
+    absl::StrAppend(&text, "start   ", terminal.Red(Printable(report.run.notice)), "\n");
+  }
   if (!overview.destinations.empty()) {
     Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "WAITS FOR"});
     for (const auto& [kind, destination] : overview.destinations) {

@@ -93,6 +93,8 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
   if (model::SpoolIsUnread(stream)) {
     rank->findings.Add(absl::StrCat("rows may be missing, nobody knows how many: ", stream.reason));
   }
+  rank->replayed += stream.replayed_rows;
+  rank->merged += static_cast<uint64_t>(std::max<int64_t>(stream.merged_rows, 0));
   AddLosses(stream.losses, &rank->losses);
   if (stream.aggregated_seq > stream.durable_seq) {
     rank->findings.Add(absl::StrCat("stream ", stream.id, " says that ", stream.aggregated_seq,
@@ -123,7 +125,35 @@ absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
   check->rows = run.rows;
   Rows rows{0, run.rows, /*steps_grow=*/true, /*lost=*/0, batch, end, shapes};
   ASSIGN_OR_RETURN(check->there, Check(&rows, read, &check->findings));
+  const auto replay_batch = [&](uint64_t at) { return reader.ReplayBatches(run.id, at, 1); };
+  const auto replay_end = [&](uint64_t at) { return audit.ReplayBatchEnd(run.id, at); };
+  check->replays = run.replays;
+  Rows replays{0, run.replays, /*steps_grow=*/false, /*lost=*/0, replay_batch, replay_end, shapes};
+  ASSIGN_OR_RETURN(check->replays_there, Check(&replays, read, &check->findings));
   return absl::OkStatus();
+}
+
+// Whether each row that was used of the primary's has a row of the run, or is counted as something
+// else. `run` and `streams` are of one moment.
+void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, StoreCheck* check) {
+  uint64_t due = 0;
+  uint64_t replays = 0;
+  for (const model::Stream& stream : streams) {
+    if (!stream.primary) continue;
+    if (stream.merged_rows < 0) return;  // an earlier version did not count
+    due += stream.aggregated_seq - std::min(stream.aggregated_seq, stream.losses.with_store);
+    due -= stream.late_rows + stream.replayed_rows + static_cast<uint64_t>(stream.merged_rows);
+    replays += stream.replayed_rows;
+  }
+  if (due != run.rows) {
+    check->findings.Add(absl::StrCat("it has ", Counted(run.rows, "row"),
+                                     ", where the ranks' make ", static_cast<int64_t>(due)));
+  }
+  if (replays != run.replays) {
+    check->findings.Add(
+        absl::StrCat("it has ", run.replays, " replayed rows, where the ranks' make ", replays));
+  }
+  check->fits_run = due == run.rows && replays == run.replays;
 }
 
 // An error of a check is a finding of it, so that the others are made nevertheless.
@@ -133,9 +163,24 @@ void Note(const absl::Status& status, Findings* findings) {
 
 }  // namespace
 
+RowSum StoreCheck::sum() const {
+  RowSum sum;
+  sum.fits_run = fits_run;
+  for (const RankCheck& rank : ranks) {
+    sum.rows += rank.rows;
+    sum.placed += rank.placed();
+    sum.merged += rank.merged;
+    sum.replayed += rank.replayed;
+    sum.late += rank.late;
+    sum.waiting += rank.waiting;
+    sum.missing += rank.missing();
+  }
+  return sum;
+}
+
 bool StoreCheck::ok() const {
-  return file.empty() && findings.empty() && there == rows &&
-         std::all_of(ranks.begin(), ranks.end(), [](const RankCheck& rank) {
+  return file.empty() && findings.empty() && there == rows && replays_there == replays &&
+         sum().holds() && std::all_of(ranks.begin(), ranks.end(), [](const RankCheck& rank) {
            return rank.findings.empty() && rank.there == rank.rows;
          });
 }
@@ -152,7 +197,12 @@ absl::StatusOr<StoreCheck> CheckStore(
     Note(file.status(), &check.file);
   }
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
-  uint64_t total = run.rows;
+  const absl::StatusOr<model::Run> after = reader.GetRun(run.id);
+  if (after.ok() && after->rows == run.rows && after->replays == run.replays &&
+      after->late_rows == run.late_rows) {
+    CheckSum(*after, streams, &check);
+  }
+  uint64_t total = run.rows + run.replays;
   for (const model::Stream& stream : streams) total += stream.durable_seq;
   uint64_t done = 0;
   const auto read = [&](uint64_t rows) { progress(done += rows, total); };

@@ -22,9 +22,10 @@ constexpr size_t kMostTextBytes = 160;  // of a text: two lines
 constexpr size_t kMostValues = 20;      // of a row, for people; a row of 1000 fills a screen
 
 constexpr char kTailFooter[] = R"(
-While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. The
-statistics over the ranks (rank_mean/ and so on), more than 20 values of a row, and more than 160 bytes of a
-text are shown with --all and in --json.
+While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. Where it
+is resumed from a checkpoint, its steps from there on are shown again. The statistics over the ranks
+(rank_mean/ and so on), more than 20 values of a row, and more than 160 bytes of a text are shown with --all
+and in --json.
 
 Examples:
   ranklog tail latest
@@ -116,16 +117,20 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
     return std::cout << text ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
   };
 
-  uint64_t next = run.rows - std::min(run.rows, flags.rows);
+  ASSIGN_OR_RETURN(std::vector<RowRange> ranges, VisibleRows(*reader, run));
+  ranges = LastOf(std::move(ranges), flags.rows);
   if (!flags.no_follow && run.state == model::RunState::kRunning) WarnIfNobodyWrites(globals);
   while (true) {
-    RETURN_IF_ERROR(VisitRunRows(*reader, run.id, next, run.rows, print));
+    for (const RowRange& range : ranges) {
+      RETURN_IF_ERROR(VisitRunRows(*reader, run.id, range, print));
+    }
     if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
-    next = run.rows;
     // The state and the number of rows were read together, so of a run that had ended this was all.
     if (flags.no_follow || run.state != model::RunState::kRunning) return absl::OkStatus();
     absl::SleepFor(kTailPoll);
+    const model::Run before = run;
     ASSIGN_OR_RETURN(run, reader->GetRun(run.id));
+    ASSIGN_OR_RETURN(ranges, MadeSince(*reader, before, run));
   }
 }
 

@@ -33,12 +33,20 @@ Then reads the run back from each destination and compares it with the store, va
          change; in the summary, step metrics that are added to rows (step_sync); files.
   local  is the store.
 
-Per rank: rows that Log() took and the daemon has, those of them that are there undamaged, those that wait for
-their step to be closed, those that came too late for the run, and those that were lost before they came here.
-Rows that Log() itself refused are shown as lost, but the program was told; they do not make the exit code 1.
+Per rank: the rows that Log() took and the daemon has, which are the sum of
 
-Exit code 0: all is there. 1: something is missing, damaged, refused, or not delivered yet, or a destination
-does not answer.
+  there     each has a row of the run; of ranks that give statistics only: it is kept undamaged
+  merged    share the row of their step with another one of their rank, or have no metrics
+  replayed  logged again after a restart from a checkpoint: shown in place of those before, which trackers keep
+  late      came after their step was closed: kept here only
+  waiting   their step is open
+  missing   damaged, or not here
+
+and those that were lost before they came here. Rows that Log() itself refused are shown as lost, but the
+program was told; they do not make the exit code 1.
+
+Exit code 0: the sum holds, and all is there. 1: something is missing, late, damaged, refused, or not
+delivered yet, or a destination does not answer.
 
 Examples:
   ranklog verify latest

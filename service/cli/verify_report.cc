@@ -97,6 +97,10 @@ Json RankJson(const RankCheck& rank) {
           {"there", rank.there},
           {"waiting_rows", rank.waiting},
           {"late_rows", rank.late},
+          {"placed_rows", rank.placed()},
+          {"merged_rows", rank.merged},
+          {"replayed_rows", rank.replayed},
+          {"missing_rows", rank.missing()},
           {"lost", rank.losses.total()},
           {"losses", LossesJson(rank.losses)},
           {"problems", Texts(ProblemsOf(rank))}};
@@ -134,10 +138,12 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
 }
 
 std::string Tables(const VerifyReport& report, const Terminal& terminal) {
-  Table ranks({"RANK", "ROWS", "THERE", "WAITING", "LATE", "LOST"});
+  Table ranks(
+      {"RANK", "ROWS", "THERE", "MERGED", "REPLAYED", "LATE", "WAITING", "MISSING", "LOST"});
   for (const RankCheck& rank : report.store.ranks) {
-    ranks.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.rows), absl::StrCat(rank.there),
-                  absl::StrCat(rank.waiting), absl::StrCat(rank.late),
+    ranks.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.rows), absl::StrCat(rank.placed()),
+                  absl::StrCat(rank.merged), absl::StrCat(rank.replayed), absl::StrCat(rank.late),
+                  absl::StrCat(rank.waiting), absl::StrCat(rank.missing()),
                   absl::StrCat(rank.losses.total())});
   }
   Table table({"DESTINATION", "ROWS", "SENT", "THERE", "PENDING", "MISSING", "DUPLICATE",
@@ -152,6 +158,12 @@ std::string Tables(const VerifyReport& report, const Terminal& terminal) {
                   absl::StrCat(figures.not_checked)});
   }
   return absl::StrCat(ranks.ToString(terminal), "\n", table.ToString(terminal));
+}
+
+std::string SumText(const RowSum& sum) {
+  return absl::StrCat("rows: ", sum.rows, sum.holds() ? " = " : ", not ", sum.placed, " there + ",
+                      sum.merged, " merged + ", sum.replayed, " replayed + ", sum.late, " late + ",
+                      sum.waiting, " waiting + ", sum.missing, " missing\n");
 }
 
 // A line for each, with where it is before it.
@@ -222,6 +234,7 @@ Json ToJson(const VerifyReport& report) {
   for (const DestinationCheck& destination : report.destinations) {
     destinations.push_back(DestinationJson(report, destination));
   }
+  const RowSum sum = report.store.sum();
   Json problems = Texts(report.store.file);
   for (const std::string& text : report.store.findings.texts()) problems.push_back(text);
   return {{"run_id", report.run.run.run_id},
@@ -233,7 +246,18 @@ Json ToJson(const VerifyReport& report) {
            {{"ok", report.store.ok()},
             {"rows", report.store.rows},
             {"there", report.store.there},
+            {"replays", report.store.replays},
+            {"replays_there", report.store.replays_there},
             {"problems", problems}}},
+          {"sum",
+           {{"rows", sum.rows},
+            {"placed", sum.placed},
+            {"merged", sum.merged},
+            {"replayed", sum.replayed},
+            {"late", sum.late},
+            {"waiting", sum.waiting},
+            {"missing", sum.missing},
+            {"holds", sum.holds()}}},
           {"ranks", ranks},
           {"destinations", destinations}};
 }
@@ -243,7 +267,8 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
   std::string text =
       absl::StrCat(terminal.Bold(Printable(run.name.empty() ? run.run_id : run.name)), "  ",
                    Printable(absl::StrCat(run.project, ":", run.run_id)), "  ",
-                   std::string(model::Name(run.state)), "\n\n", Tables(report, terminal), "\n");
+                   std::string(model::Name(run.state)), "\n\n", Tables(report, terminal), "\n",
+                   SumText(report.store.sum()));
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
                   Lines("run", report.store.findings, terminal));
   for (const RankCheck& rank : report.store.ranks) {

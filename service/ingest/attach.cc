@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "service/aggregate/start.h"
 #include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
 
@@ -15,8 +17,23 @@ void ResolveDestinations(const Credentials& credentials, model::Session* session
   session->settings.destinations = {credentials.has_wandb(*session) ? "wandb" : "local"};
 }
 
-absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
-                                               storage::Store& store) {
+absl::StatusOr<model::JobChoice> Attacher::Choose(const model::Session& session,
+                                                  storage::Store& store) {
+  if (session.launch.given_id.empty()) return model::JobChoice{.job_id = session.stream.job_id};
+  ASSIGN_OR_RETURN(const std::vector<model::JobStart> starts, store.StartsOf(session));
+  model::JobChoice choice = aggregate::ChooseJob(session, starts);
+  if (choice.job_id.empty()) {
+    ASSIGN_OR_RETURN(choice.job_id, store.FreeJobId(session));
+    absl::StrReplaceAll({{"{run}", choice.job_id}}, &choice.notice);
+  }
+  return choice;
+}
+
+absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, storage::Store& store) {
+  ASSIGN_OR_RETURN(const model::JobChoice choice, Choose(given, store));
+  model::Session session = given;
+  session.stream.job_id = choice.job_id;
+  if (choice.refused) session.settings.destinations = {"local"};
   std::vector<model::JobRun> runs;
   // A rank that is alone in its run need not look for others.
   const bool alone =
@@ -24,7 +41,10 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& session,
   if (!alone) {
     ASSIGN_OR_RETURN(runs, store.RunsOfJob(session));
   }
-  const model::RunAssignment assignment = aggregate::Assign(session, runs);
+  model::RunAssignment assignment = aggregate::Assign(session, runs);
+  assignment.refused = choice.refused;
+  assignment.notice = choice.notice;
+  assignment.warns = choice.warns;
   ASSIGN_OR_RETURN(model::Stream stream,
                    store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
   if (const uint64_t gone = stream.losses.with_store;

@@ -38,7 +38,8 @@ class Attacher {
                     std::function<absl::Time()> wall_clock = absl::Now)
       : reader_(std::move(reader)), wall_clock_(std::move(wall_clock)) {}
 
-  // Finds or makes the session's stream and run, and a delivery for each destination that the run
+  // Finds out which start of its job the session belongs to (aggregate/start.h), finds or makes its
+  // stream and run, and a delivery for each destination that the run
   // does not have yet; a local-only run is delivered to nobody else.
   // `session.settings.destinations` are resolved.
   absl::StatusOr<model::Stream> Attach(const model::Session& session, storage::Store& store);
@@ -46,6 +47,9 @@ class Attacher {
   std::string RunId(int64_t run) const;
 
  private:
+  static absl::StatusOr<model::JobChoice> Choose(const model::Session& session,
+                                                 storage::Store& store);
+
   const std::unique_ptr<storage::StoreReader> reader_;
   const std::function<absl::Time()> wall_clock_;  // stamps data
 };

@@ -17,6 +17,15 @@ namespace {
 
 constexpr size_t kWriteOverhead = 512;  // of a queued write beside its message, roughly
 
+// What became of the start that the stream belongs to.
+v1::Notice StartNotice(const model::Stream& stream) {
+  v1::Notice notice;
+  notice.set_key("start");
+  notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
+  notice.set_text(stream.notice);
+  return notice;
+}
+
 }  // namespace
 
 std::shared_ptr<AttachSession> AttachSession::Start(const IngestContext* context,
@@ -105,7 +114,8 @@ absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
 // descriptors that are not its own has too, but it is still the same program.
 absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   if (peer_ == nullptr || peer_->pid <= 0) return absl::OkStatus();
-  for (const LiveStream& other : context_.registry->OthersOf(key_, peer_->pid)) {
+  for (const LiveStream& other : context_.registry->OthersOf(key_)) {
+    if (other.peer == nullptr || other.peer->pid != peer_->pid) continue;
     if (other.ring == nullptr || other.ring->locked()) continue;
     const absl::StatusOr<RingReader> ring = RingReader::Open(other.ring->fd());
     v1::Hello former;
@@ -152,7 +162,13 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   auto attached =
       std::make_shared<model::Stream>();  // written by the first lambda, read by the second
   Submit(
-      [this, session = std::move(session), attached](storage::Store& store) {
+      [this, session = std::move(session), attached, ring](storage::Store& store) -> absl::Status {
+        // Asked here, in the order in which streams are attached.
+        if (context_.registry->AwaitsEndOfFormer(key_, session.launch.process)) {
+          return absl::CancelledError("the rows of the process before this one come first");
+        }
+        context_.registry->BeginAttaching(
+            {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
         return absl::OkStatus();
       },
@@ -193,7 +209,9 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   ++context_.counters->attaches;
   context_.run_attached(stream.run);
   if (ring != nullptr) RememberDirOf(*ring);  // once the disk has taken the attach
+  if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
+  context_.registry->EndAttaching(key_);
   absl::optional<LiveStream> live = context_.registry->Find(stream.key);
   const std::string run_id = context_.attacher->RunId(stream.run);
   uint64_t listener = 0;
@@ -203,6 +221,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   }
   std::vector<v1::Notice> notices;
   if (listener != 0) notices = context_.notices->Follow(listener, stream.run);
+  if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
   if (gone_) context_.registry->Detach(stream.key, attachment);  // it left before it was attached
@@ -211,7 +230,11 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   reply_.set_send_descriptor(!live || live->ring == nullptr);
   reply_.set_daemon_version(RANKLOG_VERSION);
   reply_.set_run_id(run_id);
-  reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  if (stream.refused) {
+    reply_.add_destinations("local");
+  } else {
+    reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  }
   // What came since is newer.
   notices_.insert(notices_.begin(), notices.begin(), notices.end());
   reply_due_ = true;
@@ -294,6 +317,7 @@ absl::Status AttachSession::Apply(storage::Store& store,
 
 void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> then) {
   broken_ |= !status.ok();
+  if (absl::IsCancelled(status)) status = absl::UnavailableError(status.message());
   if (status.ok()) {
     if (then) then();
     context_.run_changed(run_);
@@ -301,6 +325,7 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   absl::MutexLock lock(&mutex_);
   --unanswered_;
   if (!status.ok()) {
+    context_.registry->EndAttaching(key_);
     if (open_ && !absl::IsUnavailable(status)) {
       // A disk that fails is no fault of the rank's; `store.failed_commits` counts that.
       if (!absl::IsInternal(status)) ++context_.counters->refused_messages;

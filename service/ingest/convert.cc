@@ -113,6 +113,7 @@ model::Block ToBlock(const v1::Block& block) {
   model::Block converted;
   converted.shape = block.shape();
   converted.commits = block.commits();
+  converted.counted = block.counted();
   converted.offsets.assign(block.seq_offset().begin(), block.seq_offset().end());
   converted.steps = Sums(block.step_delta());
   converted.times_us = Sums(block.time_delta_us());
@@ -144,6 +145,17 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .thread = identity.thread(),
                       .client_version = identity.client_version()};
   if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
+  if (const v1::Launch& launch = hello.launch(); !launch.id().empty()) {
+    session.launch = {.id = launch.id(),
+                      .given_id = hello.stream().job_id(),
+                      .id_given = launch.id_given(),
+                      .restarts_ranks = launch.restarts_ranks(),
+                      .restart = launch.restart(),
+                      .whole_node = launch.whole_node(),
+                      .batch_job = launch.batch_job(),
+                      .requeue = launch.requeue(),
+                      .process = launch.process()};
+  }
   RETURN_IF_ERROR(model::Validate(session));
   return session;
 }

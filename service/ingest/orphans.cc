@@ -22,10 +22,6 @@ std::string ThisBoot() {
   return id;
 }
 
-bool IsSameRank(const model::StreamKey& one, const model::StreamKey& other) {
-  return one.project == other.project && one.job_id == other.job_id && one.rank == other.rank;
-}
-
 }  // namespace
 
 Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
@@ -145,12 +141,21 @@ absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
 absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
   model::Session session = found.session;
   session.first_seq = found.left->ring.FirstSeq();
+  session.left = true;
   ResolveDestinations(context_.credentials, &session);
   model::Stream stream;
-  RETURN_IF_ERROR(context_.store->SubmitAndWait([&](storage::Store& store) {
+  context_.registry->BeginAttaching({.key = session.stream,
+                                     .process = session.launch.process,
+                                     .ring = found.left->file,
+                                     .peer = nullptr});
+  const absl::Status status = context_.store->SubmitAndWait([&](storage::Store& store) {
     ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));
     return absl::OkStatus();
-  }));
+  });
+  // Until that is ended, which may have to be tried again.
+  if (status.ok()) context_.registry->AddKnown(stream, found.left->file);
+  context_.registry->EndAttaching(session.stream);
+  RETURN_IF_ERROR(status);
   context_.run_attached(stream.run);
   return Attached{{.key = stream.key,
                    .id = stream.id,
@@ -192,6 +197,9 @@ void Orphans::Adopt(const std::vector<Left>& left,
       return IsSameRank(other.live.key, next.session.stream) && other.birth != next.birth;
     };
     if (!EndThose(came_before, &attached)) return;
+    if (context_.registry->AwaitsEndOfFormer(next.session.stream, next.session.launch.process)) {
+      continue;  // found again soon
+    }
     absl::StatusOr<Attached> now = Attach(next);
     if (now.ok()) {
       attached.push_back(*std::move(now));

@@ -49,13 +49,19 @@ bool IsKey(const std::string& key) {
 }
 
 // The block of the batch that takes rows of this shape and kind; made if there is none.
-model::Block& BlockFor(uint32_t shape, bool commits, size_t width, model::Batch* batch) {
+model::Block& BlockFor(uint32_t shape, uint16_t flags, size_t width, model::Batch* batch) {
+  const bool commits = (flags & v1::kRowCommits) != 0;
+  const bool counted = (flags & v1::kRowCounted) != 0;
   for (model::Block& block : batch->blocks) {
-    if (block.shape == shape && block.commits == commits && block.width() == width) return block;
+    if (block.shape == shape && block.commits == commits && block.counted == counted &&
+        block.width() == width) {
+      return block;
+    }
   }
   model::Block& block = batch->blocks.emplace_back();
   block.shape = shape;
   block.commits = commits;
+  block.counted = counted;
   return block;
 }
 
@@ -259,8 +265,7 @@ absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
   batch.last = row.seq;
   last_seq_ = row.seq;
   last_step_ = row.step;
-  const bool commits = (row.header.flags & v1::kRowCommits) != 0;
-  model::Block& block = BlockFor(row.shape, commits, row.value_count, &batch);
+  model::Block& block = BlockFor(row.shape, row.header.flags, row.value_count, &batch);
   for (model::Text& text : parsed) {
     text.row = static_cast<uint32_t>(block.rows());
     block.texts.push_back(std::move(text));

@@ -4,17 +4,29 @@
 #include <utility>
 
 #include "service/base/clock.h"
+#include "service/ingest/ring_reader.h"
 
 namespace ranklog::ingest {
+namespace {
 
-void StreamRegistry::AddKnown(const model::Stream& stream) {
+// Its Run is finished or destroyed, and the process may have another one.
+bool HasFinished(const LiveStream& live) {
+  if (live.ring == nullptr) return false;
+  const absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  return ring.ok() && ring->finished();
+}
+
+}  // namespace
+
+void StreamRegistry::AddKnown(const model::Stream& stream, std::shared_ptr<const RingFile> ring) {
   absl::MutexLock lock(&mutex_);
   streams_.try_emplace(stream.key, LiveStream{.key = stream.key,
                                               .id = stream.id,
                                               .run = stream.run,
                                               .pid = stream.identity.pid,
+                                              .process = stream.launch.process,
                                               .durable_seq = stream.durable_seq,
-                                              .ring = nullptr,
+                                              .ring = std::move(ring),
                                               .peer = nullptr});
 }
 
@@ -28,6 +40,7 @@ uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<con
     live.id = stream.id;
     live.run = stream.run;
     live.pid = stream.identity.pid;
+    live.process = stream.launch.process;
     live.durable_seq = stream.durable_seq;
     auto offered = offered_.find(stream.key.incarnation);
     if (offered != offered_.end()) {
@@ -98,18 +111,41 @@ std::vector<LiveStream> StreamRegistry::Detached() const {
   return detached;
 }
 
-std::vector<LiveStream> StreamRegistry::OthersOf(const model::StreamKey& key, pid_t pid) const {
+std::vector<LiveStream> StreamRegistry::OthersOf(const model::StreamKey& key) const {
   absl::MutexLock lock(&mutex_);
   std::vector<LiveStream> others;
   // Keys are ordered by rank before incarnation.
   const model::StreamKey first = {key.project, key.job_id, key.rank, /*incarnation=*/0};
-  for (auto i = streams_.lower_bound(first); i != streams_.end(); ++i) {
-    const auto& [other, live] = *i;
-    if (other.project != key.project || other.job_id != key.job_id || other.rank != key.rank) break;
-    if (other.incarnation == key.incarnation) continue;
-    if (live.peer != nullptr && live.peer->pid == pid) others.push_back(live);
+  for (const auto* streams : {&streams_, &attaching_}) {
+    for (auto i = streams->lower_bound(first); i != streams->end(); ++i) {
+      if (!IsSameRank(i->first, key)) break;
+      if (i->first.incarnation != key.incarnation) others.push_back(i->second);
+    }
   }
   return others;
+}
+
+void StreamRegistry::BeginAttaching(LiveStream live) {
+  absl::MutexLock lock(&mutex_);
+  attaching_[live.key] = std::move(live);
+}
+
+void StreamRegistry::EndAttaching(const model::StreamKey& key) {
+  absl::MutexLock lock(&mutex_);
+  attaching_.erase(key);
+}
+
+bool StreamRegistry::AwaitsEndOfFormer(const model::StreamKey& key,
+                                       const std::string& process) const {
+  if (process.empty()) return false;
+  const std::vector<LiveStream> others = OthersOf(key);
+  return std::any_of(others.begin(), others.end(), [&](const LiveStream& other) {
+    if (other.process.empty() || other.process == process) return false;
+    if (model::AreOfOneProcess(other.process, process)) return HasFinished(other);
+    if (other.ring != nullptr && other.ring->locked()) return false;
+    if (other.peer != nullptr && other.peer->pidfd.valid()) return other.peer->exited();
+    return other.ring != nullptr || other.attachment == 0;
+  });
 }
 
 void StreamRegistry::SetReplaced(const model::StreamKey& key) {

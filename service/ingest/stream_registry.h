@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -28,6 +29,7 @@ struct LiveStream {
   int64_t id = 0;                        // the store's
   int64_t run = 0;                       // the store's
   int64_t pid = 0;                       // as the rank said
+  std::string process{};                 // Launch::process; empty: unknown
   uint64_t durable_seq = 0;              // rows up to this one are committed
   std::shared_ptr<const RingFile> ring;  // shared with whoever drains it; null: not seen yet
   std::shared_ptr<const Peer>
@@ -48,8 +50,10 @@ class StreamRegistry {
   // `wake` is called, without a lock, when a stream lost its connection or a peer is new to watch.
   explicit StreamRegistry(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // A stream that the store says is live, of which nothing else is known yet.
-  void AddKnown(const model::Stream& stream) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A stream that the store says is live, of which nothing else is known yet but, maybe, the ring
+  // that its process has left.
+  void AddKnown(const model::Stream& stream, std::shared_ptr<const RingFile> ring = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // A rank attached. Returns the number of the attachment; older ones of this stream count no more.
   uint64_t Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                   std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -66,8 +70,16 @@ class StreamRegistry {
   absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The other streams of this rank whose peer has the number `pid`.
-  std::vector<LiveStream> OthersOf(const model::StreamKey& key, pid_t pid) const
+  // The other streams of this rank, of any start under its job id.
+  std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // This stream is about to be attached in the store: it counts among the others of its rank until
+  // EndAttaching(), before which it is here for good if it was attached.
+  void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndAttaching(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Another process of the rank has gone, or may have since we started, or another Init() of this
+  // process has finished; and its stream was not ended yet. So nobody can say whether the rank goes
+  // on or is there twice. `process` is Launch::process of the one that asks.
+  bool AwaitsEndOfFormer(const model::StreamKey& key, const std::string& process) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -90,6 +102,7 @@ class StreamRegistry {
   std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);
   std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
   std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);  // of ended_, oldest first
+  std::map<model::StreamKey, LiveStream> attaching_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -90,26 +90,33 @@ absl::Status Validate(const Batch& batch) {
   return ValidatePositions(batch);
 }
 
-Batch DropThrough(const Batch& batch, uint64_t position) {
-  if (position < batch.first) return batch;
-  const uint64_t dropped = position - batch.first + 1;
-  Batch kept{.first = position + 1, .last = batch.last, .blocks = {}};
+Batch Part(const Batch& batch, uint64_t first, uint64_t last) {
+  const uint64_t dropped = first - batch.first;
+  Batch kept{.first = first, .last = last, .blocks = {}};
   for (const Block& block : batch.blocks) {
     Block rest;
     rest.shape = block.shape;
     rest.commits = block.commits;
-    const size_t begin =
-        static_cast<size_t>(std::lower_bound(block.offsets.begin(), block.offsets.end(), dropped) -
-                            block.offsets.begin());
-    for (size_t row = begin; row < block.rows(); ++row) CopyRow(block, row, dropped, rest);
+    rest.counted = block.counted;
+    const auto place_of = [&block](uint64_t offset) {
+      const auto found = std::lower_bound(block.offsets.begin(), block.offsets.end(), offset);
+      return static_cast<size_t>(found - block.offsets.begin());
+    };
+    const size_t begin = place_of(dropped);
+    const size_t end = place_of(last - batch.first + 1);
+    for (size_t row = begin; row < end; ++row) CopyRow(block, row, dropped, rest);
     for (const Text& text : block.texts) {
-      if (text.row < begin) continue;
+      if (text.row < begin || text.row >= end) continue;
       rest.texts.push_back(text);
       rest.texts.back().row -= static_cast<uint32_t>(begin);
     }
     if (rest.rows() != 0) kept.blocks.push_back(std::move(rest));
   }
   return kept;
+}
+
+Batch DropThrough(const Batch& batch, uint64_t position) {
+  return position < batch.first ? batch : Part(batch, position + 1, batch.last);
 }
 
 }  // namespace ranklog::model

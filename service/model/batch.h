@@ -26,6 +26,7 @@ struct Text {
 struct Block {
   uint32_t shape = 0;             // 0: no numbers, only texts
   bool commits = false;           // each row closes its step (it was logged without one)
+  bool counted = false;           // besides, the steps count the rows of the process from 0
   std::vector<uint32_t> offsets;  // of the row's position from Batch::first, ascending
   std::vector<int64_t> steps;     // ascending, repeats allowed
   std::vector<int64_t> times_us;  // Unix time
@@ -55,6 +56,8 @@ struct Batch {
 // is used.
 absl::Status Validate(const Batch& batch);
 
+// The rows first to last of a valid batch, which has them.
+Batch Part(const Batch& batch, uint64_t first, uint64_t last);
 // The rows of a valid batch after `position`, which is before its last.
 Batch DropThrough(const Batch& batch, uint64_t position);
 

@@ -50,6 +50,38 @@ struct StoredUpdate {
   Update update;
 };
 
+// One of the jobs that the starts under one given id made, as far as a new session asks. "The rank"
+// is the session's; "other processes" are not of the session's Init().
+struct JobStart {
+  std::string job_id;
+  bool exists = false;       // it has runs, or had some that were removed
+  bool refused = false;      // its rows are kept here only, since `resume` did not allow the start
+  bool live = false;         // a stream of it is live
+  bool has_ring = false;     // the session's ring is here
+  bool has_process = false;  // another ring of the session's Init() is here
+  bool has_rank = false;     // another process of the rank was here
+  bool rank_alive = false;   // one of those lives
+  bool rank_finished = false;   // the last of those has finished
+  bool rank_in_launch = false;  // one of those was of the session's launch
+  uint32_t rank_restart = 0;    // the launcher's restart that the last of those belonged to
+  int64_t alive_pid = 0;        // of the one that lives
+  bool has_launch = false;      // the session's launch is here
+  bool has_node = false;        // another launch of the session's node is here
+  bool has_batch_job = false;   // the session's step of its batch job is here
+  bool has_batch = false;       // any step of it is
+  uint32_t requeue = 0;         // the last one of that step here
+};
+
+// The job that a session belongs to; made by aggregate::ChooseJob.
+struct JobChoice {
+  std::string job_id;    // empty: a new one, {id}-2 or the next that is free
+  bool refused = false;  // `resume` does not allow this start: its rows are kept on this node
+  std::string notice{};  // for the user; {run} stands for the new job's id
+  bool warns = false;    // the notice is a warning
+
+  friend bool operator==(const JobChoice&, const JobChoice&) = default;
+};
+
 // Which run a session belongs to; made by aggregate::Assign.
 struct RunAssignment {
   std::string run_id;
@@ -59,6 +91,10 @@ struct RunAssignment {
   bool local_only = false;
   bool primary_chosen = true;  // as Run's
   int64_t run = 0;             // the store's id of a run that is there; 0: find it by run_id
+  // As JobChoice's.
+  bool refused = false;
+  std::string notice{};
+  bool warns = false;
 
   friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
 };
@@ -98,12 +134,32 @@ struct Run {
   bool primary_chosen = true;
   RunState state = RunState::kRunning;
   int32_t exit_code = 0;
-  std::string reason;      // why it crashed
+  std::string reason;    // why it crashed
+  std::string notice;    // what the user should know of the start that made it; empty: nothing
+  bool refused = false;  // `resume` did not allow that start
+  // All starts of it here are to go on in a run that is there: it must be at the tracker.
+  bool must_be_there = false;
   uint64_t rows = 0;       // made so far: the next row's index
-  int64_t last_step = -1;  // of the last row made: the last step closed
-  uint64_t late_rows = 0;  // of ranks, that came after their step was closed
-  int64_t started_us = 0;  // Unix time
-  int64_t ended_us = 0;    // 0: it has not
+  int64_t last_step = -1;  // of the last row made, replays included: the last step closed
+  // A run that is continued is rewound where the newest attempt of its primary rank logs a step
+  // again: see Rewind.
+  uint64_t replays = 0;        // made so far: rows at or below the furthest step
+  int64_t furthest_step = -1;  // the largest that a row has
+  uint32_t attempt = 1;        // of the last row made
+  int64_t step_base = 0;       // in this attempt, of rows that were logged without a step
+  uint64_t late_rows = 0;      // of ranks, that came after their step was closed
+  uint64_t replayed_rows = 0;  // of ranks, that they logged again from a checkpoint on
+  int64_t started_us = 0;      // Unix time
+  int64_t ended_us = 0;        // 0: it has not
+};
+
+// Where the newest attempt goes on from a smaller step: what was made before, of this step and
+// above, is no part of the run from then on. Local readers pass it over. A tracker that cannot take
+// rows back keeps it, and gets no replays.
+struct Rewind {
+  int64_t first_step = 0;
+  uint64_t rows = 0;  // of the run and of its replays, that had been made
+  uint64_t replays = 0;
 };
 
 enum class StreamState { kLive, kFinished, kCrashed };
@@ -113,8 +169,14 @@ struct Stream {
   int64_t id = 0;
   int64_t run = 0;       // the run that it belongs to
   bool primary = false;  // its rows are the run's; else only statistics come from it
-  StreamKey key;
+  StreamKey key;         // as the rank calls it: its job id is the one that was given
+  std::string job_id;    // of the job that it belongs to: key.job_id, or {key.job_id}-2 ...
+  std::string run_id;    // of its run; empty while that run's primary is not chosen
+  std::string notice;    // what the user should know of its start; empty: nothing
+  bool warns = false;    // that is a warning
+  bool refused = false;  // `resume` did not allow its start
   Identity identity;
+  Launch launch;
   uint64_t durable_seq = 0;     // rows up to this one are here
   uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or late
   int64_t passed_step = -1;  // no row with a step up to this one will come, by the rank's own word
@@ -122,7 +184,20 @@ struct Stream {
   int32_t exit_code = 0;
   std::string reason;
   Losses losses;
+  // Counts the times that the run was begun: one more for a rank that attaches once its streams and
+  // those of the primary rank have ended.
+  uint32_t attempt = 1;
+  bool began_anew = false;  // in an attempt in which its rank had ended
+  int64_t begun_step = -1;  // the run's last when it began
   uint64_t late_rows = 0;
+  uint64_t replayed_rows = 0;  // of a primary: in a replay, one for each
+  // Of a primary: they share the row of their step with another one, or have no metrics. Negative:
+  // unknown, an earlier version of the store has used rows of it.
+  int64_t merged_rows = 0;
+  // What its rows without a step are counted from; 0 in the first attempt, and once it has given
+  // a step. Known once rows of it are used.
+  int64_t step_base = 0;
+  int64_t init_us = 0;  // when its process called Init(), by its own clock; 0: unknown
   int64_t started_us = 0;
   int64_t ended_us = 0;
 };

@@ -78,6 +78,14 @@ absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name) {
   return absl::nullopt;
 }
 
+bool IsSameRank(const StreamKey& one, const StreamKey& other) {
+  return one.project == other.project && one.job_id == other.job_id && one.rank == other.rank;
+}
+
+bool AreOfOneProcess(absl::string_view one, absl::string_view other) {
+  return one.substr(0, one.find('@')) == other.substr(0, other.find('@'));
+}
+
 absl::Status Validate(const Session& session) {
   Problems problems;
   CheckName(session.stream.project, "project", problems);
@@ -85,6 +93,10 @@ absl::Status Validate(const Session& session) {
   problems.Check(session.stream.incarnation != 0, "the incarnation is 0");
   problems.Check(session.first_seq != 0 && session.first_seq <= kMaxFirstSeq,
                  absl::StrCat("rows from ", session.first_seq, " on"));
+  const Launch& launch = session.launch;
+  problems.Check(
+      std::max({launch.id.size(), launch.batch_job.size(), launch.process.size()}) <= kMaxNameBytes,
+      absl::StrCat("a name of the launch has more than ", kMaxNameBytes, " bytes"));
   CheckRanks(session.stream.rank, session.identity, problems);
   CheckStatistics(session.settings.rank_statistics, problems);
   return problems.ToStatus();

@@ -56,17 +56,39 @@ struct Identity {
   std::string client_version;
 };
 
+// Which start of a job a rank belongs to: v1::Launch of the schema says more.
+struct Launch {
+  std::string id;         // equal for the ranks of one start on one node; empty: unknown
+  std::string given_id;   // the job id as the rank calls it
+  bool id_given = false;  // the user chose the job id
+  bool restarts_ranks = false;
+  uint32_t restart = 0;
+  bool whole_node = false;
+  std::string batch_job;
+  uint32_t requeue = 0;
+  std::string process;  // of one Init(), "PROCESS@NUMBER"; its forked children share it
+
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+
+bool IsSameRank(const StreamKey& one, const StreamKey& other);
+
+// Whether two Inits, by their Launch::process, were of one process.
+bool AreOfOneProcess(absl::string_view one, absl::string_view other);
+
 struct Session {
   StreamKey stream;
   RunSettings settings;
   Identity identity;
   uint64_t first_seq = 1;  // the first row that can still come; those before were acknowledged
+  Launch launch{};
+  bool left = false;  // its process is gone: the ring was found
 };
 
 // kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256
 // bytes; a rank outside the world, a local rank outside the node; a node with more ranks than
 // the world; an incarnation of 0; a first row of 0, or above 2^62; a statistic that
-// there is none of, or "none" beside another.
+// there is none of, or "none" beside another; a name of the launch over 256 bytes.
 absl::Status Validate(const Session& session);
 
 // Rows of one stream that are not in the store: those that the rank's Log() refused, by reason, and

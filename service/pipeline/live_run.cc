@@ -15,28 +15,19 @@ using model::StreamState;
 
 bool IsLive(const Stream& stream) { return stream.state == StreamState::kLive; }
 
-bool SameProcess(const Stream& one, const Stream& other) {
-  return one.key.rank == other.key.rank && one.identity.pid == other.identity.pid;
+// Rings of one Init(), and of the processes that were forked since. A program that calls exec() is
+// the same process, and has another Init().
+bool OfOneInit(const Stream& one, const Stream& other) {
+  return one.init_us == other.init_us && one.identity.node == other.identity.node;
 }
 
-// Whether there is a first ring of the stream's process other than `but`: an earlier one, which had
-// not ended when the stream began.
-bool HasFirstRing(const Stream& stream, const Stream& but, const std::vector<Stream>& streams) {
-  return std::any_of(streams.begin(), streams.end(), [&](const Stream& first) {
-    return first.id < but.id && first.identity.thread == 0 && SameProcess(first, stream) &&
-           (IsLive(first) || first.ended_us > stream.started_us);
-  });
-}
-
-// Another ring of the same process is no new beginning, though the daemon may have heard of it only
-// after the first had ended. In a container the next process may have the same number: then it has
-// a first ring of its own.
+// Another ring of the same Init() is no new beginning, though the daemon may have heard of it only
+// after the first had ended. What belongs to an earlier attempt may have been found later.
 bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
   return std::any_of(streams.begin(), streams.end(), [&](const Stream& other) {
-    if (other.id <= stream.id || other.key.rank != stream.key.rank) return false;
-    if (other.started_us < stream.ended_us) return false;
-    if (!SameProcess(other, stream) || other.identity.thread == stream.identity.thread) return true;
-    return other.identity.thread == 0 && HasFirstRing(stream, other, streams);
+    if (other.key.rank != stream.key.rank) return false;
+    if (other.attempt != stream.attempt) return other.attempt > stream.attempt;
+    return other.id > stream.id && other.started_us >= stream.ended_us && !OfOneInit(stream, other);
   });
 }
 
@@ -87,12 +78,21 @@ absl::Status RunWrite::Apply(storage::Store& store, int64_t run, bool* closed) c
     for (const aggregate::Aggregated::NewShape& shape : result.shapes) {
       RETURN_IF_ERROR(store.DefineRunShape(run, shape.id, shape.keys));
     }
+    for (const model::Rewind& rewind : result.rewinds) {
+      RETURN_IF_ERROR(store.AddRewind(run, rewind));
+    }
     for (const model::Batch& batch : result.batches) {
       RETURN_IF_ERROR(store.AppendRunRows(run, batch));
     }
-    RETURN_IF_ERROR(store.SetLastStep(run, result.last_step));
+    for (const model::Batch& batch : result.replays) {
+      RETURN_IF_ERROR(store.AppendReplays(run, batch));
+    }
+    RETURN_IF_ERROR(store.SetPosition(
+        run, {result.last_step, result.furthest_step, result.attempt, result.step_base}));
     for (const aggregate::Aggregated::Consumed& stream : result.consumed) {
-      RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));
+      RETURN_IF_ERROR(
+          store.SetAggregated(stream.stream, {stream.seq, stream.late_rows, stream.replayed_rows,
+                                              stream.merged_rows, stream.step_base}));
     }
   }
   *closed = false;
@@ -159,7 +159,7 @@ absl::Status LiveRun::DefineShapes(storage::StoreReader& reader, int64_t stream,
 absl::Status LiveRun::ReadChunks(storage::StoreReader& reader, size_t max_open_values,
                                  size_t* bytes) {
   for (const Stream& stream : streams_) {
-    if (!shapes_.contains(stream.id)) continue;
+    if (!shapes_.contains(stream.id) || !aggregator_->takes(stream.id)) continue;
     const uint64_t added = aggregator_->added_seq(stream.id);
     if (added >= stream.durable_seq) continue;
     const bool full = aggregator_->open_values() >= max_open_values;
@@ -217,8 +217,8 @@ absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, abs
   const absl::Time until =
       waits_since_ + (expected > 0 ? options_.first_rank_wait : options_.step_wait);
   if (CanBeClosed(now) || now >= until) {
-    const model::StreamKey& lowest = streams_.front().key;  // they come by rank
-    write.primary = aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.rank);
+    const Stream& lowest = streams_.front();  // they come by rank
+    write.primary = aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.key.rank);
     write.destinations = run_.settings.destinations;
     if (write.primary->local_only) write.destinations = {"local"};
     deadline_ = absl::InfiniteFuture();
@@ -243,11 +243,13 @@ absl::StatusOr<RunWrite> LiveRun::Next(storage::StoreReader& reader, absl::Time 
   size_t read = 0;
   while (true) {
     const size_t before = read;
+    const uint32_t attempt = aggregator_->attempt();
     RETURN_IF_ERROR(ReadChunks(reader, max_open_values, &read));
     aggregate::Aggregated result = aggregator_->Advance(now);
     for (const model::Batch& batch : result.batches) write.bytes += BytesOf(batch);
+    for (const model::Batch& batch : result.replays) write.bytes += BytesOf(batch);
     if (!result.empty()) write.results.push_back(std::move(result));
-    if (read == before) break;
+    if (read == before && aggregator_->attempt() == attempt) break;
     if (read + write.bytes >= options_.round_bytes) {
       write.more = !AllRead();
       break;

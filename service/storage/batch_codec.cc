@@ -15,6 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the blobs are little-
 
 constexpr uint8_t kFormat = 1;
 constexpr uint8_t kCommits = 1;
+constexpr uint8_t kCounted = 2;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kMaxVarintBytes = 10;
 
@@ -138,7 +139,7 @@ void ReadDifferences(std::vector<T>& values, Reader& in) {
 
 void WriteBlock(const model::Block& block, Writer& out) {
   out.Varint(block.shape);
-  out.Byte(block.commits ? kCommits : 0);
+  out.Byte(static_cast<uint8_t>((block.commits ? kCommits : 0) | (block.counted ? kCounted : 0)));
   out.Varint(block.rows());
   out.Varint(block.width());
   out.Varint(block.texts.size());
@@ -156,7 +157,9 @@ void WriteBlock(const model::Block& block, Writer& out) {
 model::Block ReadBlock(Reader& in) {
   model::Block block;
   block.shape = in.Unsigned32();
-  block.commits = (in.Byte() & kCommits) != 0;
+  const uint8_t flags = in.Byte();
+  block.commits = (flags & kCommits) != 0;
+  block.counted = (flags & kCounted) != 0;
   const size_t rows = in.Count(3);  // an offset, a step and a time
   const uint64_t width = in.Varint();
   const size_t texts = in.Count(3);  // a row and two lengths

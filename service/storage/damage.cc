@@ -35,7 +35,8 @@ constexpr const char* kContradictions[] = {
     "FROM stream) WHERE aggregated_seq > durable_seq OR durable_seq < stored "
     "OR (lost_with_store = 0 AND durable_seq <> stored)",
     "SELECT count(*) FROM run WHERE rows <> "
-    "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0)",
+    "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0) OR replays <> "
+    "coalesce((SELECT max(last_index) + 1 FROM replay_batch WHERE run = run.id), 0)",
     "SELECT count(*) FROM delivery JOIN run ON run.id = delivery.run "
     "WHERE kind <> 'local' AND delivered_rows > rows",
 };

@@ -177,8 +177,68 @@ ALTER TABLE delivery ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE delivery ADD COLUMN crashed_version TEXT NOT NULL DEFAULT '';
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                       kVersion5, kVersion6, kVersion7};
+// The starts under each given id. Jobs that were there are of an unknown launch. In this order, so
+// that a damaged file gets the columns in any case.
+constexpr char kVersion8[] = R"sql(
+ALTER TABLE stream ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN process TEXT NOT NULL DEFAULT '';
+CREATE TABLE start(
+  id INTEGER PRIMARY KEY,
+  project TEXT NOT NULL,
+  given_id TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  launch TEXT NOT NULL,
+  restart INTEGER NOT NULL,
+  batch_job TEXT NOT NULL,
+  requeue INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  flags INTEGER NOT NULL,
+  refused INTEGER NOT NULL,
+  notice TEXT NOT NULL
+) STRICT;
+CREATE INDEX start_of_given_id ON start(project, given_id);
+CREATE INDEX start_of_job ON start(project, job_id);
+INSERT INTO start(project, given_id, job_id, launch, restart, batch_job, requeue, node, flags,
+  refused, notice)
+  SELECT project, job_id, job_id, '', 0, '', 0, '', 0, 0, '' FROM job
+  UNION SELECT project, run_id, run_id, '', 0, '', 0, '', 0, 0, '' FROM removed_run;
+)sql";
+
+// Runs are rewound: see schema.md. What was merged was not counted.
+constexpr char kVersion9[] = R"sql(
+ALTER TABLE stream ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE stream ADD COLUMN began_anew INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN init_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN replayed_rows INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN merged_rows INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN step_base INTEGER NOT NULL DEFAULT 0;
+UPDATE stream SET merged_rows = -4611686018427387904 WHERE aggregated_seq > 0;
+ALTER TABLE run ADD COLUMN replays INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN furthest_step INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE run ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE run ADD COLUMN step_base INTEGER NOT NULL DEFAULT 0;
+UPDATE run SET furthest_step = last_step;
+
+CREATE TABLE replay_batch(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  last_index INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX replay_batch_by_index ON replay_batch(run, last_index);
+
+CREATE TABLE run_rewind(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  first_step INTEGER NOT NULL,
+  rows INTEGER NOT NULL,
+  replays INTEGER NOT NULL
+) STRICT;
+CREATE INDEX run_rewind_of_run ON run_rewind(run, id);
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
+                                       kVersion6, kVersion7, kVersion8, kVersion9};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

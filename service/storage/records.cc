@@ -9,17 +9,32 @@ const char kSelectRun[] =
     "SELECT run.id, run.job, run.run_id, run.name, run.primary_rank, run.local_only, run.state, "
     "run.exit_code, run.reason, run.rows, run.last_step, run.started_us, run.ended_us, "
     "(SELECT coalesce(sum(late_rows), 0) FROM stream WHERE stream.run = run.id), "
-    "job.project, job.settings, run.primary_chosen FROM run JOIN job ON job.id = run.job ";
+    "job.project, job.settings, run.primary_chosen, "
+    "(SELECT notice FROM start WHERE start.project = job.project AND start.job_id = job.job_id "
+    "AND notice <> '' ORDER BY id DESC LIMIT 1), "
+    "EXISTS(SELECT 1 FROM start WHERE start.project = job.project AND start.job_id = job.job_id "
+    "AND refused), "
+    "coalesce((SELECT min(flags & 8) FROM start WHERE start.project = job.project "
+    "AND start.job_id = job.job_id), 0), run.replays, run.furthest_step, run.attempt, "
+    "run.step_base, (SELECT coalesce(sum(replayed_rows), 0) FROM stream WHERE stream.run = run.id) "
+    "FROM run JOIN job ON job.id = run.job ";
 
 const char kSelectStream[] =
-    "SELECT stream.id, stream.run, stream.is_primary, job.project, job.job_id, stream.rank, "
+    "SELECT stream.id, stream.run, stream.is_primary, job.project, "
+    "coalesce(start.given_id, job.job_id), stream.rank, "
     "stream.incarnation, stream.local_rank, stream.world_size, stream.local_world_size, "
     "stream.node_rank, stream.node, stream.pid, stream.thread, stream.client_version, "
     "stream.durable_seq, stream.aggregated_seq, stream.passed_step, stream.state, "
     "stream.exit_code, stream.reason, stream.lost_ring_full, stream.lost_invalid, "
     "stream.lost_step_behind, stream.lost_too_large, stream.lost_after_finish, "
     "stream.lost_with_store, stream.late_rows, "
-    "stream.started_us, stream.ended_us FROM stream JOIN job ON job.id = stream.job ";
+    "stream.started_us, stream.ended_us, job.job_id, start.launch, start.given_id, start.flags, "
+    "start.restart, start.batch_job, start.requeue, stream.process, start.notice, "
+    "start.refused, "
+    "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), stream.attempt, "
+    "stream.began_anew, stream.begun_step, stream.replayed_rows, stream.merged_rows, "
+    "stream.step_base, stream.init_us "
+    "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ";
 
 // Rows of a local delivery are delivered by being here.
 const char kSelectDelivery[] =
@@ -39,16 +54,28 @@ const char kSelectRunOwner[] =
     "SELECT 'run ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id), "
     "run.rows, 0 FROM run JOIN job ON job.id = run.job WHERE run.id = ?1";
 
+const char kSelectReplayOwner[] =
+    "SELECT 'replays of run ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || "
+    "hex(run.run_id), run.replays, 0 FROM run JOIN job ON job.id = run.job WHERE run.id = ?1";
+
 namespace {
 
 // Of kSelectRun.
 constexpr int kSettingsColumn = 15;
 constexpr int kPrimaryChosenColumn = 16;
+constexpr int kNoticeColumn = 17;
+constexpr int kRefusedColumn = 18;
+constexpr int kMustBeThereColumn = 19;
+
+// The flags of a start.
+constexpr int64_t kIdGiven = 1;
+constexpr int64_t kRestartsRanks = 2;
+constexpr int64_t kWholeNode = 4;
 
 // Hands out the columns from left to right.
 class Columns {
  public:
-  explicit Columns(const Query& query) : query_(query) {}
+  explicit Columns(const Query& query, int first = 0) : query_(query), next_(first) {}
   template <typename T>
   void Read(T& value) {
     value = static_cast<T>(query_.Integer(next_++));
@@ -64,7 +91,7 @@ class Columns {
 
  private:
   const Query& query_;
-  int next_ = 0;
+  int next_;
 };
 
 }  // namespace
@@ -82,7 +109,23 @@ model::Run RunWithoutSettings(const Query& query) {
                   run.state, run.exit_code, run.reason, run.rows, run.last_step, run.started_us,
                   run.ended_us, run.late_rows, run.project);
   run.primary_chosen = query.Flag(kPrimaryChosenColumn);
+  run.notice = query.Text(kNoticeColumn);
+  run.refused = query.Flag(kRefusedColumn);
+  run.must_be_there = query.Flag(kMustBeThereColumn);
+  Columns rest(query, kMustBeThereColumn + 1);
+  rest.ReadAll(run.replays, run.furthest_step, run.attempt, run.step_base, run.replayed_rows);
   return run;
+}
+
+int64_t LaunchFlags(const model::Launch& launch) {
+  return (launch.id_given ? kIdGiven : 0) | (launch.restarts_ranks ? kRestartsRanks : 0) |
+         (launch.whole_node ? kWholeNode : 0);
+}
+
+void SetLaunchFlags(int64_t flags, model::Launch* launch) {
+  launch->id_given = (flags & kIdGiven) != 0;
+  launch->restarts_ranks = (flags & kRestartsRanks) != 0;
+  launch->whole_node = (flags & kWholeNode) != 0;
 }
 
 model::Stream StreamOf(const Query& query) {
@@ -100,6 +143,15 @@ model::Stream StreamOf(const Query& query) {
   columns.ReadAll(losses.ring_full, losses.invalid, losses.step_behind, losses.too_large,
                   losses.after_finish, losses.with_store);
   columns.ReadAll(stream.late_rows, stream.started_us, stream.ended_us);
+  model::Launch& launch = stream.launch;
+  int64_t flags = 0;
+  columns.ReadAll(stream.job_id, launch.id, launch.given_id, flags, launch.restart,
+                  launch.batch_job, launch.requeue, launch.process, stream.notice, stream.refused,
+                  stream.run_id);
+  columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
+                  stream.merged_rows, stream.step_base, stream.init_us);
+  SetLaunchFlags(flags, &launch);
+  stream.warns = (flags & kWarns) != 0;
   return stream;
 }
 

@@ -86,17 +86,36 @@ absl::Status SaveEnd(const model::Stream& old, int64_t stream, Store& store) {
                          ended_us);
 }
 
+model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {
+  model::Session session{.stream = found.stream.key,
+                         .settings = found.run.settings,
+                         .identity = found.stream.identity,
+                         .first_seq = first_seq,
+                         .launch = found.stream.launch};
+  session.stream.job_id = found.stream.job_id;
+  return session;
+}
+
+RunAssignment AssignmentOf(const Remains::Stream& found, bool primary) {
+  return {.run_id = found.run.run_id,
+          .name = found.run.name,
+          .primary_rank = found.run.primary_rank,
+          .primary = primary,
+          .local_only = found.run.local_only,
+          .primary_chosen = found.run.primary_chosen,
+          .refused = found.run.refused,
+          .notice = found.stream.notice,
+          .warns = found.stream.warns};
+}
+
 // Who reads a stream waits for the rows up to its durable_seq. So those after the last one that can
 // be read are lost with another stream of the rank, which has no rows.
 absl::Status SaveLostTail(const Remains::Stream& found, uint64_t rows, Store& store) {
   const model::Stream& old = found.stream;
-  model::StreamKey key = old.key;
-  key.incarnation = ~key.incarnation;
+  model::Session session = SessionOf(found, rows + 1);
+  session.stream.incarnation = ~session.stream.incarnation;
   ASSIGN_OR_RETURN(const model::Stream stream,
-                   store.Attach({key, found.run.settings, old.identity, /*first_seq=*/rows + 1},
-                                {found.run.run_id, found.run.name, found.run.primary_rank,
-                                 /*primary=*/false, found.run.local_only, found.run.primary_chosen},
-                                old.started_us));
+                   store.Attach(session, AssignmentOf(found, /*primary=*/false), old.started_us));
   return SaveEnd(old, stream.id, store);
 }
 
@@ -105,9 +124,7 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
   const model::Stream& old = found.stream;
   RETURN_IF_ERROR(store.Begin());
   ASSIGN_OR_RETURN(const model::Stream stream,
-                   store.Attach({old.key, found.run.settings, old.identity, FirstOf(found)},
-                                {found.run.run_id, found.run.name, found.run.primary_rank,
-                                 old.primary, found.run.local_only, found.run.primary_chosen},
+                   store.Attach(SessionOf(found, FirstOf(found)), AssignmentOf(found, old.primary),
                                 old.started_us));
   RETURN_IF_ERROR(store.AddDelivery(stream.run, "local"));
   for (const auto& [id, update] : found.updates) {
@@ -115,6 +132,7 @@ absl::Status Save(Remains& remains, const Remains::Stream& found,
   }
   ASSIGN_OR_RETURN(const uint64_t last, SaveRows(remains, found, stream.id, saved, store));
   RETURN_IF_ERROR(store.SetProgress(stream.id, old.passed_step));
+  RETURN_IF_ERROR(store.SetAttempt(stream.id, old.attempt, old.began_anew));
   RETURN_IF_ERROR(store.SetLosses(stream.id, old.losses));
   RETURN_IF_ERROR(SaveEnd(old, stream.id, store));
   if (const uint64_t tail = LostTail(found, last); tail != 0) {

@@ -31,6 +31,22 @@ inline constexpr char kStoreFile[] = "ranklog.db";
 // Ids of shapes are at most this: readers get a list by id, and a list of a million takes 24 MB.
 inline constexpr uint32_t kMaxShapeId = 1 << 20;
 
+// How far the rows of a run have been made, and those of a stream used up: as model::Run's and
+// model::Stream's.
+struct RunPosition {
+  int64_t last_step = -1;
+  int64_t furthest_step = -1;
+  uint32_t attempt = 1;
+  int64_t step_base = 0;
+};
+struct UsedRows {
+  uint64_t through = 0;  // aggregated_seq
+  uint64_t late = 0;
+  uint64_t replayed = 0;
+  int64_t merged = 0;
+  int64_t step_base = 0;
+};
+
 using model::RunAssignment;
 using model::StoredUpdate;
 
@@ -69,6 +85,13 @@ class Store {
   absl::Status Mark();
   void RollbackToMark();  // the mark stays; nothing that failed before the call is forgiven
 
+  // The jobs of the starts under the session's launch.given_id, oldest first; the job of that name
+  // is always among them.
+  absl::StatusOr<std::vector<model::JobStart>> StartsOf(const model::Session& session);
+  // {given_id}-2, -3, ...: the first that no job of the project has or had, and no run that a
+  // tracker would take for the session's.
+  absl::StatusOr<std::string> FreeJobId(const model::Session& session);
+
   // The runs of the session's job, oldest first.
   absl::StatusOr<std::vector<model::JobRun>> RunsOfJob(const model::Session& session);
   // Finds or makes the job, the run and the stream.
@@ -102,6 +125,8 @@ class Store {
   // Keeps an update, unless it is the stream's last one again.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
+  // What Attach() has found out, for streams that are copied from another store.
+  absl::Status SetAttempt(int64_t stream, uint32_t attempt, bool began_anew);
   // Of what Log() refused; losses.with_store stays.
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
   // A stream that has finished stays so; one that crashed may still be found to have finished.
@@ -114,8 +139,11 @@ class Store {
   // Append; rows that are there are an error too: kInvalidArgument.
   absl::Status DefineRunShape(int64_t run, uint32_t shape, absl::Span<const std::string> keys);
   absl::Status AppendRunRows(int64_t run, const model::Batch& batch);
-  absl::Status SetLastStep(int64_t run, int64_t last_step);
-  absl::Status SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows);
+  // The same for replays (batch.first is the run's `replays`).
+  absl::Status AppendReplays(int64_t run, const model::Batch& batch);
+  absl::Status AddRewind(int64_t run, const model::Rewind& rewind);
+  absl::Status SetPosition(int64_t run, const RunPosition& position);
+  absl::Status SetAggregated(int64_t stream, const UsedRows& used);
   // kInvalidArgument: kRunning is no end, or a stream of the run is live or has rows that are not
   // aggregated (it may have joined since the caller looked).
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
@@ -172,6 +200,7 @@ class Store {
   struct JobAndRun {
     int64_t job = 0;
     int64_t run = 0;
+    int64_t start = 0;
   };
   enum class Owner { kStream, kRun };
 
@@ -190,13 +219,23 @@ class Store {
   absl::Status MergeSettings(int64_t job, const model::Session& session);
   absl::StatusOr<int64_t> FindOrMakeRun(int64_t job, const RunAssignment& assignment,
                                         int64_t now_us);
+  // The store's id of the session's start; 0 if its launch is unknown.
+  absl::StatusOr<int64_t> FindOrMakeStart(const model::Session& session,
+                                          const RunAssignment& assignment);
   absl::StatusOr<std::string> FreeRunId(int64_t run, const std::string& wanted);
+  // Which attempt of its run a new stream belongs to.
+  struct Beginning {
+    int64_t attempt = 1;
+    bool anew = false;
+  };
+  absl::StatusOr<Beginning> BeginningOf(int64_t run, const model::Session& session, bool primary);
   absl::StatusOr<int64_t> MakeStream(const JobAndRun& owner, const model::Session& session,
                                      bool primary, int64_t now_us);
   absl::Status Reopen(int64_t run);
 
   absl::StatusOr<Known*> Find(Owner owner, int64_t id);
   static absl::Status CheckFits(const model::Batch& batch, const Known& known);
+  static absl::Status CheckShapes(const model::Batch& batch, const Known& known);
   absl::Status Define(Owner owner, int64_t id, uint32_t shape, absl::Span<const std::string> keys);
 
   Database writer_;
@@ -209,7 +248,7 @@ class Store {
   std::string blob_;  // used again by each append
 };
 
-// A batch as it lies in the store: of a stream, or of a run.
+// A batch as it lies in the store: of a stream, of a run, or of its replays.
 struct StoredBatch {
   int64_t id = 0;
   int64_t owner = 0;  // the stream or the run
@@ -250,6 +289,11 @@ class StoreReader {
   // first.
   absl::StatusOr<std::vector<StoredBatch>> RunBatches(int64_t run, uint64_t from_index,
                                                       size_t max_bytes);
+
+  // The same of its replays.
+  absl::StatusOr<std::vector<StoredBatch>> ReplayBatches(int64_t run, uint64_t from_index,
+                                                         size_t max_bytes);
+  absl::StatusOr<std::vector<model::Rewind>> Rewinds(int64_t run);  // oldest first
 
   // The updates of a run's streams, oldest first, with ids above `after_id`.
   absl::StatusOr<std::vector<StoredUpdate>> Updates(int64_t run, int64_t after_id);

@@ -39,4 +39,12 @@ absl::StatusOr<uint64_t> StoreAudit::RunBatchEnd(int64_t run, uint64_t from_inde
   return static_cast<uint64_t>(end);
 }
 
+absl::StatusOr<uint64_t> StoreAudit::ReplayBatchEnd(int64_t run, uint64_t from_index) {
+  ASSIGN_OR_RETURN(const int64_t end,
+                   database_.SelectInteger("SELECT last_index FROM replay_batch WHERE run = ?1 AND "
+                                           "last_index >= ?2 ORDER BY last_index LIMIT 1",
+                                           {run, from_index}));
+  return static_cast<uint64_t>(end);
+}
+
 }  // namespace ranklog::storage

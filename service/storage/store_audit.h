@@ -28,6 +28,7 @@ class StoreAudit {
   //   kNotFound  there is none
   absl::StatusOr<uint64_t> StreamBatchEnd(int64_t stream, uint64_t after_seq);
   absl::StatusOr<uint64_t> RunBatchEnd(int64_t run, uint64_t from_index);
+  absl::StatusOr<uint64_t> ReplayBatchEnd(int64_t run, uint64_t from_index);
 
  private:
   explicit StoreAudit(Database database) : database_(std::move(database)) {}

@@ -123,6 +123,27 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::RunBatches(int64_t run, ui
                    owner, from_index, max_bytes);
 }
 
+absl::StatusOr<std::vector<StoredBatch>> StoreReader::ReplayBatches(int64_t run,
+                                                                    uint64_t from_index,
+                                                                    size_t max_bytes) {
+  ASSIGN_OR_RETURN(const Owner owner, OwnerOf(kSelectReplayOwner, run));
+  return BatchesOf(database_.Select("SELECT id, run, last_index, data FROM replay_batch "
+                                    "WHERE run = ?1 AND last_index >= ?2 ORDER BY last_index",
+                                    {run, from_index}),
+                   owner, from_index, max_bytes);
+}
+
+absl::StatusOr<std::vector<model::Rewind>> StoreReader::Rewinds(int64_t run) {
+  std::vector<model::Rewind> rewinds;
+  Query query = database_.Select(
+      "SELECT first_step, rows, replays FROM run_rewind WHERE run = ?1 ORDER BY id", {run});
+  while (query.Next()) {
+    rewinds.push_back({query.Integer(0), query.Unsigned(1), query.Unsigned(2)});
+  }
+  RETURN_IF_ERROR(query.status());
+  return rewinds;
+}
+
 absl::StatusOr<StoreReader::Owner> StoreReader::OwnerOf(const char* sql, int64_t id) {
   Query query = database_.Select(sql, {id});
   if (query.Next()) {

@@ -24,6 +24,10 @@ struct Leavings {
 constexpr Leavings kLeavings[] = {
     {"SELECT length(data), id FROM run_batch WHERE run = ?1 LIMIT ?2",
      "DELETE FROM run_batch WHERE id = ?1", false},
+    {"SELECT length(data), id FROM replay_batch WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM replay_batch WHERE id = ?1", false},
+    {"SELECT 24, id FROM run_rewind WHERE run = ?1 LIMIT ?2",
+     "DELETE FROM run_rewind WHERE id = ?1", false},
     {"SELECT length(data), stream_batch.id FROM removed_stream "
      "JOIN stream_batch ON stream_batch.stream = removed_stream.id "
      "WHERE removed_stream.run = ?1 LIMIT ?2",
@@ -62,6 +66,12 @@ absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
   RETURN_IF_ERROR(Write("DELETE FROM stream WHERE run = ?1", {run}));
   RETURN_IF_ERROR(Write("DELETE FROM run WHERE id = ?1", {run}));
   ForgetKnown();
+  if (removal != Removal::kDelivered) {  // the user wants it so: its id is free again
+    RETURN_IF_ERROR(
+        Write("DELETE FROM start WHERE (project, job_id) IN (SELECT project, job_id FROM job "
+              "WHERE id = ?1) AND NOT EXISTS (SELECT 1 FROM run WHERE job = ?1)",
+              {job}));
+  }
   return Write("DELETE FROM job WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM run WHERE job = ?1)",
                {job});
 }

@@ -28,8 +28,33 @@ absl::Status Store::AppendRunRows(int64_t run, const model::Batch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status Store::SetLastStep(int64_t run, int64_t last_step) {
-  return WriteOne("UPDATE run SET last_step = ?2 WHERE id = ?1", run, {run, last_step});
+absl::Status Store::AppendReplays(int64_t run, const model::Batch& batch) {
+  ASSIGN_OR_RETURN(Known* const known, Find(Owner::kRun, run));
+  ASSIGN_OR_RETURN(const int64_t next,
+                   writer_.SelectInteger("SELECT replays FROM run WHERE id = ?1", {run}));
+  if (batch.first != static_cast<uint64_t>(next)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run ", run, " has ", next, " replays; these begin at ", batch.first));
+  }
+  RETURN_IF_ERROR(CheckShapes(batch, *known));
+  EncodeBatch(batch, blob_, absl::StrCat(kReplaysOf, known->owner));
+  RETURN_IF_ERROR(Write("INSERT INTO replay_batch(run, last_index, data) VALUES(?1, ?2, ?3)",
+                        {run, batch.last, Parameter::Blob(blob_)}));
+  return Write("UPDATE run SET replays = ?2 WHERE id = ?1", {run, batch.last + 1});
+}
+
+absl::Status Store::AddRewind(int64_t run, const model::Rewind& rewind) {
+  return WriteOne(
+      "INSERT INTO run_rewind(run, first_step, rows, replays) "
+      "SELECT id, ?2, ?3, ?4 FROM run WHERE id = ?1",
+      run, {run, rewind.first_step, rewind.rows, rewind.replays});
+}
+
+absl::Status Store::SetPosition(int64_t run, const RunPosition& position) {
+  return WriteOne(
+      "UPDATE run SET last_step = ?2, furthest_step = ?3, attempt = ?4, step_base = ?5 "
+      "WHERE id = ?1",
+      run, {run, position.last_step, position.furthest_step, position.attempt, position.step_base});
 }
 
 absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_code,
@@ -109,6 +134,10 @@ absl::Status Store::CheckFits(const model::Batch& batch, const Known& known) {
     return absl::InvalidArgumentError(
         absl::StrCat("rows from ", batch.first, " on, where ", known.next, " is the next: a gap"));
   }
+  return CheckShapes(batch, known);
+}
+
+absl::Status Store::CheckShapes(const model::Batch& batch, const Known& known) {
   for (const model::Block& block : batch.blocks) {
     if (block.shape == 0 || block.rows() == 0) continue;
     const uint32_t width = known.WidthOf(block.shape);

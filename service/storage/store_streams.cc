@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/batch_codec.h"
@@ -82,6 +84,7 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
   }
   if (!absl::IsNotFound(found.status())) return found.status();
   ASSIGN_OR_RETURN(owner.run, FindOrMakeRun(owner.job, assignment, now_us));
+  ASSIGN_OR_RETURN(owner.start, FindOrMakeStart(session, assignment));
   RETURN_IF_ERROR(Reopen(owner.run));
   ASSIGN_OR_RETURN(const int64_t id, MakeStream(owner, session, assignment.primary, now_us));
   return ReadStream(writer_, id);
@@ -172,6 +175,57 @@ absl::StatusOr<std::string> Store::FreeRunId(int64_t run, const std::string& wan
   }
 }
 
+// Another ring of the same Init(), forked children's included, belongs to the same attempt. A rank
+// that took part in the newest one, and comes once its own streams and those of the primary rank
+// have ended, begins the next one, or comes before the primary that does. The ring of a dead process
+// that is found when a later one of its rank is there comes too late: it rewinds nothing.
+absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Session& session,
+                                                    bool primary) {
+  const uint32_t rank = session.stream.rank;
+  const auto live = static_cast<int64_t>(StreamState::kLive);
+  {
+    Query same = writer_.Select(
+        "SELECT attempt, began_anew FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 "
+        "AND init_us = ?4 AND init_us <> 0 ORDER BY id DESC LIMIT 1",
+        {run, rank, session.identity.node, session.settings.start_time_us});
+    if (same.Next()) return Beginning{same.Integer(0), same.Flag(1)};
+    RETURN_IF_ERROR(same.status());
+  }
+  if (session.left) {
+    Query later = writer_.Select(
+        "SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND init_us > ?4 "
+        "ORDER BY attempt LIMIT 1",
+        {run, rank, session.identity.node, session.settings.start_time_us});
+    if (later.Next()) return Beginning{std::max<int64_t>(later.Integer(0) - 1, 0), false};
+    RETURN_IF_ERROR(later.status());
+  }
+  struct Newest {
+    int64_t attempt = 0;  // 0: the rank has no stream
+    bool live = false;
+  };
+  const auto newest_of = [&](int64_t of_rank) -> absl::StatusOr<Newest> {
+    // Without a stream both columns are NULL, which reads as 0.
+    Query query = writer_.Select(
+        "SELECT max(attempt), max(state = ?3) FROM stream WHERE run = ?1 AND iif(?2 < 0, "
+        "is_primary, rank = ?2)",
+        {run, of_rank, live});
+    query.Next();
+    RETURN_IF_ERROR(query.status());
+    return Newest{query.Integer(0), query.Flag(1)};
+  };
+  ASSIGN_OR_RETURN(const Newest own, newest_of(rank));
+  Newest leader = own;
+  if (!primary) {
+    ASSIGN_OR_RETURN(const Newest first, newest_of(-1));
+    if (first.attempt > 0) leader = first;
+  }
+  const bool took_part = own.attempt > 0 && own.attempt == leader.attempt && !own.live;
+  Beginning beginning;
+  beginning.attempt = std::max<int64_t>(leader.attempt + (took_part && !leader.live ? 1 : 0), 1);
+  beginning.anew = took_part && leader.live;
+  return beginning;
+}
+
 absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,
                                           bool primary, int64_t now_us) {
   const model::Identity& identity = session.identity;
@@ -192,17 +246,37 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
                        "SELECT coalesce((SELECT max(begun_step) FROM stream WHERE run = ?1 "
                        "AND rank = ?2 AND state = ?3), last_step) FROM run WHERE id = ?1",
                        {owner.run, session.stream.rank, static_cast<int64_t>(StreamState::kLive)}));
+  ASSIGN_OR_RETURN(const Beginning beginning, BeginningOf(owner.run, session, primary));
   RETURN_IF_ERROR(Write(
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
-      "durable_seq, aggregated_seq, lost_with_store, begun_step) VALUES("
+      "durable_seq, aggregated_seq, lost_with_store, begun_step, start, process, attempt, "
+      "began_anew, init_us) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17)",
-      {owner.run, owner.job, session.stream.rank, session.stream.incarnation, primary,
-       identity.local_rank, identity.world_size, identity.local_world_size, identity.node_rank,
-       identity.node, identity.pid, identity.thread, identity.client_version,
-       static_cast<int64_t>(StreamState::kLive), std::max(now_us, last_end), gone, begun}));
+      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+      {owner.run,
+       owner.job,
+       session.stream.rank,
+       session.stream.incarnation,
+       primary,
+       identity.local_rank,
+       identity.world_size,
+       identity.local_world_size,
+       identity.node_rank,
+       identity.node,
+       identity.pid,
+       identity.thread,
+       identity.client_version,
+       static_cast<int64_t>(StreamState::kLive),
+       std::max(now_us, last_end),
+       gone,
+       begun,
+       owner.start,
+       session.launch.process,
+       beginning.attempt,
+       beginning.anew,
+       session.settings.start_time_us}));
   return writer_.last_insert_id();
 }
 
@@ -276,6 +350,11 @@ absl::Status Store::SetProgress(int64_t stream, int64_t passed_step) {
                   {stream, passed_step});
 }
 
+absl::Status Store::SetAttempt(int64_t stream, uint32_t attempt, bool began_anew) {
+  return WriteOne("UPDATE stream SET attempt = ?2, began_anew = ?3 WHERE id = ?1", stream,
+                  {stream, attempt, began_anew});
+}
+
 absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
   return WriteOne(
       "UPDATE stream SET lost_ring_full = ?2, lost_invalid = ?3, lost_step_behind = ?4, "
@@ -302,9 +381,11 @@ absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_co
   return ReadStream(writer_, stream).status();  // it had ended already, or is not there
 }
 
-absl::Status Store::SetAggregated(int64_t stream, uint64_t aggregated_seq, uint64_t late_rows) {
-  return WriteOne("UPDATE stream SET aggregated_seq = ?2, late_rows = ?3 WHERE id = ?1", stream,
-                  {stream, aggregated_seq, late_rows});
+absl::Status Store::SetAggregated(int64_t stream, const UsedRows& used) {
+  return WriteOne(
+      "UPDATE stream SET aggregated_seq = ?2, late_rows = ?3, replayed_rows = ?4, "
+      "merged_rows = ?5, step_base = ?6 WHERE id = ?1",
+      stream, {stream, used.through, used.late, used.replayed, used.merged, used.step_base});
 }
 
 }  // namespace ranklog::storage

@@ -101,6 +101,7 @@ Settings Resolve(Settings settings) {
 }
 std::map<std::string, std::string> JobVariables() { return {}; }
 v1::Hello MakeHello(const Settings&) { return {}; }
+v1::Launch MakeLaunch(const Settings&, bool) { return {}; }
 
 Sender* Sender::Get() {
   alignas(Sender) static std::byte nothing[sizeof(Sender)];

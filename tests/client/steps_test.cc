@@ -26,6 +26,22 @@ TEST(StepsTest, ARowWithoutAStepMergesAndCloses) {
   EXPECT_EQ(steps->open(), 9);
 }
 
+TEST(StepsTest, ARowIsCountedUntilAnyRowHasGivenAStep) {
+  for (const size_t which : {size_t{0}, size_t{15}}) {  // with a word of its own, and without
+    const auto steps = SharedSteps::Create();
+    std::vector<uint32_t> words(16);
+    for (uint32_t& word : words) word = steps->AddRing();
+    const RowStep open = RowStep::Open(steps.get());
+    EXPECT_TRUE(open.counted());
+    open.Take();
+    EXPECT_TRUE(open.counted());
+    const RowStep given = RowStep::Given(steps.get(), words[which], 0);
+    EXPECT_FALSE(given.counted());
+    given.Take();
+    EXPECT_FALSE(open.counted());
+  }
+}
+
 TEST(StepsTest, AGivenStepMayNotBeBelowTheLeast) {
   const auto steps = SharedSteps::Create();
   EXPECT_TRUE(RowStep::Given(steps.get(), 1, 6).IsBelow(7));

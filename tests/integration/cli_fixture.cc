@@ -83,7 +83,7 @@ void CliTest::MakeFinishedRun() {
     const model::Stream stream = Attach("job1", rank, "tiny", "wandb", kStart);
     ASSERT_OK(store_->DefineShape(stream.id, 1, std::vector<std::string>{"train/loss", "lr"}));
     ASSERT_OK(store_->Append(stream.id, MakeBatch(1, rank == 0 ? 5 : 4)));
-    ASSERT_OK(store_->SetAggregated(stream.id, rank == 0 ? 5 : 4, /*late_rows=*/rank));
+    ASSERT_OK(store_->SetAggregated(stream.id, {.through = rank == 0 ? 5u : 4u, .late = rank}));
     run_ = stream.run;
     if (rank == 1) {
       model::Losses losses;
@@ -99,7 +99,7 @@ void CliTest::MakeFinishedRun() {
   }
   ASSERT_OK(store_->DefineRunShape(run_, 1, std::vector<std::string>{"train/loss", "lr"}));
   ASSERT_OK(store_->AppendRunRows(run_, MakeBatch(0, 5)));
-  ASSERT_OK(store_->SetLastStep(run_, 40));
+  ASSERT_OK(store_->SetPosition(run_, {.last_step = 40, .furthest_step = 40}));
   ASSERT_OK(store_->CloseRun(run_, model::RunState::kFinished, 0, "", kStart + 60000000));
   model::Delivery delivery;
   delivery.run = run_;
@@ -125,7 +125,7 @@ void CliTest::MakeRunningRun() {
   batch.blocks[0].values[0] = std::nan("");
   batch.blocks[0].texts = {{1, "text", "say \"hi\""}};
   ASSERT_OK(store_->AppendRunRows(live_.run, batch));
-  ASSERT_OK(store_->SetLastStep(live_.run, 10));
+  ASSERT_OK(store_->SetPosition(live_.run, {.last_step = 10, .furthest_step = 10}));
 }
 
 }  // namespace ranklog::testing

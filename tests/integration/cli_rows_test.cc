@@ -59,7 +59,7 @@ TEST_F(CliTest, ShowTakesTheLastValueFromTheLatestRow) {
   ASSERT_OK(store_->Begin());
   ASSERT_OK(store_->DefineRunShape(live_.run, 2, std::vector<std::string>{"loss"}));
   ASSERT_OK(store_->AppendRunRows(live_.run, batch));
-  ASSERT_OK(store_->SetLastStep(live_.run, 40));
+  ASSERT_OK(store_->SetPosition(live_.run, {.last_step = 40, .furthest_step = 40}));
   ASSERT_OK(store_->Commit());
   const Json shown = RanklogJson({"show", "other"})["metrics"];
   EXPECT_EQ(shown["loss"]["last"], 0.75);

@@ -124,7 +124,7 @@ TEST_F(CliTerminalTest, RunsFitsIntoSeventyColumns) {
   const std::vector<std::string> narrow = runs("70");
   ASSERT_EQ(narrow.size(), 4u);
   for (const std::string& line : narrow) EXPECT_LE(line.size(), 70u) << line;
-  EXPECT_THAT(narrow[1], AllOf(StartsWith("an-exp"), HasSubstr("..."), HasSubstr("ed-17 ")));
+  EXPECT_THAT(narrow[1], AllOf(StartsWith("an-ex"), HasSubstr("..."), HasSubstr("d-17 ")));
   EXPECT_THAT(narrow[3], AllOf(StartsWith("job1"), HasSubstr("finished"),
                                HasSubstr("wandb 2 +2 (1 refused)")));
   const std::vector<std::string> wide = runs("300");

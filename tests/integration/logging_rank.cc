@@ -1,17 +1,21 @@
 // A rank for the integration tests: logs rows whose values tell rank and step, then ends as it is
 // told.
 //
-//   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE [FIRST_STEP]]]]
+//   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE [FIRST_STEP [THREADS]]]]]
 //
-// Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on. Fewer rows once
-// STOP_FILE is there; with ROWS = 0 it waits for that file.
-// Ends with Finish(EXIT_CODE), and prints how many calls of Log() returned true and whether all was
-// durable.
+// Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on; "none": rows
+// without a step, n from 0 on. Fewer rows once STOP_FILE is there; with ROWS = 0 it waits for that
+// file. Each of THREADS logs all of them. Ends with Finish(EXIT_CODE), and prints how many calls of
+// Log() returned true and whether all was durable.
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
 
 #include "ranklog/ranklog.h"
 
@@ -20,22 +24,31 @@ int main(int argc, char** argv) {
   const int exit_code = argc > 2 ? atoi(argv[2]) : 0;
   const useconds_t pause_us = argc > 3 ? static_cast<useconds_t>(atoi(argv[3])) : 0;
   const char* const stop_file = argc > 4 ? argv[4] : nullptr;
-  const long first_step = argc > 5 ? atol(argv[5]) : 0;
+  const bool gives_steps = argc <= 5 || strcmp(argv[5], "none") != 0;
+  const long first_step = argc > 5 && gives_steps ? atol(argv[5]) : 0;
+  const int more_threads = argc > 6 ? atoi(argv[6]) - 1 : 0;
   ranklog::Settings settings = ranklog::Settings::FromEnvironment();
   ranklog::Run run = ranklog::Init(settings);
   const int rank = *run.settings().rank;
   run.Config({{"lr", 0.5}, {"model", ranklog::Value::Object({{"layers", 2}, {"name", "tiny"}})}});
   run.DefineMetric("loss", {.summary = {"min", "last"}});
-  long logged = 0;
-  for (long step = first_step; step < first_step + rows; ++step) {
-    if (stop_file != nullptr && access(stop_file, F_OK) == 0) break;
-    while (!run.Log({{"loss", 1000.0 * rank + static_cast<double>(step)}, {"shared", rank}}, step))
-      usleep(1000);
-    ++logged;
-    if (pause_us > 0) usleep(pause_us);
-  }
+  std::atomic<long> logged = 0;
+  const auto log = [&] {
+    for (long step = first_step; step < first_step + rows; ++step) {
+      if (stop_file != nullptr && access(stop_file, F_OK) == 0) break;
+      const ranklog::Metric row[] = {{"loss", 1000.0 * rank + static_cast<double>(step)},
+                                     {"shared", rank}};
+      while (!(gives_steps ? run.Log(row, step) : run.Log(row))) usleep(1000);
+      ++logged;
+      if (pause_us > 0) usleep(pause_us);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < more_threads; ++i) threads.emplace_back(log);
+  log();
+  for (std::thread& thread : threads) thread.join();
   while (rows == 0 && stop_file != nullptr && access(stop_file, F_OK) != 0) usleep(10000);
   const bool durable = run.Finish(exit_code) == ranklog::FlushResult::kDurable;
-  printf("logged %ld, %s\n", logged, durable ? "durable" : "spooled");
+  printf("logged %ld, %s\n", logged.load(), durable ? "durable" : "spooled");
   return durable ? 0 : 3;
 }

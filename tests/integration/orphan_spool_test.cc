@@ -218,7 +218,7 @@ TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
     crashed.rank().Kill();
     ChildProcess again =
         node_.StartRank(job, 0, 0, 1, 1, {"100", "0", "0", "none", std::to_string(kOrphanRows)},
-                        {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
+                        {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}, {"RANKLOG_RESUME", "allow"}});
     ASSERT_EQ(again.Wait(), 3) << again.Output();  // spooled
   }
   node_.Start();

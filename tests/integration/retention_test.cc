@@ -107,7 +107,9 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   EXPECT_LE(status["store"]["used_bytes"], status["store"]["bytes"]);
 
   // A run that is resumed goes on behind what the tracker has, as where the store was lost.
-  MakeRun("delivered-3", kRetainedRows, there);
+  std::map<std::string, std::string> resumed = there;
+  resumed["RANKLOG_RESUME"] = "allow";
+  MakeRun("delivered-3", kRetainedRows, resumed);
   EXPECT_TRUE(WaitFor([&] { return wandb_.run("delivered-3").history.size() == 2 * kRetainedRows; },
                       kPatience));
   EXPECT_THAT(Runs(), Contains("delivered-3"));

@@ -56,6 +56,7 @@ class Run:
         self.wrong = lambda text: judge.wrong.append(f"{result['run']['run_id']}: {text}")
         self.run, self.show, self.rows, self.raw = result["run"], result["show"], result["rows"], result["raw"]
         self.ranks = self.model.ranks_of_run(primary)
+        self.rewound_to, self.rewound_to_at_least = self.model.rewound_to(primary)
         self.late = {rank["rank"]: rank["late_rows"] for rank in self.run["ranks"]}
         self.missing = collections.Counter()  # what is not in the run, by rank: at least so many rows must be late
 
@@ -73,13 +74,13 @@ class Run:
         ends = model_.ended_as(self.primary)
         said = (run["state"], None if run["state"] == "crashed" else run["exit_code"], bool(run["reason"]))
         if said not in ends:
-            self.wrong.append(f"state, exit code, whether there is a reason: {said}, expected one of {sorted(ends, key=str)}")
+            self.wrong(f"state, exit code, whether there is a reason: {said}, expected one of {sorted(ends, key=str)}")
         self.check("name", run["name"], model_.name(self.primary))
         self.check("group", run["group"], "job")
         self.check("project", run["project"], "model")
         self.check("strategy", run["strategy"], self.judge_of_all.job["strategy"])
         self.check("local_only", run["local_only"], model_.local_only(self.primary))
-        self.check("rows", run["rows"], len(self.rows))
+        self.judge_replays()
         self.check("last_step", run["last_step"], self.rows[-1]["_step"] if self.rows else -1)
         self.check("the ranks", [rank["rank"] for rank in run["ranks"]], self.ranks)
         self.check("late_rows", run["late_rows"], sum(self.late.values()))
@@ -90,6 +91,20 @@ class Run:
             self.check(who + "rows", rank["rows"], len(model_.rows_of(rank["rank"])))
             self.check(who + "losses", losses, expected)
             self.check(who + "lost", rank["lost"], sum(expected.values()))
+
+    # service/README.md: "`rows` of a run counts what its trackers are sent"; "replays: rows ... at steps that the run has"
+    def judge_replays(self):
+        if self.rewound_to is None and self.rewound_to_at_least is None:
+            self.check("rows", self.run["rows"], len(self.rows))
+            self.check("replayed_rows", self.run["replayed_rows"], 0)
+        elif not any(row.may_be_late for row in self.model.rows_of(self.primary)):
+            first = {row.step for row in self.model.rows_of(self.primary) if row.ring.attempt == 0}
+            again = {row.step for row in self.model.rows_of(self.primary) if row.ring.attempt > 0}
+            self.check("rows", self.run["rows"], len(first) + len([step for step in again if step > max(first, default=-1)]))
+            others = [row for rank in self.ranks if rank != self.primary and self.model.figures() for row in self.model.rows_of(rank)]
+            behind = [row for row in others if row.ring.attempt > 0 and row.step < self.rewound_to and row.step <= max(first, default=-1)]
+            self.check("replayed_rows", self.run["replayed_rows"],
+                       len([step for step in again if step <= max(first, default=-1)]) + len(behind))
 
     # service/README.md: "`export RUN --raw` a line per row of a rank: `rank`, `stream`, `seq`, `step`, `timestamp`, `values`"; every row for
     # which Log() returned true is there, in the order of its thread.
@@ -105,7 +120,7 @@ class Run:
         for (rank, stream), rows in got.items():
             ring = next((ring for ring in left if ring.rank == rank and known(ring) == [row[:3] for row in rows]), None)
             if ring is None:
-                self.wrong.append(f"rank {rank}: stream {stream} has rows that no ring has: {[row[:3] for row in rows]}")
+                self.wrong(f"rank {rank}: stream {stream} has rows that no ring has: {[row[:3] for row in rows]}")
                 continue
             left.remove(ring)
             for row, (_, _, _, time) in zip(ring.rows, rows):
@@ -114,9 +129,9 @@ class Run:
             rows = self.model.rows_of(rank)
             for before, after in zip(rows, rows[1:]):
                 if after.time < before.time - CLOCKS and not left:
-                    self.wrong.append(f"rank {rank}: {after.values} came after {before.values}, with a time {before.time - after.time} s before it")
+                    self.wrong(f"rank {rank}: {after.values} came after {before.values}, with a time {before.time - after.time} s before it")
         for ring in left:
-            self.wrong.append(f"rank {ring.rank}: no stream has the rows {known(ring)}")
+            self.wrong(f"rank {ring.rank}: no stream has the rows {known(ring)}")
 
     # ---- The run's rows ------------------------------------------------------------------------------------------------
 
@@ -124,18 +139,20 @@ class Run:
         own = self.by_step(self.primary)
         steps = [row["_step"] for row in self.rows]
         if steps != sorted(set(steps)):
-            self.wrong.append(f"the steps do not grow: {steps}")
+            self.wrong(f"the steps do not grow: {steps}")
         lines = {row["_step"]: row for row in self.rows}
         for step in sorted(own.keys() | lines.keys()):
             in_time = [row for row in own.get(step, []) if not row.is_late]
             line = lines.get(step)
+            if self.rewound_to_at_least is not None and self.rewound_to_at_least <= step < (self.rewound_to or step + 1):
+                continue  # whether the run was rewound behind it depends on a row that may be late
             if line is None:
                 self.missing[self.primary] += len(own[step])
                 if any(not row.may_be_late for row in in_time):
-                    self.wrong.append(f"step {step} is missing; rank {self.primary} logged {[row.values for row in in_time]}")
+                    self.wrong(f"step {step} is missing; rank {self.primary} logged {[row.values for row in in_time]}")
                 continue
             if step not in own:
-                self.wrong.append(f"step {step} is there, and rank {self.primary} did not log it: {line}")
+                self.wrong(f"step {step} is there, and rank {self.primary} did not log it: {line}")
                 continue
             self.missing[self.primary] += len(own[step]) - len(in_time)
             self.judge_row(step, in_time, line)
@@ -143,8 +160,10 @@ class Run:
     # By the times that the rows have: those of two threads are not exact to the microsecond.
     def by_step(self, rank):
         rows = collections.defaultdict(list)
+        is_hidden = lambda row: rank == self.primary and row.ring.attempt == 0 and self.rewound_to is not None and row.step >= self.rewound_to
         for row in sorted(self.model.rows_of(rank), key=lambda row: (row.time, row.order)):
-            rows[row.step].append(row)
+            if not is_hidden(row):
+                rows[row.step].append(row)
         return rows
 
     # run.h: "the same step again merges"; wandb-wire.md 10.1: "n equal merges". The last value of a key wins.
@@ -163,7 +182,7 @@ class Run:
                 break
         if best is None:
             logged = [row.values for row in rows]
-            self.wrong.append(f"step {step} has {own}; rank {self.primary} logged {logged}")
+            self.wrong(f"step {step} has {own}; rank {self.primary} logged {logged}")
             return
         self.missing[self.primary] += len(best)
         # What a new ring of the run brought may have come behind the others' part in its step.
@@ -197,7 +216,7 @@ class Run:
                 return
         due = self.figures_of(own, {rank: options[0][1] for rank, options in parts.items()})
         logged = {rank: options[0][1] for rank, options in parts.items()}
-        self.wrong.append(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
+        self.wrong(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
 
     def figures_of(self, own, parts):
         due = {}
@@ -220,7 +239,7 @@ class Run:
             most = sum(row.is_late or row.may_be_late or (risky and rank != self.primary) for row in rows)
             least = self.missing[rank] if rank == self.primary else max(sure, self.missing[rank] + sure)
             if not least <= self.late.get(rank, 0) <= most:
-                self.wrong.append(f"rank {rank}: {self.late.get(rank, 0)} rows are counted as late, expected {least} to {most}")
+                self.wrong(f"rank {rank}: {self.late.get(rank, 0)} rows are counted as late, expected {least} to {most}")
 
     # ---- What show prints ----------------------------------------------------------------------------------------------
 
@@ -233,7 +252,7 @@ class Run:
         due = self.model.run_summary(self.primary, lines)
         for key in sorted(got.keys() | due.keys()):
             if key not in got or key not in due or not alike(got[key], due[key]):
-                self.wrong.append(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
+                self.wrong(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
 
     # service/README.md: "`metrics`: by name `count` of finite values, `not_finite`, and of those that are finite `last`, its `step`, `min`,
     # `max`"

@@ -172,11 +172,6 @@ class Model:
         row = Row(len(ring.rows) + 1, step, values, self.calls, ring)
         # run.h: "While others go on, a thread that logs nothing for a second is not waited for"
         row.may_be_late = not ring.known or is_behind
-        # run.h: "what lies at or below the run's last one is kept in the store and counted as late"
-        last = self.last_steps.get(self.primary_of(process.rank), -1)
-        if step <= last:
-            row.is_late = self.is_primary(process.rank) or self.figures() != []
-            row.may_be_late = False
         ring.rows.append(row)
         return True
 
@@ -252,6 +247,15 @@ class Model:
 
     def rows_of_run(self, primary):
         return self.rows_of(primary)
+
+    def rewound_to(self, primary):
+        """The step at which the job's second start went on, and the lowest at which it may have: rows that may be late. None: it has
+        not logged."""
+        # run.h: "Where it gives a step that the run has, as from a checkpoint, the run is rewound to there: these rows are its rows from
+        # then on, and what an earlier start logged at this step and above is hidden."
+        again = [row for row in self.rows_of_run(primary) if row.ring.attempt > 0 and row.values]
+        sure = [row.step for row in again if not row.may_be_late]
+        return min(sure, default=None), min((row.step for row in again), default=None)
 
     def ended_as(self, primary):
         """What the run may have come to: state, exit code (None: any), whether there is a reason."""

@@ -100,7 +100,7 @@ class Rank:
             [programs.model_rank], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=clean_environment(
                 RANK=rank, LOCAL_RANK=rank - first_of_node, WORLD_SIZE=job["ranks"], LOCAL_WORLD_SIZE=ranks_of_node,
-                GROUP_RANK=node.number, RANKLOG_RUN_ID="job", RANKLOG_PROJECT="model", RANKLOG_NAME="the job",
+                GROUP_RANK=node.number, RANKLOG_RUN_ID="job", RANKLOG_RESUME="allow", RANKLOG_PROJECT="model", RANKLOG_NAME="the job",
                 RANKLOG_NODE=f"node{node.number}", RANKLOG_ADDRESS=f"unix:{node.socket}", RANKLOG_SPOOL_DIR=node.spool,
                 RANKLOG_START_DAEMON=0, RANKLOG_FINISH_TIMEOUT_MS=1000 * (PATIENCE_AFTER_FORK if forks else PATIENCE), RANKLOG_DESTINATIONS="local", RANKLOG_LOG_STRATEGY=job["strategy"],
                 RANKLOG_RANK_STATISTICS=",".join(job["statistics"])))

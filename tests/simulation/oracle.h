@@ -37,6 +37,9 @@ struct RingRecord {
   uint32_t thread = 0;
   uint64_t incarnation = 0;
   uint64_t process = 1;  // of its rank, counted
+  uint64_t start = 0;    // of those at its node that are runs of their own
+  uint32_t rings = 1;    // of the process
+  bool counts = false;   // its steps are counted on from the run's last one
   // The world's age when its rank first knew that the daemon had it, and at its process's end.
   absl::Duration known = absl::InfiniteDuration();
   absl::Duration ended = absl::InfiniteDuration();
@@ -103,6 +106,9 @@ class Oracle {
   // Of a run that goes nowhere, what its lines would say.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);
   void FindRows();
+  static std::map<std::string, std::vector<size_t>> RowsIn(const std::vector<Line>& lines);
+  static void MakeLine(const model::Block& block, size_t row,
+                       const std::vector<std::vector<std::string>>& shapes, Line* line);
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
   // Of a run that several stores feed: whose config, summary and end are due, if it is clear.
@@ -113,6 +119,15 @@ class Oracle {
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
                     const testing::WandbServer::Run& shown);
+  // In oracle_attempts.cc: what becomes of a run whose primary rank began anew.
+  void ReadReplays(storage::StoreReader& reader, const model::Run& run);
+  void JudgeAttempts(const model::Run& run, const std::vector<model::Stream>& streams);
+  bool BeganAfterEnds(uint32_t rank, uint64_t process) const;
+  void JudgeVisible(const model::Run& run, const std::vector<const RingRecord*>& primary);
+  // By the store: the step from which on the rows are hidden that had been made when there were
+  // `made` of them.
+  int64_t HiddenFrom(uint64_t made, uint64_t model::Rewind::*rows) const;
+  int64_t StepInRun(const RingRecord& ring, const LoggedRow& row) const;
   // In oracle_statistics.cc.
   using ByStep = std::map<int64_t, std::vector<double>>;
   std::map<uint32_t, ByStep> SharedByRank(const std::vector<model::Stream>& streams) const;
@@ -137,8 +152,15 @@ class Oracle {
   // Of the run being judged: its lines, with those of dead letters at their places.
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys
-  std::map<uint64_t, const RingRecord*> seen_;        // by incarnation: has a stream
-  std::map<uint32_t, uint64_t> last_process_;         // by rank, of those that have one
+  std::vector<Line> replays_;                         // of that run, as the store has them
+  std::map<std::string, std::vector<size_t>> replayed_;
+  std::vector<model::Rewind> rewinds_;
+  // What the steps of a process are counted from in the run, by rank and process.
+  std::map<std::pair<uint32_t, uint64_t>, int64_t> step_bases_;
+  std::map<uint64_t, const RingRecord*> seen_;  // by incarnation: has a stream
+  std::map<uint32_t, uint64_t> last_process_;   // by rank, of those that have one
+  std::map<std::string, uint64_t> starts_;      // by job id at the node that is judged
+  std::map<uint64_t, std::string> job_of_start_;
 };
 
 // The members of a flat JSON object as text: numbers as they are written, texts unescaped after a

@@ -126,49 +126,64 @@ void Oracle::MakeLines(storage::StoreReader& reader, const model::Run& run) {
       next = stored.batch.last + 1;
       lines_.resize(next);
       model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
-        Line& line = lines_[at];
-        line["_step"] = absl::StrCat(block.steps[row]);
-        for (size_t i = 0; i < block.width(); ++i) {
-          line[(*shapes)[block.shape][i]] = TextOf(block.values[row * block.width() + i]);
-        }
-        for (const model::Text& text : block.texts) {
-          if (text.row == row) line[text.key] = "\"" + text.value;
-        }
+        MakeLine(block, row, *shapes, &lines_[at]);
       });
     }
   }
   FindRows();
 }
 
+void Oracle::MakeLine(const model::Block& block, size_t row,
+                      const std::vector<std::vector<std::string>>& shapes, Line* line) {
+  (*line)["_step"] = absl::StrCat(block.steps[row]);
+  for (size_t i = 0; i < block.width(); ++i) {
+    (*line)[shapes[block.shape][i]] = TextOf(block.values[row * block.width() + i]);
+  }
+  for (const model::Text& text : block.texts) {
+    if (text.row == row) (*line)[text.key] = "\"" + text.value;
+  }
+}
+
 // By the keys that tell rows apart.
-void Oracle::FindRows() {
-  found_.clear();
-  for (size_t i = 0; i < lines_.size(); ++i) {
-    for (const auto& [key, value] : lines_[i]) {
+std::map<std::string, std::vector<size_t>> Oracle::RowsIn(const std::vector<Line>& lines) {
+  std::map<std::string, std::vector<size_t>> rows;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const auto& [key, value] : lines[i]) {
       if (key.size() > 3 && key.compare(key.size() - 3, 3, "/id") == 0) {
-        found_[absl::StrCat(key, "=", value)].push_back(i);
+        rows[absl::StrCat(key, "=", value)].push_back(i);
       }
     }
   }
+  return rows;
 }
+
+void Oracle::FindRows() { found_ = RowsIn(lines_); }
 
 void Oracle::JudgeLines(const model::Run& run, const model::Stream& stream,
                         const RingRecord& ring) {
   uint64_t missing = 0;
   size_t last = 0;
+  size_t last_replay = 0;
   for (uint64_t seq = 1; seq <= stream.durable_seq; ++seq) {
-    const std::string& key = ring.rows[seq - 1].numbers[0].first;
-    const auto found = found_.find(absl::StrCat(key, "=", seq));
-    if (found == found_.end()) {
+    const std::string key = absl::StrCat(ring.rows[seq - 1].numbers[0].first, "=", seq);
+    const auto found = found_.find(key);
+    const auto replayed = replayed_.find(key);
+    const size_t times = (found == found_.end() ? 0 : found->second.size()) +
+                         (replayed == replayed_.end() ? 0 : replayed->second.size());
+    if (times == 0) {
       ++missing;
       continue;
     }
-    if (found->second.size() > 1)
-      Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is twice there");
-    const size_t at = found->second[0];
-    if (at < last) Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is out of order");
-    last = at;
-    JudgeRow(ring, seq, lines_[at]);
+    if (times > 1) Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is twice there");
+    const bool is_replay = found == found_.end();
+    const size_t at = is_replay ? replayed->second[0] : found->second[0];
+    size_t& before = is_replay ? last_replay : last;
+    // Replays come first, for the tracker has what is beyond.
+    if (at < before || (is_replay && last > 0)) {
+      Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is out of order");
+    }
+    before = at;
+    JudgeRow(ring, seq, is_replay ? replays_[at] : lines_[at]);
   }
   if (missing != stream.late_rows) {
     Wrong(run.run_id, ": ", missing, " rows of rank ", ring.rank, " thread ", ring.thread,
@@ -185,7 +200,7 @@ void Oracle::JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line) {
     Wrong("rank ", ring.rank, ": row ", seq, " came with ", key, " = ", value);
   };
   const auto step = line.find("_step");
-  if (step == line.end() || step->second != absl::StrCat(row.step)) {
+  if (step == line.end() || step->second != absl::StrCat(StepInRun(ring, row))) {
     wrong("_step", step == line.end() ? "nothing" : step->second);
   }
   for (const auto& [key, number] : row.numbers) {

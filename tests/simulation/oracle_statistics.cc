@@ -98,7 +98,7 @@ std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
          ++seq) {
       const LoggedRow& row = ring->rows[seq - 1];
       for (const auto& [key, number] : row.numbers) {
-        if (key == kShared) shared[ring->rank][row.step].push_back(number);
+        if (key == kShared) shared[ring->rank][StepInRun(*ring, row)].push_back(number);
       }
     }
   }
@@ -113,7 +113,7 @@ std::map<int64_t, absl::Duration> Oracle::KnownSince(
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || !stream.primary) continue;
     for (const LoggedRow& row : ring->rows) {
-      absl::Duration& since = known.try_emplace(row.step, ring->known).first->second;
+      absl::Duration& since = known.try_emplace(StepInRun(*ring, row), ring->known).first->second;
       since = std::max(since, ring->known);
     }
   }
@@ -126,8 +126,10 @@ bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || ring->rank != rank || ring->ended < known) return false;
-    return std::any_of(ring->rows.begin(), ring->rows.end(), [&](const LoggedRow& row) {
-      return row.step == step &&
+    const auto stored =
+        static_cast<ptrdiff_t>(std::min<uint64_t>(stream.durable_seq, ring->rows.size()));
+    return std::any_of(ring->rows.begin(), ring->rows.begin() + stored, [&](const LoggedRow& row) {
+      return StepInRun(*ring, row) == step &&
              std::any_of(row.numbers.begin(), row.numbers.end(),
                          [](const auto& number) { return number.first == kShared; });
     });
@@ -164,7 +166,9 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
   const auto shared = SharedByRank(streams);
   const auto known = KnownSince(streams);
   std::map<uint32_t, uint64_t> late;
-  for (const model::Stream& stream : streams) late[stream.key.rank] += stream.late_rows;
+  for (const model::Stream& stream : streams) {
+    late[stream.key.rank] += stream.late_rows + (stream.primary ? 0 : stream.replayed_rows);
+  }
   std::map<uint32_t, uint64_t> left_out;  // how often, by rank
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
@@ -194,6 +198,9 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
             shown.mean, " min ", shown.min, " max ", shown.max, " std ", shown.std, " argmax ",
             shown.argmax);
     }
+    // What a rank logged at a step that was logged anew may be in the one row or in the other.
+    const auto made = static_cast<uint64_t>(&line - lines_.data());
+    if (step >= HiddenFrom(made, &model::Rewind::rows)) continue;
     for (const auto& [rank, values] : ranks) {
       const auto is_it = [r = rank](const Contribution& one) { return one.rank == r; };
       if (!on || std::any_of(chosen.begin(), chosen.end(), is_it)) continue;

@@ -93,8 +93,8 @@ plant(store_streams.cc resumed_run_stays_ended
   "RETURN_IF_ERROR(Reopen(owner.run));"
   "if (!@BUG@) RETURN_IF_ERROR(Reopen(owner.run));")
 plant(live_run.cc aggregated_seq_not_stored
-  "RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));"
-  "if (!@BUG@ || close) RETURN_IF_ERROR(store.SetAggregated(stream.stream, stream.seq, stream.late_rows));")
+  "store.SetAggregated(stream.stream, {"
+  "@BUG@ && !close ? absl::OkStatus() : store.SetAggregated(stream.stream, {")
 plant(retry.cc silence_taken_for_refusal
   "return absl::IsFailedPrecondition(answer.status())"
   "if (@BUG@ && absl::IsDeadlineExceeded(answer.status())) return Outcome::kRefused;
@@ -102,6 +102,12 @@ plant(retry.cc silence_taken_for_refusal
 plant(strategy.cc nodes_share_a_run
   "assignment.local_only = first_rank != 0;"
   "assignment.local_only = first_rank != 0 && !@BUG@;")
+plant(aggregate/start.cc second_start_mixed
+  "if (!exists) return {.job_id = id};"
+  "if (!exists || @BUG@) return {.job_id = id};")
+plant(aggregate/start.cc late_ring_to_newer_start
+  "return has.has_launch; }"
+  "return @BUG@ ? has.live : has.has_launch; }")
 plant(join_plan.cc rank_counted_twice
   "if (joins()) ranks[rows[r].rank].Add(key, source);"
   "if (joins()) ranks[@BUG@ ? rows[r].stream : rows[r].rank].Add(key, source);")
@@ -125,6 +131,37 @@ plant(storage/store.cc complete_over_reopening
         {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
          delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
   }")
+plant(store_streams.cc attempt_unseen
+  "(took_part && !leader.live ? 1 : 0)"
+  "(took_part && !leader.live && !@BUG@ ? 1 : 0)")
+plant(live_run.cc rewind_not_stored
+  "RETURN_IF_ERROR(store.AddRewind(run, rewind));"
+  "if (!@BUG@) RETURN_IF_ERROR(store.AddRewind(run, rewind));")
+plant(run_aggregator.cc replays_sent
+  "const bool is_replay = step <= made.furthest_step;"
+  "const bool is_replay = step <= made.furthest_step && !@BUG@;")
+plant(run_aggregator.cc replays_not_counted
+  "if (is_replay) ++whose->replayed_rows;"
+  "if (is_replay && !@BUG@) ++whose->replayed_rows;")
+plant(run_aggregator.cc steps_begin_anew
+  "step_base = made.last_step + 1;"
+  "step_base = @BUG@ ? 0 : made.last_step + 1;")
+plant(run_aggregator.cc next_attempt_too_soon
+  "while (true) {
+    const int64_t next = impl.NextPrimaryStep();"
+  "if (@BUG@) begins = impl.BeginNextAttempt();
+  while (!begins) {
+    const int64_t next = impl.NextPrimaryStep();")
+plant(run_aggregator.cc rest_of_attempt_dropped
+  "begins = !open && impl.BeginNextAttempt();"
+  "if (@BUG@ && !open) impl.UseUpOthersBelow(next, passed == kEveryStep);
+    begins = !open && impl.BeginNextAttempt();")
+plant(run_aggregator.cc ranks_do_not_wait
+  "(rows->primary || !impl_->AwaitsFirstRow())"
+  "(rows->primary || @BUG@ || !impl_->AwaitsFirstRow())")
+plant(run_aggregator.cc merged_not_counted
+  "--whose->merged_rows;"
+  "if (!@BUG@) --whose->merged_rows;")
 plant(retention.cc undelivered_run_removed
   "\" AND \", kIsDelivered,"
   "\" AND \", @BUG@ ? \"1\" : kIsDelivered,")

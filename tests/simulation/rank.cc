@@ -57,7 +57,8 @@ struct Rank::Sender {
   bool updating = false;
   bool finishing = false;
   int64_t last_step = -1;
-  size_t parts = 0;  // rows at last_step
+  int64_t least_step = 0;  // of its next row
+  size_t parts = 0;        // rows at last_step
 };
 
 Rank::Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions options)
@@ -67,7 +68,7 @@ Rank::Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions optio
       options_(std::move(options)),
       steps_(internal::SharedSteps::Create()) {
   for (uint32_t i = 0; i < options_.rings; ++i) AddRing(i);
-  steps_->Take(senders_[0]->word, options_.first_step);
+  if (options_.explicit_steps) steps_->Take(senders_[0]->word, options_.first_step);
 }
 
 Rank::~Rank() {
@@ -86,7 +87,9 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_stream()->set_incarnation(incarnation);
   hello.mutable_settings()->set_strategy(options_.strategy);
   hello.mutable_settings()->set_name("job");
-  hello.mutable_settings()->set_start_time_us(1'900'000'000'000'000);
+  // Before any row; it tells processes of a rank apart.
+  hello.mutable_settings()->set_start_time_us(
+      static_cast<int64_t>(1'899'999'999'000'000 + options_.process));
   hello.mutable_settings()->add_destinations("wandb");
   v1::Identity* const identity = hello.mutable_identity();
   identity->set_local_rank(options_.counted ? options_.local_rank : 0);
@@ -98,6 +101,13 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   identity->set_thread(thread);
   identity->set_began_us(options_.began_us);
   identity->set_boot_id(BootId());
+  hello.mutable_launch()->set_id(absl::StrCat("start ", options_.start));
+  hello.mutable_launch()->set_id_given(true);
+  hello.mutable_launch()->set_whole_node(true);
+  hello.mutable_launch()->set_restarts_ranks(true);
+  hello.mutable_launch()->set_process(
+      absl::StrCat(options_.node, ".", options_.rank, ".", options_.process, "@0"));
+  if (options_.goes_on) hello.mutable_settings()->set_resume("allow");
   return hello;
 }
 
@@ -112,6 +122,9 @@ void Rank::AddRing(uint32_t thread) {
   sender->record = oracle_.AddRing(options_.rank, thread, incarnation);
   sender->record->node = options_.node;
   sender->record->process = options_.process;
+  sender->record->start = options_.goes_on ? 0 : options_.start;
+  sender->record->rings = options_.rings;
+  sender->record->counts = !options_.explicit_steps && options_.process > 1;
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
 }
@@ -152,21 +165,28 @@ void Rank::Log() {
   Sender& sender = *senders_[world_.Below(senders_.size())];
   int64_t step = 0;
   bool commits = false;
-  if (!options_.explicit_steps || world_.Chance(0.05)) {
+  bool counted = false;
+  // What gives steps begins with one.
+  if (!options_.explicit_steps || (world_.Chance(0.05) && gave_step_)) {
     step = steps_->TakeOpen();
     commits = true;
+    counted = !steps_->any_given();
   } else {
-    step = steps_->open();
+    // Now and then a thread goes on from its own last step, behind the others.
+    const bool behind = senders_.size() > 1 && world_.Chance(0.2);
+    step = behind ? std::max(sender.least_step, options_.first_step) : steps_->open();
     const bool crowded = step == sender.last_step && sender.parts + 1 >= kMaxParts;
     if (crowded || world_.Chance(0.7)) step += static_cast<int64_t>(world_.Between(1, 3));
     steps_->Take(sender.word, step);
+    gave_step_ = true;
   }
+  sender.least_step = step + (commits ? 1 : 0);
   const LoggedRow row = MakeRow(sender, step);
   std::vector<Metric> metrics;
   for (const auto& [key, number] : row.numbers) metrics.emplace_back(key, number);
   for (const auto& [key, text] : row.texts) metrics.emplace_back(key, text);
   const internal::Outcome outcome =
-      sender.ring.writer.Write(metrics, internal::RowStep::Taken(step, commits));
+      sender.ring.writer.Write(metrics, internal::RowStep::Taken(step, commits, counted));
   if (outcome == internal::Outcome::kTaken) {
     sender.record->rows.push_back(row);
   } else {

@@ -37,7 +37,9 @@ struct RankOptions {
   uint64_t process = 1;  // counts those of the rank
   uint64_t began_us = 1;
   int64_t pid = 0;
-  int64_t first_step = 0;
+  uint64_t start = 0;      // of the job at this node, counted
+  bool goes_on = false;    // a later start is to go on in the job
+  int64_t first_step = 0;  // where steps are given
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
   bool defines_last = false;  // metrics, and not before
@@ -81,6 +83,7 @@ class Rank {
   const std::unique_ptr<internal::SharedSteps> steps_;
   std::vector<std::shared_ptr<Sender>> senders_;  // shared with the answers that are awaited
   bool finished_ = false;
+  bool gave_step_ = false;
 };
 
 }  // namespace ranklog::simulation

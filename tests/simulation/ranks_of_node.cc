@@ -18,6 +18,8 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.process = process;
   rank.began_us = static_cast<uint64_t>(absl::ToUnixMicros(world_.now()));
   rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
+  rank.start = start_;
+  rank.goes_on = start_ > 0 && !options_.starts_anew;
   rank.first_step = step;
   rank.spool_dir = options_.dir + "/spool";
   rank.wall_clock = &wall_clock_;
@@ -70,8 +72,10 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
   if (world_.faults && world_.Chance(options_.rank_deaths)) {
+    const bool finished = ranks_[index]->finished();  // then its launcher does not start it again
     KillRank(index);
-    return RestartRank(index, process);
+    if (!finished) RestartRank(index, process);
+    return;
   }
   world_.After(options_.log_pause + world_.Delay(0, 50),
                [this, index, process] { LogRank(index, process); });
@@ -101,6 +105,7 @@ void SimulatedNode::EndRanks() {
 }
 
 void SimulatedNode::ResumeRanks(int64_t step) {
+  ++start_;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     KillRank(i);
     StartRank(i, step);

@@ -71,6 +71,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
 void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part,
                            uint32_t parts) {
   node.dir = absl::StrCat(node.dir, "/node", index);
+  node.starts_anew = outcome_.seed % 2 == 0;  // nor for this
   node.rank.node = index;
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;

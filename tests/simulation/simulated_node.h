@@ -36,6 +36,7 @@ class SimulatedNode {
     bool removes = false;         // its daemon keeps nothing that is delivered
     bool reopens = false;         // its runs often go on after their end; each step is judged
     bool same_pids = false;       // as in containers: a new process has the number of the old
+    bool starts_anew = false;     // a job that is resumed is not to go on in its runs
   };
 
   // All that is handed over outlives this.
@@ -45,7 +46,7 @@ class SimulatedNode {
   void Start(int64_t step);
   // Its ranks finish, or die.
   void EndRanks();
-  // New processes go on from `step`; what is left of the old ones dies.
+  // New processes, of another start, go on from `step`; what is left of the old ones dies.
   void ResumeRanks(int64_t step);
   // Its ranks and its daemon die, and no daemon comes before somebody returns. What is on the disk
   // and the rings stay.
@@ -92,6 +93,7 @@ class SimulatedNode {
   const Daemon reach_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<uint64_t> processes_;      // of each rank: how many there were
+  uint64_t start_ = 0;                   // of the job here
   std::vector<std::string> left_rings_;  // of ranks that are gone
   std::unique_ptr<DaemonLife> daemon_;
   uint64_t lives_ = 0;

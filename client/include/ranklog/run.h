@@ -36,8 +36,13 @@ struct Stats {
 
   uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
   bool connected = false;        // a daemon answers
-  // Why a row was last refused, or why no daemon answers. Empty if all is well.
+  // Why a row was last refused, why no daemon answers, or what is wrong with this start:
+  // Settings::resume does not allow it, or another process has this rank. Empty if all is well.
   std::string last_error;
+
+  // The run that the rows go to. It is settings().run_id, or another one that the daemon chose,
+  // since each start has a run of its own.
+  std::string run_id;
 };
 
 // What Finish() and Flush() achieved.
@@ -141,8 +146,13 @@ class RANKLOG_EXPORT Run {
   // step has nothing else, the run has no line for it.
   //
   // The threads of a process and its forked children share the open step. A new process counts from
-  // step 0, so a job that is started again under its run id must give its steps. Rows at or below
-  // the run's last step are kept in the store, and counted as late.
+  // step 0. It may continue a run (Settings::resume, or a restart by the launcher). Then rows
+  // without a step count on from the run's last step, until a row of the process gives a step.
+  //
+  // If it gives a step that the run has already, as after a checkpoint, the run is rewound to that
+  // step. From then on these rows are the run's rows. What an earlier start logged at this step and
+  // above is hidden. A tracker that cannot take rows back keeps what it has, and gets what lies
+  // beyond.
   //
   // NaN and infinities are values: they are kept and delivered as they are. Statistics over ranks
   // leave them out; a statistic is NaN if no rank has a finite value. Statistics of finite values

@@ -98,7 +98,10 @@ enum class RecordKind : uint16_t {
   kControl = 3,  // RecordHeader, u32 length, u32 0, a serialized ranklog.v1.Update, padding
 };
 
-enum RowFlags : uint16_t { kRowCommits = 1 };  // logged without a step
+enum RowFlags : uint16_t {
+  kRowCommits = 1,  // logged without a step
+  kRowCounted = 2,  // and no row of the process had given one: its step counts those rows from 0
+};
 
 // Every record starts so, at a multiple of 8, and never wraps.
 struct RecordHeader {

@@ -103,7 +103,6 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
   struct AddedValue {
     std::string key;
     double value;
-    uint64_t position;
     int64_t step;
   };
   std::vector<AddedValue> added_values;
@@ -115,7 +114,7 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
     sync_->Next(plan, block.values.data() + row * keys.size(), &added_);
     for (size_t i = 0; i < added_.size() && position >= summarized_; ++i) {
       if (HasText(block, row, plan.added[i])) continue;
-      added_values.push_back({plan.added[i], added_[i], position, block.steps[row]});
+      added_values.push_back({plan.added[i], added_[i], block.steps[row]});
     }
     next_ = position + 1;
     if (lines == nullptr) return;
@@ -134,7 +133,7 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
   });
   Summarize(batch, shapes);
   for (const AddedValue& added : added_values) {
-    summary_.AddValue(added.key, added.value, added.position, added.step);
+    summary_.AddValue(added.key, added.value, added.step);
   }
 }
 

@@ -63,7 +63,16 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
   absl::StatusOr<Standing> standing = outcome == Outcome::kAccepted
                                           ? ParseStanding(answer->body)
                                           : absl::UnavailableError("no answer");
-  if (absl::IsNotFound(standing.status())) standing = Standing();
+  if (absl::IsNotFound(standing.status())) {
+    if (!created && run_.must_be_there) {
+      return Unsettled(Blocked(
+          absl::StrCat(
+              "RANKLOG_RESUME=must, and the tracker has no run '", run_.run_id,
+              "': the rows are kept on this node, and wait for one. RANKLOG_RESUME=allow makes it"),
+          now));
+    }
+    standing = Standing();
+  }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
                ? Unsettled(Blocked(absl::string_view(standing.status().message()), now))

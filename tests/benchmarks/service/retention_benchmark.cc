@@ -54,7 +54,7 @@ absl::Status AddRun(Store& store, uint64_t number) {
              .status());
     Must(store.AppendRunRows(stream->run, ranklog::testing::Dense(first, kRowsOfBatch, 1, kWidth)));
   }
-  Must(store.SetAggregated(stream->id, batches * kRowsOfBatch, 0));
+  Must(store.SetAggregated(stream->id, {.through = batches * kRowsOfBatch, .late = 0}));
   Must(store.EndStream(stream->id, ranklog::model::StreamState::kFinished, 0, "", 2));
   Must(store.CloseRun(stream->run, ranklog::model::RunState::kFinished, 0, "", 2));
   ranklog::model::Delivery delivery;

@@ -23,6 +23,7 @@ struct RankRow {
   uint32_t shape = 1;
   std::vector<double> values = {};
   bool commits = false;
+  bool counted = true;  // where it commits
   int64_t time_us = 0;
   std::vector<std::pair<std::string, std::string>> texts = {};
 };
@@ -36,11 +37,15 @@ inline model::Batch BatchOf(uint64_t first, const std::vector<RankRow>& rows) {
     const RankRow& row = rows[i];
     model::Block* block = nullptr;
     for (model::Block& other : batch.blocks) {
-      if (other.shape == row.shape && other.commits == row.commits) block = &other;
+      if (other.shape == row.shape && other.commits == row.commits &&
+          other.counted == (row.commits && row.counted)) {
+        block = &other;
+      }
     }
     if (block == nullptr) block = &batch.blocks.emplace_back();
     block->shape = row.shape;
     block->commits = row.commits;
+    block->counted = row.commits && row.counted;
     block->offsets.push_back(static_cast<uint32_t>(i));
     block->steps.push_back(row.step);
     block->times_us.push_back(row.time_us);
@@ -93,6 +98,8 @@ struct StoredRun {
   model::Run run;
   std::vector<std::vector<std::string>> shapes{{}};
   std::vector<RunRow> rows;
+  std::vector<RunRow> replays;
+  std::vector<model::Rewind> rewinds;
   std::map<int64_t, Aggregated::Consumed> consumed;
 
   // False if the result does not go on where the run was, or is not valid.
@@ -102,23 +109,36 @@ struct StoredRun {
       shapes.push_back(shape.keys);
     }
     for (const model::Batch& batch : result.batches) {
-      if (batch.first != run.rows || !model::Validate(batch).ok()) return false;
-      model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
-        RunRow& out = rows.emplace_back();
-        out.index = position;
-        out.step = block.steps[row];
-        out.time_us = block.times_us[row];
-        for (size_t i = 0; i < block.width(); ++i) {
-          out.numbers.emplace_back(shapes[block.shape][i], block.values[row * block.width() + i]);
-        }
-        for (const model::Text& text : block.texts) {
-          if (text.row == row) out.texts[text.key] = text.value;
-        }
-      });
-      run.rows = batch.last + 1;
+      if (!Append(batch, &run.rows, &rows)) return false;
     }
+    for (const model::Batch& batch : result.replays) {
+      if (!Append(batch, &run.replays, &replays)) return false;
+    }
+    rewinds.insert(rewinds.end(), result.rewinds.begin(), result.rewinds.end());
     run.last_step = result.last_step;
+    run.furthest_step = result.furthest_step;
+    run.attempt = result.attempt;
+    run.step_base = result.step_base;
     for (const Aggregated::Consumed& stream : result.consumed) consumed[stream.stream] = stream;
+    return true;
+  }
+
+ private:
+  bool Append(const model::Batch& batch, uint64_t* next, std::vector<RunRow>* to) {
+    if (batch.first != *next || !model::Validate(batch).ok()) return false;
+    model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
+      RunRow& out = to->emplace_back();
+      out.index = position;
+      out.step = block.steps[row];
+      out.time_us = block.times_us[row];
+      for (size_t i = 0; i < block.width(); ++i) {
+        out.numbers.emplace_back(shapes[block.shape][i], block.values[row * block.width() + i]);
+      }
+      for (const model::Text& text : block.texts) {
+        if (text.row == row) out.texts[text.key] = text.value;
+      }
+    });
+    *next = batch.last + 1;
     return true;
   }
 };

@@ -55,6 +55,9 @@ std::unique_ptr<RunAggregator> StartFrom(const StoredRun& stored, const std::vec
     if (auto found = stored.consumed.find(stream.id); found != stored.consumed.end()) {
       stream.aggregated_seq = found->second.seq;
       stream.late_rows = found->second.late_rows;
+      stream.replayed_rows = found->second.replayed_rows;
+      stream.merged_rows = found->second.merged_rows;
+      stream.step_base = found->second.step_base;
     }
     aggregator->AddStream(stream);
     for (uint32_t shape = 1; shape < kShapes.size(); ++shape) {

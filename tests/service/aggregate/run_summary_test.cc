@@ -123,20 +123,29 @@ TEST_F(RunSummaryTest, ALaterRowOfAHiddenMetricTakesNothingsPlace) {
   EXPECT_EQ(Shown("loss"), 7);
 }
 
-TEST_F(RunSummaryTest, LatestIsByPlaceNotByBlock) {
+TEST_F(RunSummaryTest, LatestIsByStepNotByBlock) {
   // Row 1 is in the first block and row 2 in the second, but row 3 is in the first again.
-  model::Batch batch =
-      BatchOf(1, {{.values = {1}}, {.shape = 2, .values = {2, 9}}, {.values = {3}}});
+  model::Batch batch = BatchOf(1, {{.step = 1, .values = {1}},
+                                   {.step = 2, .shape = 2, .values = {2, 9}},
+                                   {.step = 3, .values = {3}}});
   summary_.Add(batch, {{}, {"a"}, {"a", "b"}});
   EXPECT_EQ(Shown("a"), 3.0);
   EXPECT_EQ(Shown("b"), 9.0);
+}
+
+// Of a run that was rewound: replays have indexes of their own.
+TEST_F(RunSummaryTest, LatestIsByStepNotByIndex) {
+  summary_.Add(BatchOf(60, {{.step = 60, .values = {1}}}), {{}, {"loss"}});
+  summary_.Add(BatchOf(0, {{.step = 61, .values = {3}}}), {{}, {"loss"}});
+  EXPECT_EQ(Shown("loss"), 3);
+  EXPECT_EQ(Shown("_step"), 61);
 }
 
 TEST_F(RunSummaryTest, TextsCountAsLatest) {
   RankRow row{.step = 1, .shape = 0, .texts = {{"state", "warm"}}};
   summary_.Add(BatchOf(0, {row}), {{}});
   EXPECT_EQ(Shown("state"), "warm");
-  summary_.AddValue("state", 4, 1, 2);
+  summary_.AddValue("state", 4, 2);
   EXPECT_EQ(Shown("state"), 4.0);
 }
 

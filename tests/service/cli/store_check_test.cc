@@ -43,7 +43,7 @@ class StoreCheckTest : public StoreTest {
         for (uint64_t first = 1; first <= rows; first += 10) {
           EXPECT_OK(store_->Append(stream.id, Dense(first, 10, 1, 2)));
         }
-        EXPECT_OK(store_->SetAggregated(stream.id, rows, 0));
+        EXPECT_OK(store_->SetAggregated(stream.id, {.through = rows, .late = 0}));
       }
       EXPECT_OK(store_->DefineRunShape(run_, 1, Keys(2)));
       for (uint64_t first = 0; first < 40; first += 10) {
@@ -120,7 +120,7 @@ TEST_F(StoreCheckTest, RowsMayBeMissingWhereASpoolCouldNotBeRead) {
 TEST_F(StoreCheckTest, CountsWhatIsLateLostOrWaiting) {
   Do([&] {
     EXPECT_OK(store_->Append(streams_[1], Dense(21, 5, 1, 2)));
-    EXPECT_OK(store_->SetAggregated(streams_[1], 22, 3));
+    EXPECT_OK(store_->SetAggregated(streams_[1], {.through = 22, .late = 3}));
     EXPECT_OK(store_->SetLosses(streams_[1], {.ring_full = 7}));
   });
   const StoreCheck check = Check();
@@ -181,7 +181,8 @@ TEST_F(StoreCheckTest, StepsOfTheRunThatDoNotGrow) {
   });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_THAT(check.findings.texts(), ElementsAre(HasSubstr("row 40: its step")));
+  EXPECT_THAT(check.findings.texts(), ElementsAre("it has 42 rows, where the ranks' make 40",
+                                                  HasSubstr("row 40: its step")));
 }
 
 TEST_F(StoreCheckTest, RowsWhoseKeysAreGone) {

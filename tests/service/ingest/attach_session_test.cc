@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/ingest/unary_calls.h"
@@ -276,6 +277,39 @@ TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
   EXPECT_TRUE(call.written[2].notices(0).over());
   session->OnDone();
   board.Post(NoticeBoard::kAllRuns, notice);
+}
+
+TEST_F(AttachSessionTest, TellsWhatBecameOfTheStart) {
+  // Also where no board is.
+  std::vector<std::shared_ptr<AttachSession>> sessions;
+  const auto greet = [&](FakeCall* call, uint64_t incarnation, const std::string& resume) {
+    v1::ClientMessage message = Hello();
+    v1::Hello* const hello = message.mutable_hello();
+    hello->mutable_stream()->set_incarnation(incarnation);
+    hello->mutable_settings()->set_resume(resume);
+    hello->mutable_settings()->add_destinations("wandb");
+    hello->mutable_launch()->set_id(absl::StrCat("launch ", incarnation));
+    hello->mutable_launch()->set_id_given(true);
+    hello->mutable_launch()->set_process(absl::StrCat("process ", incarnation, "@0"));
+    sessions.push_back(Start(call));
+    Send(*sessions.back(), *call, message);
+    store_->Step();
+    return call->written.at(0);
+  };
+  FakeCall first, second, refused;
+  EXPECT_THAT(greet(&first, 1, "").notices(), IsEmpty());
+  v1::ServerMessage reply = greet(&second, 2, "");
+  EXPECT_EQ(reply.hello().run_id(), "job-2");
+  ASSERT_THAT(reply.notices(), SizeIs(1));
+  EXPECT_EQ(reply.notices(0).severity(), v1::Notice::WARNING);
+  EXPECT_THAT(reply.notices(0).text(), HasSubstr("this start is 'job-2'"));
+  EXPECT_THAT(reply.hello().destinations(), ElementsAre("wandb"));
+  reply = greet(&refused, 3, "never");
+  EXPECT_EQ(reply.hello().run_id(), "job-3");
+  ASSERT_THAT(reply.notices(), SizeIs(1));
+  EXPECT_EQ(reply.notices(0).severity(), v1::Notice::WARNING);
+  EXPECT_THAT(reply.hello().destinations(), ElementsAre("local"));
+  for (const auto& session : sessions) session->OnDone();
 }
 
 TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {

@@ -149,7 +149,7 @@ class RankWatchTest : public ::testing::Test {
   void RemoveRunOf(uint64_t incarnation) {
     const model::Stream stream = StreamOf(incarnation);
     ASSERT_OK(store_->SubmitAndWait([&](storage::Store& store) {
-      EXPECT_OK(store.SetAggregated(stream.id, stream.durable_seq, 0));
+      EXPECT_OK(store.SetAggregated(stream.id, {.through = stream.durable_seq, .late = 0}));
       EXPECT_OK(store.CloseRun(stream.run, model::RunState::kCrashed, 1, "", 1));
       for (const char* kind : {"local", "wandb"}) {
         model::Delivery delivery;
@@ -226,6 +226,28 @@ TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
   disk_.Heal();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+}
+
+// The simulation found it: it counted as alive meanwhile, and the next process as its double.
+TEST_F(RankWatchTest, TheNextProcessWaitsForARingThatADiskWouldNotTake) {
+  RingImage ring;
+  v1::Hello hello = HelloOf(1);
+  hello.mutable_launch()->set_id("launch");
+  hello.mutable_launch()->set_process("dead@0");
+  ring.header().incarnation = 1;
+  ring.Hello(hello.SerializeAsString());
+  ring.Shape(1, {"loss"});
+  ring.Row(1, 0, {0.5});
+  disk_.FailSyncs(3, EIO);  // it is attached, and not ended
+  Leave(1, std::move(ring));
+  Watch();
+  ASSERT_TRUE(
+      WaitFor([&] { return StreamOf(1).id != 0 && store_->counters().failed_commits > 0; }));
+  const model::StreamKey next = {"p", Job(1), 0, 2};
+  EXPECT_TRUE(registry_.AwaitsEndOfFormer(next, "next@0"));
+  disk_.Heal();
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  EXPECT_FALSE(registry_.AwaitsEndOfFormer(next, "next@0"));
 }
 
 TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {

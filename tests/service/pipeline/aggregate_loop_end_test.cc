@@ -85,37 +85,49 @@ TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
   const int64_t again = Attach(0, /*incarnation=*/2);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kRunning);
-  Log(again, 4, 8, 100);
+  Log(again, 4, 8, 100, /*commits=*/false);
   End(again);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
-  EXPECT_EQ(Reader()->GetStream(again)->late_rows, 2u);
-  EXPECT_EQ(StoredRun().late_rows, 2u);
+  EXPECT_EQ(Reader()->GetStream(again)->replayed_rows, 2u);
+  EXPECT_EQ(StoredRun().replays, 2u);
+  EXPECT_EQ(StoredRun().late_rows, 0u);
 }
 
 // The simulation found it: two rings of one dead process that were found one after the other, each
 // seeming to have begun when the other had ended.
 TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
   local_world_size_ = 1;
-  const int64_t first = AttachRing(/*incarnation=*/1, /*thread=*/0);
+  const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
   End(first, StreamState::kFinished, 3);
-  const int64_t second = AttachRing(/*incarnation=*/2, /*thread=*/1);
+  const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/7);
   End(second, StreamState::kFinished, 0);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFailed);
   EXPECT_EQ(StoredRun().exit_code, 3);
 }
 
-// The simulation found it: in a container every process of a rank may have the same number.
-TEST_F(AggregateLoopTest, ANewProcessOfTheSameNumberIsANewBeginningForEachRing) {
+TEST_F(AggregateLoopTest, ANewProcessIsANewBeginningForEachRing) {
   local_world_size_ = 1;
-  const int64_t first = AttachRing(/*incarnation=*/1, /*thread=*/0);
-  const int64_t second = AttachRing(/*incarnation=*/2, /*thread=*/1);
+  const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
+  const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/7);
   End(first, StreamState::kCrashed, 0, "gone");
   End(second, StreamState::kCrashed, 0, "gone");
-  const int64_t again = AttachRing(/*incarnation=*/3, /*thread=*/0);
+  const int64_t again = Attach(0, /*incarnation=*/3, /*init_us=*/8);
   End(again);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+}
+
+// The simulation found it: nobody had met the first process, which left its ring.
+TEST_F(AggregateLoopTest, AnEarlierProcessThatIsFoundLaterDecidesNothing) {
+  local_world_size_ = 1;
+  const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/8);
+  End(second);
+  Settle();
+  const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7, /*left=*/true);
+  End(first, StreamState::kCrashed, 0, "gone");
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
@@ -135,10 +147,10 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
 TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
   local_world_size_ = 1;
   const int64_t parent = Attach(0);
-  const int64_t child = Attach(0, /*incarnation=*/2);  // beside it
+  const int64_t other = Attach(0, /*incarnation=*/2);  // beside it
   clock_us_ -= int64_t{24} * 3600 * 1'000'000;
   End(parent, StreamState::kCrashed, 0, "gone");
-  End(child);
+  End(other);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kCrashed);
 }

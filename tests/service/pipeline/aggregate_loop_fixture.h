@@ -57,9 +57,13 @@ class AggregateLoopTest : public ::testing::Test {
     write.apply = std::move(apply);
     store_->Submit(std::move(write));
   }
-  // Attaches a rank to run 1 and returns its stream's id.
-  int64_t Attach(uint32_t rank, uint64_t incarnation = 1) {
+  // Attaches a ring of a rank to run 1 and returns its stream's id. `init_us` tells its Init()
+  // from others; 0: it has one of its own.
+  // `left`: its process is gone.
+  int64_t Attach(uint32_t rank, uint64_t incarnation = 1, int64_t init_us = 0, bool left = false) {
     model::Session session;
+    session.left = left;
+    session.settings.start_time_us = init_us == 0 ? static_cast<int64_t>(incarnation) : init_us;
     session.stream = {"project", "job", rank, incarnation};
     session.settings.strategy = strategy_;
     session.settings.rank_statistics = {"mean"};
@@ -80,10 +84,11 @@ class AggregateLoopTest : public ::testing::Test {
     return id;
   }
   // Rows of one loss per step, from `from` to `to`.
-  void Log(int64_t stream, int64_t from, int64_t to, double loss) {
+  void Log(int64_t stream, int64_t from, int64_t to, double loss, bool commits = true) {
     std::vector<aggregate::RankRow> rows;
     for (int64_t step = from; step <= to; ++step) {
-      rows.push_back({.step = step, .values = {loss + static_cast<double>(step)}, .commits = true});
+      rows.push_back(
+          {.step = step, .values = {loss + static_cast<double>(step)}, .commits = commits});
     }
     const uint64_t first = logged_[stream] + 1;
     logged_[stream] += rows.size();
@@ -91,24 +96,6 @@ class AggregateLoopTest : public ::testing::Test {
       return store.Append(stream, aggregate::BatchOf(first, rows)).status();
     });
     loop_->Notify(kRun);
-  }
-  // The same for a ring of rank 0, of process 7.
-  int64_t AttachRing(uint64_t incarnation, uint32_t thread) {
-    model::Session session;
-    session.stream = {"project", "job", 0, incarnation};
-    session.identity.local_world_size = 1;
-    session.identity.pid = 7;
-    session.identity.thread = thread;
-    model::RunAssignment assignment;
-    assignment.run_id = "job";
-    assignment.primary = true;
-    int64_t id = 0;
-    Write([&](storage::Store& store) -> absl::Status {
-      const auto stream = store.Attach(session, assignment, clock_us_++);
-      if (stream.ok()) id = stream->id;
-      return stream.status();
-    });
-    return id;
   }
   void End(int64_t stream, model::StreamState state = model::StreamState::kFinished,
            int exit_code = 0, const char* reason = "") {

@@ -120,7 +120,7 @@ TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
     if (!defined.ok()) return defined;
     const absl::Status written =
         store.AppendRunRows(kRun, BatchOf(0, {{.step = 0, .values = {9}}}));
-    return written.ok() ? store.SetLastStep(kRun, 0) : written;
+    return written.ok() ? store.SetPosition(kRun, {.last_step = 0, .furthest_step = 0}) : written;
   });
   std::ostringstream log;
   const auto logger = spdlog::default_logger();

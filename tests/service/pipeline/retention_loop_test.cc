@@ -65,7 +65,7 @@ class RetentionLoopTest : public ::testing::Test {
       for (uint64_t i = 0; i < kBatches; ++i) {
         EXPECT_OK(store.Append(stream->id, Dense(1 + i * kRows, kRows, 1, 64)).status());
       }
-      EXPECT_OK(store.SetAggregated(stream->id, kBatches * kRows, 0));
+      EXPECT_OK(store.SetAggregated(stream->id, {.through = kBatches * kRows, .late = 0}));
       const int64_t ended = absl::ToUnixMicros(now_ - age);
       EXPECT_OK(store.EndStream(stream->id, model::StreamState::kFinished, 0, "", ended));
       EXPECT_OK(store.CloseRun(stream->run, model::RunState::kFinished, 0, "", ended));

@@ -25,7 +25,7 @@ model::Batch Odd() {
   batch.last = batch.first + 2;
   model::Block numbers;
   numbers.shape = std::numeric_limits<uint32_t>::max();
-  numbers.commits = true;
+  numbers.commits = numbers.counted = true;
   numbers.offsets = {0, 2};
   numbers.steps = {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
   numbers.times_us = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};

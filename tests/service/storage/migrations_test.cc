@@ -111,7 +111,7 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
 
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
-  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(7));
+  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(9));
   const std::vector<std::string> keys = {"loss", "shared"};
   ASSERT_OK(store->Begin());
   EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";
@@ -153,9 +153,9 @@ TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
       database.Select("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
   while (query.Next()) absl::StrAppend(&tables, query.Text(0), " ");
   EXPECT_EQ(tables,
-            "dead_letter delivery job removed_run removed_stream run run_batch run_shape "
-            "run_update shape "
-            "stream stream_batch ");
+            "dead_letter delivery job removed_run removed_stream replay_batch run run_batch "
+            "run_rewind run_shape run_update shape "
+            "start stream stream_batch ");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
                              .object = model::Json{{"loss", first}},
                              .metric = {}},
                             1000));
-    ASSERT_OK(store_->SetAggregated(made.stream, first + rows - 1, 0));
+    ASSERT_OK(store_->SetAggregated(made.stream, {.through = first + rows - 1, .late = 0}));
   }
   void End(const Made& made, int64_t ended_us = kEnd) {
     ASSERT_OK(store_->EndStream(made.stream, model::StreamState::kFinished, 0, "", ended_us));
@@ -201,7 +201,9 @@ TEST_F(RetentionTest, ARunWithADeadLetterStays) {
 }
 
 TEST_F(RetentionTest, ARunWithALateRowStays) {
-  ExpectKept([&](const Made& made) { ASSERT_OK(store_->SetAggregated(made.stream, 10, 1)); });
+  ExpectKept([&](const Made& made) {
+    ASSERT_OK(store_->SetAggregated(made.stream, {.through = 10, .late = 1}));
+  });
 }
 
 // As `ranklog rm` asks for it, without --force and with it.
@@ -216,14 +218,14 @@ TEST_F(RetentionTest, AUserMayRemoveWhatHasEnded) {
   const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition);
   Do([&] {
     ASSERT_OK(store_->AddDeadLetter({0, made.run, "wandb", 3, kEnd, "HTTP 400", "{}"}));
-    ASSERT_OK(store_->SetAggregated(made.stream, 10, /*late_rows=*/1));
+    ASSERT_OK(store_->SetAggregated(made.stream, {.through = 10, .late = 1}));
     ASSERT_OK(store_->AddDelivery(made.run, "another"));
   });
   EXPECT_THAT(remove(Removal::kDelivered), refused);
   EXPECT_THAT(remove(Removal::kNothingWaits), refused);
   Do([&] { ASSERT_OK(store_->Append(made.stream, Dense(11, 1, 1, 2)).status()); });
   EXPECT_THAT(remove(Removal::kWhateverWaits), refused) << "a row is not used";
-  Do([&] { ASSERT_OK(store_->SetAggregated(made.stream, 11, 1)); });
+  Do([&] { ASSERT_OK(store_->SetAggregated(made.stream, {.through = 11, .late = 1})); });
   EXPECT_THAT(remove(Removal::kWhateverWaits), IsOk());
   EXPECT_THAT(remove(Removal::kWhateverWaits), refused) << "it is not there";
   EXPECT_OK(reader_->Check()) << "though its dead letter is still in the file";
@@ -313,7 +315,7 @@ TEST_F(RetentionTest, ASliceIsOfABoundedNumberOfBytes) {
     for (uint64_t i = 0; i < 8; ++i) {
       ASSERT_OK(store_->Append(made.stream, Dense(1 + i * 2048, 2048, 1, 64)).status());
     }
-    ASSERT_OK(store_->SetAggregated(made.stream, 8 * 2048, 0));
+    ASSERT_OK(store_->SetAggregated(made.stream, {.through = 8 * 2048, .late = 0}));
     End(made);
     Deliver(made.run);
   });

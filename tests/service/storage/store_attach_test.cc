@@ -76,6 +76,47 @@ TEST_F(AttachTest, FindsTheStreamThatItKnows) {
   EXPECT_THAT(reader_->Streams(1), ::ranklog::testing::IsOkAndHolds(SizeIs(3)));
 }
 
+TEST_F(AttachTest, CountsTheAttemptsOfARun) {
+  const auto attach = [this](uint32_t rank, uint64_t incarnation, int64_t init_us) {
+    model::Session session = SessionOf(rank, incarnation);
+    session.settings.start_time_us = init_us;
+    return store_->Attach(session, AssignmentOf("job", rank == 0), now_us_++).value();
+  };
+  const auto end = [this](const model::Stream& stream) {
+    EXPECT_OK(store_->EndStream(stream.id, StreamState::kCrashed, 0, "gone", now_us_++));
+  };
+  Do([&] {
+    const model::Stream first = attach(0, 1, 100);
+    EXPECT_EQ(first.attempt, 1u);
+    end(first);
+    EXPECT_EQ(attach(0, 2, 100).attempt, 1u) << "another ring of the same process";
+    end(attach(0, 2, 100));
+    const model::Stream other = attach(1, 1, 100);
+    EXPECT_EQ(other.attempt, 1u) << "it comes late";
+    end(other);
+    const model::Stream again = attach(1, 2, 200);
+    EXPECT_EQ(again.attempt, 2u) << "before the primary";
+    EXPECT_FALSE(again.began_anew);
+    EXPECT_EQ(attach(0, 3, 200).attempt, 2u);
+    EXPECT_EQ(attach(0, 4, 300).attempt, 2u) << "beside a live one";
+    end(again);
+    const model::Stream alone = attach(1, 3, 300);
+    EXPECT_EQ(alone.attempt, 2u);
+    EXPECT_TRUE(alone.began_anew);
+    // The rings of dead processes that are found now: later ones of their rank are here.
+    model::Session left = SessionOf(0, 9);
+    left.left = true;
+    for (const auto& [init_us, attempt] : {std::pair(150, 1u), std::pair(50, 0u)}) {
+      left.settings.start_time_us = init_us;
+      ++left.stream.incarnation;
+      const auto stream = store_->Attach(left, AssignmentOf("job", true), now_us_++);
+      ASSERT_OK(stream);
+      EXPECT_EQ(stream->attempt, attempt) << init_us;
+      end(*stream);
+    }
+  });
+}
+
 // The rank's earlier rows were acknowledged by a store that is gone.
 TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
   model::Session session = SessionOf(0);

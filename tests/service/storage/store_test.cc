@@ -119,7 +119,7 @@ TEST_F(StoreTest, KeepsWhatIsKnownOfAStream) {
     EXPECT_OK(store_->SetProgress(stream, 20));
     EXPECT_OK(store_->SetProgress(stream, 10));
     EXPECT_OK(store_->SetLosses(stream, losses));
-    EXPECT_OK(store_->SetAggregated(stream, 17, 3));
+    EXPECT_OK(store_->SetAggregated(stream, {.through = 17, .late = 3}));
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 9, "killed", 2000));
   });
   ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
@@ -165,7 +165,7 @@ TEST_F(StoreTest, AppendsARunsRowsInOrder) {
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << "a gap";
     EXPECT_OK(store_->AppendRunRows(run, Dense(3, 2, 1, 2)));
-    EXPECT_OK(store_->SetLastStep(run, 4));
+    EXPECT_OK(store_->SetPosition(run, {.last_step = 4, .furthest_step = 4}));
   });
   ASSERT_OK_AND_ASSIGN(const model::Run read, reader_->GetRun(run));
   EXPECT_EQ(read.rows, 5);
@@ -199,16 +199,16 @@ TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
   const int64_t run = reader_->GetStream(stream)->run;
   Do([&] {
     EXPECT_OK(store_->Append(stream, Dense(1, 5, 1, 2)));
-    EXPECT_OK(store_->SetAggregated(stream, 5, 0));
+    EXPECT_OK(store_->SetAggregated(stream, {.through = 5, .late = 0}));
     EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << "live";
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 0, "", 4000));
-    EXPECT_OK(store_->SetAggregated(stream, 4, 0));
+    EXPECT_OK(store_->SetAggregated(stream, {.through = 4, .late = 0}));
     EXPECT_THAT(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << "a row is not used up";
-    EXPECT_OK(store_->SetAggregated(stream, 5, 0));
+    EXPECT_OK(store_->SetAggregated(stream, {.through = 5, .late = 0}));
     EXPECT_OK(store_->CloseRun(run, model::RunState::kFailed, 0, "", 1));
   });
 }
@@ -244,7 +244,7 @@ TEST_F(StoreTest, WhatAProcessSetsComesAfterTheRowsOfAnEarlierOne) {
   Do([&] {
     const model::Stream first = Attach(0, 7);
     EXPECT_OK(store_->Apply(first.id, summary, 10));
-    EXPECT_OK(store_->SetLastStep(first.run, 40));
+    EXPECT_OK(store_->SetPosition(first.run, {.last_step = 40, .furthest_step = 40}));
     EXPECT_OK(store_->Apply(Attach(0, 8).id, summary, 11)) << "another ring of the same process";
     for (const uint64_t incarnation : {7, 8}) {
       EXPECT_OK(
@@ -264,10 +264,12 @@ TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
   Do([&] {
     EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(store_->SetLosses(9, {}), StatusIs(absl::StatusCode::kNotFound));
-    EXPECT_THAT(store_->SetAggregated(9, 1, 1), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->SetAggregated(9, {.through = 1, .late = 1}),
+                StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(store_->EndStream(9, model::StreamState::kFinished, 0, "", 1),
                 StatusIs(absl::StatusCode::kNotFound));
-    EXPECT_THAT(store_->SetLastStep(9, 1), StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(store_->SetPosition(9, {.last_step = 1, .furthest_step = 1}),
+                StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(store_->AppendRunRows(9, Dense(0, 1, 1, 1)), StatusIs(absl::StatusCode::kNotFound));
     model::Delivery delivery;
     delivery.run = 9;

@@ -392,7 +392,9 @@ TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
   });
   StepUntilIdle(/*draining=*/true);
   EXPECT_EQ(lost(), 5) << "without a new row";
-  stored_.Write([&](storage::Store& store) { EXPECT_OK(store.SetAggregated(stream, 0, 2)); });
+  stored_.Write([&](storage::Store& store) {
+    EXPECT_OK(store.SetAggregated(stream, {.through = 0, .late = 2}));
+  });
   stored_.Close(model::RunState::kFinished, 0);
   StepUntilIdle();
   EXPECT_EQ(lost(), 7) << "the late ones, with the run's end";

@@ -1,0 +1,151 @@
+#include "client/launch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/environment.h"
+#include "client/process.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr int kMostAncestors = 32;  // more wrappers than anybody nests
+constexpr size_t kMostBytes =
+    4 << 20;  // of an environment: the kernel's limit is a quarter of the stack's
+
+// As far as it can be read; empty if the process has ended or belongs to another user.
+std::string ReadAll(const std::string& path) {
+  std::string text;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  char buffer[4096];
+  for (ssize_t got; text.size() < kMostBytes && (got = read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  close(fd);
+  return text;
+}
+
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::string began;  // in ticks since the boot
+};
+
+Process FindProcess(pid_t pid) {
+  Process process;
+  process.pid = pid;
+  const std::string stat = ReadAll(absl::StrCat("/proc/", pid, "/stat"));
+  // The command's name may hold anything; what follows its last parenthesis is fields from the
+  // third on.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return process;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22 && fields >> field; ++i) {
+    if (i == 4) process.parent = static_cast<pid_t>(ParseInteger(field).value_or(0));
+    if (i == 22) process.began = field;
+  }
+  return process;
+}
+
+// A process number means something in its namespace only.
+std::string NameOf(const Process& process) {
+  char pid_namespace[64];
+  const ssize_t size = readlink("/proc/self/ns/pid", pid_namespace, sizeof pid_namespace);
+  return absl::StrCat(process.pid, "/", process.began, "/",
+                      size > 0 ? std::string(pid_namespace, static_cast<size_t>(size)) : "", "/",
+                      BootId());
+}
+
+std::optional<std::string> Assignment(const char* name) {
+  const std::optional<std::string> value = Variable(name);
+  if (!value) return std::nullopt;
+  return absl::StrCat(name, "=", *value);
+}
+
+// A variable that the launcher set for this rank, and does not have itself.
+std::string RankVariable() {
+  // An agent of torchrun may have a RANK of its own: the node's.
+  if (const auto restarts = Assignment("TORCHELASTIC_RESTART_COUNT")) return *restarts;
+  for (const char* name : {"RANKLOG_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (const auto rank = Assignment(name)) return *rank;
+  }
+  return "";
+}
+
+bool HasVariable(pid_t pid, const std::string& assignment) {
+  const std::string environment = '\0' + ReadAll(absl::StrCat("/proc/", pid, "/environ"));
+  return environment.find('\0' + assignment + '\0') != std::string::npos;
+}
+
+uint32_t Count(const char* name) {
+  const auto text = Variable(name);
+  return text ? static_cast<uint32_t>(ParseInteger(*text).value_or(0)) : 0;
+}
+
+// Which of the Inits of this process under that id this is, from 0 on.
+uint64_t NextInit(const std::string& run_id) {
+  MutexLock lock(StateMutex());
+  static auto* const inits = new std::map<std::string, uint64_t>;
+  return (*inits)[run_id]++;
+}
+
+}  // namespace
+
+std::string BootId() {
+  std::string id = ReadAll("/proc/sys/kernel/random/boot_id");
+  absl::StripTrailingAsciiWhitespace(&id);
+  return id;
+}
+
+std::string LauncherProcess() {
+  const std::string variable = RankVariable();
+  Process process = FindProcess(getpid());
+  for (int i = 0; i < kMostAncestors && process.parent > 0; ++i) {
+    process = FindProcess(process.parent);
+    if (variable.empty() || !HasVariable(process.pid, variable)) break;
+  }
+  return NameOf(process);
+}
+
+v1::Launch MakeLaunch(const Settings& resolved, bool id_given) {
+  const auto job = Variable("SLURM_JOB_ID");
+  const auto step = Variable("SLURM_STEP_ID");
+  const bool by_torchrun = Variable("TORCHELASTIC_RUN_ID").has_value();
+  const bool has_rank = !RankVariable().empty();
+  const uint64_t inits = NextInit(resolved.run_id);
+  const std::string own = NameOf(FindProcess(getpid()));
+
+  v1::Launch launch;
+  launch.set_id_given(id_given);
+  launch.set_process(absl::StrCat(own, "@", inits));
+  if (job) {
+    launch.set_batch_job(absl::StrCat("slurm-", *job, step ? absl::StrCat(".", *step) : ""));
+    launch.set_requeue(Count("SLURM_RESTART_COUNT"));
+  }
+  if (by_torchrun) {
+    launch.set_restarts_ranks(true);
+    launch.set_restart(Count("TORCHELASTIC_RESTART_COUNT"));
+  }
+  std::string id;
+  if (resolved.world_size == 1 && !by_torchrun) {
+    id = own;
+  } else if (job && step && !has_rank) {
+    id = absl::StrCat("slurm-", *job, ".", *step, "/", launch.requeue());
+  } else {
+    id = LauncherProcess();
+  }
+  // Of ranks that have only RANK and WORLD_SIZE, somebody may have started each by hand.
+  launch.set_whole_node(resolved.world_size == 1 || by_torchrun || job || !Variable("RANK"));
+  launch.set_id(inits == 0 ? id : absl::StrCat(id, "#", inits));
+  return launch;
+}
+
+}  // namespace ranklog::internal

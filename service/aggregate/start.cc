@@ -1,0 +1,115 @@
+#include "service/aggregate/start.h"
+
+#include <algorithm>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::aggregate {
+namespace {
+
+using model::JobChoice;
+using model::JobStart;
+using model::Session;
+
+using Starts = absl::Span<const JobStart>;
+
+const JobStart* NewestStart(Starts starts, absl::FunctionRef<bool(const JobStart&)> predicate) {
+  const auto found = std::find_if(starts.rbegin(), starts.rend(), predicate);
+  return found == starts.rend() ? nullptr : &*found;
+}
+
+bool IsRestart(const Session& session, const JobStart& start) {
+  if (!start.rank_in_launch) return true;  // it begins in a launch that is there
+  if (session.launch.restart > start.rank_restart) return true;
+  if (!session.launch.restarts_ranks) return false;
+  // A later process of the rank may be there when the ring of a dead one is found.
+  return session.left || (!start.rank_alive && !start.rank_finished);
+}
+
+JobChoice NewJob(const Session& session, const JobStart& former) {
+  if (former.rank_alive) {
+    return {.job_id = "",
+            .notice = absl::StrCat("run '", former.job_id, "' is running, and has rank ",
+                                   session.stream.rank, " already (pid ", former.alive_pid,
+                                   "): this start is '{run}'"),
+            .warns = true};
+  }
+  if (!session.launch.id_given) return {.job_id = ""};
+  if (former.live) {
+    return {.job_id = "",
+            .notice = absl::StrCat("run '", former.job_id, "' is running: this start is '{run}'"),
+            .warns = true};
+  }
+  return {.job_id = "",
+          .notice = absl::StrCat("run '", session.launch.given_id,
+                                 "' has ended: this start is '{run}'. Set RANKLOG_RESUME=allow to "
+                                 "continue '",
+                                 session.launch.given_id, "'")};
+}
+
+JobChoice Refused(const std::string& why) {
+  return {.job_id = "",
+          .refused = true,
+          .notice = absl::StrCat(why, ": the rows are kept on this node only, as '{run}'"),
+          .warns = true};
+}
+
+JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
+  const std::string& id = session.launch.given_id;
+  const JobStart* const same =
+      NewestStart(starts, [&](const JobStart& start) { return start.job_id == id; });
+  const bool exists = same != nullptr && same->exists;
+  std::string resume = session.launch.id_given ? session.settings.resume : "";
+  // Its first start was at another node.
+  if (resume.empty() && session.launch.requeue > 0 &&
+      NewestStart(starts, [](const JobStart& has) { return has.has_batch; }) == nullptr) {
+    resume = "allow";
+  }
+  if (resume == "must" && !exists) {
+    const auto& to = session.settings.destinations;
+    if (std::all_of(to.begin(), to.end(), [](const auto& kind) { return kind == "local"; })) {
+      return Refused(absl::StrCat("RANKLOG_RESUME=must, and there is no run '", id, "'"));
+    }
+  }
+  if (!exists) return {.job_id = id};
+  if (resume == "never") {
+    return Refused(absl::StrCat("RANKLOG_RESUME=never, and there is a run '", id, "' already"));
+  }
+  if (!resume.empty()) {
+    const bool twice = same->rank_alive && !session.left;
+    return twice ? NewJob(session, *same) : JobChoice{.job_id = id};
+  }
+  const JobStart& newest =
+      *NewestStart(starts, [](const JobStart& start) { return start.exists && !start.refused; });
+  const bool joins =
+      newest.live && !newest.has_rank && !(session.launch.whole_node && newest.has_node);
+  return joins ? JobChoice{.job_id = newest.job_id} : NewJob(session, newest);
+}
+
+}  // namespace
+
+JobChoice ChooseJob(const Session& session, Starts starts) {
+  const JobStart* start = NewestStart(starts, [](const JobStart& has) { return has.has_ring; });
+  if (start == nullptr) {
+    start = NewestStart(starts, [](const JobStart& has) { return has.has_process; });
+  }
+  if (start == nullptr) {
+    start = NewestStart(starts, [](const JobStart& has) { return has.has_launch; });
+    if (start != nullptr && !IsRestart(session, *start)) {
+      if (session.settings.resume.empty() || !session.launch.id_given) {
+        return NewJob(session, *start);
+      }
+      start = nullptr;
+    }
+  }
+  if (start == nullptr && session.launch.requeue > 0) {
+    start = NewestStart(starts, [&](const JobStart& has) {
+      return has.has_batch_job && has.requeue < session.launch.requeue;
+    });
+  }
+  if (start != nullptr) return {.job_id = start->job_id, .refused = start->refused};
+  return OfAnotherLaunch(session, starts);
+}
+
+}  // namespace ranklog::aggregate

@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/storage/records.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+namespace {
+
+using model::StreamState;
+
+// What is known of the jobs by their streams.
+constexpr char kSelectJobs[] =
+    "WITH given(job_id, first) AS ("
+    "SELECT job_id, min(id) FROM start WHERE project = ?1 AND given_id = ?2 GROUP BY job_id "
+    "UNION ALL SELECT ?2, 0 WHERE NOT EXISTS ("
+    "SELECT 1 FROM start WHERE project = ?1 AND given_id = ?2 AND job_id = ?2)) "
+    "SELECT given.job_id, given.first <> 0 OR job.id IS NOT NULL, coalesce(job.id, 0), "
+    "coalesce(max(stream.state = ?6), 0), "
+    "coalesce(max(stream.rank = ?3 AND stream.incarnation = ?4), 0), "
+    "coalesce(max(stream.rank = ?3 AND stream.process = ?5), 0), "
+    "coalesce(max(stream.rank = ?3 AND stream.process <> ?5), 0) "
+    "FROM given LEFT JOIN job ON job.project = ?1 AND job.job_id = given.job_id "
+    "LEFT JOIN stream ON stream.job = job.id "
+    "GROUP BY given.job_id ORDER BY given.first";
+
+std::string NodeOf(const model::Identity& identity) {
+  return absl::StrCat(identity.node, "/", identity.node_rank);
+}
+
+// A Launch::batch_job without its step.
+std::string BatchOf(const std::string& batch_job) {
+  return batch_job.substr(0, batch_job.find('.'));
+}
+
+// Other processes of the session's rank in this job.
+absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Session& session,
+                               model::JobStart* start) {
+  Query query = database.Select(
+      "SELECT stream.process, stream.state, stream.pid, start.restart, start.launch FROM stream "
+      "LEFT JOIN start ON start.id = stream.start "
+      "WHERE stream.job = ?1 AND stream.rank = ?2 AND stream.process <> ?3 "
+      "ORDER BY stream.id DESC",
+      {job, session.stream.rank, session.launch.process});
+  std::string last;
+  for (bool first = true; query.Next(); first = false) {
+    if (first) {
+      last = query.Text(0);
+      start->rank_finished = true;
+      start->rank_restart = static_cast<uint32_t>(query.Integer(3));
+    }
+    start->rank_in_launch |= query.Text(4) == session.launch.id;
+    const auto state = static_cast<StreamState>(query.Integer(1));
+    if (query.Text(0) == last && state != StreamState::kFinished) start->rank_finished = false;
+    if (state != StreamState::kLive) continue;
+    if (model::AreOfOneProcess(query.Text(0), session.launch.process)) continue;
+    start->rank_alive = true;
+    start->alive_pid = query.Integer(2);
+  }
+  return query.status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Session& session) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  const model::Launch& launch = session.launch;
+  std::vector<model::JobStart> starts;
+  std::vector<int64_t> jobs;
+  {
+    Query query =
+        writer_.Select(kSelectJobs, {session.stream.project, launch.given_id, session.stream.rank,
+                                     session.stream.incarnation, launch.process,
+                                     static_cast<int64_t>(StreamState::kLive)});
+    while (query.Next()) {
+      starts.push_back({.job_id = query.Text(0),
+                        .exists = query.Flag(1),
+                        .live = query.Flag(3),
+                        .has_ring = query.Flag(4),
+                        .has_process = query.Flag(5),
+                        .has_rank = query.Flag(6)});
+      jobs.push_back(query.Integer(2));
+    }
+    RETURN_IF_ERROR(query.status());
+  }
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (!starts[i].has_rank) continue;
+    RETURN_IF_ERROR(AddOtherProcesses(writer_, jobs[i], session, &starts[i]));
+  }
+  Query query = writer_.Select(
+      "SELECT job_id, refused, launch, batch_job, requeue, node FROM start "
+      "WHERE project = ?1 AND given_id = ?2",
+      {session.stream.project, launch.given_id});
+  while (query.Next()) {
+    const auto start = std::find_if(starts.begin(), starts.end(), [&](const model::JobStart& each) {
+      return each.job_id == query.Text(0);
+    });
+    if (start == starts.end()) continue;
+    start->refused |= query.Flag(1);
+    if (query.Text(2) == launch.id) {
+      start->has_launch = true;
+    } else if (query.Text(5) == NodeOf(session.identity)) {
+      start->has_node = true;
+    }
+    if (launch.batch_job.empty()) continue;
+    start->has_batch |= BatchOf(query.Text(3)) == BatchOf(launch.batch_job);
+    if (query.Text(3) != launch.batch_job) continue;
+    start->has_batch_job = true;
+    start->requeue = std::max(start->requeue, static_cast<uint32_t>(query.Integer(4)));
+  }
+  RETURN_IF_ERROR(query.status());
+  return starts;
+}
+
+absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {
+  RETURN_IF_ERROR(CheckInTransaction());
+  // Under `main` the run has the id of its job. Other strategies name their runs {job}-{rank}.
+  const bool is_run_id = session.settings.strategy == model::LogStrategy::kMain;
+  for (int next = 2;; ++next) {
+    std::string job_id = absl::StrCat(session.launch.given_id, "-", next);
+    ASSIGN_OR_RETURN(
+        const int64_t taken,
+        writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM job WHERE project = ?1 AND job_id = ?2) "
+                              "OR EXISTS(SELECT 1 FROM start WHERE project = ?1 AND job_id = ?2) "
+                              "OR (?3 AND EXISTS(SELECT 1 FROM run JOIN job ON job.id = run.job "
+                              "WHERE project = ?1 AND run_id = ?2 AND NOT local_only))",
+                              {session.stream.project, job_id, is_run_id}));
+    if (taken == 0) return job_id;
+  }
+}
+
+absl::StatusOr<int64_t> Store::FindOrMakeStart(const model::Session& session,
+                                               const RunAssignment& assignment) {
+  const model::Launch& launch = session.launch;
+  if (launch.given_id.empty()) return 0;
+  const std::string node = NodeOf(session.identity);
+  const absl::StatusOr<int64_t> found = writer_.SelectInteger(
+      "SELECT id FROM start WHERE project = ?1 AND given_id = ?2 AND job_id = ?3 AND launch = ?4 "
+      "AND restart = ?5 AND requeue = ?6 AND node = ?7",
+      {session.stream.project, launch.given_id, session.stream.job_id, launch.id, launch.restart,
+       launch.requeue, node});
+  if (!absl::IsNotFound(found.status())) return found;
+  RETURN_IF_ERROR(
+      Write("INSERT INTO start(project, given_id, job_id, launch, restart, batch_job, requeue, "
+            "node, flags, refused, notice) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            {session.stream.project, launch.given_id, session.stream.job_id, launch.id,
+             launch.restart, launch.batch_job, launch.requeue, node,
+             LaunchFlags(launch) | (session.settings.resume == "must" ? kMust : 0) |
+                 (assignment.warns ? kWarns : 0),
+             assignment.refused, assignment.notice}));
+  return writer_.last_insert_id();
+}
+
+}  // namespace ranklog::storage

@@ -1,0 +1,81 @@
+// Which start a process says that it belongs to. That wrappers are passed over needs real
+// processes: tests/integration/second_start_test.cc.
+
+#include "client/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <map>
+#include <string>
+
+#include "client/resolve.h"
+
+namespace ranklog::internal {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::StartsWith;
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  v1::Launch From(const std::map<std::string, std::string>& variables) {
+    clearenv();
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    Settings settings = Settings::FromEnvironment();
+    const bool given = !settings.run_id.empty();
+    return MakeLaunch(Resolve(std::move(settings)), given);
+  }
+};
+
+TEST_F(LaunchTest, OneProcessIsItsOwnLauncher) {
+  const v1::Launch launch = From({});
+  EXPECT_FALSE(launch.id_given());
+  EXPECT_TRUE(launch.whole_node());
+  EXPECT_EQ(launch.process(), launch.id() + "@0");
+}
+
+TEST_F(LaunchTest, EachInitUnderOneIdIsAStart) {
+  const v1::Launch first = From({{"RANKLOG_RUN_ID", "each"}});
+  const v1::Launch second = From({{"RANKLOG_RUN_ID", "each"}});
+  EXPECT_TRUE(first.id_given());
+  EXPECT_EQ(second.id(), first.id() + "#1");
+  EXPECT_THAT(second.process(), EndsWith("@1"));
+  EXPECT_EQ(From({{"RANKLOG_RUN_ID", "other"}}).id(), first.id());
+}
+
+TEST_F(LaunchTest, TorchrunRestartsItsRanks) {
+  const v1::Launch launch = From({{"RANK", "1"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"LOCAL_RANK", "1"},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"TORCHELASTIC_RUN_ID", "none"},
+                                  {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_TRUE(launch.restarts_ranks());
+  EXPECT_TRUE(launch.whole_node());
+  EXPECT_EQ(launch.restart(), 2u);
+  EXPECT_EQ(launch.id(), LauncherProcess());
+}
+
+TEST_F(LaunchTest, ASlurmStepIsALaunch) {
+  std::map<std::string, std::string> step = {{"SLURM_JOB_ID", "7"},  {"SLURM_STEP_ID", "1"},
+                                             {"SLURM_PROCID", "1"},  {"SLURM_STEP_NUM_TASKS", "2"},
+                                             {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "0"}};
+  EXPECT_EQ(From(step).id(), "slurm-7.1/0");
+  step["SLURM_RESTART_COUNT"] = "1";
+  const v1::Launch again = From(step);
+  EXPECT_THAT(again.id(), StartsWith("slurm-7.1/1"));
+  EXPECT_EQ(again.batch_job(), "slurm-7.1");
+  EXPECT_EQ(again.requeue(), 1u);
+}
+
+// Somebody may have started each from a shell of its own.
+TEST_F(LaunchTest, RankAndWorldSizeAloneNameNoLauncher) {
+  const v1::Launch launch = From({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  EXPECT_FALSE(launch.whole_node());
+  EXPECT_FALSE(launch.restarts_ranks());
+}
+
+}  // namespace
+}  // namespace ranklog::internal

@@ -1,0 +1,164 @@
+// A run that is continued by another start of its job: what is logged again from a checkpoint on
+// replaces what was there, rows without a step count on, and nothing is late or lost. S31, S41.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int64_t kBack = 20;  // so many steps before the crash is the checkpoint
+
+class ContinuedTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  ChildProcess Start(std::vector<std::string> args) const {
+    std::map<std::string, std::string> settings = WandbAt(wandb_.url());
+    settings["RANKLOG_RESUME"] = "allow";
+    return node_.StartRank("job", 0, 0, 1, 1, std::move(args), settings);
+  }
+  // Logs some rows, and is killed; the last step.
+  int64_t Crash() const {
+    ChildProcess rank = Start({"1000000", "0", "2000"});
+    EXPECT_TRUE(WaitFor([&] { return node_.GetRun("job").rows >= 60; }));
+    rank.Kill();
+    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    return node_.GetRun("job").last_step;
+  }
+  void RunToItsEnd(std::vector<std::string> args) const {
+    const uint64_t streams = node_.Reader()->Streams(node_.GetRun("job").id)->size();
+    ChildProcess rank = Start(std::move(args));
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+    EXPECT_TRUE(WaitFor([&] {
+      const model::Run run = node_.GetRun("job");
+      const auto deliveries = node_.Reader()->Deliveries(run.id);
+      return node_.Reader()->Streams(run.id)->size() > streams && node_.RunHasEnded("job") &&
+             deliveries.ok() && deliveries->front().complete;
+    }));
+  }
+  Finished Ranklog(std::vector<std::string> args, int code = 0) const {
+    args.insert(args.begin(), RANKLOG_CLI);
+    args.insert(args.end(), {"--state-dir", node_.state_dir()});
+    ChildProcess::Options options;
+    options.environment = {{"WANDB_API_KEY", std::string(40, 'k')}};
+    Finished finished = RunToEnd(args, options);
+    EXPECT_EQ(finished.code, code) << finished.output;
+    return finished;
+  }
+  std::vector<json> Export() const {
+    std::istringstream lines(Ranklog({"export", "job"}).output);
+    std::vector<json> rows;
+    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
+    return rows;
+  }
+  // The export has the steps 0 to `last`, each once, in order, and so has the tracker.
+  void ExpectStepsUpTo(int64_t last) const {
+    const std::vector<json> rows = Export();
+    ASSERT_THAT(rows, SizeIs(last + 1));
+    for (int64_t step = 0; step <= last; ++step) ASSERT_EQ(rows[step]["_step"], step);
+    EXPECT_THAT(wandb_.errors(), IsEmpty());
+    const FakeWandb::Run run = wandb_.run("job");
+    ASSERT_THAT(run.history, SizeIs(last + 1));
+    for (int64_t step = 0; step <= last; ++step) {
+      ASSERT_EQ(ParseExtendedJson(run.history[step])["_step"], step);
+    }
+    EXPECT_FALSE(ParseExtendedJson(run.summary).contains("ranklog/rows_lost"));
+  }
+
+  FakeWandb wandb_;
+  Node node_{{"--wandb-transmit-interval", "50ms"}};
+};
+
+TEST_F(ContinuedTest, RowsFromACheckpointOnReplaceThoseThatWereThere) {
+  const int64_t last = Crash();
+  const double crashed = Export().back()["_timestamp"];
+  RunToItsEnd({std::to_string(2 * kBack), "0", "0", "", std::to_string(last + 1 - kBack)});
+  ExpectStepsUpTo(last + kBack);
+  for (const json& row : Export()) {
+    EXPECT_EQ(row["_timestamp"] > crashed, row["_step"] > last - kBack) << row;
+  }
+
+  const json run = json::parse(Ranklog({"runs", "--json"}).output)[0];
+  EXPECT_EQ(run["replayed_rows"], kBack);
+  EXPECT_EQ(run["late_rows"], 0);
+  EXPECT_EQ(run["ranks"][0]["lost"], 0);
+  EXPECT_THAT(Ranklog({"runs"}).output, AllOf(HasSubstr("REPLAYED"), Not(HasSubstr("LATE"))));
+  EXPECT_THAT(Ranklog({"doctor"}).output, HasSubstr("job (20 replayed)"));
+  EXPECT_THAT(Ranklog({"verify", "job"}).output,
+              AllOf(HasSubstr(" there + 0 merged + 20 replayed + 0 late + 0 waiting + 0 missing"),
+                    HasSubstr("all is there")));
+  const json report = json::parse(Ranklog({"verify", "job", "--json"}).output);
+  EXPECT_EQ(report["sum"]["rows"], last + 1 + 2 * kBack);
+  EXPECT_EQ(report["sum"]["placed"], last + 1 + kBack);
+  EXPECT_EQ(report["sum"]["holds"], true);
+  const json shown = json::parse(Ranklog({"show", "job", "--json"}).output);
+  EXPECT_EQ(shown["metrics"]["loss"]["count"], last + 1 + kBack);
+  EXPECT_EQ(shown["last_step"], last + kBack);
+}
+
+// It is shown as the tracker would be, had it been rewound: what was beyond is hidden.
+TEST_F(ContinuedTest, AnAttemptThatEndsSoonerHidesWhatWasBeyond) {
+  const int64_t last = Crash();
+  RunToItsEnd({"5", "0", "0", "", std::to_string(last + 1 - kBack)});
+  const std::vector<json> rows = Export();
+  ASSERT_THAT(rows, SizeIs(last + 1 - kBack + 5));
+  EXPECT_EQ(rows.back()["_step"], last - kBack + 5);
+  EXPECT_EQ(node_.GetRun("job").last_step, last - kBack + 5);
+  EXPECT_THAT(wandb_.run("job").history, SizeIs(last + 1));
+  EXPECT_THAT(Ranklog({"tail", "job", "-n", "1", "--no-follow", "--json"}).output,
+              HasSubstr("\"_step\":" + std::to_string(last - kBack + 5)));
+  Ranklog({"verify", "job"});
+  // And goes on from there.
+  RunToItsEnd({std::to_string(kBack), "0", "0", "", std::to_string(last - kBack + 6)});
+  ExpectStepsUpTo(last + 5);
+  Ranklog({"verify", "job"});
+}
+
+TEST_F(ContinuedTest, RowsWithoutAStepCountOn) {
+  RunToItsEnd({"10", "0", "0", "", "none"});
+  RunToItsEnd({"10", "0", "0", "", "none"});
+  ExpectStepsUpTo(19);
+  EXPECT_THAT(Ranklog({"verify", "job"}).output, HasSubstr("rows: 20 = 20 there"));
+}
+
+// Each gives all steps, and neither waits for the other.
+TEST_F(ContinuedTest, ThreadsOfARankShareTheirSteps) {
+  constexpr int kRows = 1000;
+  std::vector<ChildProcess> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(node_.StartRank("job", rank, rank, 2, 2,
+                                    {std::to_string(kRows), "0", "0", "", "0", "2"},
+                                    {{"RANKLOG_DESTINATIONS", "local"}}));
+  }
+  for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  const std::vector<json> rows = Export();
+  ASSERT_THAT(rows, SizeIs(kRows));
+  for (int step = 0; step < kRows; ++step) {
+    ASSERT_EQ(rows[step]["_step"], step);
+    EXPECT_EQ(rows[step]["rank_mean/shared"], 0.5) << step;
+  }
+  const json report = json::parse(Ranklog({"verify", "job", "--json"}).output);
+  EXPECT_EQ(report["ranks"][0]["merged_rows"], kRows);
+  EXPECT_EQ(report["ranks"][0]["placed_rows"], kRows);
+  EXPECT_EQ(report["ranks"][1]["rows"], 2 * kRows);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

@@ -1,0 +1,185 @@
+// A start under a run id that was there: which run it gets, and that nothing of either is mixed or
+// out of sight. S10, S41.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tests/integration/node.h"
+#include "tests/support/fake_wandb.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class SecondStartTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  ChildProcess Start(const std::string& id, std::vector<std::string> args,
+                     const std::string& resume = "") {
+    return node_.StartRank(
+        id, 0, 0, 1, 1, std::move(args),
+        {{"RANKLOG_RESUME", resume}, {"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_QUIET", "0"}});
+  }
+  // Of a run that has ended; all of them are in it.
+  uint64_t RowsOf(const std::string& run_id) {
+    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(run_id); })) << run_id;
+    const model::Run run = node_.GetRun(run_id);
+    EXPECT_EQ(run.late_rows, 0u) << run_id;
+    return run.rows;
+  }
+
+  Node node_;
+};
+
+TEST_F(SecondStartTest, AnIdThatIsGivenTwiceIsTwoRuns) {
+  for (const char* run_id : {"again", "again-2", "again-3"}) {
+    ChildProcess rank = Start("again", {"300"});
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    EXPECT_EQ(RowsOf(run_id), 300u) << run_id;
+    const bool is_first = run_id == std::string("again");
+    EXPECT_EQ(
+        rank.Output().find("ranklog: run 'again' has ended: this start is '") == std::string::npos,
+        is_first)
+        << rank.Output();
+    EXPECT_THAT(rank.Output(), HasSubstr(absl::StrCat("ranklog: run ", run_id, ": all 300 rows")));
+  }
+  EXPECT_THAT(node_.GetRun("again").notice, IsEmpty());
+  EXPECT_THAT(node_.GetRun("again-2").notice, HasSubstr("Set RANKLOG_RESUME=allow"));
+  ChildProcess rank = Start("again", {"100", "0", "0", "none", "300"}, "allow");
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("again").rows == 400; }));
+  EXPECT_EQ(RowsOf("again"), 400u);
+}
+
+TEST_F(SecondStartTest, TheSameRankTwiceAtOnceIsTwoRuns) {
+  ChildProcess first = Start("both", {"100", "0", "10000"});
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("both").id != 0; }));
+  ChildProcess second = Start("both", {"100", "0", "10000"}, "allow");
+  ASSERT_EQ(first.Wait(), 0) << first.Output();
+  ASSERT_EQ(second.Wait(), 0) << second.Output();
+  EXPECT_EQ(RowsOf("both"), 100u);
+  EXPECT_EQ(RowsOf("both-2"), 100u);
+  EXPECT_THAT(node_.GetRun("both-2").notice, HasSubstr("is running, and has rank 0 already"));
+  EXPECT_THAT(second.Output(), HasSubstr("is running, and has rank 0 already"));
+}
+
+// Killed, and started again at once: whether its ring was read in between or not.
+TEST_F(SecondStartTest, AKilledRankGoesOnOnlyIfAsked) {
+  ChildProcess killed = Start("job", {"1000000", "0", "200"});
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows > 100; }));
+  killed.Kill();
+  ChildProcess next = Start("job", {"50", "0", "0", "none", "1000000"}, "allow");
+  ASSERT_EQ(next.Wait(), 0) << next.Output();
+  const uint64_t rows = RowsOf("job");
+  EXPECT_GT(rows, 150u);
+  EXPECT_EQ(node_.GetRun("job").last_step, 1000049);
+  ChildProcess other = Start("job", {"50"});
+  ASSERT_EQ(other.Wait(), 0) << other.Output();
+  EXPECT_EQ(RowsOf("job-2"), 50u);
+  EXPECT_EQ(RowsOf("job"), rows);
+}
+
+// The ring of a rank that no daemon met, found when the next start has been there.
+TEST_F(SecondStartTest, WhatAStartLeftIsNotTheNextOnes) {
+  ASSERT_EQ(Start("job", {"10"}).Wait(), 0);
+  node_.Kill();
+  ChildProcess unmet =
+      node_.StartRank("job", 0, 0, 1, 1, {"20", "7"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
+  EXPECT_EQ(unmet.Wait(), 3);
+  ChildProcess next =
+      node_.StartRank("job", 0, 0, 1, 1, {"30"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
+  EXPECT_EQ(next.Wait(), 3);
+  node_.Start();
+  EXPECT_EQ(RowsOf("job"), 10u);
+  EXPECT_EQ(RowsOf("job-2"), 20u);
+  EXPECT_EQ(RowsOf("job-3"), 30u);
+}
+
+TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
+  ASSERT_EQ(Start("there", {"10"}).Wait(), 0);
+  ChildProcess refused = Start("there", {"20"}, "never");
+  EXPECT_EQ(refused.Wait(), 0) << "the training is not hurt";
+  EXPECT_THAT(refused.Output(),
+              HasSubstr("ranklog: RANKLOG_RESUME=never, and there is a run 'there' already"));
+  EXPECT_EQ(Start("nowhere", {"30"}, "must").Wait(), 0);
+  EXPECT_EQ(Start("there", {"5", "0", "0", "none", "100"}, "must").Wait(), 0);
+  EXPECT_EQ(RowsOf("there-2"), 20u);
+  EXPECT_EQ(RowsOf("nowhere-2"), 30u);
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("there").rows == 15; }));
+  const auto cli = [&](const char* command) {
+    return RunToEnd({RANKLOG_CLI, "--state-dir", node_.state_dir(), command});
+  };
+  for (const char* command : {"status", "runs", "doctor"}) {
+    const std::string text = cli(command).output;
+    EXPECT_THAT(text, HasSubstr("RANKLOG_RESUME=never, and there is a run 'there' already"))
+        << command;
+    EXPECT_THAT(text, HasSubstr("RANKLOG_RESUME=must, and there is no run 'nowhere'")) << command;
+  }
+  EXPECT_EQ(cli("doctor").code, 1);
+}
+
+// A run that this store does not know may be at the tracker, from another node.
+TEST_F(SecondStartTest, MustAsksTheTracker) {
+  FakeWandb wandb;
+  std::map<std::string, std::string> there = WandbAt(wandb.url());
+  ASSERT_EQ(node_.StartRank("moved", 0, 0, 1, 1, {"10"}, there).Wait(), 0);
+  ASSERT_TRUE(wandb.WaitFor(
+      [](const auto& runs) { return runs.count("moved") != 0 && runs.at("moved").complete; },
+      absl::Seconds(30)));
+  Node next;
+  next.Start();
+  there["RANKLOG_RESUME"] = "must";
+  EXPECT_EQ(next.StartRank("moved", 0, 0, 1, 1, {"10", "0", "0", "none", "10"}, there).Wait(), 0);
+  EXPECT_EQ(next.StartRank("nowhere", 0, 0, 1, 1, {"10"}, there).Wait(), 0);
+  EXPECT_TRUE(wandb.WaitFor([](const auto& runs) { return runs.at("moved").history.size() == 20; },
+                            absl::Seconds(30)));
+  EXPECT_TRUE(WaitFor([&] {
+    return RunToEnd({RANKLOG_CLI, "--state-dir", next.state_dir(), "status"})
+               .output.find("RANKLOG_RESUME=must, and the tracker has no run 'nowhere'") !=
+           std::string::npos;
+  }));
+  EXPECT_EQ(wandb.runs().count("nowhere"), 0u);
+}
+
+// As a shell does it: one process starts the same two ranks twice. And as torchrun's agent does,
+// which restarts them.
+TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
+  const auto run = [&](const std::string& id, std::map<std::string, std::string> extra) {
+    std::vector<ChildProcess> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ChildProcess::Options options;
+      options.environment = node_.RankEnvironment(id, rank, rank, 2, 2);
+      options.environment["RANKLOG_DESTINATIONS"] = "local";
+      for (const auto& [name, value] : extra) options.environment[name] = value;
+      // Each rank in a wrapper of its own, which is not what started them.
+      ranks.push_back(ChildProcess(
+          {"sh", "-c", std::string(LOGGING_RANK) + " 20 0 0 none $FIRST_STEP; exit $?"}, options));
+    }
+    for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  };
+  run("shell", {{"FIRST_STEP", "0"}});
+  run("shell", {{"FIRST_STEP", "0"}});
+  for (const char* run_id : {"shell", "shell-2"}) {
+    EXPECT_EQ(RowsOf(run_id), 20u);
+    EXPECT_EQ(node_.Reader()->Streams(node_.GetRun(run_id).id)->size(), 2u) << run_id;
+  }
+  for (const char* restart : {"0", "1"}) {
+    run("elastic", {{"TORCHELASTIC_RUN_ID", "none"},
+                    {"TORCHELASTIC_RESTART_COUNT", restart},
+                    {"FIRST_STEP", restart == std::string("0") ? "0" : "20"}});
+  }
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("elastic").rows == 40; }));
+  EXPECT_EQ(node_.GetRun("elastic-2").id, 0);
+}
+
+}  // namespace
+}  // namespace ranklog::testing

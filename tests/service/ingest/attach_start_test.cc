@@ -1,0 +1,276 @@
+// Which job a start gets: the attacher over a real store. S10, S41.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "service/ingest/attach.h"
+#include "service/storage/store.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::ingest {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class AttachStartTest : public ::testing::Test {
+ protected:
+  AttachStartTest() {
+    auto store = storage::Store::Open(dir_.path(), {});
+    EXPECT_OK(store);
+    store_ = *std::move(store);
+    auto reader = storage::StoreReader::Open(dir_.path());
+    EXPECT_OK(reader);
+    reader_ = reader->get();
+    attacher_ = std::make_unique<Attacher>(*std::move(reader));
+  }
+
+  // A new process of `rank`, which `launch` started; each has a ring.
+  model::Session SessionOf(uint32_t rank, const std::string& launch) {
+    model::Session session;
+    session.stream = {"gpt", "job", rank, ++incarnation_};
+    session.settings.destinations = {"wandb"};
+    session.identity.world_size = 2;
+    session.identity.local_rank = rank;
+    session.identity.local_world_size = 2;
+    session.identity.node = "node";
+    session.identity.pid = 100;
+    session.launch.id = launch;
+    session.launch.given_id = "job";
+    session.launch.id_given = true;
+    session.launch.whole_node = true;
+    session.launch.process = absl::StrCat("process-", incarnation_, "@0");
+    return session;
+  }
+  model::Stream Attach(const model::Session& session) {
+    model::Stream stream;
+    EXPECT_OK(store_->Begin());
+    auto attached = attacher_->Attach(session, *store_);
+    EXPECT_OK(attached);
+    EXPECT_OK(store_->Commit());
+    last_ = *attached;
+    live_.push_back(attached->id);
+    return last_;
+  }
+  // The id of the job that the session got.
+  std::string JobOf(const model::Session& session) { return Attach(session).job_id; }
+  void EndAll(model::StreamState how = model::StreamState::kFinished) {
+    EXPECT_OK(store_->Begin());
+    for (const int64_t id : live_) EXPECT_OK(store_->EndStream(id, how, 0, "", ++now_));
+    EXPECT_OK(store_->Commit());
+    live_.clear();
+  }
+
+  testing::TempDir dir_;
+  std::unique_ptr<storage::Store> store_;
+  storage::StoreReader* reader_ = nullptr;
+  std::unique_ptr<Attacher> attacher_;
+  uint64_t incarnation_ = 0;
+  int64_t now_ = 1'000'000;
+  model::Stream last_;
+  std::vector<int64_t> live_;
+};
+
+TEST_F(AttachStartTest, AnotherLaunchOfAnEndedJobIsAnotherJob) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EXPECT_EQ(JobOf(SessionOf(1, "one")), "job");
+  EXPECT_THAT(last_.notice, IsEmpty());
+  EndAll();
+  EXPECT_EQ(JobOf(SessionOf(1, "two")), "job-2");
+  EXPECT_THAT(last_.notice, HasSubstr("this start is 'job-2'"));
+  EXPECT_EQ(last_.key.job_id, "job") << "as the rank calls it";
+  EXPECT_EQ(JobOf(SessionOf(0, "two")), "job-2");
+  EXPECT_EQ(last_.run_id, "job-2");
+  EndAll();
+  EXPECT_EQ(JobOf(SessionOf(0, "three")), "job-3");
+}
+
+TEST_F(AttachStartTest, WithoutAnIdOfTheUsersNothingIsSaid) {
+  model::Session first = SessionOf(0, "one");
+  first.launch.id_given = false;
+  model::Session second = SessionOf(0, "two");
+  second.launch.id_given = false;
+  second.settings.resume = "allow";
+  EXPECT_EQ(JobOf(first), "job");
+  EndAll();
+  EXPECT_EQ(JobOf(second), "job-2");
+  EXPECT_THAT(last_.notice, IsEmpty());
+}
+
+// It was killed before it attached, and its ring is found when the next start is there.
+TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
+  const model::Session late = SessionOf(1, "one");
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EndAll();
+  EXPECT_EQ(JobOf(SessionOf(0, "two")), "job-2");
+  EXPECT_EQ(JobOf(late), "job");
+}
+
+// So does that of a dead process whose rank its launcher has started again, or that was resumed.
+TEST_F(AttachStartTest, ALateRingOfADeadProcessIsNotTwiceThere) {
+  for (const char* resume : {"", "allow"}) {
+    const bool elastic = std::string(resume).empty();
+    model::Session dead = SessionOf(0, "one");
+    model::Session next = SessionOf(0, elastic ? "one" : "two");
+    for (model::Session* session : {&dead, &next}) {
+      session->stream.job_id = session->launch.given_id = elastic ? "elastic" : "resumed";
+      session->settings.resume = resume;
+      session->launch.restarts_ranks = elastic;
+    }
+    dead.left = true;
+    EXPECT_EQ(JobOf(next), next.stream.job_id);
+    EXPECT_EQ(JobOf(dead), next.stream.job_id);
+  }
+}
+
+TEST_F(AttachStartTest, ARingAndThoseOfItsProcessStayWhereTheyWere) {
+  const model::Session first = SessionOf(0, "one");
+  EXPECT_EQ(JobOf(first), "job");
+  model::Session thread = SessionOf(0, "one");
+  thread.launch.process = first.launch.process;
+  EXPECT_EQ(JobOf(thread), "job");
+  EndAll(model::StreamState::kCrashed);
+  EXPECT_EQ(JobOf(SessionOf(0, "two")), "job-2");
+  EXPECT_EQ(JobOf(first), "job");
+}
+
+TEST_F(AttachStartTest, RanksThatTheirLauncherRestartsGoOn) {
+  model::Session session = SessionOf(0, "one");
+  session.launch.restarts_ranks = true;
+  EXPECT_EQ(JobOf(session), "job");
+  EndAll();  // rank 0 was done when another rank failed
+  session = SessionOf(0, "one");
+  session.launch.restarts_ranks = true;
+  session.launch.restart = 1;
+  EXPECT_EQ(JobOf(session), "job");
+  EndAll(model::StreamState::kCrashed);  // a node joined, which is no restart to torchrun
+  session.stream.incarnation = ++incarnation_;
+  session.launch.process = "another@0";
+  EXPECT_EQ(JobOf(session), "job");
+  EXPECT_THAT(last_.notice, IsEmpty());
+}
+
+// A shell that has started the same command twice.
+TEST_F(AttachStartTest, ARankThatBeginsTwiceInOneLaunchIsTwoStarts) {
+  EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job");
+  EXPECT_EQ(JobOf(SessionOf(1, "shell")), "job");
+  EndAll(model::StreamState::kCrashed);
+  EXPECT_EQ(JobOf(SessionOf(1, "shell")), "job-2");
+  EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job-2");
+}
+
+TEST_F(AttachStartTest, ResumeAllowGoesOnUnlessTheRankIsAlive) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  for (const char* resume : {"allow", "auto", "must"}) {
+    model::Session next = SessionOf(0, absl::StrCat("alive ", resume));
+    next.settings.resume = resume;
+    EXPECT_NE(JobOf(next), "job") << resume;
+    EXPECT_THAT(last_.notice, HasSubstr("has rank 0 already (pid 100)")) << resume;
+  }
+  EndAll();
+  for (const char* resume : {"allow", "auto", "must"}) {
+    model::Session next = SessionOf(0, absl::StrCat("ended ", resume));
+    next.settings.resume = resume;
+    EXPECT_EQ(JobOf(next), "job") << resume;
+    EXPECT_THAT(last_.notice, IsEmpty()) << resume;
+    EndAll();
+  }
+}
+
+TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EndAll();
+  model::Session never = SessionOf(1, "two");
+  never.settings.resume = "never";
+  EXPECT_EQ(JobOf(never), "job-2");
+  EXPECT_THAT(last_.notice, HasSubstr("RANKLOG_RESUME=never, and there is a run 'job' already"));
+  never = SessionOf(0, "two");
+  never.settings.resume = "never";
+  EXPECT_EQ(JobOf(never), "job-2") << "the ranks of a launch agree";
+  model::Session must = SessionOf(0, "three");
+  must.stream.job_id = must.launch.given_id = "nowhere";
+  must.settings.resume = "must";
+  must.settings.destinations = {"local"};
+  EXPECT_EQ(JobOf(must), "nowhere-2");
+  EXPECT_THAT(last_.notice, HasSubstr("RANKLOG_RESUME=must, and there is no run 'nowhere'"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::Run> runs, reader_->Runs());
+  for (const model::Run& run : runs) {
+    ASSERT_OK_AND_ASSIGN(const auto deliveries, reader_->Deliveries(run.id));
+    for (const model::Delivery& delivery : deliveries) {
+      EXPECT_EQ(delivery.kind, run.run_id == "job" ? "wandb" : "local") << run.run_id;
+    }
+    EXPECT_EQ(run.refused, run.run_id != "job");
+  }
+  EndAll();
+  EXPECT_EQ(JobOf(SessionOf(0, "four")), "job-3") << "job is the one that ended";
+}
+
+// One daemon serves several containers, each with a launcher of its own.
+TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
+  for (const char* job : {"job", "job-2"}) {
+    for (uint32_t node = 0; node < 2; ++node) {
+      model::Session session = SessionOf(node, absl::StrCat("agent ", node, " of ", job));
+      session.identity.node_rank = node;
+      EXPECT_EQ(JobOf(session), job) << node;
+    }
+    if (std::string(job) == "job") EndAll();
+  }
+  // While that runs, somebody types the command again.
+  EXPECT_EQ(JobOf(SessionOf(0, "a third")), "job-3");
+}
+
+class RequeuedTest : public AttachStartTest {
+ protected:
+  std::string JobOfStep(uint32_t rank, const std::string& step, uint32_t requeue) {
+    model::Session session = SessionOf(rank, absl::StrCat("slurm-7.", step, "/", requeue));
+    session.launch.batch_job = "slurm-7." + step;
+    session.launch.requeue = requeue;
+    return JobOf(session);
+  }
+};
+
+TEST_F(RequeuedTest, AllRanksGoOn) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EndAll();
+  for (uint32_t requeue = 0; requeue < 3; ++requeue) {
+    for (const uint32_t rank : {1u, 0u}) EXPECT_EQ(JobOfStep(rank, "0", requeue), "job-2");
+    EndAll(model::StreamState::kCrashed);
+  }
+}
+
+TEST_F(RequeuedTest, EachStepGoesOnInItsOwnJob) {
+  EXPECT_EQ(JobOfStep(0, "0", 0), "job");
+  EndAll();
+  EXPECT_EQ(JobOfStep(0, "1", 0), "job-2");
+  EndAll(model::StreamState::kCrashed);
+  EXPECT_EQ(JobOfStep(0, "0", 1), "job");
+  EndAll();
+  EXPECT_EQ(JobOfStep(0, "1", 1), "job-2");
+  EndAll();
+  EXPECT_EQ(JobOfStep(0, "2", 1), "job-3") << "it was not there before";
+}
+
+// It began at another node.
+TEST_F(RequeuedTest, ABatchJobThatIsNotKnownHereGoesOnInItsId) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EndAll();
+  EXPECT_EQ(JobOfStep(0, "0", 1), "job");
+}
+
+TEST_F(AttachStartTest, ARankOfAnEarlierClientGoesOn) {
+  EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
+  EndAll();
+  model::Session earlier = SessionOf(0, "");
+  earlier.launch = {};
+  EXPECT_EQ(JobOf(earlier), "job");
+}
+
+}  // namespace
+}  // namespace ranklog::ingest
