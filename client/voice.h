@@ -107,7 +107,8 @@ class Voice {
   std::string url_;
   std::string state_;  // that the log lies on what ends with the container; empty: it does not
   std::vector<std::string> destinations_;
-  // Of the run's rows, as the daemon last told: "412 of 2000 rows delivered".
+  // Of the run's rows, as the daemon last told: "412 of 2000 rows delivered", without the number of
+  // all while the run is open.
   std::string delivered_rows_;
   bool delivered_ = false;
   Time next_delivery_line_ = Time::min();

@@ -63,8 +63,10 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   if (delivery.kind != kLocal) {
     // `delivered_rows` is a cursor, and the refused rows are below it, too.
     const uint64_t there = delivery.delivered_rows - delivery.refused_rows;
+    // While the run is open more rows may come: "83 of 83" would read as all of it.
+    const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows);
     notices.push_back(Make("delivered", v1::Notice::INFO,
-                           absl::StrCat(there, " of ", step.rows, " rows delivered"),
+                           absl::StrCat(there, of, " rows delivered"),
                            /*over=*/delivery.complete));
   }
   if (!step.dead_letters.empty()) {

@@ -44,6 +44,9 @@ TEST(NoticesTest, AStepTellsHowMuchIsDelivered) {
   step.delivery.delivered_rows = 5;  // of them
   step.delivery.refused_rows = 1;
   step.rows = 9;
+  step.live = true;
+  EXPECT_EQ(DeliveryNotices(step).back().text(), "4 rows delivered") << "more rows may come";
+  step.live = false;
   const v1::Notice going = DeliveryNotices(step).back();
   EXPECT_EQ(going.key(), "delivered");
   EXPECT_EQ(going.severity(), v1::Notice::INFO);
