@@ -24,6 +24,21 @@ namespace {
 
 constexpr absl::Duration kClosing = absl::Seconds(2);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// A run whose ranks ended longer ago waits for something else, such as a disk.
+constexpr absl::Duration kEndedJustNow = absl::Seconds(10);
+
+// All its ranks have ended, and it has not.
+absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& run) {
+  if (run.state != model::RunState::kRunning) return false;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  const int64_t just_now = absl::ToUnixMicros(absl::Now() - kEndedJustNow);
+  bool recently = false;
+  for (const model::Stream& stream : streams) {
+    if (stream.state == model::StreamState::kLive) return false;
+    recently |= stream.ended_us > just_now;
+  }
+  return recently;
+}
 
 }  // namespace
 
@@ -76,22 +91,31 @@ void RunArgument::AddTo(Options& options) {
   options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
 }
 
-absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
-                                    const model::Run& of) {
-  model::Run run = of;
-  const absl::StatusOr<std::string> dir = globals.StateDir();
+absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
+                       std::vector<model::Run>* runs) {
   const absl::Time deadline = SteadyNow() + kClosing;
-  while (run.state == model::RunState::kRunning && SteadyNow() < deadline && dir.ok() &&
-         storage::StateLock::Holder(*dir) != 0) {
-    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
-    const bool live = std::any_of(streams.begin(), streams.end(), [](const model::Stream& stream) {
-      return stream.state == model::StreamState::kLive;
-    });
-    if (streams.empty() || live) break;
-    absl::SleepFor(kPoll);
-    ASSIGN_OR_RETURN(run, reader.GetRun(run.id));
+  std::string dir;  // found once it is needed: a daemon may be asked
+  for (model::Run& run : *runs) {
+    while (SteadyNow() < deadline) {
+      ASSIGN_OR_RETURN(const bool closing, IsClosing(reader, run));
+      if (!closing) break;
+      if (dir.empty()) dir = globals.StateDir().value_or("");
+      if (dir.empty() || storage::StateLock::Holder(dir) == 0) return absl::OkStatus();
+      absl::SleepFor(kPoll);
+      absl::StatusOr<model::Run> now = reader.GetRun(run.id);
+      if (absl::IsNotFound(now.status())) break;  // it was delivered, and removed meanwhile
+      RETURN_IF_ERROR(now.status());
+      run = *std::move(now);
+    }
   }
-  return run;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
+                                    const model::Run& run) {
+  std::vector<model::Run> runs = {run};
+  RETURN_IF_ERROR(AwaitEnds(globals, reader, &runs));
+  return runs.front();
 }
 
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,

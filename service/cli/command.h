@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/cli/command_line.h"
 
@@ -34,8 +36,13 @@ struct Globals {
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 };
 
-// Of a run whose ranks have all ended, while the daemon is still making their last rows: as it is
-// once it has ended, or after two seconds. Of any other run: as it is now.
+// Waits for the runs whose ranks have all ended some seconds ago at most, while the daemon is still
+// making their last rows: until they have ended, for two seconds in all. Reads those that it waited
+// for anew. Costs a query for each run that is running, and nothing more where there is nothing to
+// wait for.
+absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
+                       std::vector<model::Run>* runs);
+// The same for one: as it is then.
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run);
 

@@ -115,6 +115,8 @@ std::string WaitingText(const std::vector<RunReport>& reports) {
 
 absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
+  RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // `./train && ranklog runs`
   ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));
   std::erase_if(reports, [&](const RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||

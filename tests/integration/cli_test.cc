@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -45,6 +46,34 @@ TEST_F(CliTest, WrongUsageIsTwo) {
   EXPECT_EQ(Ranklog({"tail", "latest", "-n", "many"}).code, 2);
   EXPECT_EQ(Ranklog({"runs", "--address", "unix:/x"}).code, 2) << "beside --state-dir";
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
+}
+
+// `./train && ranklog runs`: its rank has ended, and the daemon makes its last rows.
+TEST_F(CliTest, RunsWaitsForARunThatIsAboutToEnd) {
+  const auto daemon = storage::StateLock::Acquire(state_dir());
+  ASSERT_OK(daemon.status());
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->EndStream(live_.id, model::StreamState::kFinished, 0, "",
+                              absl::ToUnixMicros(absl::Now())));
+  ASSERT_OK(store_->Commit());
+  ChildProcess runs({RANKLOG_CLI, "runs", "--json", "--state-dir", state_dir()}, options_);
+  EXPECT_EQ(runs.Wait(absl::Milliseconds(300)), absl::nullopt) << "it ended: " << runs.Output();
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->CloseRun(live_.run, model::RunState::kFinished, 0, "", kStart));
+  ASSERT_OK(store_->Commit());
+  EXPECT_EQ(runs.Wait(), 0) << runs.Output();
+  EXPECT_EQ(Parse(runs.Output())[0]["state"], "finished") << runs.Output();
+}
+
+TEST_F(CliTest, RunsDoesNotWaitForARunWhoseRanksEndedLongAgo) {
+  const auto daemon = storage::StateLock::Acquire(state_dir());
+  ASSERT_OK(daemon.status());
+  ASSERT_OK(store_->Begin());
+  ASSERT_OK(store_->EndStream(live_.id, model::StreamState::kFinished, 0, "", kStart));
+  ASSERT_OK(store_->Commit());
+  const absl::Time begun = absl::Now();
+  EXPECT_EQ(RanklogJson({"runs"})[0]["state"], "running");
+  EXPECT_LT(absl::Now() - begun, absl::Milliseconds(1900)) << "it would wait for 2 s";
 }
 
 TEST_F(CliTest, AnEmptyRunIsWrongUsage) { EXPECT_EQ(Ranklog({"show", ""}).code, 2); }
