@@ -32,9 +32,16 @@ constexpr std::chrono::seconds kCalibrationInterval{1};
 std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
 Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
 
-void StopAtExit() {
+void StopAtExit(int status, void* /*unused*/) {
   const Uncancelled uncancelled;
-  Sender::Get()->Stop();
+  Sender::Get()->Stop(status & 0xff);
+}
+
+// Finish() has the last word, and an exception that ended the run counts more than exit(0).
+void NoteExitIn(v1::SpoolHeader* header, int exit_code) {
+  uint32_t finished = v1::kNotFinished;
+  header->finished.compare_exchange_strong(finished, v1::kFinishedByDestructor);
+  if (finished != v1::kFinishedByCall && exit_code != 0) header->exit_code.store(exit_code);
 }
 
 }  // namespace
@@ -105,7 +112,7 @@ void Sender::StartThread() {
         "no thread can be started to send the rows: the daemon takes them when the process ends";
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  static const int registered = atexit(StopAtExit);
+  static const int registered = on_exit(StopAtExit, nullptr);
   static_cast<void>(registered);
 }
 
@@ -138,10 +145,13 @@ void Sender::Nudge() {
   wake_.WakeAll();
 }
 
-void Sender::Stop() {
+void Sender::Stop(int exit_code) {
   std::thread thread;
+  bool started;
   {
     MutexLock lock(StateMutex());
+    started = started_;
+    exit_code_ = exit_code;
     ended_ = true;
     wake_.WakeAll();
     done_.WakeAll();
@@ -153,6 +163,17 @@ void Sender::Stop() {
     if (thread.joinable() && !stopped_) return thread.detach();
   }
   if (thread.joinable()) thread.join();
+  if (started) return;  // the thread has noted it
+  MutexLock lock(&tick_mutex_);
+  NoteExit();
+}
+
+void Sender::NoteExit() {
+  std::vector<v1::SpoolHeader*> headers;
+  for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
+  MutexLock lock(StateMutex());
+  for (const auto& [run, ring] : new_rings_) headers.push_back(ring->spool->header());
+  for (v1::SpoolHeader* const header : headers) NoteExitIn(header, exit_code_);
 }
 
 void Sender::HoldForFork() {
@@ -229,6 +250,7 @@ void Sender::Loop() {
   }
   Speak(/*exiting=*/true);
   MutexLock lock(&tick_mutex_);
+  NoteExit();
   // What cannot be left is kept for as long as the process lives.
   for (auto& endpoint : endpoints_) {
     if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());

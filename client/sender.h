@@ -48,7 +48,8 @@ class Sender {
 
   // Ends the thread, and leaves gRPC; the rings stay for the daemon. For the exit of the process,
   // which does not wait for a gRPC that hangs.
-  void Stop() ABSL_LOCKS_EXCLUDED(StateMutex());
+  // The rings say that it ended so: a daemon that never saw the process knows nothing else.
+  void Stop(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // Why this process sends nothing: its thread could not be started, or ended as an allocation of
   // it failed. Null: it sends. The rings stay for the daemon.
@@ -70,6 +71,7 @@ class Sender {
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Abandon() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void NoteExit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
@@ -89,6 +91,7 @@ class Sender {
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;     // of the process, for Stop()
   bool stopped_ ABSL_GUARDED_BY(StateMutex()) = false;  // the thread has done all it will
   bool nudged_ ABSL_GUARDED_BY(StateMutex()) = false;
   int waiters_ ABSL_GUARDED_BY(StateMutex()) = 0;

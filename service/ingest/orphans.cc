@@ -24,14 +24,26 @@ std::string ThisBoot() {
 
 }  // namespace
 
+std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {
+  return absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ", how, " without Finish()");
+}
+
 Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
-  const bool runs = live.peer != nullptr && live.peer->pidfd.valid() && !live.peer->exited();
-  std::string how = runs ? "let go of its spool, as exec() does," : "ended";
-  if (const auto status = live.peer != nullptr ? live.peer->wait_status() : absl::nullopt) {
-    how = live.peer->Describe(*status);
+  if (live.peer == nullptr) {
+    return {.reason =
+                ReasonOf(live, "ended") + "; how is not known: no daemon saw its process end"};
   }
-  return {.reason = absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ", how,
-                                 " without Finish()")};
+  if (const auto status = live.peer->wait_status()) {
+    return {.reason = ReasonOf(live, live.peer->Describe(*status))};
+  }
+  if (!live.peer->pidfd.valid()) {
+    return {.reason =
+                ReasonOf(live, "ended") + "; how is not known: the daemon cannot see its process"};
+  }
+  if (!live.peer->exited()) {
+    return {.reason = ReasonOf(live, "let go of its spool, as exec() does,")};
+  }
+  return {.reason = ReasonOf(live, "ended") + "; how is not known: its parent reaped it first"};
 }
 
 Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring) {
@@ -40,11 +52,14 @@ Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring
   }
   Ending ending = EndingOf(live);
   const auto status = live.peer != nullptr ? live.peer->wait_status() : absl::nullopt;
-  if (status.has_value() ? WIFEXITED(*status) : ring.destroyed()) {
-    ending.state = model::StreamState::kFinished;
-    ending.exit_code = status.has_value() ? WEXITSTATUS(*status) : 0;
-    if (ending.exit_code == 0) ending.exit_code = ring.exit_code();  // an exception was caught
-    if (ending.exit_code == 0) ending.reason.clear();
+  if (status.has_value() ? !WIFEXITED(*status) : !ring.destroyed()) return ending;
+  ending.state = model::StreamState::kFinished;
+  ending.exit_code = status.has_value() ? WEXITSTATUS(*status) : 0;
+  if (ending.exit_code == 0) ending.exit_code = ring.exit_code();  // or an exception was caught
+  if (ending.exit_code == 0) {
+    ending.reason.clear();
+  } else if (!status.has_value()) {
+    ending.reason = ReasonOf(live, absl::StrCat("exited with code ", ending.exit_code));
   }
   return ending;
 }

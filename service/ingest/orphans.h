@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/ring_file.h"
@@ -75,6 +76,8 @@ class Orphans {
     int32_t exit_code = 0;
     std::string reason;  // empty: it finished well
   };
+  // `how`: a predicate.
+  static std::string ReasonOf(const LiveStream& live, absl::string_view how);
   // Of a rank whose ring is lost or damaged: crashed, for rows may be missing.
   static Ending EndingOf(const LiveStream& live);
   // Of one whose ring was read.

@@ -54,7 +54,7 @@ class RingReader {
   const model::Losses& losses() const { return losses_; }
   // The run has finished in its process, with exit_code().
   bool finished() const { return finished_ != v1::kNotFinished; }
-  // The same, but by its destructor: how the process ends counts more.
+  // The same, but by its destructor or exit(): how the process ends counts more.
   bool destroyed() const { return finished_ == v1::kFinishedByDestructor; }
   int32_t exit_code() const { return exit_code_; }
 

@@ -1,8 +1,9 @@
 // A rank that logs 200 rows and ends in one of the ways that programs do; late-thread and threads
 // call Finish(), the others do not.
 //
-//   ending_rank HOW [FIRST_STEP]
+//   ending_rank [early] HOW [FIRST_STEP]
 //
+// early: it does not wait until a daemon has the first rows.
 // HOW: segfault, abort, exception, kill, terminate (itself, by SIGKILL or SIGTERM), exit-N (the
 // code), memory (writes to more and more of it), no-memory (the same under RLIMIT_AS), return-N
 // (from main, after the run's destructor), crash-after (that destructor), destroyed (and then the
@@ -98,12 +99,12 @@ void End(const std::string& how, char** argv) {
   }
 }
 
-int Train(int argc, char** argv) {
+int Train(bool early, int argc, char** argv) {
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   const int first = argc > 2 ? atoi(argv[2]) : 0;
   for (int step = first; step < first + 100; ++step) run.Log({{"loss", step}}, step);
   // Attached: else the daemon first hears of the rank when its ring is found.
-  if (run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
+  if (!early && run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
   for (int step = first + 100; step < first + 200; ++step) run.Log({{"loss", step}}, step);
   if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
@@ -116,8 +117,13 @@ int Train(int argc, char** argv) {
 int main(int argc, char** argv) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  const bool early = std::string(argv[1]) == "early";
+  if (early) {
+    ++argv;
+    --argc;
+  }
   const std::string how = argv[1];
-  const int code = Train(argc, argv);
+  const int code = Train(early, argc, argv);
   if (how == "crash-after") abort();
   if (how == "destroyed") pause();
   return how.rfind("return-", 0) == 0 ? atoi(how.c_str() + 7) : code;

@@ -86,6 +86,34 @@ TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
   }
 }
 
+// The daemon never saw the process: all it knows is what the ring says.
+TEST_F(EndsTest, ARankThatEndsBeforeItAttachesSaysWhatIsKnown) {
+  node_.Kill();
+  const std::map<std::string, model::RunState> ends = {{"exit-0", model::RunState::kFinished},
+                                                       {"exit-5", model::RunState::kFailed},
+                                                       {"return-0", model::RunState::kFinished},
+                                                       {"return-5", model::RunState::kFailed},
+                                                       {"kill", model::RunState::kCrashed}};
+  for (const auto& [how, state] : ends) {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment(how, 0, 0, 1, 1);
+    RunToEnd({ENDING_RANK, "early", how}, options);
+  }
+  node_.Start();
+  for (const auto& [how, state] : ends) {
+    ASSERT_TRUE(WaitFor([&, &how = how] { return node_.RunHasEnded(how); })) << how;
+    const model::Run run = node_.GetRun(how);
+    EXPECT_EQ(run.state, state) << how << ": " << run.reason;
+    EXPECT_EQ(run.rows, 200u) << how;
+    if (state != model::RunState::kCrashed) {
+      EXPECT_EQ(run.exit_code, state == model::RunState::kFailed ? 5 : 0) << how;
+    }
+  }
+  EXPECT_THAT(node_.GetRun("exit-5").reason, HasSubstr(") exited with code 5 without Finish()"));
+  EXPECT_THAT(node_.GetRun("kill").reason,
+              HasSubstr(") ended without Finish(); how is not known: no daemon saw its process"));
+}
+
 // Its process has other things to do.
 TEST_F(EndsTest, ARunThatIsDestroyedLongBeforeItsProcessEndsHasFinished) {
   ChildProcess::Options options;

@@ -52,7 +52,7 @@ struct ClockCalibration {
 enum FinishedBy : uint32_t {
   kNotFinished = 0,
   kFinishedByCall = 1,        // Finish() gave `exit_code`
-  kFinishedByDestructor = 2,  // the process may still say by its own exit code how it ends
+  kFinishedByDestructor = 2,  // or by exit(); how the process then ends counts more, if it is known
 };
 
 // The first page of the file. All integers are of the machine that wrote them: a spool never leaves
