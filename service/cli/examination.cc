@@ -57,6 +57,31 @@ Finding LookAtDirectory(const std::string& dir) {
   return finding;
 }
 
+// The places that come before `dir`, and why its log is in none of them.
+std::vector<Finding> LookAtSkipped(const std::string& dir) {
+  const std::vector<std::string> dirs = storage::DefaultStateDirs();
+  std::error_code ignored;
+  const auto chosen = std::find_if(dirs.begin(), dirs.end(), [&](const std::string& each) {
+    return each == dir || fs::equivalent(each, dir, ignored);
+  });
+  if (chosen == dirs.end()) return {};  // it was named
+  std::vector<Finding> findings;
+  for (auto each = dirs.begin(); each != chosen; ++each) {
+    const absl::Status usable = storage::CheckUsable(*each);
+    std::string why = "it has no store";
+    if (!usable.ok()) {
+      why = std::string(usable.message());
+    } else if (storage::StateLock::Holder(dir) != 0) {
+      why = "the daemon keeps its log elsewhere; it can be used now, so the next daemon takes it";
+    }
+    findings.push_back({"skipped",
+                        {{"path", *each}, {"reason", why}},
+                        absl::StrCat(*each, " is passed over: ", why),
+                        ""});
+  }
+  return findings;
+}
+
 Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   const int64_t pid = storage::StateLock::Holder(dir);
   if (pid == 0) {
@@ -322,8 +347,10 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
 }  // namespace
 
 std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir) {
-  std::vector<Finding> findings = {LookAtDirectory(state_dir), LookAtDaemon(globals, state_dir),
-                                   LookAtStore(state_dir)};
+  std::vector<Finding> findings = {LookAtDirectory(state_dir)};
+  for (Finding& skipped : LookAtSkipped(state_dir)) findings.push_back(std::move(skipped));
+  findings.push_back(LookAtDaemon(globals, state_dir));
+  findings.push_back(LookAtStore(state_dir));
   for (Finding& tracker : LookAtTrackers(state_dir)) findings.push_back(std::move(tracker));
   for (const std::string& dir : storage::DefaultStateDirs()) {
     std::error_code ignored;

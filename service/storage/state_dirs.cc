@@ -1,14 +1,20 @@
 #include "service/storage/state_dirs.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/base/status_macros.h"
+#include "service/storage/file_system.h"
 
 namespace ranklog::storage {
 namespace {
@@ -39,6 +45,32 @@ std::vector<std::string> DefaultStateDirs() {
   }
   dirs.push_back(absl::StrCat("/var/tmp/ranklog-", geteuid()));
   return dirs;
+}
+
+absl::Status CheckUsable(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::path missing = std::filesystem::absolute(dir, error);
+  if (std::filesystem::exists(missing, error)) {
+    RETURN_IF_ERROR(MakeDirectory(dir));  // only looks at one that is there
+    RETURN_IF_ERROR(CheckLocal(dir));
+    if (access(dir.c_str(), W_OK | X_OK) != 0) {
+      return absl::PermissionDeniedError(absl::StrCat("write to ", dir, ": ", strerror(errno)));
+    }
+    const int64_t pid = StateLock::Holder(dir);
+    if (pid == 0) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat(dir, " is in use by process ", pid));
+  }
+  while (missing.has_relative_path() && !std::filesystem::exists(missing.parent_path(), error)) {
+    missing = missing.parent_path();
+  }
+  std::string probe = (missing.parent_path() / ".ranklog-XXXXXX").string();
+  if (mkdtemp(probe.data()) == nullptr) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("make ", missing.string(), ": ", strerror(errno)));
+  }
+  absl::Status local = CheckLocal(probe);
+  rmdir(probe.c_str());
+  return local;
 }
 
 absl::StatusOr<LockedDir> LockFirst(const std::vector<std::string>& dirs) {

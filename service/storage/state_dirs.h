@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/storage/store.h"
 
@@ -16,6 +17,10 @@ namespace ranklog::storage {
 // ~/.local/state/ranklog, then /var/tmp/ranklog-UID, which lies on the node itself and survives a
 // reboot. Reads the environment: not thread-safe.
 std::vector<std::string> DefaultStateDirs();
+
+// Why a daemon that starts now would skip `dir`; OK if it would take it. Leaves nothing behind: where
+// `dir` is missing, makes and removes a directory of another name above it.
+absl::Status CheckUsable(const std::string& dir);
 
 // A state directory and the right to write there.
 struct LockedDir {

@@ -68,8 +68,12 @@ TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
     const std::string job = has_home ? "with" : "without";
     LogTenRows(job);
     EXPECT_THAT(Ranklog("status"), HasSubstr(Fallback()));
+    const std::string why =
+        "/proc/.local/state/ranklog is passed over: make /proc/.local: No such file or directory";
+    EXPECT_THAT(Ranklog("doctor"), HasSubstr(has_home ? why : ""));
     daemon.Signal(SIGTERM);
     EXPECT_EQ(daemon.Wait(), 0);
+    EXPECT_THAT(Ranklog("doctor"), HasSubstr(has_home ? why : "")) << "without a daemon";
     EXPECT_THAT(daemon.Output(), HasSubstr(has_home ? "the log is kept in " + Fallback() : ""));
     EXPECT_THAT(Ranklog("runs"), HasSubstr(job)) << "without a daemon";
   }
