@@ -328,6 +328,25 @@ Outcome RingWriter::WriteControl(std::string_view update) {
   return Outcome::kTaken;
 }
 
+const char* WhyRefused(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kRingFull:
+      return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
+    case Outcome::kStepBehind:
+      return "a step is below the last one of its thread";
+    case Outcome::kTooLarge:
+      return "a row is larger than half of the spool: raise spool_bytes, or make room for it";
+    case Outcome::kAfterFinish:
+      return "the run has finished";
+    case Outcome::kInterrupting:
+      return "a signal handler called Log() while its thread was in Log()";
+    case Outcome::kTaken:
+    case Outcome::kInvalid:
+      break;
+  }
+  return "";
+}
+
 void RingWriter::CountLoss(Outcome outcome) {
   const auto count = [](std::atomic<uint64_t>& counter) {
     counter.fetch_add(1, std::memory_order_relaxed);

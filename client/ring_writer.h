@@ -34,6 +34,9 @@ enum class Outcome {
   kInterrupting,  // a signal handler's call while its thread is in one; counts as invalid
 };
 
+// Why a row was refused, for people; empty for kTaken, and for kInvalid, of which the writer knows.
+const char* WhyRefused(Outcome outcome);
+
 class RingWriter {
  public:
   // `spool` is empty and outlives this.

@@ -284,6 +284,7 @@ void RunState::ForgetParent() {
   dropped_ = {};
   next_thread_ = 0;
   last_error_.clear();
+  invalid_.clear();
   connection_error_.clear();
   spool_notice_.clear();
   daemon_error_.clear();
@@ -332,7 +333,9 @@ bool RunState::Refused(RingWriter* writer, Outcome outcome, std::string_view rea
   writer->CountLoss(outcome);
   last_refusal_.store(outcome, std::memory_order_relaxed);
   try {
-    if (outcome == Outcome::kInvalid) SetLastError(std::string(reason));
+    if (outcome != Outcome::kInvalid) return false;
+    MutexLock lock(StateMutex());
+    last_error_ = invalid_ = std::string(reason);
   } catch (const std::bad_alloc&) {  // the row is counted all the same
   }
   return false;
@@ -535,7 +538,7 @@ Voice::Facts RunState::LookAround() {
   Voice::Facts facts;
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
-  facts.refusal = Refusal();
+  facts.refusal = invalid_.empty() ? WhyRefused(Outcome::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
   facts.unconnected = connection_error_;
   if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
@@ -591,22 +594,8 @@ std::string RunState::LastError() const {
 }
 
 std::string RunState::Refusal() const {
-  switch (last_refusal_.load(std::memory_order_relaxed)) {
-    case Outcome::kRingFull:
-      return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
-    case Outcome::kStepBehind:
-      return "a step is below the last one of its thread";
-    case Outcome::kTooLarge:
-      return "a row is larger than half of the spool: raise spool_bytes, or make room for it";
-    case Outcome::kAfterFinish:
-      return "the run has finished";
-    case Outcome::kInterrupting:
-      return "a signal handler called Log() while its thread was in Log()";
-    case Outcome::kTaken:
-    case Outcome::kInvalid:
-      break;
-  }
-  return last_error_;
+  const char* const why = WhyRefused(last_refusal_.load(std::memory_order_relaxed));
+  return *why == 0 ? last_error_ : why;
 }
 
 Stats RunState::GetStats() const {

@@ -150,6 +150,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
+  std::string invalid_ ABSL_GUARDED_BY(StateMutex());  // what was wrong with the last such row
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
   std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring that had one
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of

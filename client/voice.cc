@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/ring_writer.h"
 #include "client/strategy_name.h"
 
 namespace ranklog::internal {
@@ -20,6 +21,25 @@ uint64_t RefusedRows(const Stats& stats) {
 }
 
 std::string Because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
+
+// Why rows were refused; where there are several reasons, with the number of rows of each.
+std::string Refusals(const Voice::Facts& facts) {
+  const Stats& stats = facts.stats;
+  const std::pair<uint64_t, std::string> reasons[] = {
+      {stats.lost_invalid, facts.refusal},
+      {stats.lost_step_behind, WhyRefused(Outcome::kStepBehind)},
+      {stats.lost_too_large, WhyRefused(Outcome::kTooLarge)},
+      {stats.lost_ring_full, WhyRefused(Outcome::kRingFull)},
+      {stats.lost_after_finish, WhyRefused(Outcome::kAfterFinish)},
+      {stats.lost_damaged, "the spool is damaged"}};
+  const uint64_t refused = RefusedRows(stats);
+  std::vector<std::string> texts;
+  for (const auto& [rows, why] : reasons) {
+    if (rows == 0 || why.empty()) continue;
+    texts.push_back(rows == refused ? why : absl::StrCat(why, " (", rows, ")"));
+  }
+  return absl::StrJoin(texts, "; ");
+}
 
 std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
 
@@ -160,7 +180,7 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
   if (refused > refused_rows_) {
     refused_rows_ = refused;
     Set("refused", Severity::kWarning,
-        absl::StrCat(Rows(refused), " refused so far", Because(facts.refusal)), "");
+        absl::StrCat(Rows(refused), " refused so far", Because(Refusals(facts))), "");
   }
 }
 
@@ -246,7 +266,8 @@ void Voice::SayEnd(const Facts& facts) {
   if (durable && !delivered_ && !delivered_rows_.empty()) {
     absl::StrAppend(&line, ", ", delivered_rows_);
   }
-  if (refused > 0) absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(facts.refusal));
+  if (refused > 0)
+    absl::StrAppend(&line, "; ", Rows(refused), " refused", Because(Refusals(facts)));
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
   } else if (durable && GoesTo("wandb") && !delivered_) {

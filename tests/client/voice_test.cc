@@ -185,11 +185,12 @@ TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
   EXPECT_THAT(Said(voice, facts), ElementsAre("1 row refused so far: a key is empty"));
   facts.stats.lost_step_behind = 8;
   facts.stats.lost_damaged = 1;
-  facts.refusal = "a step is below the last one";
   EXPECT_THAT(Said(voice, facts), IsEmpty());
   now_ += Voice::kAgain;
-  EXPECT_THAT(Said(voice, facts),
-              ElementsAre("10 rows refused so far: a step is below the last one"));
+  EXPECT_THAT(
+      Said(voice, facts),
+      ElementsAre("10 rows refused so far: a key is empty (1); a step is below the last one "
+                  "of its thread (8); the spool is damaged (1)"));
 }
 
 TEST_F(VoiceTest, SaysOnceThatTheSpoolLiesElsewhere) {
@@ -268,6 +269,13 @@ TEST_F(VoiceTest, TheLastLineCountsRefusedRows) {
               ElementsAre("2 rows refused so far: a key is empty",
                           "run job: all 100 rows of this rank are durable; 2 rows refused: a key "
                           "is empty"));
+
+  Voice other = Make(Job(/*rank=*/1));
+  facts.stats.lost_ring_full = 3;
+  facts.stats.lost_after_finish = 1;
+  EXPECT_THAT(Said(other, facts).back(),
+              HasSubstr("; 6 rows refused: a key is empty (2); the spool is full: no daemon takes "
+                        "the rows, or spool_bytes is too small (3); the run has finished (1)"));
 }
 
 TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {
