@@ -169,7 +169,7 @@ std::string StoreTrouble(const DaemonStatus& daemon) {
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(daemon.state_dir, error);
   return absl::StrCat(
-      "it cannot store rows, the spools keep them: ",
+      "the daemon cannot store rows, the spools keep them: ",
       error ? "" : absl::StrCat(BytesText(static_cast<int64_t>(space.available)), " are free in "),
       error ? "" : absl::StrCat(daemon.state_dir, "; make room on that disk; "),
       "the daemon's log has the reason");

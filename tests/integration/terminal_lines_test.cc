@@ -188,8 +188,8 @@ TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options);
     EXPECT_EQ(finished.code, command == std::string("doctor") ? 1 : 0);
-    EXPECT_THAT(finished.output, HasSubstr("it cannot store rows, the spools keep them: 0 B are "
-                                           "free in " +
+    EXPECT_THAT(finished.output, HasSubstr("the daemon cannot store rows, the spools keep them: "
+                                           "0 B are free in " +
                                            node_.state_dir()));
   }
   std::filesystem::remove(filler);
