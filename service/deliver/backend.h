@@ -23,7 +23,9 @@ struct StepResult {
   absl::Duration wait;                          // until the next Step() is worth making
   bool changed = false;                         // the delivery differs from what is stored
   uint64_t rows = 0;                            // of the run, so far
-  bool live = false;      // the run goes on; else what is left of it is a backlog
+  bool live = false;  // the run goes on; else what is left of it is a backlog
+  // A request of this step was answered, whatever the answer; or one was made, and none was.
+  enum class Exchange { kNone, kAnswered, kUnanswered } exchange = Exchange::kNone;
   std::string url = {};   // where the tracker shows the run; empty: not known yet, or nowhere
   bool prepared = false;  // the next request is made and in memory: it should go before others
 };

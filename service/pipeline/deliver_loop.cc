@@ -132,7 +132,9 @@ absl::Duration DeliverLoop::Step() {
 }
 
 void DeliverLoop::Do(const Job& job, Worker& worker) {
-  if (job.task != nullptr) {
+  if (!job.silent.empty()) {
+    TellSilence(job, worker);
+  } else if (job.task != nullptr) {
     StepTask(job, worker);
   } else {
     LookFor(job.run, worker);
@@ -148,7 +150,9 @@ DeliverLoop::Job DeliverLoop::Next() {
       return job;
     }
     absl::Time next;
-    if (FindJob(&job, &next)) return job;
+    absl::Time next_silence;
+    if (FindSilent(&job, &next_silence) || FindJob(&job, &next)) return job;
+    next = std::min(next, next_silence);
     auto woken = [this, seen = changes_]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stopping_ || changes_ != seen;
     };
@@ -170,6 +174,7 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
     job->key = *server->schedule.Take(now);
     job->task = &tasks_.at(job->key);
     job->task->stepping = true;
+    job->task->step_began = now;
     job->task->notified = false;
     job->task->reopened = false;
     ++server->stepping;
@@ -195,6 +200,113 @@ DeliverLoop::Server* DeliverLoop::FindServer(absl::Time now, absl::Time* next) {
     }
   }
   return found;
+}
+
+bool DeliverLoop::FindSilent(Job* job, absl::Time* next) {
+  *next = absl::InfiniteFuture();
+  if (tasks_.empty()) return false;
+  const absl::Time now = options_.steady_clock();
+  if (now < next_silence_) {
+    *next = next_silence_;
+    return false;
+  }
+  *next = next_silence_ = now + options_.silence / 2;
+  const absl::Time long_ago = now - options_.silence;
+  for (auto& [key, task] : tasks_) {
+    if (!task.stepping || task.step_began > long_ago) continue;
+    Server& server = *task.server;
+    if (server.answered < task.step_began) {
+      server.silent_since = std::min(server.silent_since, task.step_began);
+    }
+  }
+  for (auto& [key, task] : tasks_) {
+    absl::Time since = task.server->silent_since;
+    if (task.stepping) since = std::min(since, task.step_began);
+    if (since > long_ago || task.silent || !task.last_error.empty()) continue;
+    task.silent = true;
+    job->silent.push_back({key, since, task.step_began});
+  }
+  return !job->silent.empty();
+}
+
+void DeliverLoop::TellSilence(const Job& job, Worker& worker) {
+  std::vector<std::pair<Silent, deliver::StepResult>> waiting;
+  for (const Silent& silent : job.silent) {
+    const absl::StatusOr<model::Run> run = worker.reader->GetRun(silent.key.first);
+    absl::StatusOr<std::vector<model::Delivery>> deliveries =
+        worker.reader->Deliveries(silent.key.first);
+    if (!run.ok() || !deliveries.ok()) continue;
+    const bool live = run->state == model::RunState::kRunning;
+    const absl::Time since = options_.wall_clock() - (options_.steady_clock() - silent.since);
+    for (model::Delivery& delivery : *deliveries) {
+      if (delivery.kind != silent.key.second || delivery.complete) continue;
+      if (live && delivery.delivered_rows >= run->rows) continue;
+      delivery.last_error =
+          absl::StrCat("no answer from the tracker since ",
+                       absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", since, absl::UTCTimeZone()));
+      waiting.emplace_back(silent, deliver::StepResult{.delivery = std::move(delivery),
+                                                       .dead_letters = {},
+                                                       .wait = absl::ZeroDuration(),
+                                                       .rows = run->rows,
+                                                       .live = live});
+    }
+  }
+  const absl::Status stored = store_->SubmitAndWait([&](storage::Store& store) {
+    for (const auto& [silent, result] : waiting) {
+      if (!TakeSilence(silent, result.delivery.last_error)) continue;
+      if (!store.PutDelivery(result.delivery).ok()) continue;  // its run was removed
+      if (options_.on_step) options_.on_step(result);
+    }
+    return absl::OkStatus();
+  });
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Silent& silent : job.silent) {
+      const auto found = tasks_.find(silent.key);
+      if (found == tasks_.end() || !found->second.silent) continue;
+      Task& task = found->second;
+      if (!stored.ok()) task.last_error.clear();
+      task.silent = !task.last_error.empty();  // else it is looked at again: rows may come
+    }
+  }
+  for (const auto& [silent, result] : waiting) {
+    spdlog::warn("run {}: {}: {}", RunName(*worker.reader, result.delivery.run),
+                 result.delivery.kind, result.delivery.last_error);
+  }
+}
+
+bool DeliverLoop::TakeSilence(const Silent& silent, const std::string& error) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = tasks_.find(silent.key);
+  if (found == tasks_.end() || !found->second.silent ||
+      found->second.step_began != silent.step_began) {
+    return false;
+  }
+  found->second.last_error = error;
+  return true;
+}
+
+void DeliverLoop::LookAtSilence(const Job& job, deliver::StepResult* result) {
+  using Exchange = deliver::StepResult::Exchange;
+  absl::MutexLock lock(&mutex_);
+  Task& task = *job.task;
+  Server& server = *task.server;
+  if (result->exchange == Exchange::kAnswered) {
+    server.answered = options_.steady_clock();
+    server.silent_since = absl::InfiniteFuture();
+  } else if (result->exchange == Exchange::kUnanswered && server.answered < task.step_began) {
+    server.silent_since = std::min(server.silent_since, task.step_began);
+  }
+  if (!task.silent) return;
+  const bool goes_on = result->exchange == Exchange::kNone && !task.last_error.empty() &&
+                       result->delivery.last_error.empty() &&
+                       server.silent_since < absl::InfiniteFuture();
+  if (goes_on) {
+    result->delivery.last_error = task.last_error;
+  } else {
+    task.silent = false;
+    result->changed = true;
+  }
 }
 
 void DeliverLoop::LookFor(int64_t run, Worker& worker) {
@@ -280,6 +392,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   FAULT_POINT("send");
   deliver::StepResult result =
       job.task->delivery->Step(*worker.reader, options_.steady_clock(), job.draining);
+  LookAtSilence(job, &result);
   FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {

@@ -53,10 +53,12 @@ class DeliverLoop {
     absl::Duration notify_interval =
         absl::Milliseconds(500);  // new rows make a task due at most so often
     absl::Duration retry_interval =
-        absl::Seconds(1);  // after the store could not be read or written
+        absl::Seconds(1);                        // after the store could not be read or written
+    absl::Duration silence = absl::Seconds(10);  // a server that long without an answer is said
     std::function<absl::Time()> steady_clock = SteadyNow;  // never goes back
     std::function<absl::Time()> wall_clock = absl::Now;    // stamps dead letters
-    // Called after each step, on the thread that made it, with what was stored; null: nobody asks.
+    // Called with what was stored: after each step, on the thread that made it; of a run that waits
+    // for a silent server, on the store's. Null: nobody asks.
     std::function<void(const deliver::StepResult&)> on_step = nullptr;
   };
   struct Counters {
@@ -99,19 +101,25 @@ class DeliverLoop {
  private:
   using TaskKey = DeliverySchedule::Key;
   struct Server {
-    DeliverySchedule schedule;  // of its tasks that are not stepping
-    size_t stepping = 0;        // tasks
-    uint64_t last_turn = 0;     // when a task was last taken, in turns_
+    DeliverySchedule schedule;                   // of its tasks that are not stepping
+    size_t stepping = 0;                         // tasks
+    uint64_t last_turn = 0;                      // when a task was last taken, in turns_
+    absl::Time answered = absl::InfinitePast();  // a request, last
+    // Since when a request has had no answer, and no other one had; not known before it took long,
+    // or failed.
+    absl::Time silent_since = absl::InfiniteFuture();
   };
   struct Task {
     Server* server = nullptr;
     absl::Time last_step = absl::InfinitePast();
+    absl::Time step_began = absl::InfinitePast();
     bool live = true;
     bool stepping = false;   // and so not in its server's schedule
     bool notified = false;   // while it was stepping
     bool reopened = false;   // while it was stepping
     bool removed = false;    // its run is no longer in the store
     bool delivered = false;  // nothing was left to send at the last step
+    bool silent = false;     // its last_error is, or is about to be, that its server is silent
     std::string last_error;
     std::string run_id;  // as the tracker knows it, for the log; known when `delivery` was made
     std::unique_ptr<deliver::RunDelivery> delivery;  // of the thread that steps
@@ -119,12 +127,18 @@ class DeliverLoop {
     // successor does not know.
     absl::Time not_before = absl::InfinitePast();
   };
+  struct Silent {  // a task that may have to wait for its server
+    TaskKey key;
+    absl::Time since;
+    absl::Time step_began;  // its last one
+  };
   struct Job {  // what a worker does next: a step of `task`, or a look for the deliveries of `run`
     bool stop = false;
     bool draining = false;
     int64_t run = 0;
     TaskKey key;
     Task* task = nullptr;
+    std::vector<Silent> silent;  // instead: what these wait for is to be stored
   };
 
   void Run(size_t index);
@@ -135,6 +149,16 @@ class DeliverLoop {
   // The server whose task is next, with a task that is due: of those that may have one more worker,
   // the one with the fewest. Null: none before `next`.
   Server* FindServer(absl::Time now, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Which tasks may have to wait for a server that is silent; false: none. A request is not
+  // interrupted to say so, and who waits behind it makes no step: an idle worker says it.
+  bool FindSilent(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stores, for those of them that have something to send, that their server is silent.
+  void TellSilence(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  // On the store's thread. False: a step of the task began or ended meanwhile. It knows better, and
+  // what it knows is stored after this.
+  bool TakeSilence(const Silent& silent, const std::string& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After a step: what was stored of a silent server is over, unless it goes on.
+  void LookAtSilence(const Job& job, deliver::StepResult* result) ABSL_LOCKS_EXCLUDED(mutex_);
   // What the store cannot tell now is asked for again.
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery, const model::Run& run)
@@ -163,6 +187,7 @@ class DeliverLoop {
   std::map<std::pair<std::string, std::string>, Server> servers_ ABSL_GUARDED_BY(mutex_);
   size_t stepping_ ABSL_GUARDED_BY(mutex_) = 0;  // tasks of all servers
   uint64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time next_silence_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // when to look for it
   std::set<TaskKey> set_apart_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

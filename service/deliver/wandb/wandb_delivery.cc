@@ -81,6 +81,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.wait = wait;
   result.rows = run_.rows;
   result.live = !ended();
+  result.exchange = std::exchange(exchange_, StepResult::Exchange::kNone);
   if (place_.created()) {
     result.url = RunUrl(ServerOf(run_), place_.entity, place_.project, place_.run_id);
   }
@@ -351,6 +352,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   request.max_answer = max_answer;
   request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
+  exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
   MaskKey(*key, &answer);
   // What another program took is not at the server, whatever its code.
   if (Judge(answer) == Outcome::kAccepted) {

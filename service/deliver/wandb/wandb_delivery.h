@@ -138,8 +138,9 @@ class WandbDelivery : public RunDelivery {
   const CredentialStore* const credentials_;
   const Options options_;
 
-  model::Delivery reported_;                // as the last Step() gave it out
-  std::vector<model::DeadLetter> letters_;  // to be given out
+  model::Delivery reported_;                                     // as the last Step() gave it out
+  std::vector<model::DeadLetter> letters_;                       // to be given out
+  StepResult::Exchange exchange_ = StepResult::Exchange::kNone;  // of this step
   Backoff backoff_;
   absl::optional<uint64_t> answers_at_failure_;  // server_'s; none: the last exchange went well
   absl::Time not_before_ = absl::InfinitePast();

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/child_process.h"
@@ -33,6 +34,7 @@ struct Tracker {
   absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
   std::vector<std::string> order ABSL_GUARDED_BY(mutex);  // of run ids, as they were stepped
   std::set<std::string> hanging ABSL_GUARDED_BY(mutex);   // runs whose steps do not end
+  std::set<std::string> at_gate ABSL_GUARDED_BY(mutex);   // runs that may not ask
   bool held ABSL_GUARDED_BY(mutex) = false;               // steps do not end
   bool unsaved_step ABSL_GUARDED_BY(mutex) = false;  // stepped before the last result was stored
 
@@ -57,6 +59,10 @@ class FakeDelivery : public deliver::RunDelivery {
     tracker_->saw_draining |= draining;
     if (stored->front().delivered_rows != delivery_.delivered_rows) tracker_->unsaved_step = true;
     deliver::StepResult result;
+    result.delivery = delivery_;
+    result.wait = absl::Milliseconds(5);
+    if (tracker_->at_gate.count(run_id_) > 0) return result;
+    result.exchange = deliver::StepResult::Exchange::kAnswered;
     if (tracker_->working) {
       ++delivery_.delivered_rows;
       delivery_.complete = delivery_.delivered_rows == 3;
@@ -97,7 +103,7 @@ class DeliverLoopTest : public ::testing::Test {
     }
     loop_ = std::make_unique<DeliverLoop>(
         store_.get(), std::move(made),
-        DeliverLoop::Options{.notify_interval = absl::Milliseconds(1)});
+        DeliverLoop::Options{.notify_interval = absl::Milliseconds(1), .silence = silence_});
     loop_->Start();
   }
   std::unique_ptr<storage::StoreReader> Reader() {
@@ -131,6 +137,7 @@ class DeliverLoopTest : public ::testing::Test {
   }
 
   testing::TempDir dir_;
+  absl::Duration silence_ = absl::Seconds(10);
   Tracker tracker_;
   uint64_t incarnation_ = 0;
   std::unique_ptr<StoreLoop> store_;
@@ -353,6 +360,69 @@ TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
     tracker_.hanging.clear();
   }
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
+}
+
+// Nobody but the requests under way could say it, and they take minutes to fail.
+TEST_F(DeliverLoopTest, EachRunThatWaitsForASilentServerSaysSo) {
+  silence_ = absl::Milliseconds(50);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging = {"hangs1", "hangs2"};
+    tracker_.at_gate = {"at_gate"};
+    tracker_.wait = absl::ZeroDuration();
+  }
+  std::vector<int64_t> waiting;
+  for (const char* job : {"at_gate", "hangs1", "hangs2", "behind"}) {
+    waiting.push_back(AddRun(job, /*ended=*/true, "http://silent"));
+  }
+  const int64_t idle = AddRun("idle", /*ended=*/false, "http://silent");  // has nothing to send
+  const int64_t other = AddRun("other", /*ended=*/false, "http://working");
+  Start(/*workers=*/3);
+  for (int64_t run : waiting) {
+    ASSERT_TRUE(WaitFor([&] {
+      return absl::StartsWith(Stored(run).last_error, "no answer from the tracker since 20");
+    })) << run;
+  }
+  EXPECT_EQ(loop_->counters().failing, 4u);
+  EXPECT_EQ(Stored(idle).last_error, "");
+  EXPECT_EQ(Stored(other).last_error, "");
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging.clear();
+  }
+  // Over for all, whether they are done or still wait for something else.
+  for (int64_t run : waiting) {
+    ASSERT_TRUE(WaitFor([&] { return Stored(run).last_error.empty(); })) << run;
+  }
+  EXPECT_FALSE(Stored(waiting[0]).complete);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    EXPECT_FALSE(tracker_.unsaved_step);
+    tracker_.at_gate.clear();
+  }
+  for (int64_t run : waiting) ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << run;
+}
+
+TEST_F(DeliverLoopTest, ARunAtAClosedGateSaysSoForAsLongAsItsServerIsSilent) {
+  silence_ = absl::Milliseconds(50);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging = {"hangs"};
+    tracker_.at_gate = {"at_gate"};
+  }
+  AddRun("hangs", /*ended=*/true);
+  const int64_t at_gate = AddRun("at_gate", /*ended=*/true);
+  Start(/*workers=*/3);
+  ASSERT_TRUE(WaitFor([&] { return !Stored(at_gate).last_error.empty(); }));
+  const int steps = tracker_.StepsOf("at_gate");
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("at_gate") > steps + 3; }));
+  EXPECT_NE(Stored(at_gate).last_error, "");
+  EXPECT_EQ(loop_->counters().failing, 2u);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.hanging.clear();
+  }
+  EXPECT_TRUE(WaitFor([&] { return Stored(at_gate).last_error.empty(); }));
 }
 
 TEST_F(DeliverLoopTest, BacklogsAreDeliveredOldestFirst) {
