@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/environment.h"
 #include "client/launch.h"
@@ -26,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kRingRetry{1};  // after a ring could not be made
 // What Finish() gives a Log() of another thread at least: one that is descheduled takes a while.
 constexpr std::chrono::milliseconds kCallPatience{100};
-// Its facts change slowly; what the daemon tells is looked at at once.
-constexpr std::chrono::milliseconds kLookInterval{250};
 constexpr std::chrono::milliseconds kLastLinePatience{200};  // of a Finish() that is done
 
 uint64_t NextToken() {
@@ -499,103 +496,6 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   say_it();
   if (!all) return FlushResult::kSpooled;
   return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
-}
-
-// The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
-void RunState::StartVoice(const std::vector<std::string>& errors) {
-  const bool speaks = *settings_.local_rank == 0 &&
-                      (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
-                      !settings_.quiet;
-  Voice::Sink sink;
-  if (speaks) {
-    sink = [this](Severity severity, const std::string& text) {
-      if (!settings_.on_message) return lines_.Put(severity, text);
-      try {
-        settings_.on_message(severity, text);
-      } catch (...) {  // it is the program's, and this thread has nobody to tell
-      }
-    };
-  }
-  voice_ = std::make_unique<Voice>(settings_, std::move(sink));
-  for (const std::string& error : errors) voice_->Warn(error);
-  speaks_ = speaks;
-  if (speaks) Sender::Get()->AddSpeaker(shared_from_this());
-}
-
-void RunState::OnServerMessage(const v1::ServerMessage& message) {
-  heard_ = true;
-  voice_->OnMessage(message);
-  if (message.has_hello()) leaves_ = voice_->Leaves();
-  if (voice_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
-  std::string trouble = voice_->DaemonTrouble();
-  MutexLock lock(StateMutex());
-  if (message.has_hello()) run_id_ = message.hello().run_id();
-  daemon_error_ = std::move(trouble);
-  connection_error_.clear();
-}
-
-Voice::Facts RunState::LookAround() {
-  Voice::Facts facts;
-  facts.stats = GetStats();
-  MutexLock lock(StateMutex());
-  facts.refusal = invalid_.empty() ? WhyRefused(Outcome::kInterrupting) : invalid_;
-  facts.spool_notice = spool_notice_;
-  facts.unconnected = connection_error_;
-  if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
-    facts.unconnected = trouble;
-  }
-  bool durable = true;
-  for (const auto& ring : rings_) {
-    const double used = static_cast<double>(ring->head() - ring->tail());
-    facts.spool_used =
-        std::max(facts.spool_used, used / static_cast<double>(ring->spool->data_bytes()));
-    facts.rows_in_memory |= ring->spool->path().empty() &&
-                            ring->durable_end.load(std::memory_order_acquire) < ring->head();
-    durable = durable && ring->finish_durable.load(std::memory_order_acquire);
-  }
-  facts.awaits_delivery = closed_.load() && durable && AwaitsDelivery();
-  if (closed_.load() && durable && !facts.awaits_delivery) {
-    facts.end = Voice::Facts::End::kDurable;
-  }
-  if (closed_.load() && !durable && spooled_.load()) facts.end = Voice::Facts::End::kSpooled;
-  return facts;
-}
-
-bool RunState::Speak(Clock::time_point now, bool exiting) {
-  if (!speaks_.load(std::memory_order_relaxed)) return true;
-  // At the end of the process, the program's own things may be gone already.
-  if (exiting && settings_.on_message) return true;
-  lines_.Flush();
-  const bool closed = closed_.load(std::memory_order_relaxed);
-  if (!closed && !exiting && !std::exchange(heard_, false) && now < next_look_) return false;
-  next_look_ = now + kLookInterval;
-  Voice::Facts facts = LookAround();
-  if (exiting && closed && facts.end == Voice::Facts::End::kNone) {
-    facts.end = Voice::Facts::End::kSpooled;
-  }
-  if (!voice_->Look(now, facts)) return false;
-  speaks_.store(false, std::memory_order_release);
-  return true;
-}
-
-void RunState::SetConnectionError(std::string error) {
-  MutexLock lock(StateMutex());
-  connection_error_ = std::move(error);
-}
-
-std::string RunState::LastError() const {
-  std::string error = Refusal();
-  if (const char* const trouble = Sender::Trouble(); error.empty() && trouble != nullptr) {
-    error = trouble;
-  }
-  if (error.empty()) error = connection_error_.empty() ? daemon_error_ : connection_error_;
-  if (error.empty() || settings_error_.empty()) return error + settings_error_;
-  return absl::StrCat(error, "; ", settings_error_);
-}
-
-std::string RunState::Refusal() const {
-  const char* const why = WhyRefused(last_refusal_.load(std::memory_order_relaxed));
-  return *why == 0 ? last_error_ : why;
 }
 
 Stats RunState::GetStats() const {

@@ -173,7 +173,7 @@ void CleanTexts(Settings* settings) {
   std::string& id = settings->run_id;
   if (id.empty() || internal::IsRunId(id)) return;
   // Two ids must not become one.
-  const std::string mark = "-" + internal::HashName(id);
+  const std::string mark = absl::StrCat("-", internal::HashName(id));
   for (char& c : id) {
     if (!internal::IsRunId(std::string_view(&c, 1)) && c != '.') c = '-';
   }
