@@ -69,7 +69,7 @@ bool DeliverLoop::Drain(absl::Duration timeout) {
     if (!task.stepping) Schedule(key, task, absl::InfinitePast());
   }
   auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return taken_up_ && looking_ == 0 && runs_to_look_for_.empty() &&
+    return taken_up_ && !looking_ && runs_to_look_for_.empty() &&
            std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task.second.delivered; });
   };
@@ -163,11 +163,12 @@ DeliverLoop::Job DeliverLoop::Next() {
 bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
   job->draining = draining_;
   const absl::Time now = options_.steady_clock();
-  const bool look = !runs_to_look_for_.empty();
+  // One at a time: what an earlier look found must not come over what a later one did.
+  const bool look = !runs_to_look_for_.empty() && !looking_;
   if (look && now >= no_look_before_) {
     job->run = *runs_to_look_for_.begin();
     runs_to_look_for_.erase(runs_to_look_for_.begin());
-    ++looking_;
+    looking_ = true;
     return true;
   }
   if (Server* const server = FindServer(now, next); server != nullptr) {
@@ -324,7 +325,7 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
     if (made.ok()) runs[made->id] = *std::move(made);
   }
   absl::MutexLock lock(&mutex_);
-  --looking_;
+  looking_ = false;
   Changed();
   if (!deliveries.ok()) {
     runs_to_look_for_.insert(run);

@@ -197,7 +197,7 @@ class DeliverLoop {
   bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // what was pending at the start
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t looking_ ABSL_GUARDED_BY(mutex_) = 0;  // looks under way
+  bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a look is under way
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t dead_letters_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
