@@ -321,8 +321,9 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   }
   std::map<int64_t, model::Run> runs;
   for (size_t i = 0; deliveries.ok() && i < deliveries->size(); ++i) {
-    absl::StatusOr<model::Run> made = worker.reader->GetRun((*deliveries)[i].run);
-    if (made.ok()) runs[made->id] = *std::move(made);
+    const int64_t of = (*deliveries)[i].run;
+    absl::StatusOr<model::Run> made = worker.reader->GetRun(of);
+    if (made.ok()) runs[of] = *std::move(made);
   }
   absl::MutexLock lock(&mutex_);
   looking_ = false;

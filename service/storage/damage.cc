@@ -30,15 +30,15 @@ constexpr char kDamaged[] = ".damaged-";
 
 // Each counts rows that contradict others.
 constexpr const char* kContradictions[] = {
-    "SELECT count(*) FROM (SELECT durable_seq, aggregated_seq, lost_with_store, "
-    "coalesce((SELECT max(last_seq) FROM stream_batch WHERE stream = stream.id), 0) AS stored "
-    "FROM stream) WHERE aggregated_seq > durable_seq OR durable_seq < stored "
-    "OR (lost_with_store = 0 AND durable_seq <> stored)",
-    "SELECT count(*) FROM run WHERE rows <> "
-    "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0) OR replays <> "
-    "coalesce((SELECT max(last_index) + 1 FROM replay_batch WHERE run = run.id), 0)",
-    "SELECT count(*) FROM delivery JOIN run ON run.id = delivery.run "
-    "WHERE kind <> 'local' AND delivered_rows > rows",
+    ("SELECT count(*) FROM (SELECT durable_seq, aggregated_seq, lost_with_store, "
+     "coalesce((SELECT max(last_seq) FROM stream_batch WHERE stream = stream.id), 0) AS stored "
+     "FROM stream) WHERE aggregated_seq > durable_seq OR durable_seq < stored "
+     "OR (lost_with_store = 0 AND durable_seq <> stored)"),
+    ("SELECT count(*) FROM run WHERE rows <> "
+     "coalesce((SELECT max(last_index) + 1 FROM run_batch WHERE run = run.id), 0) OR replays <> "
+     "coalesce((SELECT max(last_index) + 1 FROM replay_batch WHERE run = run.id), 0)"),
+    ("SELECT count(*) FROM delivery JOIN run ON run.id = delivery.run "
+     "WHERE kind <> 'local' AND delivered_rows > rows"),
 };
 
 absl::Status Damaged(const Database& database, absl::string_view how) {
