@@ -70,10 +70,11 @@ struct Aggregated {
 // Attempts come one after the other (model::Stream::attempt). One ends when all of its primary
 // streams have ended; then the rows of the next are taken. If its first row has a step that the run
 // has, the run is rewound to there: Aggregated::rewinds says where, and rows up to the furthest
-// step are replays, which go beside the run's rows. If its first row was logged without a step, the
-// rows without a step count on from the run's last one, until their stream gives a step. A stream
-// of another rank that lives goes on in the next attempt. What another rank that began anew logs
-// again at a step behind those that are taken is replayed, too: counted, and left out.
+// step are replays, which go beside the run's rows. Rows that count those of their process from 0
+// (model::Block::counted) count on from the run's last one, unless the attempt's first row is none
+// of these. A stream of another rank that lives goes on in the next attempt. What another rank that
+// began anew logs again at a step behind those that are taken is replayed, too: counted, and left
+// out.
 //
 // Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
 // used up unseen. A thread of the primary rank that joins late may bring a row at such a step: then
