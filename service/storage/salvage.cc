@@ -93,6 +93,8 @@ model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {
                          .first_seq = first_seq,
                          .launch = found.stream.launch};
   session.stream.job_id = found.stream.job_id;
+  // Of its own Init(): it tells the processes of a rank apart.
+  if (found.stream.init_us != 0) session.settings.start_time_us = found.stream.init_us;
   return session;
 }
 

@@ -74,6 +74,15 @@ TEST_F(SalvageTest, KeepsAllOfAStoreThatIsWell) {
   EXPECT_THAT(*reader_->Updates(streams[0].run, 0), SizeIs(1));
 }
 
+TEST_F(SalvageTest, KeepsTheProcessesOfARankApart) {
+  Damage("UPDATE stream SET init_us = 777, attempt = 3");  // not that of the run's first rank
+  ASSERT_OK(Save());
+  const auto streams = SavedStreams();
+  ASSERT_THAT(streams, SizeIs(1));
+  EXPECT_EQ(streams[0].init_us, 777);
+  EXPECT_EQ(streams[0].attempt, 3u);
+}
+
 TEST_F(SalvageTest, CountsABatchInTheMiddle) {
   Damage("UPDATE stream_batch SET data = zeroblob(100) WHERE id = 2");
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());
