@@ -125,6 +125,7 @@ absl::Status Daemon::StartStages() {
               .credentials = IngestCredentials(&credentials_),
               .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
+              .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
               .spool_dirs = spool_dirs_.get()};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));

@@ -158,6 +158,19 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
       spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
     }
   }
+  if (context_.registry->Find(key_) || context_.registry->HasProcess(session.launch.process)) {
+    SubmitAttach(std::move(session), std::move(ring));
+    return absl::OkStatus();
+  }
+  // A new process, which may follow one that is dead.
+  context_.when_caught_up(
+      [self = shared_from_this(), session = std::move(session), ring = std::move(ring)]() mutable {
+        self->SubmitAttach(std::move(session), std::move(ring));
+      });
+  return absl::OkStatus();
+}
+
+void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring) {
   std::vector<std::string> destinations = session.settings.destinations;
   auto attached =
       std::make_shared<model::Stream>();  // written by the first lambda, read by the second
@@ -176,7 +189,6 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
         Attached(*attached, std::move(ring), destinations);
       },
       /*bytes=*/0, /*urgent=*/true);
-  return absl::OkStatus();
 }
 
 // All runs' notices reach the stream at once, those of its run with HelloReply.

@@ -63,6 +63,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   absl::Status HandleLosses(const v1::Losses& losses);
   absl::Status Handle(const v1::ClientMessage& message);
 
+  void SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring);
   void Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
               absl::AnyInvocable<void()> then, size_t bytes, bool urgent)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/ingest/attach.h"
@@ -47,6 +48,8 @@ struct IngestContext {
   std::function<void(int64_t run)>
       run_attached;                              // the run may be new, or may have new destinations
   std::function<void(int64_t run)> run_changed;  // its streams have rows, updates, or an end
+  // Calls `then` on any thread, once what the ranks that are dead by now left is in the store.
+  std::function<void(absl::AnyInvocable<void()> then)> when_caught_up;
   std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
   NoticeBoard* notices = nullptr;                      // null: nobody is told anything
   storage::SpoolDirs* spool_dirs = nullptr;            // null: none are remembered

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -91,11 +92,24 @@ absl::Status RankWatch::Start() {
     if (stream.state == model::StreamState::kLive) context_.registry->AddKnown(stream);
   }
   started_ = SteadyNow();
+  WhenCaughtUp([this] {
+    absl::MutexLock lock(&mutex_);
+    caught_up_ = true;
+    changed_.Wake();
+  });
   thread_ = std::thread([this] { Run(); });
   absl::MutexLock lock(&mutex_);
   const auto caught_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return caught_up_; };
   changed_.Await(&mutex_, options_.head_start, caught_up);
   return absl::OkStatus();
+}
+
+void RankWatch::WhenCaughtUp(absl::AnyInvocable<void()> then) {
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting_.push_back({SteadyNow(), std::move(then)});
+  }
+  wake_->Notify();
 }
 
 void RankWatch::Stop() {
@@ -105,20 +119,20 @@ void RankWatch::Stop() {
 }
 
 void RankWatch::Run() {
+  absl::Time scanned = absl::InfinitePast();
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
-    if (now >= next_scan) {
+    // Suspects have their time, whoever waits.
+    if (now >= next_scan || (suspects_.empty() && IsAwaited(scanned))) {
+      scanned = now;
       Scan();  // before the first sweep: it finds the rings of streams that the store says are live
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
     Sweep(now);
-    if (suspects_.empty()) {
-      absl::MutexLock lock(&mutex_);
-      caught_up_ = true;
-      changed_.Wake();
-    }
+    const bool caught_up = suspects_.empty() && !context_.registry->HasGone();
+    CallWaiting(caught_up ? scanned : now - options_.head_start);
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
     epoll_event events[64];
@@ -129,6 +143,23 @@ void RankWatch::Run() {
       if (events[i].data.fd == wake_->fd()) wake_->Clear();
     }
   }
+}
+
+bool RankWatch::IsAwaited(absl::Time scanned) {
+  absl::MutexLock lock(&mutex_);
+  return !waiting_.empty() && waiting_.back().since > scanned;
+}
+
+void RankWatch::CallWaiting(absl::Time through) {
+  std::vector<Waiter> called;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto rest = std::find_if(waiting_.begin(), waiting_.end(),
+                                   [&](const Waiter& each) { return each.since > through; });
+    std::move(waiting_.begin(), rest, std::back_inserter(called));
+    waiting_.erase(waiting_.begin(), rest);
+  }
+  for (Waiter& each : called) each.then();
 }
 
 void RankWatch::WatchPeers() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -60,8 +61,8 @@ class RankWatch {
     absl::Duration scan_interval = absl::Seconds(3);
     // A ring without a lock is looked at again after this: its rank may be about to take the lock.
     absl::Duration confirm = absl::Milliseconds(250);
-    // Start() waits so long until what the dead left is taken, so that it comes before what their
-    // successors send, and the successors' attach is seen to come after their end.
+    // Start() and WhenCaughtUp() wait so long until what the dead left is taken, so that it comes
+    // before what their successors send, and the successors' attach is seen to come after their end.
     absl::Duration head_start = absl::Seconds(5);
     // A process that let go of its ring has so long to connect again. Whoever closes all of its
     // descriptors loses lock and connection too, and goes on.
@@ -79,13 +80,24 @@ class RankWatch {
   // has ended those whose rank is gone, and taken the rings that were left; but no longer than the
   // head start.
   absl::Status Start();
+  // Calls `then` on the watch's thread, once it has taken over from all ranks that are dead by now,
+  // or after the head start. From any thread. Not called any more after Stop().
+  void WhenCaughtUp(absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends after the drain under way. Twice is harmless.
   void Stop();
 
  private:
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
+  struct Waiter {
+    absl::Time since;
+    absl::AnyInvocable<void()> then;
+  };
 
   void Run();
+  // Somebody waits since then.
+  bool IsAwaited(absl::Time scanned) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls those who wait since then or before.
+  void CallWaiting(absl::Time through) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
@@ -115,6 +127,7 @@ class RankWatch {
   absl::Mutex mutex_;
   SteadyWait changed_;  // goes with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Waiter> waiting_ ABSL_GUARDED_BY(mutex_);  // the longest first
   std::thread thread_;
 };
 

@@ -125,6 +125,22 @@ std::vector<LiveStream> StreamRegistry::OthersOf(const model::StreamKey& key) co
   return others;
 }
 
+bool StreamRegistry::HasProcess(const std::string& process) const {
+  if (process.empty()) return false;
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [&](const auto& stream) { return stream.second.process == process; });
+}
+
+bool StreamRegistry::HasGone() const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    const LiveStream& live = stream.second;
+    if (live.peer == nullptr || !live.peer->pidfd.valid() || !live.peer->exited()) return false;
+    return live.ring == nullptr || !live.ring->locked();
+  });
+}
+
 void StreamRegistry::BeginAttaching(LiveStream live) {
   absl::MutexLock lock(&mutex_);
   attaching_[live.key] = std::move(live);

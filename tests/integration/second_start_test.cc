@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <filesystem>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -102,6 +105,23 @@ TEST_F(SecondStartTest, WhatAStartLeftIsNotTheNextOnes) {
   EXPECT_EQ(RowsOf("job"), 10u);
   EXPECT_EQ(RowsOf("job-2"), 20u);
   EXPECT_EQ(RowsOf("job-3"), 30u);
+}
+
+// A rank that was killed before it attached, and started again before the daemon found its ring.
+TEST_F(SecondStartTest, UnmetRingComesBeforeTheNextProcess) {
+  node_.daemon().Signal(SIGSTOP);
+  const std::map<std::string, std::string> settings = {{"RANKLOG_RESUME", "allow"},
+                                                       {"RANKLOG_FINISH_TIMEOUT_MS", "50"}};
+  EXPECT_EQ(node_.StartRank("job", 0, 0, 1, 1, {"20", "7"}, settings).Wait(), 3);
+  ChildProcess next = Start("job", {"30", "0", "0", "none", "20"}, "allow");
+  EXPECT_TRUE(WaitFor([&] {
+    using Files = std::filesystem::directory_iterator;
+    return std::distance(Files(node_.spool_dir()), Files()) == 2;
+  }));
+  node_.daemon().Signal(SIGCONT);
+  EXPECT_EQ(next.Wait(), 0) << next.Output();
+  EXPECT_EQ(RowsOf("job"), 50u);
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
 }
 
 TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kWorkers = 2;
 constexpr absl::Duration kAttachGrace = absl::Seconds(15);  // as RankWatch's
+constexpr absl::Duration kHeadStart = absl::Seconds(5);
 
 }  // namespace
 
@@ -106,6 +108,10 @@ absl::Status DaemonLife::Open() {
   context_.credentials.has_wandb = [](const auto&) { return true; };
   context_.run_attached = [this](int64_t run) { deliver_->AddRun(run); };
   context_.run_changed = [this](int64_t run) { aggregate_->Notify(run); };
+  context_.when_caught_up = [this](auto then) {
+    waiting_.push_back({world_.now(), std::move(then)});
+    next_watch_ = absl::InfinitePast();
+  };
   context_.wall_clock = wall_clock;
   orphans_ = std::make_unique<ingest::Orphans>(&context_, reader_.get());
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->LiveStreams());
@@ -183,6 +189,18 @@ void DaemonLife::Watch() {
     if (live.ring == nullptr && world_.now() - started_ <= kAttachGrace) continue;
     world_.Note("drains rank ", live.key.rank);
     orphans_->EndGone(live);
+  }
+  const std::vector<std::string> files = surroundings_.ring_files();
+  const bool caught_up = std::none_of(files.begin(), files.end(), [](const std::string& path) {
+    return std::filesystem::exists(path);
+  });
+  for (Waiter& each : std::exchange(waiting_, {})) {
+    if (!works()) return;
+    if (caught_up || world_.now() - each.since > kHeadStart) {
+      each.then();
+    } else {
+      waiting_.push_back(std::move(each));
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/gate.h"
 #include "service/ingest/orphans.h"
@@ -55,6 +56,10 @@ class DaemonLife {
   DaemonLife(World* world, Surroundings surroundings);
   absl::Status Open();
   std::vector<pipeline::DeliverLoop::Worker> Workers();
+  struct Waiter {
+    absl::Time since;
+    absl::AnyInvocable<void()> then;
+  };
   void Watch();
   void FindRings();
 
@@ -76,6 +81,7 @@ class DaemonLife {
   ingest::IngestContext context_;
   std::unique_ptr<ingest::Orphans> orphans_;
   std::vector<std::shared_ptr<Link>> links_;
+  std::vector<Waiter> waiting_;  // until what the dead left is taken
   absl::Time next_watch_ = absl::InfinitePast();
   absl::Time next_checkpoint_;
   absl::Time next_commit_ = absl::InfinitePast();

@@ -83,6 +83,7 @@ class Oracle {
 
   // The job goes on at the second node, whose store feeds the same runs.
   bool moves = false;
+  bool disk_fails = false;  // so a new process need not have waited for what the dead left
   // What a node's store has in the end; before any is judged.
   void Know(uint32_t node, storage::StoreReader& reader);
 

@@ -70,6 +70,10 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
              later->process > ring->process;
     });
     any_overtaken |= overtaken;
+    if (overtaken && !disk_fails && !moves) {
+      Wrong(run.run_id, ": process ", ring->process, " of rank ", ring->rank,
+            " was found behind a later one");
+    }
     // One ring of one process, whose rows come in order after all before: nothing of it is late.
     if (ring->rings == 1 && stream.late_rows > 0 && !moves && !overtaken &&
         BeganAfterEnds(ring->rank, ring->process)) {

@@ -18,6 +18,9 @@ endfunction()
 
 file(READ "${FROM}" source)
 
+plant(ingest/attach_session.cc successor_does_not_wait
+  "if (context_.registry->Find(key_) || "
+  "if (@BUG@ || context_.registry->Find(key_) || ")
 plant(store_loop.cc ack_before_commit
   "return store_->Commit();"
   "for (size_t i = 0; @BUG@ && i < writes.size(); ++i) {

@@ -27,6 +27,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   node.dir = dir;
   node.log_pause = world_.Delay(5, 400);
   node.disk_faults = world_.Chance(0.5) ? 0.3 : 0;
+  oracle_.disk_fails = node.disk_faults > 0;
   node.daemon_deaths = world_.Chance(0.7) ? 0.004 : 0;
   node.clock_steps = calm || world_.Chance(0.3);
   node.bursts = !calm;

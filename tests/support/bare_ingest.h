@@ -1,4 +1,4 @@
-// What ingest works with, where nobody brings a key and nobody is told.
+// What ingest works with, where nobody brings a key, nobody is told, and nobody has died.
 
 #ifndef TESTS_SUPPORT_BARE_INGEST_H_
 #define TESTS_SUPPORT_BARE_INGEST_H_
@@ -18,7 +18,8 @@ inline ingest::IngestContext BareIngest(pipeline::StoreLoop* store, ingest::Atta
           .credentials = {.remember = [](const auto&, const auto&) {},
                           .has_wandb = [](const auto&) { return false; }},
           .run_attached = [](int64_t) {},
-          .run_changed = [](int64_t) {}};
+          .run_changed = [](int64_t) {},
+          .when_caught_up = [](auto then) { then(); }};
 }
 
 }  // namespace ranklog::testing

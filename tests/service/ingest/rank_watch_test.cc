@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/convert.h"
@@ -34,6 +35,15 @@ using ::ranklog::testing::RingImage;
 using ::ranklog::testing::TempDir;
 using ::ranklog::testing::WaitFor;
 using ::testing::HasSubstr;
+
+std::shared_ptr<Peer> PeerWith(pid_t pid) {
+  auto peer = std::make_shared<Peer>();
+  peer->pid = pid;
+  peer->uid = geteuid();
+  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  EXPECT_TRUE(peer->pidfd.valid());
+  return peer;
+}
 
 // The watch over a spool directory and a store, both real. A test waits for what the watch does.
 // That it leaves something alone is seen by a ring that comes later and is taken: two looks then
@@ -64,7 +74,7 @@ class RankWatchTest : public ::testing::Test {
         &context_, Reader(), &wake_,
         RankWatch::Options{.spool_dirs = {spool_.path(), spool_.File("not/there")},
                            .socket_path = socket_,
-                           .scan_interval = absl::Milliseconds(5),
+                           .scan_interval = scan_interval_,
                            .confirm = absl::Milliseconds(5),
                            .head_start = head_start,
                            .let_go = let_go_,
@@ -145,6 +155,16 @@ class RankWatchTest : public ::testing::Test {
     const model::Stream stream = StreamOf(incarnation);
     return stream.id != 0 && stream.state != model::StreamState::kLive;
   }
+  bool IsEndedWhenCaughtUp(uint64_t incarnation) {
+    bool ended = false;
+    absl::Notification caught_up;
+    watch_->WhenCaughtUp([&] {
+      ended = HasEnded(incarnation);
+      caught_up.Notify();
+    });
+    caught_up.WaitForNotification();
+    return ended;
+  }
   // What becomes of the run of a stream that has ended, in the end.
   void RemoveRunOf(uint64_t incarnation) {
     const model::Stream stream = StreamOf(incarnation);
@@ -172,6 +192,7 @@ class RankWatchTest : public ::testing::Test {
   const TempDir state_;
   const TempDir spool_;
   std::string socket_;
+  absl::Duration scan_interval_ = absl::Milliseconds(5);
   absl::Duration let_go_ = absl::Hours(1);
   WakeEvent wake_;
   StreamRegistry registry_{[this] { wake_.Notify(); }};
@@ -306,6 +327,41 @@ TEST_F(RankWatchTest, StartWaitsNoLongerThanTheHeadStart) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
 }
 
+TEST_F(RankWatchTest, WhatIsLeftNowIsTakenFirst) {
+  scan_interval_ = absl::Hours(1);
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  for (const uint64_t incarnation : {1, 2}) {
+    Leave(incarnation, Ring(incarnation));
+    EXPECT_TRUE(IsEndedWhenCaughtUp(incarnation)) << incarnation;
+  }
+}
+
+// gRPC says some milliseconds later that the connection is gone.
+TEST_F(RankWatchTest, ADeadProcessThatCountsAsConnectedIsAwaited) {
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
+  ChildProcess rank({"tail", "-f", "/dev/null"});
+  const model::Stream stream = AttachAndLose(1, nullptr);
+  const uint64_t attachment = registry_.Attach(stream, nullptr, PeerWith(rank.pid()));
+  rank.Kill();
+  absl::Notification ended;
+  watch_->WhenCaughtUp([&] {
+    EXPECT_TRUE(HasEnded(1));
+    ended.Notify();
+  });
+  ExpectItLooksOn(2);
+  registry_.Detach(stream.key, attachment);
+  ended.WaitForNotification();
+}
+
+TEST_F(RankWatchTest, NobodyWaitsLongForWhatADiskWouldNotTake) {
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Milliseconds(20));
+  disk_.FailSyncs(1, EIO);
+  Leave(1, Ring(1));
+  EXPECT_FALSE(IsEndedWhenCaughtUp(1));
+  disk_.Heal();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
+}
+
 // The process with the smaller number is an older boot's, or called Init before.
 TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   std::string this_boot;
@@ -365,15 +421,6 @@ TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
   EXPECT_THAT(StreamOf(1).reason, HasSubstr("could not be read"));
-}
-
-std::shared_ptr<Peer> PeerWith(pid_t pid) {
-  auto peer = std::make_shared<Peer>();
-  peer->pid = pid;
-  peer->uid = geteuid();
-  peer->pidfd = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  EXPECT_TRUE(peer->pidfd.valid());
-  return peer;
 }
 
 // One that has closed all of its descriptors has neither lock nor connection until it is back.
