@@ -60,6 +60,7 @@ struct RunAggregator::Impl {
   int64_t StepOf(StreamRows& stream, const model::Block& block, size_t row);
   bool AwaitsFirstRow() const;
   bool BeginNextAttempt();
+  void DropOvertaken();
   int64_t PassedByPrimaries() const;
   bool AwaitsAbsentRanks() const;
   int64_t NextPrimaryStep();
@@ -139,11 +140,28 @@ void RunAggregator::AddStream(const model::Stream& stream) {
       return a->primary || a->rank == b->rank ? a->id < b->id : a->rank < b->rank;
     };
     group.insert(std::upper_bound(group.begin(), group.end(), rows, before), rows);
+    if (!stream.primary) impl_->DropOvertaken();
   }
   rows->expected_seq = std::max(rows->expected_seq, stream.durable_seq);
   rows->told_ended = stream.state != model::StreamState::kLive;
   if (stream.passed_step >= 0) {
     rows->told_passed_step = std::max(rows->told_passed_step, stream.passed_step);
+  }
+}
+
+// Of a rank that lives in an earlier attempt, too, the later process counts from now on.
+void RunAggregator::Impl::DropOvertaken() {
+  for (StreamRows* stream : others) {
+    if (stream->attempt == attempt || stream->told_ended) continue;
+    stream->overtaken |= std::any_of(others.begin(), others.end(), [&](const StreamRows* later) {
+      return later->rank == stream->rank && later->attempt > stream->attempt &&
+             later->attempt <= attempt;
+    });
+    for (; stream->overtaken && !stream->rows.empty(); stream->rows.Pop()) {
+      const OpenRow& row = stream->rows.front();
+      if (!row.dropped) ++stream->replayed_rows;
+      stream->UsedUp({row.step, row.seq, /*counts=*/false}, last_step);
+    }
   }
 }
 
@@ -192,9 +210,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   open.shape = block.shape;
   if (stream.primary && !late) open.texts = TextsOf(block, row);
   // A row without metrics only says that its step has come.
-  open.dropped = late || !used || (width == 0 && open.texts == nullptr);
+  open.dropped = late || !used || stream.overtaken || (width == 0 && open.texts == nullptr);
   open.rows = stream.primary && !late ? 1 : 0;
-  if (late && behind && stream.began_anew && !stream.primary && step <= stream.begun_step) {
+  const bool anew = stream.began_anew && !stream.primary && step <= stream.begun_step;
+  if ((late && behind && anew) || (used && stream.overtaken)) {
     ++stream.replayed_rows;
   } else if (late) {
     ++stream.late_rows;
@@ -287,6 +306,7 @@ bool RunAggregator::Impl::BeginNextAttempt() {
     if (!stream->told_ended || stream->attempt >= attempt) ranks.insert(stream->rank);
   }
   started = absl::InfiniteFuture();
+  DropOvertaken();
   return true;
 }
 

@@ -72,9 +72,9 @@ struct Aggregated {
 // has, the run is rewound to there: Aggregated::rewinds says where, and rows up to the furthest
 // step are replays, which go beside the run's rows. Rows that count those of their process from 0
 // (model::Block::counted) count on from the run's last one, unless the attempt's first row is none
-// of these. A stream of another rank that lives goes on in the next attempt. What another rank that
-// began anew logs again at a step behind those that are taken is replayed, too: counted, and left
-// out.
+// of these. A stream of another rank that lives goes on in the next attempt, unless that has another
+// process of the rank: then what the old one brings is replayed. What another rank that began anew
+// logs again at a step behind those that are taken is replayed, too: counted, and left out.
 //
 // Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
 // used up unseen. A thread of the primary rank that joins late may bring a row at such a step: then

@@ -58,12 +58,13 @@ struct StreamRows {
   int64_t told_passed_step = kNoStep;
   bool told_ended = false;
 
-  bool silent = true;  // it has logged nothing, or nothing since it was waited for in vain
+  bool overtaken = false;  // it lives, and a later attempt has another process of its rank
+  bool silent = true;      // it has logged nothing, or nothing since it was waited for in vain
   absl::Time joined = absl::InfiniteFuture();
 
   bool ended() const { return told_ended && added_seq >= expected_seq; }
   int64_t passed() const {
-    if (ended()) return kEveryStep;
+    if (ended() || overtaken) return kEveryStep;
     if (added_seq < expected_seq || told_passed_step == kNoStep) return passed_step;
     return std::max(passed_step, told_passed_step + step_base);
   }

@@ -220,8 +220,16 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
     if (first.attempt > 0) leader = first;
   }
   const bool took_part = own.attempt > 0 && own.attempt == leader.attempt && !own.live;
+  const model::Launch& launch = session.launch;
+  ASSIGN_OR_RETURN(
+      const int64_t led_by_other_start,
+      writer_.SelectInteger(
+          "SELECT count(*) FROM stream JOIN start ON start.id = stream.start WHERE run = ?1 "
+          "AND is_primary AND attempt = ?2 AND (launch <> ?3 OR restart <> ?4 OR requeue <> ?5)",
+          {run, leader.attempt, launch.id, launch.restart, launch.requeue}));
+  const bool next = !leader.live && (took_part || (led_by_other_start > 0 && !launch.id.empty()));
   Beginning beginning;
-  beginning.attempt = std::max<int64_t>(leader.attempt + (took_part && !leader.live ? 1 : 0), 1);
+  beginning.attempt = std::max<int64_t>(leader.attempt + (next ? 1 : 0), 1);
   beginning.anew = took_part && leader.live;
   return beginning;
 }

@@ -135,8 +135,8 @@ plant(storage/store.cc complete_over_reopening
          delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
   }")
 plant(store_streams.cc attempt_unseen
-  "(took_part && !leader.live ? 1 : 0)"
-  "(took_part && !leader.live && !@BUG@ ? 1 : 0)")
+  "(next ? 1 : 0)"
+  "(next && !@BUG@ ? 1 : 0)")
 plant(live_run.cc rewind_not_stored
   "RETURN_IF_ERROR(store.AddRewind(run, rewind));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddRewind(run, rewind));")

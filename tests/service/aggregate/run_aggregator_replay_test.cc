@@ -177,6 +177,33 @@ TEST_F(RunAggregatorReplayTest, ARankThatLivesGoesOnInTheNextAttempt) {
   EXPECT_EQ(late(kOther), 0u);
 }
 
+// The job was started again while its rank 1 hung, and then that goes on.
+TEST_F(RunAggregatorReplayTest, RankThatLivesBesideItsSuccessorHasNoPart) {
+  StartTwo();
+  for (int64_t step = 0; step <= 2; ++step) {
+    Log(kPrimary, step, 1);
+    Log(kOther, step, 1);
+  }
+  Log(kOther, 3, 100);
+  End(kPrimary);
+  JoinAttempt(kOtherAgain, 1, 2);
+  JoinAttempt(kAgain, 0, 2);
+  Advance();
+  Log(kOther, 4, 100);
+  for (int64_t step = 2; step <= 4; ++step) {
+    Log(kAgain, step, 1);
+    Log(kOtherAgain, step, 3);
+  }
+  End(kAgain);
+  End(kOtherAgain);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(3, 4));
+  for (const RunRow& row : stored_.replays) EXPECT_EQ(row["rank_mean/loss"], 2);
+  EXPECT_EQ(stored_.rows[3]["rank_mean/loss"], 2);
+  EXPECT_EQ(stored_.rows[4]["rank_mean/loss"], 2);
+  EXPECT_EQ(late(kOther), 0u);
+  EXPECT_EQ(stored_.consumed[kOther].replayed_rows, 2u);
+}
+
 // The simulation found it: a daemon that takes all up at once sees each attempt's end before the
 // next one's rows.
 TEST_F(RunAggregatorReplayTest, WhatARankLoggedBeyondAnAttemptIsForTheNext) {

@@ -117,6 +117,27 @@ TEST_F(AttachTest, CountsTheAttemptsOfARun) {
   });
 }
 
+// The next start's rank 1 comes before its rank 0, and while the last start's rank 1 lives.
+TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
+  const auto attach = [this](uint32_t rank, uint64_t incarnation, const std::string& launch) {
+    model::Session session = SessionOf(rank, incarnation);
+    session.launch.id = launch;
+    session.launch.given_id = session.stream.job_id;
+    session.launch.process = absl::StrCat(launch, "/", rank);
+    session.settings.start_time_us = launch == "first" ? 100 : 200;
+    return store_->Attach(session, AssignmentOf("job", rank == 0), now_us_++).value();
+  };
+  Do([&] {
+    const model::Stream primary = attach(0, 1, "first");
+    EXPECT_EQ(attach(1, 1, "first").attempt, 1u);
+    EXPECT_OK(store_->EndStream(primary.id, StreamState::kCrashed, 0, "gone", now_us_++));
+    EXPECT_EQ(attach(2, 1, "first").attempt, 1u) << "it comes late";
+    EXPECT_EQ(attach(1, 2, "second").attempt, 2u);
+    EXPECT_EQ(attach(3, 1, "second").attempt, 2u) << "the last start had no such rank";
+    EXPECT_EQ(attach(0, 2, "second").attempt, 2u);
+  });
+}
+
 // The rank's earlier rows were acknowledged by a store that is gone.
 TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
   model::Session session = SessionOf(0);
