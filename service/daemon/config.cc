@@ -30,6 +30,7 @@ constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
 constexpr char kExamples[] = R"(
 Examples:
   ranklogd                                       the usual places, until SIGTERM
+  ranklogd --background                          the same, without a terminal; `ranklog stop` ends it
   ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
   ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
   ranklogd --keep-for 48h --keep-bytes 20GiB     remove what is delivered later, or for want of room
@@ -194,7 +195,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
 
   CLI::App app(
       "Keeps the experiment log of this node's training jobs, and delivers it.\n"
-      "Stays in the foreground and logs to stderr.",
+      "Stays in the foreground and logs to stderr, but with --background.",
       "ranklogd");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
@@ -248,6 +249,9 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.add_option("--log-level", config.log_level, "what is logged: that, and what is worse")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
+  app.add_flag("--background", config.background,
+               "go on in the background, and return once ranks can connect; the messages go to "
+               "ranklogd.log beside the socket (`ranklog daemon-log`)");
   const std::string advanced = "Advanced";
   app.add_option("--commit-interval", commit_interval, "how long rows gather before a commit")
       ->type_name("DURATION")

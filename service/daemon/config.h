@@ -21,6 +21,7 @@ struct Config {
   absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
+  bool background = false;
   bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);
   absl::Duration step_wait = absl::Seconds(30);

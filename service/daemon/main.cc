@@ -10,16 +10,21 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "ranklog/v1/places.h"
 #include "service/base/clock.h"
+#include "service/daemon/background.h"
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
 #include "service/daemon/notify.h"
 #include "service/daemon/process.h"
+#include "service/ingest/listen_socket.h"
 
 namespace {
 
@@ -49,20 +54,29 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
   return End::kSignal;
 }
 
+int CannotStart(const absl::Status& why, ranklog::daemon::Background& background) {
+  const std::string text = "cannot start: " + std::string(why.message());
+  spdlog::error(text);
+  background.Report(1, "ranklogd: " + text);
+  return 1;
+}
+
 // Serves until a signal comes. A store that is removed meanwhile gives way to a new one in the same
 // place, as if the daemon had been started again: no rank waits for a person, or for a service
 // manager that may not be there.
-int Serve(const ranklog::daemon::Config& config, const std::string& systemd,
-          const sigset_t& ending) {
+int Serve(const ranklog::daemon::Config& config, const std::string& systemd, const sigset_t& ending,
+          ranklog::daemon::Background& background) {
   siginfo_t told{};
   while (true) {
     auto daemon = ranklog::daemon::Daemon::Start(config);
     if (!daemon.ok()) {
-      spdlog::error("cannot start: {}", std::string(daemon.status().message()));
-      return 1;
+      return CannotStart(daemon.status(), background);
     }
-    spdlog::info("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
-                 getpid(), (*daemon)->state_dir(), (*daemon)->address());
+    const std::string serves =
+        fmt::format("ranklogd " RANKLOG_VERSION " (pid {}) keeps its log in {}, listens at {}",
+                    getpid(), (*daemon)->state_dir(), (*daemon)->address());
+    spdlog::info(serves);
+    background.Report(0, serves);
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
     const End end = WaitForEnd(ending, config.idle_exit, **daemon, &told);
     if (end == End::kLockTaken) {
@@ -121,12 +135,22 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
   ranklog::daemon::SayFileLimit();
+  ranklog::daemon::Background background;
+  if (parsed.config.background) {
+    const std::string& path = parsed.config.socket_path;
+    if (ranklog::ingest::SomebodyAnswers(path)) {
+      printf("a daemon answers at %s already\n", path.c_str());
+      return 0;
+    }
+    const auto dir = std::filesystem::path(path).parent_path();
+    const absl::Status entered = background.Enter(dir / ranklog::v1::kDaemonLogFile);
+    if (!entered.ok()) return CannotStart(entered, background);
+  }
   if (const absl::Status enough = ranklog::daemon::CheckDescriptors(); !enough.ok()) {
-    spdlog::error("cannot start: {}", std::string(enough.message()));
-    return 1;
+    return CannotStart(enough, background);
   }
   const char* notify = getenv("NOTIFY_SOCKET");
   const std::string systemd = notify == nullptr ? "" : notify;
 
-  return Serve(parsed.config, systemd, ending);
+  return Serve(parsed.config, systemd, ending, background);
 }

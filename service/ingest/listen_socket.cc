@@ -30,14 +30,14 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
+}  // namespace
+
 bool SomebodyAnswers(const std::string& path) {
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = AddressOf(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
          errno == EAGAIN;  // EAGAIN: its backlog is full, so there is one
 }
-
-}  // namespace
 
 absl::Status PreparePrivateDirectory(const std::string& dir) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));

@@ -15,6 +15,9 @@ namespace ranklog::ingest {
 
 inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, with the final zero
 
+// Whether a process listens at this path.
+bool SomebodyAnswers(const std::string& path);
+
 // Makes `dir` (mode 0700; one level) if it is absent.
 //   kFailedPrecondition  it is no directory, not ours, or others may enter it
 absl::Status PreparePrivateDirectory(const std::string& dir);

@@ -160,6 +160,31 @@ TEST(DaemonTest, IsStoppedByTheCommandLine) {
   EXPECT_THAT(again.output, HasSubstr("no daemon is running"));
 }
 
+TEST(DaemonTest, InTheBackgroundItReturnsOnceItServes) {
+  const Node node;
+  const std::vector<std::string> flags = {"--background",  "--state-dir",  node.state_dir(),
+                                          "--listen",      node.address(), "--spool-dir",
+                                          node.spool_dir()};
+  const Finished started = RunRanklogd(flags);
+  EXPECT_EQ(started.code, 0) << started.output;
+  EXPECT_THAT(started.output, HasSubstr(node.socket()));
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"}, {{"RANKLOG_START_DAEMON", "0"}});
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  const Finished again = RunRanklogd(flags);
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.output, HasSubstr("a daemon answers at " + node.socket() + " already"));
+  const TempDir other;
+  const Finished elsewhere = RunRanklogd(
+      {"--background", "--state-dir", node.state_dir(), "--listen", "unix:" + other.File("s")});
+  EXPECT_EQ(elsewhere.code, 1);
+  EXPECT_THAT(elsewhere.output, HasSubstr("ranklogd: cannot start: " + node.state_dir()));
+  const auto ranklog = [&](const std::string& command) {
+    return RunToEnd({RANKLOG_CLI, command, "--address", node.address()});
+  };
+  EXPECT_THAT(ranklog("daemon-log").output, HasSubstr("listens at " + node.socket()));
+  EXPECT_EQ(ranklog("stop").code, 0);
+}
+
 TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
   Node node({"--idle-exit", "1s"});
   node.Start();
