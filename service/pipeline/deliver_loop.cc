@@ -350,9 +350,13 @@ void DeliverLoop::AddTask(const model::Delivery& delivery, const model::Run& run
   Task& task = found->second;
   task.reopened = task.stepping;
   task.live = run.state == model::RunState::kRunning;
-  if (!added) return;
-  task.server = &servers_[{delivery.kind, run.settings.base_url}];
-  Schedule(found->first, task, absl::InfinitePast());
+  if (added) task.server = &servers_[{delivery.kind, run.settings.base_url}];
+  if (added || (!task.stepping && !task.last_error.empty())) TryNow(found->first, task);
+}
+
+void DeliverLoop::TryNow(const TaskKey& key, Task& task) {
+  task.delivery = nullptr;  // made anew, it waits for nothing
+  Schedule(key, task, absl::InfinitePast());
 }
 
 bool DeliverLoop::Make(const Job& job, Worker& worker) {
@@ -472,14 +476,13 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
       task.live = result->live;
       if (result->prepared) due = absl::InfinitePast();
       complete = result->delivery.complete && !task.reopened;
-      if (result->delivery.complete && task.reopened) {
-        task.delivery = nullptr;
-        due = task.last_step;
-      }
     }
+    const bool stuck = result != nullptr && (result->delivery.complete || !error.empty());
     if (complete || task.removed) {
       tasks_.erase(job.key);
       Changed();
+    } else if (task.reopened && stuck) {
+      TryNow(job.key, task);
     } else {
       Schedule(job.key, task, due);
     }

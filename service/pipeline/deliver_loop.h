@@ -81,7 +81,7 @@ class DeliverLoop {
   // may be at once. Instead of Start().
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A run has a new destination, or goes on after its deliveries were complete.
+  // A run has a new destination, or was started again: what failed is tried at once.
   void AddRun(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
   // A run has new rows, or has ended.
   void NotifyRows(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -163,6 +163,8 @@ class DeliverLoop {
   void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery, const model::Run& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a task that is not stepping: its next step is due, and knows nothing of those before.
+  void TryNow(const TaskKey& key, Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsRemoved(const Task& task) const ABSL_LOCKS_EXCLUDED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a delivery that reported itself complete was not stored as such: the run goes on.

@@ -168,6 +168,14 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
            std::string::npos;
   }));
   EXPECT_EQ(wandb.runs().count("nowhere"), 0u);
+  there["RANKLOG_RESUME"] = "allow";
+  EXPECT_EQ(next.StartRank("nowhere", 0, 0, 1, 1, {"10", "0", "0", "none", "10"}, there).Wait(), 0);
+  EXPECT_TRUE(wandb.WaitFor(
+      [](const auto& runs) {
+        return runs.count("nowhere") != 0 && runs.at("nowhere").history.size() == 20;
+      },
+      absl::Seconds(30)))
+      << "what was refused is not tried again before a minute, unless it is started anew";
 }
 
 // As a shell does it: one process starts the same two ranks twice. And as torchrun's agent does,

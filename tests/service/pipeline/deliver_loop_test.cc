@@ -168,6 +168,32 @@ TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 2; }));
 }
 
+// As one that the tracker was not to have before, and is to have now.
+TEST_F(DeliverLoopTest, StartOfARunThatFailedIsTriedAtOnce) {
+  const auto work = [&](bool works, bool held) {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.working = works;
+    tracker_.held = held;
+  };
+  work(false, /*held=*/false);
+  const int64_t run = AddRun("job", /*ended=*/true);
+  Start(/*workers=*/3);
+  ASSERT_TRUE(WaitFor([&] { return Stored(run).last_error == "HTTP 500"; }));
+  loop_->AddRun(run);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 2; }));
+
+  // The same where it is being tried.
+  work(false, /*held=*/true);
+  loop_->AddRun(run);
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 3; }));
+  loop_->AddRun(run);
+  const int64_t other = AddRun("other", /*ended=*/true);
+  loop_->AddRun(other);  // one is looked for after the other
+  ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("other") == 1; }));
+  work(false, /*held=*/false);
+  EXPECT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 4; }));
+}
+
 TEST_F(DeliverLoopTest, DrainDeliversAllWithoutWaiting) {
   const int64_t one = AddRun("one", /*ended=*/true);
   const int64_t two = AddRun("two", /*ended=*/true);
