@@ -4,20 +4,24 @@
 
 namespace ranklog::aggregate {
 
-model::Block& BatchBuilder::BlockOf(uint32_t shape) {
+model::Block& BatchBuilder::BlockOf(Kind kind) {
   model::Batch& batch = batches_.back();
-  auto [found, is_new] = blocks_.try_emplace(shape, batch.blocks.size());
-  if (is_new) batch.blocks.emplace_back().shape = shape;
+  auto [found, is_new] = blocks_.try_emplace(kind, batch.blocks.size());
+  if (is_new) {
+    model::Block& block = batch.blocks.emplace_back();
+    block.shape = kind.shape;
+    block.commits = block.counted = kind.counted;
+  }
   return batch.blocks[found->second];
 }
 
-double* BatchBuilder::AddRow(uint32_t shape, size_t width, int64_t step, int64_t time_us) {
+double* BatchBuilder::AddRow(Kind kind, size_t width, int64_t step, int64_t time_us) {
   if (batches_.empty() || bytes_ > kBatchBytes || blocks_.size() >= kBatchBlocks) {
     batches_.emplace_back().first = next_index_;
     blocks_.clear();
     bytes_ = 0;
   }
-  model::Block& block = BlockOf(shape);
+  model::Block& block = BlockOf(kind);
   model::Batch& batch = batches_.back();
   block.offsets.push_back(static_cast<uint32_t>(next_index_ - batch.first));
   block.steps.push_back(step);
@@ -25,12 +29,12 @@ double* BatchBuilder::AddRow(uint32_t shape, size_t width, int64_t step, int64_t
   block.values.resize(block.values.size() + width);
   batch.last = next_index_++;
   bytes_ += 20 + 8 * width;
-  last_shape_ = shape;
+  last_kind_ = kind;
   return block.values.data() + (block.values.size() - width);
 }
 
 void BatchBuilder::AddText(std::string key, std::string value) {
-  model::Block& block = BlockOf(last_shape_);
+  model::Block& block = BlockOf(last_kind_);
   bytes_ += 12 + key.size() + value.size();
   block.texts.push_back(
       {static_cast<uint32_t>(block.rows() - 1), std::move(key), std::move(value)});

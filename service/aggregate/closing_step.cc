@@ -95,14 +95,18 @@ void ClosingStep::Close(int64_t step, const std::vector<StreamRows*>& primaries,
   if (others.size() > 1) SortByTime(primary_rows_);
 
   bool any_text = false;
-  for (size_t i = 0; i < primary_rows_; ++i) any_text |= open_rows_[i]->texts != nullptr;
+  bool counted = true;
+  for (size_t i = 0; i < primary_rows_; ++i) {
+    any_text |= open_rows_[i]->texts != nullptr;
+    counted &= open_rows_[i]->counted;
+  }
   std::set<std::string> masked;
   std::vector<model::Text> texts;
   if (any_text) texts = MergeTexts(&masked);
 
   const JoinPlan& plan = planner.PlanFor(step_rows_, masked);
   const int64_t time_us = open_rows_[primary_rows_ - 1]->time_us;
-  plan.Fill(step_rows_, builder.AddRow(plan.shape, plan.width, step, time_us));
+  plan.Fill(step_rows_, builder.AddRow({plan.shape, counted}, plan.width, step, time_us));
   for (model::Text& text : texts) builder.AddText(std::move(text.key), std::move(text.value));
 }
 

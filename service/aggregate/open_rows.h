@@ -21,6 +21,7 @@ struct OpenRow {
   uint32_t width = 0;
   uint64_t place = 0;                               // of its first value: see OpenRows::values()
   bool dropped = false;                             // only its seq counts
+  bool counted = false;                             // as model::Block's
   uint64_t rows = 0;                                // that it stands for, of those to be counted
   std::unique_ptr<std::vector<model::Text>> texts;  // null: none
 };

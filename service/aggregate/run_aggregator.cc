@@ -208,6 +208,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   open.step = std::max(step, stream.added_step);
   open.time_us = block.times_us[row];
   open.shape = block.shape;
+  open.counted = block.counted;
   if (stream.primary && !late) open.texts = TextsOf(block, row);
   // A row without metrics only says that its step has come.
   open.dropped = late || !used || stream.overtaken || (width == 0 && open.texts == nullptr);

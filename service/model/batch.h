@@ -24,9 +24,11 @@ struct Text {
 // Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row,
 // `values` has rows() * width, row by row, where width is the number of the shape's keys.
 struct Block {
-  uint32_t shape = 0;             // 0: no numbers, only texts
-  bool commits = false;           // each row closes its step (it was logged without one)
-  bool counted = false;           // besides, the steps count the rows of the process from 0
+  uint32_t shape = 0;    // 0: no numbers, only texts
+  bool commits = false;  // each row closes its step (it was logged without one)
+  // Besides, the steps count the rows of the process from 0. In a run's batch: of its process, or on
+  // from the run's last row.
+  bool counted = false;
   std::vector<uint32_t> offsets;  // of the row's position from Batch::first, ascending
   std::vector<int64_t> steps;     // ascending, repeats allowed
   std::vector<int64_t> times_us;  // Unix time

@@ -185,5 +185,23 @@ TEST_F(RunAggregatorTest, BatchesAreOfBoundedSizeAndGoOnWhereTheRunWas) {
   EXPECT_TRUE(stored_.Store(result));
 }
 
+// A tracker that has steps from elsewhere counts them on.
+TEST_F(RunAggregatorTest, RowsThatWereLoggedWithoutAStepSaySo) {
+  Start();
+  Join(kPrimary, 0, true);
+  Log(kPrimary, {{.step = 0, .values = {1}, .commits = true},
+                 {.step = 1, .values = {2}, .commits = true},
+                 {.step = 5, .values = {3}},
+                 {.step = 6, .values = {4}, .commits = true, .counted = false}});
+  std::vector<bool> counted;
+  for (const model::Batch& batch : aggregator_->Advance(now_).batches) {
+    EXPECT_TRUE(model::Validate(batch).ok());
+    model::ForEachRow(batch, [&](const model::Block& block, size_t, uint64_t) {
+      counted.push_back(block.counted);
+    });
+  }
+  EXPECT_THAT(counted, ElementsAre(true, true, false, false));
+}
+
 }  // namespace
 }  // namespace ranklog::aggregate
