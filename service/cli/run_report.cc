@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/place.h"
 
 namespace ranklog::cli {
 namespace {
@@ -16,11 +17,12 @@ using model::Json;
 DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
   DestinationReport report;
   report.kind = delivery.kind;
-  // `delivered_rows` of a delivery is its cursor: the refused ones are below it, too.
+  // `delivered_rows` of a delivery is its cursor: what was refused or not sent is below it, too.
   const uint64_t passed =
       delivery.kind == kLocal ? run.rows : std::min(delivery.delivered_rows, run.rows);
-  report.refused_rows = std::min(delivery.refused_rows, passed);
-  report.delivered_rows = passed - report.refused_rows;
+  report.replayed_rows = std::min(deliver::wandb::ReplayedRows(delivery), passed);
+  report.refused_rows = std::min(delivery.refused_rows, passed - report.replayed_rows);
+  report.delivered_rows = passed - report.replayed_rows - report.refused_rows;
   report.pending_rows = run.rows - passed;
   report.complete = delivery.complete;
   report.last_error = delivery.last_error;
@@ -81,6 +83,11 @@ std::string LossesText(const model::Losses& losses) {
   return text;
 }
 
+std::string ReplayedText(const DestinationReport& destination) {
+  if (destination.replayed_rows == 0) return "";
+  return absl::StrCat(", ", destination.replayed_rows, " replayed");
+}
+
 bool IsOpen(const RunReport& report, const DestinationReport& destination) {
   if (destination.pending_rows > 0) return true;
   return !destination.complete && report.run.state != model::RunState::kRunning;
@@ -132,6 +139,7 @@ Json ToJson(const RunReport& report) {
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
+                            {"replayed_rows", destination.replayed_rows},
                             {"complete", destination.complete},
                             {"last_error", destination.last_error},
                             {"set_apart", destination.set_apart}});

@@ -30,8 +30,11 @@ struct DestinationReport {
   std::string kind;
   uint64_t delivered_rows = 0;
   uint64_t pending_rows = 0;
-  uint64_t refused_rows = 0;  // delivered + pending + refused = the run's rows
-  bool complete = false;      // the run's end is there too
+  uint64_t refused_rows = 0;
+  // The tracker has their steps from another node, so they are not sent; these four together are
+  // the run's rows.
+  uint64_t replayed_rows = 0;
+  bool complete = false;  // the run's end is there too
   std::string last_error;
   bool set_apart = false;  // nobody tries it, since it crashes whoever does
 };
@@ -42,6 +45,9 @@ struct RunReport {
   std::vector<DestinationReport> destinations;  // in the order of the run's settings
   model::Losses losses;                         // over all ranks
 };
+
+// ", 5 replayed"; empty if none is.
+std::string ReplayedText(const DestinationReport& destination);
 
 // Whether it waits for rows, or for the end of a run that has ended.
 bool IsOpen(const RunReport& report, const DestinationReport& destination);

@@ -47,6 +47,9 @@ std::string DestinationText(const DestinationReport& destination) {
   if (destination.refused_rows > 0) {
     absl::StrAppend(&text, " (", destination.refused_rows, " refused)");
   }
+  if (destination.replayed_rows > 0) {
+    absl::StrAppend(&text, " (", destination.replayed_rows, " replayed)");
+  }
   if (destination.set_apart) text += " (set apart: see `ranklog status`)";
   return text;
 }

@@ -115,7 +115,7 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     if (destination.kind == kLocal) continue;  // it has what this node has
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
-                    destination.refused_rows, " refused\n");
+                    destination.refused_rows, " refused", ReplayedText(destination), "\n");
     if (!destination.last_error.empty()) {
       absl::StrAppend(&text, "  ", terminal.Red(Printable(destination.last_error)), "\n");
     }

@@ -80,6 +80,7 @@ void AddUpRuns(Overview* overview) {
       sum.delivered_rows += one.delivered_rows;
       sum.pending_rows += one.pending_rows;
       sum.refused_rows += one.refused_rows;
+      sum.replayed_rows += one.replayed_rows;
       if (sum.last_error.empty() && IsOpen(report, one)) {
         sum.last_error = one.last_error;  // the newest run's
       }
@@ -171,6 +172,7 @@ model::Json OverviewJson(const Overview& overview) {
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
+                            {"replayed_rows", destination.replayed_rows},
                             {"last_error", destination.last_error},
                             {"reasons", WaitingTexts(overview.runs, kind)}});
   }

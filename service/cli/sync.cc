@@ -62,7 +62,7 @@ bool HasTracker(const RunReport& report) {
 
 // How far the chosen runs are, all together.
 struct Sum {
-  uint64_t done = 0;  // rows that are delivered or refused, over all destinations
+  uint64_t done = 0;  // rows that do not wait, over all destinations
   uint64_t total = 0;
   uint64_t open = 0;   // destinations that are tried, and lack rows or a run's end
   uint64_t going = 0;  // runs that have not ended
@@ -76,7 +76,7 @@ Sum SumOf(const std::vector<RunReport>& reports) {
     if (report.run.state == model::RunState::kRunning) ++sum.going;
     for (const DestinationReport& destination : report.destinations) {
       if (!Leaves(destination)) continue;
-      sum.done += destination.delivered_rows + destination.refused_rows;
+      sum.done += report.run.rows - destination.pending_rows;
       sum.total += report.run.rows;
       if (IsOpen(report, destination) && !destination.set_apart) ++sum.open;
     }
@@ -300,7 +300,7 @@ class Sync {
         const std::string left = WhatIsLeft(report, destination);
         std::cout << NameOf(report.run) << "  " << destination.kind << "  "
                   << destination.delivered_rows << " of " << report.run.rows << " rows delivered"
-                  << left << "\n";
+                  << ReplayedText(destination) << left << "\n";
         if (!left.empty()) ++unfinished;
       }
     }

@@ -125,6 +125,7 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
                {"differing", figures.diff.differing},
                {"unexpected", figures.diff.unexpected},
                {"dead_letters", destination.report.refused_rows},
+               {"replayed_rows", destination.report.replayed_rows},
                {"not_checked", figures.not_checked},
                {"problems", Texts(problems)}};
   if (destination.read_back.has_value()) {
@@ -282,6 +283,11 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
       absl::StrAppend(&text, destination.report.kind, ": ",
                       DocumentText("config", destination.read_back->config), ", ",
                       DocumentText("summary", destination.read_back->summary), "\n");
+    }
+    if (const uint64_t replayed = destination.report.replayed_rows; replayed > 0) {
+      absl::StrAppend(&text, destination.report.kind, ": ", Counted(replayed, "row"),
+                      " replayed: the server has their steps from another node, so they are not "
+                      "sent\n");
     }
     const uint64_t not_checked = FiguresOf(report, destination).not_checked;
     if (not_checked > 0 && destination.error.empty()) {

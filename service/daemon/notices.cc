@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/wandb/place.h"
 #include "service/storage/file_system.h"
 
 namespace ranklog::daemon {
@@ -61,12 +62,14 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
              absl::StrCat("rows wait for ", delivery.kind, ": ", delivery.last_error)));
   }
   if (delivery.kind != kLocal) {
-    // `delivered_rows` is a cursor, and the refused rows are below it, too.
-    const uint64_t there = delivery.delivered_rows - delivery.refused_rows;
+    // `delivered_rows` is a cursor, and what was refused or not sent is below it, too.
+    const uint64_t replayed = deliver::wandb::ReplayedRows(delivery);
+    const uint64_t there = delivery.delivered_rows - delivery.refused_rows - replayed;
     // While the run is open more rows may come: "83 of 83" would read as all of it.
-    const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows);
+    const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows - replayed);
+    const std::string more = replayed > 0 ? absl::StrCat(", ", replayed, " replayed") : "";
     notices.push_back(Make("delivered", v1::Notice::INFO,
-                           absl::StrCat(there, of, " rows delivered"),
+                           absl::StrCat(there, of, " rows delivered", more),
                            /*over=*/delivery.complete));
   }
   if (!step.dead_letters.empty()) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
@@ -13,6 +15,7 @@
 namespace ranklog::testing {
 namespace {
 
+using nlohmann::json;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -91,6 +94,72 @@ TEST_F(MovedJobTest, RowsThatTheFirstNodeStillHasGoBehindTheSeconds) {
         RunToEnd({RANKLOG_CLI, "verify", "job", "--state-dir", node->state_dir()}, options);
     EXPECT_EQ(verify.code, 0) << verify.output;
   }
+}
+
+// A job that goes on from a checkpoint at another node, whose store has nothing of it.
+class ResumedElsewhereTest : public MovedJobTest {
+ protected:
+  // Logs so many rows at that node, and waits until the tracker has them.
+  void Run(Node& node, const std::vector<std::string>& args) {
+    std::map<std::string, std::string> settings = WandbAt(wandb_.url());
+    settings["RANKLOG_RESUME"] = "allow";
+    node.Start();
+    ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, args, settings);
+    ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+    ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job") && Delivered(node); }));
+  }
+  void ExpectStepsUpTo(int last) {
+    EXPECT_THAT(wandb_.errors(), IsEmpty());
+    const FakeWandb::Run run = wandb_.run("job");
+    ASSERT_THAT(run.history, SizeIs(last + 1));
+    for (int step = 0; step <= last; ++step) {
+      ASSERT_EQ(ParseExtendedJson(run.history[static_cast<size_t>(step)])["_step"], step);
+    }
+    EXPECT_TRUE(run.complete);
+    const json summary = ParseExtendedJson(run.summary);
+    EXPECT_EQ(summary["_step"], last);
+    EXPECT_FALSE(summary.contains("ranklog/rows_lost"));
+  }
+  json Ranklog(const Node& node, std::vector<std::string> args) const {
+    args.insert(args.begin(), RANKLOG_CLI);
+    args.insert(args.end(), {"--json", "--state-dir", node.state_dir()});
+    ChildProcess::Options options;
+    options.environment = environment_;
+    const Finished finished = RunToEnd(args, options);
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    return json::parse(finished.output);
+  }
+};
+
+TEST_F(ResumedElsewhereTest, ReplaysAreNotSentTwice) {
+  ASSERT_NO_FATAL_FAILURE(Run(a_, {"100"}));
+  ASSERT_NO_FATAL_FAILURE(Run(b_, {"71", "0", "0", "", "80"}));
+  ExpectStepsUpTo(150);
+
+  const json run = Ranklog(b_, {"runs"})[0];
+  EXPECT_EQ(run["rows"], 71);
+  EXPECT_EQ(run["late_rows"], 0);
+  EXPECT_EQ(run["ranks"][0]["lost"], 0);
+  const json& destination = run["destinations"][0];
+  EXPECT_EQ(destination["delivered_rows"], 51);
+  EXPECT_EQ(destination["replayed_rows"], 20);
+  EXPECT_EQ(destination["pending_rows"], 0);
+  EXPECT_EQ(destination["refused_rows"], 0);
+  const json report = Ranklog(b_, {"verify", "job"});
+  EXPECT_EQ(report["sum"]["placed"], 71);
+  EXPECT_EQ(report["destinations"][0]["sent"], 51);
+  EXPECT_EQ(report["destinations"][0]["there"], 51);
+  EXPECT_EQ(report["destinations"][0]["replayed_rows"], 20);
+  EXPECT_EQ(report["destinations"][0]["base_lines"], 100);
+  EXPECT_EQ(report["destinations"][0]["summary"]["compared"], true);
+  Ranklog(a_, {"verify", "job"});
+}
+
+TEST_F(ResumedElsewhereTest, RowsWithoutAStepCountOn) {
+  ASSERT_NO_FATAL_FAILURE(Run(a_, {"30", "0", "0", "", "none"}));
+  ASSERT_NO_FATAL_FAILURE(Run(b_, {"20", "0", "0", "", "none"}));
+  ExpectStepsUpTo(49);
+  EXPECT_EQ(Ranklog(b_, {"verify", "job"})["destinations"][0]["there"], 20);
 }
 
 }  // namespace

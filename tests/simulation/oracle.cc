@@ -63,10 +63,15 @@ std::vector<std::string> Oracle::Judge(uint32_t node, storage::StoreReader& read
   return wrong_;
 }
 
-void Oracle::Know(uint32_t node, storage::StoreReader& reader) {
+void Oracle::Know(uint32_t node, storage::StoreReader& reader, const Tracker& tracker) {
   const auto runs = reader.Runs();
   if (!runs.ok()) return;
-  for (const model::Run& run : *runs) rows_[run.run_id][node] = run.rows;
+  for (const model::Run& run : *runs) {
+    rows_[run.run_id][node] = run.rows;
+    if (!resumed_elsewhere || node == 0 || run.rows == 0) continue;
+    FindReplays(reader, run, tracker);
+    rows_[run.run_id][node] -= resumed_[run.run_id].replays.size();
+  }
 }
 
 void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::Run& run,

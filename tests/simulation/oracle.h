@@ -84,8 +84,10 @@ class Oracle {
   // The job goes on at the second node, whose store feeds the same runs.
   bool moves = false;
   bool disk_fails = false;  // so a new process need not have waited for what the dead left
+  // There it is resumed: it goes on behind the steps that the backend has then.
+  bool resumed_elsewhere = false;
   // What a node's store has in the end; before any is judged.
-  void Know(uint32_t node, storage::StoreReader& reader);
+  void Know(uint32_t node, storage::StoreReader& reader, const Tracker& tracker);
 
   // What is wrong with a node now that everything should be delivered; empty: nothing.
   std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
@@ -106,6 +108,7 @@ class Oracle {
                       const std::vector<model::Stream>& streams, const Tracker& tracker);
   // Of a run that goes nowhere, what its lines would say.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);
+  static std::vector<Line> LinesOf(storage::StoreReader& reader, const model::Run& run);
   void FindRows();
   static std::map<std::string, std::vector<size_t>> RowsIn(const std::vector<Line>& lines);
   static void MakeLine(const model::Block& block, size_t row,
@@ -116,6 +119,7 @@ class Oracle {
   bool Continues(uint32_t node, const model::Run& run) const;
   size_t LineOf(const model::DeadLetter& letter, const Line& content) const;
   void KeepLinesOf(uint32_t node, const model::Run& run);
+  void FindReplays(storage::StoreReader& reader, const model::Run& run, const Tracker& tracker);
   void JudgeConfig(const std::vector<model::Stream>& streams,
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
@@ -149,7 +153,14 @@ class Oracle {
 
   std::vector<std::unique_ptr<RingRecord>> rings_;
   std::vector<std::string> wrong_;
-  std::map<std::string, std::map<uint32_t, uint64_t>> rows_;  // by run id and node
+  std::map<std::string, std::map<uint32_t, uint64_t>> rows_;  // with a line, by run id and node
+  // Of a run that was resumed at another node: the last step that the backend had then, and of its
+  // rows there those that are not sent for that.
+  struct Resumed {
+    int64_t last_step = -1;
+    std::vector<Line> replays;
+  };
+  std::map<std::string, Resumed> resumed_;  // by run id
   // Of the run being judged: its lines, with those of dead letters at their places.
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys

@@ -108,29 +108,70 @@ void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
     if (ours) kept.push_back(std::move(line));
   }
   lines_ = std::move(kept);
-  if (lines_.size() != run.rows) {
+  if (lines_.size() != rows_.at(run.run_id).at(node)) {
     Wrong(run.run_id, ": ", lines_.size(), " lines are of node ", node, ", which has ", run.rows,
           " rows");
+  }
+  const auto resumed = resumed_.find(run.run_id);
+  if (node == 0 || resumed == resumed_.end()) return;
+  const auto& [last_step, replays] = resumed->second;
+  if (!lines_.empty()) {
+    const int64_t first_step = std::stoll(lines_[0]["_step"]);
+    const bool counts =
+        std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->counts; });
+    if (counts ? first_step != last_step + 1 : first_step <= last_step) {
+      Wrong(run.run_id, ": goes on at step ", first_step, ", where the backend has ", last_step);
+    }
+  }
+  // They count as if they were there.
+  lines_.insert(lines_.begin(), replays.begin(), replays.end());
+}
+
+// No clock is set: what was logged before this store's first row is the other one's.
+void Oracle::FindReplays(storage::StoreReader& reader, const model::Run& run,
+                         const Tracker& tracker) {
+  Resumed& resumed = resumed_[run.run_id];
+  const auto shown = tracker.server().runs().find(run.run_id);
+  const auto first = reader.RunBatches(run.id, 0, 1);
+  if (shown == tracker.server().runs().end() || !first.ok() || first->empty()) return;
+  int64_t begin_us = 0;
+  model::ForEachRow(first->front().batch, [&](const model::Block& block, size_t row, uint64_t at) {
+    if (at == 0) begin_us = block.times_us[row];
+  });
+  for (const std::string& text : shown->second.history) {
+    Line line;
+    if (!ParseLine(text, &line)) return;
+    if (NumberOf(line["_timestamp"]) * 1e6 >= static_cast<double>(begin_us)) break;
+    resumed.last_step = std::max<int64_t>(resumed.last_step, std::stoll(line["_step"]));
+  }
+  if (std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->counts; })) {
+    return;
+  }
+  for (Line& line : LinesOf(reader, run)) {
+    if (std::stoll(line["_step"]) <= resumed.last_step) resumed.replays.push_back(std::move(line));
   }
 }
 
 void Oracle::MakeLines(storage::StoreReader& reader, const model::Run& run) {
-  lines_.clear();
+  lines_ = LinesOf(reader, run);
+  if (lines_.size() != run.rows) Wrong(run.run_id, ": rows cannot be read");
+  FindRows();
+}
+
+std::vector<Oracle::Line> Oracle::LinesOf(storage::StoreReader& reader, const model::Run& run) {
+  std::vector<Line> lines;
   const auto shapes = reader.RunShapes(run.id);
-  uint64_t next = 0;
-  while (true) {
-    const auto batches = reader.RunBatches(run.id, next, 1 << 20);
-    if (!batches.ok()) return Wrong(batches.status().ToString());
-    if (batches->empty()) break;
+  while (shapes.ok()) {
+    const auto batches = reader.RunBatches(run.id, lines.size(), 1 << 20);
+    if (!batches.ok() || batches->empty()) break;
     for (const storage::StoredBatch& stored : *batches) {
-      next = stored.batch.last + 1;
-      lines_.resize(next);
+      lines.resize(stored.batch.last + 1);
       model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t at) {
-        MakeLine(block, row, *shapes, &lines_[at]);
+        MakeLine(block, row, *shapes, &lines[at]);
       });
     }
   }
-  FindRows();
+  return lines;
 }
 
 void Oracle::MakeLine(const model::Block& block, size_t row,

@@ -83,6 +83,9 @@ plant(wandb_rows.cc late_definition_unseen
 plant(history.cc summary_of_new_rows_only
   "Summarize(batch, shapes);"
   "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")
+plant(history.cc resumed_rows_sent_again
+  "const bool replay = steps_.IsReplay(block, row);"
+  "const bool replay = steps_.IsReplay(block, row) && !@BUG@;")
 plant(wandb_delivery.cc retry_after_ignored
   "return answer.ok() ? answer->retry_after : absl::nullopt;"
   "return answer.ok() && !@BUG@ ? answer->retry_after : absl::nullopt;")

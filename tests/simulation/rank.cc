@@ -124,7 +124,7 @@ void Rank::AddRing(uint32_t thread) {
   sender->record->process = options_.process;
   sender->record->start = options_.goes_on ? 0 : options_.start;
   sender->record->rings = options_.rings;
-  sender->record->counts = !options_.explicit_steps && options_.process > 1;
+  sender->record->counts = !options_.explicit_steps && (options_.process > 1 || options_.resumed);
   sender->word = steps_->AddRing();
   senders_.push_back(std::move(sender));
 }

@@ -38,7 +38,8 @@ struct RankOptions {
   uint64_t began_us = 1;
   int64_t pid = 0;
   uint64_t start = 0;      // of the job at this node, counted
-  bool goes_on = false;    // a later start is to go on in the job
+  bool goes_on = false;    // the start is to go on in a job that is there
+  bool resumed = false;    // the job was at another node before
   int64_t first_step = 0;  // where steps are given
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;

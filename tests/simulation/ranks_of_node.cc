@@ -19,7 +19,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   rank.began_us = static_cast<uint64_t>(absl::ToUnixMicros(world_.now()));
   rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
   rank.start = start_;
-  rank.goes_on = start_ > 0 && !options_.starts_anew;
+  rank.goes_on |= start_ > 0 && !options_.starts_anew;
   rank.first_step = step;
   rank.spool_dir = options_.dir + "/spool";
   rank.wall_clock = &wall_clock_;

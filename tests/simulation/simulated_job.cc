@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/deliver/wandb/place.h"
 
 namespace ranklog::simulation {
 namespace {
@@ -62,8 +63,13 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   // Whose rows are newest is told by their times, so no clock is set.
   moves_ = nodes == 1 && resumes_ && !node.clock_steps && world_.Chance(0.5);
   oracle_.moves = tracker.several_stores = moves_;
+  // No number is drawn for these.
+  const bool resumed = moves_ && seed % 2 == 1;
+  oracle_.resumed_elsewhere = resumed;
+  node.rank.goes_on = resumed && seed % 4 == 1;  // as where a script always sets `resume`
   tracker_ = std::make_unique<Tracker>(&world_, tracker);
   for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, i, nodes);
+  node.rank.goes_on = node.rank.resumed = resumed;
   if (moves_) AddNode(node, 1, 0, 1);
 }
 
@@ -97,7 +103,8 @@ void SimulatedJob::Judge() {
   for (const std::string& wrong : tracker_->wrong()) outcome_.wrong.push_back(wrong);
   for (const std::string& wrong : tracker_->server().errors()) outcome_.wrong.push_back(wrong);
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
-    if (const auto reader = nodes_[node]->OpenStore(); reader.ok()) oracle_.Know(node, **reader);
+    if (const auto reader = nodes_[node]->OpenStore(); reader.ok())
+      oracle_.Know(node, **reader, *tracker_);
   }
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
     const auto reader = nodes_[node]->OpenStore();
@@ -124,7 +131,9 @@ void SimulatedJob::EndJob() {
 // From where it was, or from a checkpoint before that, or from the beginning.
 void SimulatedJob::ResumeJob() {
   world_.Note("the job is resumed");
-  const int64_t last = oracle_.LastStep();
+  // In some seeds that is a checkpoint which the backend has heard of.
+  const bool from_backend = oracle_.resumed_elsewhere && outcome_.seed % 4 == 3;
+  const int64_t last = from_backend ? tracker_->LastStep() : oracle_.LastStep();
   const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));
   const int64_t step = world_.Chance(0.1) ? 0 : std::max<int64_t>(last - back, 0);
   if (moves_) {
@@ -152,8 +161,9 @@ bool SimulatedJob::SecondNodeFeeds() const {
   return std::all_of(runs->begin(), runs->end(), [&](const model::Run& run) {
     return std::any_of(continued->begin(), continued->end(), [&](const model::Run& other) {
       const auto deliveries = (*second)->Deliveries(other.id);
-      return other.run_id == run.run_id && deliveries.ok() && !deliveries->empty() &&
-             deliveries->front().delivered_rows > 0;
+      if (other.run_id != run.run_id || !deliveries.ok() || deliveries->empty()) return false;
+      const model::Delivery& delivery = deliveries->front();
+      return delivery.complete || delivery.delivered_rows > deliver::wandb::ReplayedRows(delivery);
     });
   });
 }

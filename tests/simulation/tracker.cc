@@ -46,6 +46,15 @@ Tracker::SetBack Tracker::set_back(const std::string& run_id) const {
   return found == effects_.end() ? SetBack() : found->second.set_back;
 }
 
+int64_t Tracker::LastStep() const {
+  int64_t last = 0;
+  for (const auto& [id, run] : server_.runs()) {
+    if (run.history.empty()) continue;
+    last = std::max<int64_t>(last, testing::ParseExtendedJson(run.history.back())["_step"]);
+  }
+  return last;
+}
+
 deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t number) {
   deliver::HttpResponse response;
   if (request.body.size() > options_.max_body) {

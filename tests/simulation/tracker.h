@@ -45,6 +45,8 @@ class Tracker {
   };
   SetBack set_back(const std::string& run_id) const;
 
+  int64_t LastStep() const;  // of the runs' last lines
+
   const testing::WandbServer& server() const { return server_; }
   const std::vector<std::string>& wrong() const { return wrong_; }
 

@@ -93,29 +93,35 @@ absl::Status CheckNames(std::initializer_list<const std::string*> names) {
   return absl::OkStatus();
 }
 
-// How many lines a run has, by a server; nullopt if that is not such a number.
-std::optional<int64_t> LineCount(const json& count) {
+// A number of lines, or a step, by a server; nullopt if it is not such a number.
+std::optional<int64_t> WholeNumber(const json& number) {
   // Beyond 2^53 not every reader of JSON has it exactly, and sums with it might overflow.
-  constexpr uint64_t kMaxLines = uint64_t{1} << 53;
-  if (!count.is_number_unsigned() || count.get<uint64_t>() > kMaxLines) return std::nullopt;
-  return count.get<int64_t>();
+  constexpr uint64_t kMax = uint64_t{1} << 53;
+  if (!number.is_number_unsigned() || number.get<uint64_t>() > kMax) return std::nullopt;
+  return number.get<int64_t>();
 }
 
 // The time of a line or a summary; nullopt if it has none.
-absl::optional<int64_t> TimeOf(absl::string_view text) {
+absl::optional<int64_t> TimeOf(const json& row) {
   constexpr double kMaxSeconds = 9e12;  // in microseconds what an int64_t holds
-  const json row = ParseServerJson(text);
   const json time = At(row, {"_timestamp"});
   if (!time.is_number() || !(std::fabs(time.get<double>()) < kMaxSeconds)) return absl::nullopt;
   return std::llround(time.get<double>() * 1e6);
 }
 
-absl::optional<int64_t> NewestOf(const json& run) {
-  absl::optional<int64_t> newest = TimeOf(TextAt(run, {"summaryMetrics"}));
+// From the summary and the last line: the server may be behind with either.
+void AddNewest(const json& run, Standing* standing) {
+  const auto add = [standing](const std::string& text) {
+    const json row = ParseServerJson(text);
+    standing->newest_us = std::max(standing->newest_us, TimeOf(row));  // nothing is before any time
+    const int64_t step = WholeNumber(At(row, {"_step"})).value_or(-1);
+    standing->last_step = std::max(standing->last_step, step);
+  };
+  add(TextAt(run, {"summaryMetrics"}));
   const json tail = Parse(TextAt(run, {"historyTail"}));
-  if (!tail.is_array() || tail.empty() || !tail.back().is_string()) return newest;
-  const absl::optional<int64_t> last = TimeOf(tail.back().get<std::string>());
-  return std::max(newest, last);  // nothing is before any time
+  if (tail.is_array() && !tail.empty() && tail.back().is_string()) {
+    add(tail.back().get<std::string>());
+  }
 }
 
 absl::Status ErrorsOf(const json& answer, std::string message) {
@@ -168,7 +174,7 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
   RETURN_IF_ERROR(CheckNames({&upserted.storage_id, &upserted.run_id, &upserted.display_name,
                               &upserted.entity, &upserted.project}));
   if (const json lines = At(bucket, {"historyLineCount"}); !lines.is_null()) {
-    const std::optional<int64_t> count = LineCount(lines);
+    const std::optional<int64_t> count = WholeNumber(lines);
     if (!count.has_value()) {
       return absl::InternalError(
           "upsert: the answer has no number of lines; is this a W&B server?");
@@ -192,15 +198,15 @@ absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
     return absl::NotFoundError("the server has no such run");
   }
   const json count = At(run, {"historyLineCount"});
-  const std::optional<int64_t> lines = count.is_null() ? 0 : LineCount(count);
+  const std::optional<int64_t> lines = count.is_null() ? 0 : WholeNumber(count);
   Standing standing = {.storage_id = TextAt(run, {"id"}),
                        .run_id = TextAt(run, {"name"}),
                        .display_name = TextAt(run, {"displayName"}),
                        .entity = TextAt(run, {"project", "entity", "name"}),
                        .project = TextAt(run, {"project", "name"}),
                        .lines = lines.value_or(0),
-                       .state = TextAt(run, {"state"}),
-                       .newest_us = NewestOf(run)};
+                       .state = TextAt(run, {"state"})};
+  AddNewest(run, &standing);
   if (standing.storage_id.empty() || standing.run_id.empty() || !lines.has_value()) {
     return absl::InternalError("the answer says not where the run stands; is this a W&B server?");
   }
@@ -247,7 +253,7 @@ absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
     return absl::NotFoundError("the server shows no such run");
   }
   const json lines = At(project, {"run", "history"});
-  const std::optional<int64_t> count = LineCount(At(project, {"run", "historyLineCount"}));
+  const std::optional<int64_t> count = WholeNumber(At(project, {"run", "historyLineCount"}));
   if (!lines.is_array() || !count.has_value()) {
     return absl::InternalError("the answer has no history; is this a W&B server?");
   }

@@ -56,7 +56,8 @@ struct Standing {
   int64_t lines = 0;
   std::string state;  // as the server calls it: running, finished, crashed, ...
   // `_timestamp` of the summary or of the last line, whichever is later, in microseconds.
-  absl::optional<int64_t> newest_us;
+  absl::optional<int64_t> newest_us{};
+  int64_t last_step = -1;  // the largest `_step` of these; -1: none has one
 };
 
 std::string StandingBody(const std::string& entity, const std::string& project,

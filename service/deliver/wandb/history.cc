@@ -80,26 +80,45 @@ History::History(const aggregate::MetricTable* table, int64_t start_us, size_t m
       sync_at_mark_(table),
       summary_(table) {}
 
+void History::StartBehind(int64_t step) {
+  steps_.StartBehind(step);
+  steps_at_mark_.StartBehind(step);
+}
+
 void History::Mark() {
   mark_ = next_;
+  steps_at_mark_ = steps_;
   sync_at_mark_.emplace(*sync_);
 }
 
 void History::Rewind() {
   next_ = mark_;
+  at_replay_ = false;
+  steps_ = steps_at_mark_;
   sync_.emplace(*sync_at_mark_);
 }
 
 void History::Skip(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
                    uint64_t to) {
-  HistoryLines* const none = nullptr;
-  Write(batch, shapes, to, 0, {}, none);
+  Take(batch, shapes, Rows::kAll, to, 0, {}, /*lines=*/nullptr);
+}
+
+void History::SkipReplays(const model::Batch& batch,
+                          const std::vector<std::vector<std::string>>& shapes, uint64_t to) {
+  Take(batch, shapes, Rows::kReplays, to, 0, {}, /*lines=*/nullptr);
 }
 
 void History::Write(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
                     uint64_t to, size_t max_bytes, const std::set<uint64_t>& bare,
                     HistoryLines* lines) {
+  Take(batch, shapes, Rows::kLines, to, max_bytes, bare, lines);
+}
+
+void History::Take(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
+                   Rows rows, uint64_t to, size_t max_bytes, const std::set<uint64_t>& bare,
+                   HistoryLines* lines) {
   const uint64_t from = next_;
+  bool stopped = false;
   struct AddedValue {
     std::string key;
     double value;
@@ -108,7 +127,13 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
   std::vector<AddedValue> added_values;
   model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
     const bool full = lines != nullptr && !lines->ends.empty() && lines->line_bytes >= max_bytes;
-    if (position < from || position >= to || full) return;
+    if (position < from || position >= to || full || stopped) return;
+    const bool replay = steps_.IsReplay(block, row);
+    at_replay_ = replay && rows == Rows::kLines;
+    stopped = at_replay_ || (!replay && rows == Rows::kReplays);
+    if (stopped) return;
+    const int64_t step = replay ? steps_.last() : steps_.Take(block, row);
+    if (position >= summarized_) last_line_step_ = step;
     const std::vector<std::string>& keys = KeysOf(block, shapes);
     const aggregate::StepSync::Plan& plan = sync_->PlanFor(block.shape, keys);
     sync_->Next(plan, block.values.data() + row * keys.size(), &added_);
@@ -121,15 +146,17 @@ void History::Write(const model::Batch& batch, const std::vector<std::vector<std
 
     if (!lines->ends.empty()) lines->content += ',';
     const size_t begin = lines->content.size();
-    size_t bytes = AppendLine(block, row, keys, plan, bare.count(position) > 0, &lines->content);
+    size_t bytes =
+        AppendLine(block, row, step, keys, plan, bare.count(position) > 0, &lines->content);
     if (bytes > max_line_bytes_) {
       lines->too_long.push_back(
           {position, bytes, Shortened(absl::string_view(lines->content).substr(begin))});
       lines->content.resize(begin);
-      bytes = AppendLine(block, row, keys, plan, /*bare=*/true, &lines->content);
+      bytes = AppendLine(block, row, step, keys, plan, /*bare=*/true, &lines->content);
     }
     lines->line_bytes += bytes;
     lines->ends.push_back(lines->content.size());
+    lines->steps.push_back(step);
   });
   Summarize(batch, shapes);
   for (const AddedValue& added : added_values) {
@@ -146,7 +173,15 @@ void History::Summarize(const model::Batch& batch,
   summarized_ = next_;
 }
 
-size_t History::AppendLine(const model::Block& block, size_t row,
+model::Json History::SummaryJson() const {
+  model::Json summary = summary_.ToJson();
+  if (steps_.last() >= 0 && next_ > 0) {
+    summary["_step"] = std::max(last_line_step_, steps_.last());
+  }
+  return summary;
+}
+
+size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
                            const std::vector<std::string>& keys,
                            const aggregate::StepSync::Plan& plan, bool bare, std::string* out) {
   size_t bytes = 2;  // the braces
@@ -181,7 +216,7 @@ size_t History::AppendLine(const model::Block& block, size_t row,
   *out += "\\\"_runtime\\\":";
   AppendSeconds(std::max<int64_t>(block.times_us[row] - start_us_, 0), out);
   *out += ",\\\"_step\\\":";
-  AppendInteger(block.steps[row], out);
+  AppendInteger(step, out);
   bytes += out->size() - begin - 2 * names;
   *out += "}\"";
   return bytes;

@@ -24,6 +24,10 @@ struct Place {
   // Where `continued`, when the newest row was logged there. The server tells only when its last
   // line was, which is ours once we have sent rows behind.
   int64_t continued_us = 0;
+  // The last step that other stores had brought the run to when this one took it up; -1: none had.
+  // Rows that were given a step up to there are replays, which are not sent (LineSteps).
+  int64_t replays_through = -1;
+  uint64_t replayed_rows = 0;  // of the delivered ones
 
   bool created() const { return !storage_id.empty(); }
 };
@@ -31,6 +35,9 @@ struct Place {
 model::Json ToJson(const Place& place);
 // What is missing or of another type keeps its default.
 Place PlaceFrom(const model::Json& json);
+
+// How many of the delivered rows were not sent, since they are replays.
+uint64_t ReplayedRows(const model::Delivery& delivery);
 
 }  // namespace ranklog::deliver::wandb
 

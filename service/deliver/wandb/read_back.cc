@@ -39,12 +39,14 @@ class ExpectedLines {
         own_(&no_definitions_, StartOf(run), max_line_bytes),
         with_added_(&definitions_, StartOf(run), max_line_bytes) {}
 
-  // Learns the definitions up to `cut_updates`, and which rows are bare at the server.
-  absl::Status Prepare(absl::string_view kind, int64_t cut_updates) {
+  // Learns the definitions that count by `place`, and which rows are bare at the server.
+  absl::Status Prepare(absl::string_view kind, const Place& place) {
+    own_.StartBehind(place.replays_through);
+    with_added_.StartBehind(place.replays_through);
     ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
-    cut_updates_ = cut_updates;
+    cut_updates_ = place.cut_updates;
     for (const model::StoredUpdate& stored : updates) {
-      if (stored.id <= cut_updates) Define(stored.update);
+      if (stored.id <= cut_updates_) Define(stored.update);
     }
     ASSIGN_OR_RETURN(const std::vector<model::DeadLetter> letters, reader_.DeadLetters(run_.id));
     for (const model::DeadLetter& letter : letters) {
@@ -68,33 +70,37 @@ class ExpectedLines {
   const std::set<std::string>& added() const { return added_; }
   // Of the rows so far.
   aggregate::RunSummary& summary() { return with_added_.summary(); }
+  model::Json SummaryJson() const { return with_added_.SummaryJson(); }
 
-  // The lines from next() on, up to row `to` at most.
+  // The next lines: those of rows without a replay between, up to row `to` at most.
   absl::StatusOr<std::vector<ExpectedLine>> Page(uint64_t to, size_t max_bytes) {
     HistoryLines own;
     HistoryLines added;
     own.first = added.first = next();
-    std::vector<int64_t> steps;
-    while (next() < to && own.line_bytes < max_bytes) {
+    while (next() < to && own.line_bytes < max_bytes && (own.ends.empty() || !own_.at_replay())) {
       const uint64_t before = next();
       ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                        reader_.RunBatches(run_.id, before, kComparedBytes));
       for (const storage::StoredBatch& stored : batches) {
         RETURN_IF_ERROR(ReadShapes(stored.batch));
-        const uint64_t first = next();
+        if (own.ends.empty()) {
+          own_.SkipReplays(stored.batch, shapes_, to);
+          with_added_.SkipReplays(stored.batch, shapes_, to);
+          own.first = added.first = next();
+        }
         own_.Write(stored.batch, shapes_, to, max_bytes, bare_, &own);
         if (added_.empty()) {
           with_added_.Skip(stored.batch, shapes_, next());
         } else {
           with_added_.Write(stored.batch, shapes_, next(), SIZE_MAX, bare_, &added);
         }
-        AddSteps(stored.batch, first, next(), &steps);
+        if (own_.at_replay()) break;
       }
       if (next() == before) {
         return absl::DataLossError(absl::StrCat("row ", before, " is not in the store"));
       }
     }
-    return Join(own, added, steps);
+    return Join(own, added);
   }
 
  private:
@@ -115,20 +121,12 @@ class ExpectedLines {
     return absl::OkStatus();
   }
 
-  static void AddSteps(const model::Batch& batch, uint64_t first, uint64_t end,
-                       std::vector<int64_t>* steps) {
-    model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
-      if (position >= first && position < end) steps->push_back(block.steps[row]);
-    });
-  }
-
-  std::vector<ExpectedLine> Join(const HistoryLines& own, const HistoryLines& added,
-                                 const std::vector<int64_t>& steps) const {
+  std::vector<ExpectedLine> Join(const HistoryLines& own, const HistoryLines& added) const {
     std::vector<ExpectedLine> lines;
-    for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t i = 0; i < own.steps.size(); ++i) {
       const uint64_t row = own.first + i;
       lines.push_back({.row = row,
-                       .step = steps[i],
+                       .step = own.steps[i],
                        .line = Unquoted(own.Of(row, 1)),
                        .with_added = added_.empty() ? "" : Unquoted(added.Of(row, 1)),
                        .bare = bare_.count(row) > 0});
@@ -207,7 +205,7 @@ absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader
     expected->summary().Set(value);
   }
   options = {.wrapped = false, .shared = options.shared, .free = expected->added()};
-  report->summary = CompareDocuments(SummaryDocument(run, expected->summary().ToJson(), lost_rows,
+  report->summary = CompareDocuments(SummaryDocument(run, expected->SummaryJson(), lost_rows,
                                                      WandbDelivery::Options().max_line_bytes),
                                      found.summary, options);
   return absl::OkStatus();
@@ -227,32 +225,34 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
   ASSIGN_OR_RETURN(const std::string base_url, CheckBaseUrl(run.settings.base_url));
   Asker asker(&transport, GraphqlUrl(base_url), key, options);
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);
-  RETURN_IF_ERROR(expected.Prepare(delivery.kind, place.cut_updates));
+  RETURN_IF_ERROR(expected.Prepare(delivery.kind, place));
 
+  const uint64_t rows = delivery.delivered_rows;
+  const uint64_t replays = ReplayedRows(delivery);
   ReadBackReport report;
-  report.sent = delivery.delivered_rows;
-  report.base_lines = place.base_offset;
+  report.sent = rows - replays;
+  report.base_lines = place.base_offset + static_cast<int64_t>(replays);
   report.continued = place.continued;
-  const bool shared = place.base_offset > 0 || place.continued;
+  const bool shared = report.base_lines > 0 || place.continued;
   HistoryQuery query = {.entity = place.entity, .project = place.project, .run_id = place.run_id};
   do {
-    ASSIGN_OR_RETURN(const std::vector<ExpectedLine> lines,
-                     expected.Page(std::min(expected.next() + options.page_rows, report.sent),
-                                   options.page_bytes));
-    if (shared && query.max_step == 0 && !lines.empty()) query.max_step = lines.front().step;
-    query.min_step = query.max_step;
+    ASSIGN_OR_RETURN(
+        const std::vector<ExpectedLine> lines,
+        expected.Page(std::min(expected.next() + options.page_rows, rows), options.page_bytes));
+    if (lines.empty() && expected.next() < rows) continue;  // replays
+    query.min_step = shared && !lines.empty() ? lines.front().step : query.max_step;
     query.max_step = lines.empty() ? query.min_step + 1 : lines.back().step + 1;
     // Duplicates shall show, so there is room for them.
     query.max_lines =
-        2 * static_cast<int64_t>(lines.size()) + 100 + std::min(place.base_offset, kSharedLines);
+        2 * static_cast<int64_t>(lines.size()) + 100 + std::min(report.base_lines, kSharedLines);
     ASSIGN_OR_RETURN(const std::string answer, asker.Ask(HistoryBody(query)));
     ASSIGN_OR_RETURN(const HistoryPage page, ParseHistory(answer));
     // Without a row sent, what is there was sent a moment ago.
     if (!lines.empty()) AddPage(lines, page.lines, shared, &report.diff);
     report.lines = page.line_count;
     report.state = page.state;
-    options.progress(expected.next(), report.sent);
-  } while (expected.next() < report.sent);
+    options.progress(expected.next(), rows);
+  } while (expected.next() < rows);
 
   const int64_t kept_back =
       report.lines - report.base_lines - static_cast<int64_t>(report.diff.lines());

@@ -29,8 +29,9 @@ struct ReadBackOptions {
 };
 
 struct ReadBackReport {
-  uint64_t sent = 0;  // rows that the server has answered for, the refused ones as bare lines
-  HistoryDiff diff;   // `missing` without those that were not checked
+  // Rows that the server has answered for, the refused ones as bare lines. Replays are not sent.
+  uint64_t sent = 0;
+  HistoryDiff diff;  // `missing` without those that were not checked
   // Rows that the server counts, but does not hand out: old ones lie in files that this does not
   // read.
   uint64_t not_checked = 0;

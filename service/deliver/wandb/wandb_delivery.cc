@@ -58,7 +58,9 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
       reported_(delivery_),
       backoff_(options_.backoff),
       history_(&table_, StartOf(run_), options_.max_line_bytes),
-      post_bytes_(options_.max_post_bytes) {}
+      post_bytes_(options_.max_post_bytes) {
+  history_.StartBehind(place_.replays_through);
+}
 
 StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, bool draining) {
   absl::Duration wait = Enter(now);

@@ -87,6 +87,8 @@ class WandbDelivery : public RunDelivery {
   absl::StatusOr<absl::Duration> Settle(storage::StoreReader& reader, absl::Time now);
   absl::StatusOr<absl::Duration> LookForRow(storage::StoreReader& reader, absl::Time now);
   absl::Status GoBehind(storage::StoreReader& reader, uint64_t found);
+  absl::StatusOr<bool> TakesUp(storage::StoreReader& reader) const;
+  absl::StatusOr<int64_t> TimeOfRow(storage::StoreReader& reader, uint64_t row) const;
   absl::StatusOr<bool> IsNewest(storage::StoreReader& reader) const;
   void DropCut();
 
@@ -97,6 +99,7 @@ class WandbDelivery : public RunDelivery {
   absl::StatusOr<absl::Duration> StreamBehind(storage::StoreReader& reader, absl::Time now,
                                               bool draining);
   absl::StatusOr<absl::Duration> Cut(storage::StoreReader& reader);
+  absl::StatusOr<absl::Duration> PassReplays(storage::StoreReader& reader);
   absl::Status WriteCut(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> PostCut(storage::StoreReader& reader, absl::Time now);
   absl::Duration PostRows(uint64_t rows, absl::Time now);
@@ -105,6 +108,8 @@ class WandbDelivery : public RunDelivery {
   absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
+  // The server has answered for a row.
+  bool has_sent() const { return delivery_.delivered_rows > place_.replayed_rows; }
   bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
   bool MustAsk(absl::Time now) const;

@@ -70,9 +70,9 @@ bool WandbDelivery::MaySendRows(absl::Time now, bool draining) const {
   return pending * bytes_per_row_ >= static_cast<double>(post_bytes_);
 }
 
-// Decides which rows the next post has and which definitions count for them. What is returned is
-// stored before they are sent, so a daemon that is restarted before the answer sends the same lines
-// again.
+// Decides which rows the next post has and which definitions count for them; or passes over
+// replays. What is returned is stored before they are sent, so a daemon that is restarted before
+// the answer sends the same lines again.
 absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) {
   if (history_.next() == delivery_.delivered_rows) {
     history_.Mark();
@@ -81,25 +81,46 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
   }
   lines_ = {};
   RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
+  if (lines_.ends.empty()) return PassReplays(reader);
   place_.cut_rows = lines_.ends.size();
   place_.cut_updates = defined_updates_;
   bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
   return absl::ZeroDuration();
 }
 
-// Writes lines_ from history_.next() on.
+// The next rows are replays: those behind them get the lines that these would have had. Passes over
+// some of them.
+absl::StatusOr<absl::Duration> WandbDelivery::PassReplays(storage::StoreReader& reader) {
+  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                   reader.RunBatches(run_.id, history_.next(), kReadBytes));
+  for (const storage::StoredBatch& stored : batches) {
+    RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
+    history_.SkipReplays(stored.batch, shapes_, run_.rows);
+    if (history_.next() <= stored.batch.last) break;
+  }
+  const uint64_t replays = history_.next() - delivery_.delivered_rows;
+  delivery_.delivered_rows += replays;
+  place_.replayed_rows += replays;
+  place_.base_offset -= static_cast<int64_t>(replays);
+  summary_changed_ = true;
+  return absl::ZeroDuration();
+}
+
+// Writes lines_ from history_.next() on, up to a replay.
 absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to,
                                        size_t max_bytes) {
   lines_.first = history_.next();
-  while (history_.next() < to && (lines_.ends.empty() || lines_.line_bytes < max_bytes)) {
+  while (history_.next() < to && !history_.at_replay() &&
+         (lines_.ends.empty() || lines_.line_bytes < max_bytes)) {
     const uint64_t before = history_.next();
     ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                      reader.RunBatches(run_.id, before, kReadBytes));
     for (const storage::StoredBatch& stored : batches) {
       RETURN_IF_ERROR(ReadShapes(reader, stored.batch));
       history_.Write(stored.batch, shapes_, to, max_bytes, bare_, &lines_);
+      if (history_.at_replay()) break;
     }
-    if (history_.next() == before) {
+    if (history_.next() == before && !history_.at_replay()) {
       return absl::DataLossError(
           absl::StrCat("row ", before, " of run ", run_.run_id, " is not in the store"));
     }
@@ -259,7 +280,7 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
 void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
 std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
-  return SummaryDocument(run_, history_.summary().ToJson(), lost_rows_ + refused_rows,
+  return SummaryDocument(run_, history_.SummaryJson(), lost_rows_ + refused_rows,
                          options_.max_line_bytes);
 }
 

@@ -43,7 +43,7 @@ bool IsThere(uint64_t row, int64_t step, const std::string& line,
 }  // namespace
 
 bool WandbDelivery::MustAsk(absl::Time now) const {
-  const bool at_ends = delivery_.delivered_rows == 0 || ended();
+  const bool at_ends = !has_sent() || ended();
   return now >= known_at_ + (at_ends ? options_.ask_after_at_ends : options_.ask_after);
 }
 
@@ -89,12 +89,18 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
 absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reader, absl::Time now) {
   const uint64_t first = delivery_.delivered_rows;
   const bool more = standing_->lines > place_.base_offset + static_cast<int64_t>(first);
-  if (more && place_.created() && run_.rows > first) {
+  ASSIGN_OR_RETURN(const bool takes_up, TakesUp(reader));
+  if (takes_up) {
+    place_.replays_through = std::max(place_.replays_through, standing_->last_step);
+    DropCut();
+    history_.StartBehind(place_.replays_through);
+  } else if (more && place_.created() && run_.rows > first) {
     if (history_.next() < first) return Scan(reader);
     // Also what was not cut yet: this store may be an older copy of the one that sent it.
     if (place_.cut_rows == 0) {
       RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
       RETURN_IF_ERROR(Cut(reader).status());
+      if (delivery_.delivered_rows > first) return absl::ZeroDuration();  // replays
     }
     not_found_ = std::min(not_found_, place_.cut_rows);
     if (found_ < not_found_) return LookForRow(reader, now);
@@ -126,10 +132,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
   const uint64_t row = delivery_.delivered_rows + at;
   const std::string line = Unquoted(lines_.Of(row, 1));
   const nlohmann::json members = ParseServerJson(line);
-  if (!members.is_object() || !members.contains("_step")) {
+  if (!members.is_object()) {
     return absl::InternalError(absl::StrCat("row ", row, " makes no line"));
   }
-  const auto step = members["_step"].get<int64_t>();
+  const int64_t step = lines_.steps[row - lines_.first];
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql,
                                                    HistoryBody({.entity = place_.entity,
                                                                 .project = place_.project,
@@ -193,19 +199,40 @@ absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t foun
   return absl::OkStatus();
 }
 
+// When a row of the run was logged.
+absl::StatusOr<int64_t> WandbDelivery::TimeOfRow(storage::StoreReader& reader, uint64_t row) const {
+  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
+                   reader.RunBatches(run_.id, row, /*max_bytes=*/1));
+  int64_t time_us = 0;
+  for (const storage::StoredBatch& stored : batches) {
+    model::ForEachRow(stored.batch, [&](const model::Block& block, size_t at, uint64_t index) {
+      if (index == row) time_us = block.times_us[at];
+    });
+  }
+  return time_us;
+}
+
 // Whether the last row of the run was logged here: then the run is continued here.
 absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const {
   if (!standing_->newest_us.has_value()) return !place_.created();
   if (run_.rows == 0) return false;
-  ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
-                   reader.RunBatches(run_.id, run_.rows - 1, /*max_bytes=*/1));
-  int64_t last_us = 0;
-  for (const storage::StoredBatch& stored : batches) {
-    model::ForEachRow(stored.batch, [&](const model::Block& block, size_t row, uint64_t index) {
-      if (index == run_.rows - 1) last_us = block.times_us[row];
-    });
-  }
+  ASSIGN_OR_RETURN(const int64_t last_us, TimeOfRow(reader, run_.rows - 1));
   return last_us + kSameTimeUs >= std::max(*standing_->newest_us, place_.continued_us);
+}
+
+// Whether this store takes the run up where others have left it: no row of this one is there, its
+// starts are to go on in the run, and its first row was logged after all that are there.
+absl::StatusOr<bool> WandbDelivery::TakesUp(storage::StoreReader& reader) const {
+  if (has_sent() || place_.cut_rows > 0 || run_.rows == 0) return false;
+  if (!standing_->newest_us.has_value()) return false;
+  ASSIGN_OR_RETURN(const int64_t first_us, TimeOfRow(reader, 0));
+  if (first_us <= *standing_->newest_us + kSameTimeUs) return false;
+  const std::string& resume = run_.settings.resume;
+  if (resume == "allow" || resume == "must" || resume == "auto") return true;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
+  return std::any_of(streams.begin(), streams.end(), [](const model::Stream& stream) {
+    return stream.launch.requeue > 0 || stream.launch.restart > 0;
+  });
 }
 
 void WandbDelivery::DropCut() {

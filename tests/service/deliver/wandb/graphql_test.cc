@@ -162,7 +162,7 @@ TEST(ParseHistoryTest, TellsAnAbsentRunFromAnErrorFromAnotherServer) {
   }
 }
 
-TEST(StandingTest, IsReadWithTheLaterOfItsTimes) {
+TEST(StandingTest, IsReadWithTheLaterOfItsTimesAndSteps) {
   const auto answer = [](const json& run) {
     return json({{"data", {{"project", {{"run", run}}}}}}).dump();
   };
@@ -170,8 +170,8 @@ TEST(StandingTest, IsReadWithTheLaterOfItsTimes) {
               {"name", "r"},
               {"state", "finished"},
               {"historyLineCount", 7},
-              {"historyTail", R"(["{\"_timestamp\":1.5}","{\"x\":NaN,\"_timestamp\":3.25}"])"},
-              {"summaryMetrics", R"({"_timestamp":2.5})"},
+              {"historyTail", R"(["{\"_step\":9}","{\"x\":NaN,\"_timestamp\":3.25,\"_step\":4}"])"},
+              {"summaryMetrics", R"({"_timestamp":2.5,"_step":3})"},
               {"project", {{"name", "p"}, {"entity", {{"name", "e"}}}}}};
   absl::StatusOr<Standing> standing = ParseStanding(answer(run));
   ASSERT_OK(standing);
@@ -180,8 +180,14 @@ TEST(StandingTest, IsReadWithTheLaterOfItsTimes) {
   EXPECT_EQ(standing->lines, 7);
   EXPECT_EQ(standing->state, "finished");
   EXPECT_EQ(standing->newest_us, 3'250'000);
+  EXPECT_EQ(standing->last_step, 4);
   run["historyTail"] = "[]";
   EXPECT_EQ(ParseStanding(answer(run))->newest_us, 2'500'000);
+  EXPECT_EQ(ParseStanding(answer(run))->last_step, 3);
+  for (const char* step : {"-3", "3.5", "1e300", "18446744073709551615", "\"3\""}) {
+    run["summaryMetrics"] = absl::StrCat("{\"_step\":", step, "}");
+    EXPECT_EQ(ParseStanding(answer(run))->last_step, -1) << step;
+  }
   run["summaryMetrics"] = "{";
   EXPECT_FALSE(ParseStanding(answer(run))->newest_us.has_value());
   EXPECT_THAT(ParseStanding(answer(nullptr)), StatusIs(absl::StatusCode::kNotFound));

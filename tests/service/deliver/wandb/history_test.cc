@@ -174,6 +174,40 @@ TEST_F(HistoryTest, CountsEachRowOnceInTheSummary) {
   EXPECT_EQ(history_.summary().ToJson()["_step"], 4);
 }
 
+TEST_F(HistoryTest, StopsBeforeReplaysAndPassesOverThem) {
+  history_.StartBehind(3);
+  const model::Batch batch = Rows(0, 1, {1, 2, 3});  // steps 0, 2, 4
+  Write(batch);
+  EXPECT_TRUE(history_.at_replay());
+  EXPECT_EQ(history_.next(), 0u);
+  history_.SkipReplays(batch, kShapes, /*to=*/3);
+  EXPECT_EQ(history_.next(), 2u);
+  EXPECT_EQ(history_.SummaryJson()["_step"], 3) << "what the tracker has";
+  EXPECT_EQ(history_.SummaryJson()["loss"], 2);
+  lines_.first = 2;
+  history_.Mark();
+  Write(batch);
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("\"_step\":4}")));
+  EXPECT_FALSE(history_.at_replay());
+}
+
+TEST_F(HistoryTest, RowsWithoutAStepCountOnTheSameAfterARewind) {
+  history_.StartBehind(3);
+  model::Batch batch = Rows(0, 1, {1, 2, 3});
+  batch.blocks[0].counted = true;
+  history_.Skip(batch, kShapes, /*to=*/1);
+  history_.Mark();
+  for (int i = 0; i < 2; ++i) {
+    lines_ = {};
+    lines_.first = 1;
+    Write(batch);
+    EXPECT_THAT(Lines(), ElementsAre(HasSubstr("\"_step\":6}"), HasSubstr("\"_step\":8}")));
+    EXPECT_THAT(lines_.steps, ElementsAre(6, 8));
+    history_.Rewind();
+  }
+  EXPECT_EQ(history_.SummaryJson()["_step"], 8);
+}
+
 TEST(SliceTest, HasTheRowsAskedFor) {
   model::Batch batch = Rows(10, 2, {1, 2, 3, 4, 5, 6});
   batch.blocks[0].texts = {{0, "k", "a"}, {2, "k", "c"}};

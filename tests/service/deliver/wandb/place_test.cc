@@ -15,7 +15,9 @@ TEST(PlaceTest, ComesBackAsItWas) {
                        .cut_rows = 8,
                        .cut_updates = 9,
                        .continued = true,
-                       .continued_us = 10};
+                       .continued_us = 10,
+                       .replays_through = 11,
+                       .replayed_rows = 12};
   const Place back = PlaceFrom(ToJson(place));
   EXPECT_EQ(ToJson(back), ToJson(place));
   EXPECT_TRUE(back.created());
@@ -23,12 +25,16 @@ TEST(PlaceTest, ComesBackAsItWas) {
   EXPECT_EQ(back.cut_rows, 8u);
   EXPECT_TRUE(back.continued);
   EXPECT_EQ(back.continued_us, 10);
+  EXPECT_EQ(back.replays_through, 11);
+  EXPECT_EQ(back.replayed_rows, 12u);
 }
 
 TEST(PlaceTest, OfANewDeliveryIsNoPlace) {
   EXPECT_FALSE(PlaceFrom(nullptr).created());
   EXPECT_FALSE(PlaceFrom(model::Json::object()).created());
   EXPECT_FALSE(PlaceFrom({{"storage_id", 5}}).created());
+  EXPECT_EQ(PlaceFrom(nullptr).replays_through, -1);
+  EXPECT_EQ(PlaceFrom({{"storage_id", "of an earlier version"}}).replays_through, -1);
 }
 
 }  // namespace

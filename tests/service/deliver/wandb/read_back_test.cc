@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "service/deliver/wandb/place.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -230,6 +232,32 @@ TEST_F(ReadBackTest, LinesThatWereThereBeforeAreNotOurs) {
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.base_lines, 250);
   EXPECT_EQ(report.lines, 255);
+}
+
+// Another store has brought the run to step 9.
+TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
+  server_.Tamper("r", [](FakeWandb::Run& run) {
+    for (int step = 0; step < 10; ++step) {
+      run.history.push_back(absl::StrCat("{\"loss\":8,\"_timestamp\":5,\"_step\":", step, "}"));
+    }
+  });
+  server_.ExpectSeveralStores();
+  stored_.Resume();
+  options_.page_rows = 4;
+  stored_.Append(2);
+  stored_.Count();
+  stored_.Append(3);  // which come behind
+  stored_.GiveSteps(5);
+  DeliverToTheEnd(20);
+  ASSERT_EQ(ReplayedRows(stored_delivery_), 10u) << "0 and 1, 5 to 12";
+  const ReadBackReport report = Read();
+  EXPECT_TRUE(report.ok(true));
+  EXPECT_EQ(report.sent, 15u);
+  EXPECT_EQ(report.diff.there, 15u);
+  EXPECT_EQ(report.base_lines, 10);
+  EXPECT_EQ(report.lines, 25);
+  Tamper([](std::vector<std::string>& lines) { lines.pop_back(); });
+  EXPECT_EQ(Read().diff.missing, 1u);
 }
 
 TEST_F(ReadBackTest, RowsBeforeADefinitionLackWhatItAdds) {

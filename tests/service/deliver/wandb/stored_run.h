@@ -55,6 +55,7 @@ class StoredRun {
     batch.last = first + rows - 1;
     model::Block& block = batch.blocks.emplace_back();
     block.shape = shape;
+    block.commits = block.counted = counted_;
     for (uint64_t i = first; i <= batch.last; ++i) {
       block.offsets.push_back(static_cast<uint32_t>(i - first));
       block.steps.push_back(first_step_ + static_cast<int64_t>(i));
@@ -91,14 +92,26 @@ class StoredRun {
       stream_ = store.Attach(session_, assignment_, kRunStartUs).value();
     });
   }
+  // The same, by a start that is to go on in a run that is there.
+  void Resume(const std::string& resume = "allow") {
+    session_.settings.resume = resume;
+    Attach();
+  }
   // From here on rows come so much later.
   void Pass(int64_t us) { start_us_ += us; }
+  // The next rows were logged without a step, or from this one on.
+  void Count() { counted_ = true; }
+  void GiveSteps(int64_t first) {
+    counted_ = false;
+    first_step_ = first - static_cast<int64_t>(run().rows);
+  }
 
   model::Run run() { return reader_->GetRun(stream_.run).value(); }
   storage::StoreReader& reader() { return *reader_; }
 
  private:
-  const int64_t first_step_;
+  int64_t first_step_;
+  bool counted_ = false;
   int64_t start_us_;
   TempDir dir_;
   std::unique_ptr<storage::Store> store_;

@@ -1,0 +1,216 @@
+// A run that is resumed at another store: what the tracker has already is not sent again.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "service/deliver/wandb/place.h"
+#include "tests/service/deliver/wandb/several_stores.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using nlohmann::json;
+using ranklog::testing::ParseExtendedJson;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kCheckpoint = 80;
+
+// Store a_ has steps 0 to 99; the job goes on at store c_, from a checkpoint before that.
+class WandbDeliveryResumedTest : public SeveralStoresTest {
+ protected:
+  void DeliverAtA(uint64_t rows = 100) {
+    SayFrom(a_, "a");
+    a_.stored.Append(rows);
+    a_.Deliver();
+  }
+  void EndAtC() {
+    SayFrom(c_, "c");
+    c_.stored.Close(model::RunState::kFinished, 0);
+    c_.Deliver();
+    ExpectEndOf(c_, "c", 0);
+  }
+  static std::vector<int> StepsUpTo(int last) {
+    std::vector<int> steps(static_cast<size_t>(last) + 1);
+    std::iota(steps.begin(), steps.end(), 0);
+    return steps;
+  }
+
+  NodeStore c_{this, kCheckpoint, testing::kRunStartUs + kAnHourUs};
+};
+
+TEST_F(WandbDeliveryResumedTest, ReplaysAreNotSent) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(71);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(150)));
+  EXPECT_EQ(c_.delivery.delivered_rows, 71u);
+  EXPECT_EQ(c_.delivery.refused_rows, 0u);
+  EXPECT_EQ(ReplayedRows(c_.delivery), 20u);
+  EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 20.5);
+}
+
+TEST_F(WandbDeliveryResumedTest, DaemonThatDiesAfterEachStepSendsTheSame) {
+  c_.options.max_post_bytes = 1;  // a row each
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(25);
+  SayFrom(c_, "c");
+  c_.stored.Close(model::RunState::kFinished, 0);
+  for (int i = 0; i < 100 && !c_.delivery.complete; ++i) {
+    uint64_t before = c_.delivery.delivered_rows;
+    for (int steps = 0; steps < 100 && c_.delivery.delivered_rows == before; ++steps) c_.Step();
+    c_.Restart();
+  }
+  ExpectEndOf(c_, "c", 0);
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
+}
+
+TEST_F(WandbDeliveryResumedTest, PostWithoutAnAnswerIsTheSameAgain) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(25);
+  c_.PostAndDie([this](const HttpRequest& post) { Act(post).IgnoreError(); });
+  c_.stored.Append(5);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(109)));
+  EXPECT_EQ(server_.RunOf("r").repeated_lines, 5u);
+}
+
+TEST_F(WandbDeliveryResumedTest, OlderCopyOfTheStoreSendsNoRowTwice) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(10);
+  c_.Deliver();
+  const model::Delivery older = c_.delivery;
+  c_.stored.Append(20);
+  c_.Deliver();
+  c_.delivery = older;
+  c_.stored.Append(5);
+  c_.Restart();
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(114)));
+}
+
+// The first store's daemon lives, and has some rows left.
+TEST_F(WandbDeliveryResumedTest, RowsThatComeUntilTheFirstPostCountToo) {
+  DeliverAtA(60);
+  c_.stored.Resume();
+  c_.Deliver();
+  a_.stored.Append(40);
+  a_.Deliver();
+  now_ += absl::Seconds(10);
+  c_.stored.Append(30);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(109)));
+}
+
+TEST_F(WandbDeliveryResumedTest, RowsOfTheFirstStoreThatComeLaterAreNoReplays) {
+  a_.stored.Resume();  // as where a script always sets it
+  DeliverAtA(90);
+  a_.stored.Append(10);
+  c_.stored.Resume();
+  c_.stored.Append(15);
+  EndAtC();
+  a_.stored.Close(model::RunState::kCrashed, 0);
+  a_.Restart();
+  a_.Deliver();
+  std::vector<int> steps = StepsUpTo(94);
+  for (int step = 90; step < 100; ++step) steps.push_back(step);
+  EXPECT_THAT(Lines(), ElementsAreArray(steps));
+  ExpectEndOf(a_, "c", 0);
+}
+
+TEST_F(WandbDeliveryResumedTest, RowsOfAnEarlierStoreThatNeverReachedTheServerAreNoReplays) {
+  a_.stored.Resume();
+  a_.stored.Append(3);
+  a_.stored.Close(model::RunState::kCrashed, 0);
+  c_.stored.Resume();
+  c_.stored.Append(2);
+  EndAtC();
+  a_.Deliver();
+  EXPECT_THAT(Lines(), ElementsAre(80, 81, 0, 1, 2));
+  ExpectEndOf(a_, "c", 0);
+}
+
+TEST_F(WandbDeliveryResumedTest, StartThatDoesNotResumeSendsAll) {
+  DeliverAtA();
+  c_.stored.Append(25);
+  EndAtC();
+  std::vector<int> steps = StepsUpTo(99);
+  for (int step = 80; step < 105; ++step) steps.push_back(step);
+  EXPECT_THAT(Lines(), ElementsAreArray(steps));
+}
+
+TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepCountOn) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.GiveSteps(0);
+  c_.stored.Count();
+  c_.stored.Append(3);
+  c_.Deliver();
+  c_.Restart();
+  c_.stored.Append(2);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
+  EXPECT_EQ(ReplayedRows(c_.delivery), 0u);
+  EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").summary)["_step"], 104);
+}
+
+TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepBeforeThoseWithOneAreSent) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.GiveSteps(0);
+  c_.stored.Count();
+  c_.stored.Append(1);
+  c_.stored.GiveSteps(kCheckpoint);
+  c_.stored.Append(25);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
+  EXPECT_EQ(ReplayedRows(c_.delivery), 21u);
+  EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 0.5);
+}
+
+TEST_F(WandbDeliveryResumedTest, MetricOfAReplayOnlyIsInTheSummary) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(5, "", /*shape=*/2);
+  c_.stored.Append(20);
+  EndAtC();
+  const json summary = ParseExtendedJson(server_.RunOf("r").summary);
+  EXPECT_EQ(summary["x"], 4);
+  EXPECT_EQ(summary["_step"], 104);
+  EXPECT_FALSE(summary.contains("ranklog/rows_lost"));
+}
+
+TEST_F(WandbDeliveryResumedTest, RunOfReplaysOnlyIsComplete) {
+  DeliverAtA();
+  c_.stored.Resume();
+  c_.stored.Append(15);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(99)));
+  EXPECT_EQ(c_.delivery.delivered_rows, 15u);
+  EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").summary)["_step"], 99);
+}
+
+// It has wide steps: there are fewer lines than replays.
+TEST_F(WandbDeliveryResumedTest, MoreReplaysThanLines) {
+  DeliverAtA(1);
+  a_.stored.GiveSteps(99);
+  a_.stored.Append(1);
+  a_.Deliver();
+  c_.stored.Resume();
+  c_.stored.Append(25);
+  EndAtC();
+  EXPECT_THAT(Lines(), ElementsAre(0, 99, 100, 101, 102, 103, 104));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
