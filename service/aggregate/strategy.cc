@@ -36,14 +36,14 @@ RunAssignment OfFirstRank(const Session& session, absl::Span<const JobRun> runs)
   RunAssignment assignment =
       RunOfNode(session.settings, session.stream.job_id, session.stream.rank);
   assignment.primary = true;
-  // The job goes on, or the others of the node came before it.
-  const auto same = [&](const JobRun& run) { return run.run_id == assignment.run_id; };
-  const JobRun* run = Newest(runs, same);
-  if (run == nullptr) {
-    run =
-        Newest(runs, [](const JobRun& waiting) { return waiting.live && !waiting.primary_chosen; });
-  }
-  if (run != nullptr) assignment.run = run->id;
+  // The job goes on, and the store finds its run; or the others of the node came before it.
+  const bool goes_on = Newest(runs, [&](const JobRun& run) {
+                         return run.primary_rank == session.stream.rank &&
+                                model::IsNumbered(run.run_id, assignment.run_id);
+                       }) != nullptr;
+  const JobRun* const waiting =
+      Newest(runs, [](const JobRun& run) { return run.live && !run.primary_chosen; });
+  if (!goes_on && waiting != nullptr) assignment.run = waiting->id;
   return assignment;
 }
 
@@ -110,9 +110,10 @@ RunAssignment Assign(const Session& session, absl::Span<const JobRun> runs) {
   }
   if (run == nullptr) {
     run = Newest(runs, [&session](const JobRun& before) {
+      const std::string& job_id = session.stream.job_id;
       return before.has_place &&
-             before.run_id ==
-                 RunOfNode(session.settings, session.stream.job_id, before.primary_rank).run_id;
+             model::IsNumbered(before.run_id,
+                               RunOfNode(session.settings, job_id, before.primary_rank).run_id);
     });
   }
   return run == nullptr ? NewRun(session) : Join(session, *run);

@@ -12,7 +12,8 @@
 
 namespace ranklog::aggregate {
 
-// The run of a session, under `runs`, those of its job in this store, oldest first.
+// The run of a session, under `runs`, those of its job in this store, oldest first. Where another
+// run has its id, the store gives it a number (Store::Attach).
 //
 // main: one run for the job, {id}, under the given name; rank 0 is primary. On a node that does not
 //       have rank 0, the part of the run that this node keeps: {id}-{rank} of the node's first

@@ -47,6 +47,8 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   assignment.warns = choice.warns;
   ASSIGN_OR_RETURN(model::Stream stream,
                    store.Attach(session, assignment, absl::ToUnixMicros(wall_clock_())));
+  stream.warns |=
+      model::AddNumberNotice(stream.job_id, stream.run_id, assignment.primary_rank, &stream.notice);
   if (const uint64_t gone = stream.losses.with_store;
       gone > 0 && stream.durable_seq + 1 == session.first_seq) {
     spdlog::warn("rank {} of {} goes on at row {}: {} rows went with an earlier store",

@@ -114,6 +114,14 @@ struct JobRun {
   bool has_place = false;    // and that had the same local rank, of as many
 };
 
+// Whether a run that is to be called `wanted` may have got this id: `wanted` itself, or, where
+// another run had that, the first of {wanted}-2, {wanted}-3, ... that was free.
+bool IsNumbered(absl::string_view run_id, absl::string_view wanted);
+// Adds to a notice what the user should know of a run with a number, and returns true; nothing of
+// one that is called as its job and its primary rank say.
+bool AddNumberNotice(absl::string_view job_id, absl::string_view run_id, uint32_t primary_rank,
+                     std::string* notice);
+
 enum class RunState { kRunning, kFinished, kFailed, kCrashed };
 absl::string_view Name(RunState state);  // running, finished, failed, crashed
 absl::optional<RunState> ParseRunState(absl::string_view name);

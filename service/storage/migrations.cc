@@ -237,8 +237,15 @@ CREATE TABLE run_rewind(
 CREATE INDEX run_rewind_of_run ON run_rewind(run, id);
 )sql";
 
+// Which run ids are free. Of what was removed before, nobody knows the job.
+constexpr char kVersion10[] = R"sql(
+ALTER TABLE removed_run ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
+CREATE INDEX run_of_id ON run(run_id);
+CREATE INDEX removed_run_of_id ON removed_run(run_id);
+)sql";
+
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                       kVersion6, kVersion7, kVersion8, kVersion9};
+                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

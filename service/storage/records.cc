@@ -16,7 +16,8 @@ const char kSelectRun[] =
     "AND refused), "
     "coalesce((SELECT min(flags & 8) FROM start WHERE start.project = job.project "
     "AND start.job_id = job.job_id), 0), run.replays, run.furthest_step, run.attempt, "
-    "run.step_base, (SELECT coalesce(sum(replayed_rows), 0) FROM stream WHERE stream.run = run.id) "
+    "run.step_base, (SELECT coalesce(sum(replayed_rows), 0) FROM stream "
+    "WHERE stream.run = run.id), job.job_id "
     "FROM run JOIN job ON job.id = run.job ";
 
 const char kSelectStream[] =
@@ -113,7 +114,10 @@ model::Run RunWithoutSettings(const Query& query) {
   run.refused = query.Flag(kRefusedColumn);
   run.must_be_there = query.Flag(kMustBeThereColumn);
   Columns rest(query, kMustBeThereColumn + 1);
-  rest.ReadAll(run.replays, run.furthest_step, run.attempt, run.step_base, run.replayed_rows);
+  std::string job_id;
+  rest.ReadAll(run.replays, run.furthest_step, run.attempt, run.step_base, run.replayed_rows,
+               job_id);
+  model::AddNumberNotice(job_id, run.run_id, run.primary_rank, &run.notice);
   return run;
 }
 

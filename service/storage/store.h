@@ -88,8 +88,8 @@ class Store {
   // The jobs of the starts under the session's launch.given_id, oldest first; the job of that name
   // is always among them.
   absl::StatusOr<std::vector<model::JobStart>> StartsOf(const model::Session& session);
-  // {given_id}-2, -3, ...: the first that no job of the project has or had, and no run that a
-  // tracker would take for the session's.
+  // {given_id}-2, -3, ...: the first that no job of the project has or had; under `main`, whose run
+  // has the id of its job, one that is free for a run, too.
   absl::StatusOr<std::string> FreeJobId(const model::Session& session);
 
   // The runs of the session's job, oldest first.
@@ -97,7 +97,9 @@ class Store {
   // Finds or makes the job, the run and the stream.
   //   The job's settings are those of the lowest rank that attached, of its last session; but the
   //   job's start time stays that of its first session. The run is assignment.run, else that of
-  //   assignment.run_id; its name is its last primary session's. A stream that had crashed is live
+  //   assignment.run_id. If another run has that id (of another job: one that a tracker may have),
+  //   a new one gets the next free of {run_id}-2, -3, ..., and keeps it. Its name is its last
+  //   primary session's; one that is the id follows it. A stream that had crashed is live
   //   again; one that had finished stays so (its Finish comes again). A run that had ended is
   //   running again if a stream is new to it or live again, and its deliveries are to be completed
   //   again. A stream that is new begins after the rows before session.first_seq, which went with
@@ -108,8 +110,8 @@ class Store {
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
   // Chooses the primary of a run that has none, and names the run after it; the streams of that
-  // rank become primary. If another run of the job has that id, the run gets the next free one of
-  // {run_id}-2, -3, ... True if it was chosen now; false if it was chosen before, for good.
+  // rank become primary. If another run has that id, it gets a number, as in Attach(). True if it
+  // was chosen now; false if it was chosen before, for good.
   absl::StatusOr<bool> ChoosePrimary(int64_t run, const RunAssignment& assignment);
   // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
   // none, or with an id that is 0 or above kMaxShapeId.
@@ -217,12 +219,20 @@ class Store {
 
   absl::StatusOr<int64_t> FindOrMakeJob(const model::Session& session);
   absl::Status MergeSettings(int64_t job, const model::Session& session);
-  absl::StatusOr<int64_t> FindOrMakeRun(int64_t job, const RunAssignment& assignment,
-                                        int64_t now_us);
+  absl::StatusOr<int64_t> FindOrMakeRun(const std::string& project, int64_t job,
+                                        const RunAssignment& assignment, int64_t now_us);
+  // 0: there is none.
+  absl::StatusOr<int64_t> FindRun(const std::string& project, int64_t job,
+                                  const RunAssignment& assignment);
   // The store's id of the session's start; 0 if its launch is unknown.
   absl::StatusOr<int64_t> FindOrMakeStart(const model::Session& session,
                                           const RunAssignment& assignment);
-  absl::StatusOr<std::string> FreeRunId(int64_t run, const std::string& wanted);
+  // Whether no run of the project's other jobs has this id, nor had it when retention removed it;
+  // but for parts of runs that stay here, of which no tracker hears.
+  absl::StatusOr<bool> IsFree(const std::string& project, int64_t job, const std::string& run_id);
+  // The id that `run` gets, which may be 0: it is not made yet.
+  absl::StatusOr<std::string> FreeRunId(const std::string& project, int64_t job, int64_t run,
+                                        const RunAssignment& assignment);
   // Which attempt of its run a new stream belongs to.
   struct Beginning {
     int64_t attempt = 1;

@@ -53,11 +53,13 @@ absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
   }
   ASSIGN_OR_RETURN(const int64_t job,
                    writer_.SelectInteger("SELECT job FROM run WHERE id = ?1", {run}));
+  // What the user removes leaves its id free.
+  const bool keeps_id = removal == Removal::kDelivered;
   RETURN_IF_ERROR(
-      Write("INSERT INTO removed_run(id, project, run_id, ended_us, removed_us, emptied) "
-            "SELECT run.id, project, run_id, ended_us, ?2, 0 FROM run JOIN job ON job.id = run.job "
-            "WHERE run.id = ?1",
-            {run, now_us}));
+      Write("INSERT INTO removed_run(id, project, run_id, ended_us, removed_us, emptied, job_id) "
+            "SELECT run.id, project, run_id, ended_us, ?2, 0, iif(?3, job_id, '') "
+            "FROM run JOIN job ON job.id = run.job WHERE run.id = ?1",
+            {run, now_us, keeps_id}));
   RETURN_IF_ERROR(
       Write("INSERT INTO removed_stream(id, run, rank, incarnation, durable_seq) "
             "SELECT id, run, rank, incarnation, durable_seq FROM stream WHERE run = ?1",
@@ -66,7 +68,7 @@ absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
   RETURN_IF_ERROR(Write("DELETE FROM stream WHERE run = ?1", {run}));
   RETURN_IF_ERROR(Write("DELETE FROM run WHERE id = ?1", {run}));
   ForgetKnown();
-  if (removal != Removal::kDelivered) {  // the user wants it so: its id is free again
+  if (!keeps_id) {
     RETURN_IF_ERROR(
         Write("DELETE FROM start WHERE (project, job_id) IN (SELECT project, job_id FROM job "
               "WHERE id = ?1) AND NOT EXISTS (SELECT 1 FROM run WHERE job = ?1)",

@@ -115,18 +115,49 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
 
 absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {
   RETURN_IF_ERROR(CheckInTransaction());
-  // Under `main` the run has the id of its job. Other strategies name their runs {job}-{rank}.
-  const bool is_run_id = session.settings.strategy == model::LogStrategy::kMain;
+  const std::string& project = session.stream.project;
   for (int next = 2;; ++next) {
     std::string job_id = absl::StrCat(session.launch.given_id, "-", next);
     ASSIGN_OR_RETURN(
         const int64_t taken,
         writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM job WHERE project = ?1 AND job_id = ?2) "
-                              "OR EXISTS(SELECT 1 FROM start WHERE project = ?1 AND job_id = ?2) "
-                              "OR (?3 AND EXISTS(SELECT 1 FROM run JOIN job ON job.id = run.job "
-                              "WHERE project = ?1 AND run_id = ?2 AND NOT local_only))",
-                              {session.stream.project, job_id, is_run_id}));
-    if (taken == 0) return job_id;
+                              "OR EXISTS(SELECT 1 FROM start WHERE project = ?1 AND job_id = ?2)",
+                              {project, job_id}));
+    if (taken != 0) continue;
+    if (session.settings.strategy != model::LogStrategy::kMain) return job_id;
+    ASSIGN_OR_RETURN(const bool free, IsFree(project, /*job=*/0, job_id));
+    if (free) return job_id;
+  }
+}
+
+absl::StatusOr<bool> Store::IsFree(const std::string& project, int64_t job,
+                                   const std::string& run_id) {
+  ASSIGN_OR_RETURN(
+      const int64_t taken,
+      writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM run JOIN job ON job.id = run.job "
+                            "WHERE run_id = ?3 AND project = ?1 AND job.id <> ?2 "
+                            "AND NOT local_only) "
+                            "OR EXISTS(SELECT 1 FROM removed_run "
+                            "WHERE run_id = ?3 AND project = ?1 AND job_id <> '' "
+                            "AND job_id NOT IN (SELECT job_id FROM job WHERE id = ?2))",
+                            {project, job, run_id}));
+  return taken == 0;
+}
+
+absl::StatusOr<std::string> Store::FreeRunId(const std::string& project, int64_t job, int64_t run,
+                                             const RunAssignment& assignment) {
+  std::string run_id = assignment.run_id;
+  for (int next = 2;; ++next) {
+    ASSIGN_OR_RETURN(const int64_t taken,
+                     writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM run WHERE job = ?1 "
+                                           "AND run_id = ?2 AND id <> ?3)",
+                                           {job, run_id, run}));
+    bool free = taken == 0;
+    if (free && !assignment.local_only) {
+      ASSIGN_OR_RETURN(free, IsFree(project, job, run_id));
+    }
+    if (free) return run_id;
+    run_id = absl::StrCat(assignment.run_id, "-", next);
   }
 }
 

@@ -83,7 +83,7 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
     return ReadStream(writer_, stream.id);
   }
   if (!absl::IsNotFound(found.status())) return found.status();
-  ASSIGN_OR_RETURN(owner.run, FindOrMakeRun(owner.job, assignment, now_us));
+  ASSIGN_OR_RETURN(owner.run, FindOrMakeRun(session.stream.project, owner.job, assignment, now_us));
   ASSIGN_OR_RETURN(owner.start, FindOrMakeStart(session, assignment));
   RETURN_IF_ERROR(Reopen(owner.run));
   ASSIGN_OR_RETURN(const int64_t id, MakeStream(owner, session, assignment.primary, now_us));
@@ -119,60 +119,85 @@ absl::Status Store::MergeSettings(int64_t job, const model::Session& session) {
                {job, session.stream.rank, Parameter::Blob(EncodeSettings(settings))});
 }
 
-absl::StatusOr<int64_t> Store::FindOrMakeRun(int64_t job, const RunAssignment& assignment,
-                                             int64_t now_us) {
-  const absl::StatusOr<int64_t> found =
-      assignment.run != 0
-          ? absl::StatusOr<int64_t>(assignment.run)
-          : writer_.SelectInteger("SELECT id FROM run WHERE job = ?1 AND run_id = ?2",
-                                  {job, assignment.run_id});
-  if (found.ok()) {
-    if (assignment.primary_chosen) RETURN_IF_ERROR(ChoosePrimary(*found, assignment).status());
+absl::StatusOr<int64_t> Store::FindOrMakeRun(const std::string& project, int64_t job,
+                                             const RunAssignment& assignment, int64_t now_us) {
+  int64_t run = assignment.run;
+  if (run == 0) {
+    ASSIGN_OR_RETURN(run, FindRun(project, job, assignment));
+  }
+  if (run != 0) {
+    if (assignment.primary_chosen) RETURN_IF_ERROR(ChoosePrimary(run, assignment).status());
     if (assignment.primary) {
       RETURN_IF_ERROR(
-          Write("UPDATE run SET name = ?2, primary_rank = ?3, local_only = ?4 WHERE id = ?1",
-                {*found, assignment.name, assignment.primary_rank, assignment.local_only}));
+          Write("UPDATE run SET name = iif(?2 = ?5, run_id, ?2), primary_rank = ?3, "
+                "local_only = ?4 WHERE id = ?1",
+                {run, assignment.name, assignment.primary_rank, assignment.local_only,
+                 assignment.run_id}));
     }
-    return *found;
+    return run;
   }
-  if (!absl::IsNotFound(found.status())) return found.status();
-  RETURN_IF_ERROR(Write(
-      "INSERT INTO run(id, job, run_id, name, primary_rank, local_only, state, started_us, "
-      "primary_chosen) "
-      "VALUES(1 + max((SELECT coalesce(max(id), 0) FROM run), "
-      "(SELECT coalesce(max(id), 0) FROM removed_run)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-      {job, assignment.run_id, assignment.name, assignment.primary_rank, assignment.local_only,
-       static_cast<int64_t>(RunState::kRunning), now_us, assignment.primary_chosen}));
+  ASSIGN_OR_RETURN(const std::string run_id, FreeRunId(project, job, /*run=*/0, assignment));
+  RETURN_IF_ERROR(
+      Write("INSERT INTO run(id, job, run_id, name, primary_rank, local_only, state, started_us, "
+            "primary_chosen) "
+            "VALUES(1 + max((SELECT coalesce(max(id), 0) FROM run), "
+            "(SELECT coalesce(max(id), 0) FROM removed_run)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            {job, run_id, assignment.name == assignment.run_id ? run_id : assignment.name,
+             assignment.primary_rank, assignment.local_only,
+             static_cast<int64_t>(RunState::kRunning), now_us, assignment.primary_chosen}));
   return writer_.last_insert_id();
+}
+
+absl::StatusOr<int64_t> Store::FindRun(const std::string& project, int64_t job,
+                                       const RunAssignment& assignment) {
+  std::vector<std::pair<int64_t, std::string>> parts;  // which stayed here until now
+  {
+    Query query = writer_.Select(
+        "SELECT id, run_id, local_only FROM run WHERE job = ?1 AND run_id >= ?2 "
+        "AND run_id < ?2 || '.' AND (run_id = ?2 OR primary_rank = ?3) ORDER BY run_id",
+        {job, assignment.run_id, assignment.primary_rank});  // those with a number end before '.'
+    while (query.Next()) {
+      std::string run_id = query.Text(1);
+      if (!model::IsNumbered(run_id, assignment.run_id)) continue;
+      if (!query.Flag(2) || assignment.local_only) return query.Integer(0);
+      parts.emplace_back(query.Integer(0), std::move(run_id));
+    }
+    RETURN_IF_ERROR(query.status());
+  }
+  for (const auto& [run, run_id] : parts) {
+    ASSIGN_OR_RETURN(const bool free, IsFree(project, job, run_id));
+    if (free) return run;
+  }
+  return 0;
 }
 
 absl::StatusOr<bool> Store::ChoosePrimary(int64_t run, const RunAssignment& assignment) {
   RETURN_IF_ERROR(CheckInTransaction());
-  ASSIGN_OR_RETURN(const int64_t chosen,
-                   writer_.SelectInteger("SELECT primary_chosen FROM run WHERE id = ?1", {run}));
-  if (chosen != 0) return false;
-  ASSIGN_OR_RETURN(const std::string run_id, FreeRunId(run, assignment.run_id));
+  std::string project;
+  int64_t job = 0;
+  {
+    Query query = writer_.Select(
+        "SELECT primary_chosen, project, job FROM run JOIN job ON job.id = run.job "
+        "WHERE run.id = ?1",
+        {run});
+    if (!query.Next()) {
+      RETURN_IF_ERROR(query.status());
+      return absl::NotFoundError(absl::StrCat("no run in the store has the id ", run));
+    }
+    if (query.Flag(0)) return false;
+    project = query.Text(1);
+    job = query.Integer(2);
+  }
+  ASSIGN_OR_RETURN(const std::string run_id, FreeRunId(project, job, run, assignment));
   RETURN_IF_ERROR(
       Write("UPDATE run SET run_id = ?2, name = ?3, primary_rank = ?4, local_only = ?5, "
             "primary_chosen = 1 WHERE id = ?1",
-            {run, run_id, assignment.name, assignment.primary_rank, assignment.local_only}));
+            {run, run_id, assignment.name == assignment.run_id ? run_id : assignment.name,
+             assignment.primary_rank, assignment.local_only}));
   RETURN_IF_ERROR(Write("UPDATE stream SET is_primary = (rank = ?2) WHERE run = ?1",
                         {run, assignment.primary_rank}));
   streams_.clear();  // what comes now is sealed with its owner
   return true;
-}
-
-absl::StatusOr<std::string> Store::FreeRunId(int64_t run, const std::string& wanted) {
-  std::string run_id = wanted;
-  for (int next = 2;; ++next) {
-    ASSIGN_OR_RETURN(
-        const int64_t taken,
-        writer_.SelectInteger("SELECT count(*) FROM run WHERE run_id = ?2 AND id <> ?1 "
-                              "AND job = (SELECT job FROM run WHERE id = ?1)",
-                              {run, run_id}));
-    if (taken == 0) return run_id;
-    run_id = absl::StrCat(wanted, "-", next);
-  }
 }
 
 // Another ring of the same Init(), forked children's included, belongs to the same attempt. A rank

@@ -37,7 +37,8 @@ struct Stats {
   uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
   bool connected = false;        // a daemon answers
   // Why a row was last refused, why no daemon answers, or what is wrong with this start:
-  // Settings::resume does not allow it, or another process has this rank. Empty if all is well.
+  // Settings::resume does not allow it, another process has this rank, or another run has the id.
+  // Empty if all is well.
   std::string last_error;
 
   // The run that the rows go to. It is settings().run_id, or another one that the daemon chose,

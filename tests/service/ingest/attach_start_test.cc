@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 namespace ranklog::ingest {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -262,6 +264,103 @@ TEST_F(RequeuedTest, ABatchJobThatIsNotKnownHereGoesOnInItsId) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   EXPECT_EQ(JobOfStep(0, "0", 1), "job");
+}
+
+// Starts of several jobs and strategies, whose ids meet: {job}-{rank} and {job}-2.
+class RunIdTest : public AttachStartTest {
+ protected:
+  // The ids of the runs that the ranks get; all have ended then.
+  std::vector<std::string> RunsOf(const std::string& given_id, model::LogStrategy strategy,
+                                  const std::string& resume = "", uint32_t ranks = 3) {
+    std::vector<std::string> ids;
+    const std::string launch = absl::StrCat("launch ", ++launches_);
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      model::Session session = SessionOf(rank, launch);
+      session.stream.job_id = session.launch.given_id = given_id;
+      session.identity.world_size = session.identity.local_world_size = ranks;
+      session.settings.strategy = strategy;
+      session.settings.resume = resume;
+      ids.push_back(Attach(session).run_id);
+    }
+    EndAll();
+    return ids;
+  }
+  void ExpectNoTwoWithOneId() {
+    ASSERT_OK_AND_ASSIGN(const std::vector<model::Run> runs, reader_->Runs());
+    std::set<std::string> ids;
+    for (const model::Run& run : runs) {
+      EXPECT_TRUE(run.local_only || ids.insert(run.run_id).second) << run.run_id;
+    }
+  }
+
+  static constexpr auto kMain = model::LogStrategy::kMain;
+  static constexpr auto kNode = model::LogStrategy::kNode;
+  static constexpr auto kAll = model::LogStrategy::kAll;
+  int launches_ = 0;
+};
+
+TEST_F(RunIdTest, AStartIsNotNamedAsARankOfAnEarlierOne) {
+  EXPECT_THAT(RunsOf("job", kAll), ElementsAre("job-0", "job-1", "job-2"));
+  EXPECT_THAT(RunsOf("job", kMain), Each("job-3"));
+  EXPECT_THAT(last_.notice, HasSubstr("this start is 'job-3'"));
+  EXPECT_THAT(RunsOf("job", kAll), ElementsAre("job-2-0", "job-2-1", "job-2-2"));
+}
+
+TEST_F(RunIdTest, ARankIsNotNamedAsAnEarlierStart) {
+  EXPECT_THAT(RunsOf("job", kMain), Each("job"));
+  EXPECT_THAT(RunsOf("job", kMain), Each("job-2"));
+  for (int i = 0; i < 2; ++i) {  // it keeps its number
+    EXPECT_THAT(RunsOf("job", kAll, "allow"), ElementsAre("job-0", "job-1", "job-2-2"));
+    EXPECT_EQ(last_.notice, "another run has the id 'job-2': this one is 'job-2-2'");
+    EXPECT_TRUE(last_.warns);
+  }
+  EXPECT_EQ(reader_->GetRun(last_.run)->notice, last_.notice);
+  EXPECT_THAT(RunsOf("job-2", kMain, "allow"), Each("job-2"));
+}
+
+TEST_F(RunIdTest, AnIdOfTheUsersThatARankHasGetsANumber) {
+  RunsOf("job", kAll);
+  for (const char* resume : {"", "allow"}) {
+    EXPECT_THAT(RunsOf("job-2", kMain, resume), Each("job-2-2")) << resume;
+    EXPECT_EQ(last_.job_id, "job-2");
+    EXPECT_EQ(last_.notice, "another run has the id 'job-2': this one is 'job-2-2'");
+  }
+  EXPECT_THAT(RunsOf("job-2", kMain), Each("job-2-3"));
+  EXPECT_THAT(RunsOf("job", kAll, "allow"), ElementsAre("job-0", "job-1", "job-2"));
+}
+
+TEST_F(RunIdTest, NoTwoRunsHaveOneId) {
+  for (const char* resume : {"", "allow"}) {
+    for (const model::LogStrategy first : {kMain, kNode, kAll}) {
+      for (const model::LogStrategy second : {kMain, kNode, kAll}) {
+        for (const char* id : {"job", "job-2", "job-0", "job-2-2", "job"}) {
+          RunsOf(id, first, resume, 2);
+          RunsOf(id, second, resume, 3);
+        }
+      }
+    }
+  }
+  ExpectNoTwoWithOneId();
+}
+
+// A part that stayed here may have the id of a start; it does not when it is to go to a tracker.
+TEST_F(RunIdTest, ALocalPartTakesNoId) {
+  const auto attach = [this](const std::string& launch, model::LogStrategy strategy,
+                             const std::string& resume) {
+    model::Session session = SessionOf(2, launch);
+    session.identity.world_size = 4;
+    session.identity.local_rank = 0;
+    session.settings.strategy = strategy;
+    session.settings.resume = resume;
+    const model::Stream stream = Attach(session);
+    EndAll();
+    return stream.run_id;
+  };
+  EXPECT_EQ(attach("one", kMain, ""), "job-2");
+  EXPECT_THAT(RunsOf("job", kMain), Each("job-2"));
+  EXPECT_EQ(attach("two", kAll, "allow"), "job-2-2");
+  EXPECT_EQ(attach("three", kAll, "allow"), "job-2-2");
+  ExpectNoTwoWithOneId();
 }
 
 TEST_F(AttachStartTest, ARankOfAnEarlierClientGoesOn) {

@@ -17,5 +17,25 @@ TEST(RunStateTest, IsParsedFromItsName) {
   EXPECT_FALSE(ParseRunState("dead").has_value());
 }
 
+TEST(IsNumberedTest, TakesTheIdAndTheNumbersFromTwoOn) {
+  for (const char* id : {"job", "job-2", "job-17"}) EXPECT_TRUE(IsNumbered(id, "job")) << id;
+  for (const char* id : {"jo", "jobs", "job-", "job-0", "job-1", "job-2-2", "job-2-pending"}) {
+    EXPECT_FALSE(IsNumbered(id, "job")) << id;
+  }
+}
+
+TEST(NumberNoticeTest, IsOfARunWithANumberOnly) {
+  std::string notice;
+  for (const char* id : {"job", "job-3", "job-3-pending", ""}) {
+    EXPECT_FALSE(AddNumberNotice("job", id, 3, &notice)) << id;
+  }
+  EXPECT_EQ(notice, "");
+  EXPECT_TRUE(AddNumberNotice("job", "job-3-2", 3, &notice));
+  EXPECT_TRUE(AddNumberNotice("job", "job-2", 0, &notice));
+  EXPECT_EQ(notice,
+            "another run has the id 'job-3': this one is 'job-3-2'; "
+            "another run has the id 'job': this one is 'job-2'");
+}
+
 }  // namespace
 }  // namespace ranklog::model

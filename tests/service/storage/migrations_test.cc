@@ -111,7 +111,7 @@ TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
 
   ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
-  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(9));
+  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(10));
   const std::vector<std::string> keys = {"loss", "shared"};
   ASSERT_OK(store->Begin());
   EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";

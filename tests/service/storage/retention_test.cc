@@ -253,6 +253,31 @@ TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
   EXPECT_THAT(BatchesOf(stays.stream), SizeIs(1));
 }
 
+// The tracker has it still, unless the user says that it is to be forgotten.
+TEST_F(RetentionTest, ARemovedRunsIdIsNotAnotherJobs) {
+  const auto id_of = [this](const std::string& job, uint64_t incarnation) {
+    model::Stream stream;
+    Do([&] {
+      auto attached = store_->Attach(SessionOf(0, incarnation, job), AssignmentOf("gone"), 1000);
+      ASSERT_OK(attached);
+      stream = *attached;
+    });
+    return stream.run_id;
+  };
+  Remove(Delivered("gone", 1).run);
+  EXPECT_EQ(id_of("other", 2), "gone-2");
+  EXPECT_EQ(id_of("gone", 3), "gone") << "its own job goes on";
+  Do([&] {
+    const model::Stream stream =
+        *store_->Attach(SessionOf(0, 4, "forgotten"), AssignmentOf("forgotten"), 1000);
+    End({stream.run, stream.id});
+    ASSERT_OK(store_->RemoveRun(stream.run, kEnd, Removal::kWhateverWaits));
+  });
+  model::Stream stream;
+  Do([&] { stream = *store_->Attach(SessionOf(0, 5, "third"), AssignmentOf("forgotten"), 1000); });
+  EXPECT_EQ(stream.run_id, "forgotten");
+}
+
 TEST_F(RetentionTest, AJobStaysWithItsLastRun) {
   const Made first = Delivered("job", 1);
   Do([&] {

@@ -294,6 +294,19 @@ TEST_F(AttachTest, AnIdThatAnotherRunHasGetsANumber) {
   EXPECT_EQ(reader_->Runs()->at(0).run_id, "job-2");
 }
 
+TEST_F(AttachTest, AnIdOfAnotherJobsRunGetsANumberAndSoDoesAName) {
+  Do([&] {
+    ASSERT_OK(store_->Attach(SessionOf(0, 7, "other"), AssignmentOf("job-3"), 1));
+    ASSERT_OK_AND_ASSIGN(const model::Stream stream, store_->Attach(SessionOf(3), PendingRun(), 1));
+    EXPECT_OK(store_->ChoosePrimary(stream.run, AssignmentOf("job-3")));
+    ASSERT_OK(store_->Attach(SessionOf(3, 8), AssignmentOf("job-3"), 1));
+  });
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::Run> runs, reader_->Runs());
+  ASSERT_THAT(runs, SizeIs(2));
+  EXPECT_EQ(runs[0].run_id, "job-3-2");
+  EXPECT_EQ(runs[0].name, "job-3-2");
+}
+
 TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
   Do([&] {
     Attach(0);

@@ -182,8 +182,9 @@ TEST_F(StoreReaderTest, GivesDeadLettersOldestFirst) {
 TEST_F(StoreReaderTest, ListsTenThousandRuns) {
   Do([&] {
     for (int i = 0; i < 10'000; ++i) {
-      ASSERT_OK(store_->Attach(SessionOf(0, static_cast<uint64_t>(i) + 1, absl::StrCat("job", i)),
-                               AssignmentOf("run"), 1));
+      const std::string id = absl::StrCat("job", i);
+      ASSERT_OK(
+          store_->Attach(SessionOf(0, static_cast<uint64_t>(i) + 1, id), AssignmentOf(id), 1));
     }
   });
   ASSERT_OK_AND_ASSIGN(const auto runs, reader_->Runs());
