@@ -49,7 +49,7 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   if (voice_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
   std::string trouble = voice_->DaemonTrouble();
   MutexLock lock(StateMutex());
-  if (message.has_hello()) run_id_ = message.hello().run_id();
+  run_id_ = voice_->run_id();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();
 }

@@ -80,6 +80,10 @@ void Voice::OnNotice(const v1::Notice& notice) {
     url_ = notice.text();
     return;
   }
+  if (notice.key() == "run") {
+    run_id_ = notice.text();
+    return;
+  }
   if (notice.key() == "state") {
     state_ = notice.text();
     return;

@@ -61,6 +61,8 @@ class Voice {
   // Whether the run goes to a tracker, and whether that has all of it.
   bool Leaves() const;
   bool delivered() const { return delivered_; }
+  // As far as the daemon has told it; else the one that was given.
+  const std::string& run_id() const { return run_id_; }
 
  private:
   struct Trouble {

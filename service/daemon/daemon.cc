@@ -111,7 +111,10 @@ absl::Status Daemon::StartStages() {
   pipeline::AggregateLoop::Options aggregate_options;
   aggregate_options.run.step_wait = config_.step_wait;
   aggregate_options.run.first_row_wait = config_.first_row_wait;
-  aggregate_options.on_primary_chosen = [this](int64_t run) { deliver_->AddRun(run); };
+  aggregate_options.on_primary_chosen = [this](int64_t run) {
+    notices_.TellRunId(run, attacher_->RunId(run));
+    deliver_->AddRun(run);
+  };
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
       store_.get(), std::move(reader), SteadyNow,
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);

@@ -78,7 +78,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
 
 std::string Attacher::RunId(int64_t run) const {
   const absl::StatusOr<model::Run> found = reader_->GetRun(run);
-  return found.ok() ? found->run_id : "";
+  return found.ok() && found->primary_chosen ? found->run_id : "";
 }
 
 }  // namespace ranklog::ingest

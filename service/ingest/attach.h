@@ -43,7 +43,8 @@ class Attacher {
   // does not have yet; a local-only run is delivered to nobody else.
   // `session.settings.destinations` are resolved.
   absl::StatusOr<model::Stream> Attach(const model::Session& session, storage::Store& store);
-  // The id of a committed run, as the tracker knows it; empty if it cannot be read.
+  // The id of a committed run, as the tracker knows it; empty if it is not known yet, or cannot be
+  // read.
   std::string RunId(int64_t run) const;
 
  private:

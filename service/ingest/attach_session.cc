@@ -225,14 +225,16 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
   context_.registry->EndAttaching(key_);
   absl::optional<LiveStream> live = context_.registry->Find(stream.key);
-  const std::string run_id = context_.attacher->RunId(stream.run);
   uint64_t listener = 0;
   {
     absl::MutexLock lock(&mutex_);
     listener = listener_;
   }
   std::vector<v1::Notice> notices;
-  if (listener != 0) notices = context_.notices->Follow(listener, stream.run);
+  if (listener != 0) {
+    context_.notices->TellRunId(stream.run, stream.run_id);  // the rank may be its node's first
+    notices = context_.notices->Follow(listener, stream.run);
+  }
   if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
@@ -241,7 +243,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   reply_.set_durable_seq(stream.durable_seq);
   reply_.set_send_descriptor(!live || live->ring == nullptr);
   reply_.set_daemon_version(RANKLOG_VERSION);
-  reply_.set_run_id(run_id);
+  reply_.set_run_id(stream.run_id);
   if (stream.refused) {
     reply_.add_destinations("local");
   } else {

@@ -20,6 +20,17 @@ void NoticeBoard::Post(int64_t run, const v1::Notice& notice) {
   }
 }
 
+void NoticeBoard::TellRunId(int64_t run, const std::string& run_id) {
+  if (run_id.empty()) return;
+  v1::Notice notice;
+  notice.set_key("run");
+  notice.set_text(run_id);
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [number, entry] : listeners_) {
+    if (entry.run == run) entry.listener(notice);
+  }
+}
+
 void NoticeBoard::Forget(int64_t run) {
   absl::MutexLock lock(&mutex_);
   current_.erase(run);

@@ -91,6 +91,17 @@ TEST_F(VoiceTest, SaysOneLineWhenTheRunIsKnown) {
   EXPECT_THAT(Said(voice), IsEmpty());
 }
 
+TEST_F(VoiceTest, LearnsTheRunsIdLater) {
+  Voice voice = Make(Job(/*rank=*/3));
+  v1::ServerMessage hello = Hello();
+  hello.mutable_hello()->clear_run_id();
+  voice.OnMessage(hello);
+  EXPECT_EQ(voice.run_id(), "job") << "as it was given";
+  voice.OnMessage(Notice("run", "job-2", /*over=*/false, v1::Notice::INFO));
+  EXPECT_EQ(voice.run_id(), "job-2");
+  EXPECT_THAT(Said(voice), IsEmpty());
+}
+
 TEST_F(VoiceTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
   Voice voice = Make();
   v1::ServerMessage hello = Hello();

@@ -260,5 +260,19 @@ TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
   ExpectRowsOfRank(wandb_.run("two"), 0);
 }
 
+// Nobody knows which rank is the first of its node, nor how many there are.
+TEST(RunIdTest, ARankLearnsItsRunOnceTheFirstOfItsNodeIsChosen) {
+  Node node({"--step-wait", "100ms"});
+  node.Start();
+  ChildProcess::Options options;
+  options.environment = node.RankEnvironment("job", 3, 1, 4, 2);
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"}) {
+    options.environment[name] = "";
+  }
+  options.environment["RANKLOG_LOG_STRATEGY"] = "node";
+  const Finished rank = RunToEnd({TELLING_RANK, "10", "job-3"}, options);
+  EXPECT_EQ(rank.code, 0) << rank.output;
+}
+
 }  // namespace
 }  // namespace ranklog::testing

@@ -42,7 +42,8 @@ struct Stats {
   std::string last_error;
 
   // The run that the rows go to. It is settings().run_id, or another one that the daemon chose,
-  // since each start has a run of its own.
+  // since each start has a run of its own. On a node without rank 0 the daemon tells it once it
+  // knows which rank is the node's first.
   std::string run_id;
 };
 

@@ -312,6 +312,38 @@ TEST_F(AttachSessionTest, TellsWhatBecameOfTheStart) {
   for (const auto& session : sessions) session->OnDone();
 }
 
+TEST_F(AttachSessionTest, TellsTheRunsIdOnceTheNodesFirstRankIsKnown) {
+  NoticeBoard board;
+  context_.notices = &board;
+  std::vector<std::shared_ptr<AttachSession>> sessions;
+  const auto greet = [&](FakeCall* call, uint32_t rank) {
+    v1::ClientMessage message = Hello();
+    v1::Hello* const hello = message.mutable_hello();
+    hello->mutable_stream()->set_rank(rank);
+    hello->mutable_settings()->set_strategy(v1::LOG_STRATEGY_NODE);
+    hello->mutable_identity()->set_world_size(4);
+    hello->mutable_identity()->set_local_world_size(2);
+    hello->mutable_identity()->set_local_rank(rank - 2);
+    sessions.push_back(Start(call));
+    Send(*sessions.back(), *call, message);
+    store_->Step();
+    Written(*sessions.back(), *call);
+  };
+  FakeCall second, first;
+  greet(&second, 3);
+  ASSERT_THAT(second.written, SizeIs(1));
+  EXPECT_EQ(second.written[0].hello().run_id(), "");
+  greet(&first, 2);
+  ASSERT_THAT(first.written, SizeIs(1));
+  EXPECT_EQ(first.written[0].hello().run_id(), "job-2");
+  EXPECT_THAT(first.written[0].notices(), IsEmpty());
+  ASSERT_THAT(second.written, SizeIs(2));
+  ASSERT_THAT(second.written[1].notices(), SizeIs(1));
+  EXPECT_EQ(second.written[1].notices(0).key(), "run");
+  EXPECT_EQ(second.written[1].notices(0).text(), "job-2");
+  for (const auto& session : sessions) session->OnDone();
+}
+
 TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {
   FakeCall call;
   auto session = Attached(&call);
