@@ -33,6 +33,10 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   ASSIGN_OR_RETURN(const model::JobChoice choice, Choose(given, store));
   model::Session session = given;
   session.stream.job_id = choice.job_id;
+  // Without one of the user's, the group is the id; and some give the id as the name.
+  for (std::string* const text : {&session.settings.group, &session.settings.name}) {
+    if (*text == given.stream.job_id) *text = choice.job_id;
+  }
   if (choice.refused) session.settings.destinations = {"local"};
   std::vector<model::JobRun> runs;
   // A rank that is alone in its run need not look for others.

@@ -329,6 +329,35 @@ TEST_F(RunIdTest, AnIdOfTheUsersThatARankHasGetsANumber) {
   EXPECT_THAT(RunsOf("job", kAll, "allow"), ElementsAre("job-0", "job-1", "job-2"));
 }
 
+TEST_F(RunIdTest, NamesThatAreTheIdFollowIt) {
+  int launch = 0;
+  const auto run_of = [&](const std::string& id, model::LogStrategy strategy,
+                          const std::string& name, const std::string& group) {
+    model::Session session = SessionOf(0, absl::StrCat("launch of ", ++launch));
+    session.stream.job_id = session.launch.given_id = id;
+    session.settings.strategy = strategy;
+    session.settings.name = name;
+    session.settings.group = group;
+    const model::Stream stream = Attach(session);
+    EndAll();
+    return *reader_->GetRun(stream.run);
+  };
+  for (const model::LogStrategy strategy : {kMain, kNode, kAll}) {
+    const std::string id(model::Name(strategy));
+    const bool is_main = strategy == kMain;
+    model::Run run = run_of(id, strategy, id, id);
+    EXPECT_EQ(run.name, is_main ? id : "rank-0");
+    EXPECT_EQ(run.settings.group, id);
+    run = run_of(id, strategy, id, id);
+    EXPECT_EQ(run.run_id, is_main ? "main-2" : id + "-2-0");
+    EXPECT_EQ(run.name, is_main ? "main-2" : "rank-0");
+    EXPECT_EQ(run.settings.group, id + "-2");
+    run = run_of(id, strategy, "baseline", "sweep");
+    EXPECT_EQ(run.name, is_main ? "baseline" : "rank-0");
+    EXPECT_EQ(run.settings.group, "sweep");
+  }
+}
+
 TEST_F(RunIdTest, NoTwoRunsHaveOneId) {
   for (const char* resume : {"", "allow"}) {
     for (const model::LogStrategy first : {kMain, kNode, kAll}) {
