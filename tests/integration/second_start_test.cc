@@ -147,6 +147,26 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   EXPECT_EQ(cli("doctor").code, 1);
 }
 
+TEST_F(SecondStartTest, MustIsRefusedOnceTheRunIsRemoved) {
+  ASSERT_EQ(Start("gone", {"10"}).Wait(), 0);
+  EXPECT_EQ(RowsOf("gone"), 10u);
+  ChildProcess::Options options;
+  options.environment = {{"RANKLOG_ADDRESS", node_.address()}};
+  const auto cli = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {RANKLOG_CLI, "--state-dir", node_.state_dir()});
+    return RunToEnd(args, options).output;
+  };
+  EXPECT_THAT(cli({"rm", "gone", "--yes"}), HasSubstr("removed"));
+  constexpr char kRefused[] = "RANKLOG_RESUME=must, and there is no run 'gone'";
+  ChildProcess must = Start("gone", {"20"}, "must");
+  EXPECT_EQ(must.Wait(), 0) << must.Output();
+  EXPECT_THAT(must.Output(), HasSubstr(kRefused));
+  EXPECT_EQ(RowsOf("gone-2"), 20u);
+  EXPECT_THAT(cli({"status"}), HasSubstr(kRefused));
+  EXPECT_EQ(Start("gone", {"30"}).Wait(), 0);
+  EXPECT_EQ(RowsOf("gone"), 30u) << "the id is free";
+}
+
 // A run that this store does not know may be at the tracker, from another node.
 TEST_F(SecondStartTest, MustAsksTheTracker) {
   FakeWandb wandb;
