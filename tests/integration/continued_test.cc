@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -28,10 +29,22 @@ class ContinuedTest : public ::testing::Test {
  protected:
   void SetUp() override { node_.Start(); }
 
-  ChildProcess Start(std::vector<std::string> args) const {
+  std::map<std::string, std::string> Settings() const {
     std::map<std::string, std::string> settings = WandbAt(wandb_.url());
     settings["RANKLOG_RESUME"] = "allow";
-    return node_.StartRank("job", 0, 0, 1, 1, std::move(args), settings);
+    return settings;
+  }
+  ChildProcess Start(std::vector<std::string> args) const {
+    return node_.StartRank("job", 0, 0, 1, 1, std::move(args), Settings());
+  }
+  // Until all of the run is delivered, and it has this many streams.
+  void AwaitEnd(uint64_t streams) const {
+    EXPECT_TRUE(WaitFor([&] {
+      const model::Run run = node_.GetRun("job");
+      const auto deliveries = node_.Reader()->Deliveries(run.id);
+      return node_.Reader()->Streams(run.id)->size() >= streams && node_.RunHasEnded("job") &&
+             deliveries.ok() && deliveries->front().complete;
+    }));
   }
   // Logs some rows, and is killed; the last step.
   int64_t Crash() const {
@@ -45,12 +58,7 @@ class ContinuedTest : public ::testing::Test {
     const uint64_t streams = node_.Reader()->Streams(node_.GetRun("job").id)->size();
     ChildProcess rank = Start(std::move(args));
     EXPECT_EQ(rank.Wait(), 0) << rank.Output();
-    EXPECT_TRUE(WaitFor([&] {
-      const model::Run run = node_.GetRun("job");
-      const auto deliveries = node_.Reader()->Deliveries(run.id);
-      return node_.Reader()->Streams(run.id)->size() > streams && node_.RunHasEnded("job") &&
-             deliveries.ok() && deliveries->front().complete;
-    }));
+    AwaitEnd(streams + 1);
   }
   Finished Ranklog(std::vector<std::string> args, int code = 0) const {
     args.insert(args.begin(), RANKLOG_CLI);
@@ -136,6 +144,32 @@ TEST_F(ContinuedTest, RowsWithoutAStepCountOn) {
   ExpectStepsUpTo(19);
   EXPECT_THAT(Ranklog({"verify", "job"}).output, HasSubstr("rows: 20 = 20 there"));
 }
+
+// The second Init() of a process waits until the first one's Run has ended, however it did.
+class SecondInitTest : public ContinuedTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SecondInitTest, ComesBehindTheFirst) {
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  for (const auto& [name, value] : Settings()) options.environment[name] = value;
+  const Finished rank = RunToEnd({AGAIN_RANK, GetParam()}, options);
+  EXPECT_EQ(rank.code, 0) << rank.output;
+  AwaitEnd(/*streams=*/2);
+  ExpectStepsUpTo(179);
+  const auto streams = *node_.Reader()->Streams(node_.GetRun("job").id);
+  ASSERT_THAT(streams, SizeIs(2));
+  EXPECT_EQ(streams[1].attempt, 2u);
+  EXPECT_GE(streams[1].started_us, streams[0].ended_us);
+  const json run = json::parse(Ranklog({"runs", "--json"}).output)[0];
+  EXPECT_EQ(run["state"], "finished");
+  EXPECT_EQ(run["replayed_rows"], 20);
+  EXPECT_EQ(run["late_rows"], 0);
+  EXPECT_EQ(run["ranks"][0]["rows"], 200);
+  EXPECT_EQ(run["ranks"][0]["lost"], 0);
+  EXPECT_THAT(Ranklog({"verify", "job"}).output, HasSubstr("all is there"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, SecondInitTest, ::testing::Values("finish", "destroy"));
 
 // Each gives all steps, and neither waits for the other.
 TEST_F(ContinuedTest, ThreadsOfARankShareTheirSteps) {

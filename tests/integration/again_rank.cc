@@ -1,0 +1,23 @@
+// A rank that trains twice in one process, each time by an Init() of its own.
+//
+//   again_rank finish|destroy
+//
+// Logs rows {"loss": n} at steps 0 to 99, ends its Run by that, and logs at steps 80 to 179 in the
+// next one. Exits with 0 if both got a run, and all of the second is durable.
+
+#include <string>
+
+#include "ranklog/ranklog.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  for (const int first : {0, 80}) {
+    ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
+    for (int step = first; step < first + 100; ++step) {
+      if (!run.Log({{"loss", step}}, step)) return 1;
+    }
+    if (first == 0 && argv[1] == std::string("destroy")) continue;
+    if (run.Finish(0) != ranklog::FlushResult::kDurable) return 3;
+  }
+  return 0;
+}
