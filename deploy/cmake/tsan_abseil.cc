@@ -1,4 +1,4 @@
-// Shows ThreadSanitizer what Abseil's locks order. Linked into every program of a thread build, and
+// Shows ThreadSanitizer what Abseil's locks and statuses order. Linked into every program of a thread build, and
 // into nothing else.
 //
 // Debian's Abseil is not instrumented, so TSan does not know that Lock() comes after the Unlock()
@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <atomic>
+
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
@@ -167,6 +170,19 @@ bool Notification::WaitForNotificationWithDeadline(Time deadline) const {
   const bool notified = original(this, deadline);
   __tsan_acquire(const_cast<std::atomic<bool>*>(&notified_yet_));
   return notified;
+}
+
+// Copies of a status share one representation. Its count goes up in our code and down in Abseil's,
+// so TSan would take the last one's delete for a race with every other copy.
+void Status::UnrefNonInlined(uintptr_t rep) {
+  static const auto original =
+      Original<void (*)(uintptr_t)>("_ZN4absl7debian36Status15UnrefNonInlinedEm");
+  auto* const shared = RepToPointer(rep);
+  __tsan_release(shared);
+  if (shared->ref.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  __tsan_acquire(shared);
+  shared->ref = 1;
+  original(rep);  // which deletes it
 }
 
 ABSL_NAMESPACE_END

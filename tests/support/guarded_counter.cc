@@ -1,11 +1,14 @@
 // Two threads count, under an absl::Mutex if the argument is "guarded". The thread build runs it
-// both ways: TSan must know the lock, and must still see what happens without it.
+// both ways: TSan must know the lock, and must still see what happens without it. Besides, it must
+// know the count of a status that two threads share.
 
 #include <stdio.h>
 #include <string.h>
 
+#include <atomic>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
 namespace {
@@ -28,10 +31,26 @@ void WaitForAll() {
   ++count;
 }
 
+// Nothing but the count of the status orders what the threads do.
+void ShareAStatus() {
+  absl::Status status = absl::InternalError("shared");
+  std::atomic<bool> gone = false;
+  std::thread other([&gone, own = status]() mutable {
+    own = absl::Status(own);
+    own = absl::OkStatus();
+    gone.store(true, std::memory_order_relaxed);
+  });
+  while (!gone.load(std::memory_order_relaxed)) {
+  }
+  status = absl::OkStatus();
+  other.join();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const bool guarded = argc > 1 && strcmp(argv[1], "guarded") == 0;
+  ShareAStatus();
   std::thread waiting;
   if (guarded) waiting = std::thread(WaitForAll);
   std::thread first(Count, guarded);
