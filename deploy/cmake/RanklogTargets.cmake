@@ -4,11 +4,11 @@
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
-#                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS a_test=4 ...] [THREADS])
+#                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
 #     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
 #     PER_FILE  an entry of ctest for each source, named after it, instead of one for all; NAME_others runs what these leave
-#     SHARDS    source=n ...: n entries for that source, each with its part of the tests
-#     THREADS   it has threads, so it is in the ThreadSanitizer build too
+#     SHARDS    entry=n ...: n entries instead of that one, each with its part of the tests
+#     THREADS   the tests that have threads; the ThreadSanitizer build has these only
 #     COST      about how long it takes, in seconds: long ones start first
 #   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
 #   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
@@ -38,7 +38,9 @@ if(RANKLOG_SANITIZE STREQUAL "thread")
   add_library(ranklog_tsan OBJECT ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc ${CMAKE_CURRENT_LIST_DIR}/tsan_grpc.cc)
   target_compile_options(ranklog_tsan PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   ranklog_tsan_suppressions(${PROJECT_BINARY_DIR}/tsan.supp)
-  set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions='${PROJECT_BINARY_DIR}/tsan.supp' history_size=4")
+  # It keeps a process that ends with threads for so long, to see what they race with then. Ours wake each 10 ms in these
+  # tests; the default is a second, for each of a hundred ranks.
+  set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions='${PROJECT_BINARY_DIR}/tsan.supp' history_size=4 atexit_sleep_ms=100")
 endif()
 
 # Most of what a source costs is the headers of gRPC, Abseil, nlohmann-json and GoogleTest, and their templates. Sources
@@ -178,9 +180,18 @@ function(ranklog_paths target)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE;THREADS" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS" ${ARGN})
-  if(RANKLOG_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
-    return()
+  cmake_parse_arguments(ARG "PER_FILE" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
+  set(unknown ${ARG_THREADS})
+  list(REMOVE_ITEM unknown ${ARG_SOURCES})
+  if(unknown)
+    message(FATAL_ERROR "${target}: THREADS names what is not one of its sources: ${unknown}")
+  endif()
+  if(RANKLOG_SANITIZE STREQUAL "thread")
+    if(NOT ARG_THREADS)
+      return()
+    endif()
+    list(FILTER ARG_SOURCES EXCLUDE REGEX "_test\\.cc$")
+    list(APPEND ARG_SOURCES ${ARG_THREADS})
   endif()
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
@@ -208,49 +219,51 @@ function(ranklog_test target)
     endif()
   endforeach()
   set(environment ${ARG_ENVIRONMENT} ${ranklog_sanitizer_environment})
-  set(entries ${target})
-  set(sharded)
+  set(entries)
   if(ARG_PER_FILE)
-    set(entries)
     set(filters)
     foreach(source ${ARG_SOURCES})
       if(source MATCHES "_test\\.cc$")
-        cmake_path(GET source STEM entry)
+        cmake_path(GET source STEM name)
         ranklog_gtest_filter(${CMAKE_CURRENT_SOURCE_DIR}/${source} filter)
         list(APPEND filters ${filter})
-        set(shards ${ARG_SHARDS})
-        list(FILTER shards INCLUDE REGEX "^${entry}=")
-        if(shards)
-          list(REMOVE_ITEM ARG_SHARDS ${shards})
-          string(REGEX REPLACE ".*=" "" shards ${shards})
-          foreach(shard RANGE 1 ${shards})
-            math(EXPR index "${shard} - 1")
-            add_test(NAME ${entry}_${shard} COMMAND ${target} --gtest_filter=${filter})
-            set_tests_properties(${entry}_${shard} PROPERTIES
-              ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
-            list(APPEND sharded ${entry}_${shard})
-          endforeach()
-        else()
-          add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
-          list(APPEND entries ${entry})
-        endif()
+        ranklog_entry(${name} ${filter})
       endif()
     endforeach()
-    if(ARG_SHARDS)
-      message(FATAL_ERROR "${target}: SHARDS names what is not one of its sources: ${ARG_SHARDS}")
-    endif()
-    # Usually none; such as those by TYPED_TEST, and in a source that is not named *_test.cc.
-    list(JOIN filters ":" filters)
-    add_test(NAME ${target}_others COMMAND ${target} --gtest_filter=-${filters})
-    set_tests_properties(${target}_others PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
   else()
-    add_test(NAME ${target} COMMAND ${target})
+    ranklog_entry(${target} *)
   endif()
   # GoogleTest calls a run without tests a success.
-  set_tests_properties(${entries} ${sharded} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}"
-                       FAIL_REGULAR_EXPRESSION "Running 0 tests")
-  set_tests_properties(${entries} PROPERTIES ENVIRONMENT "${environment}")
+  set_tests_properties(${entries} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  if(ARG_PER_FILE)
+    # Usually none; such as those by TYPED_TEST, and in a source that is not named *_test.cc.
+    list(JOIN filters ":" filters)
+    ranklog_entry(${target}_others -${filters})
+  endif()
+  if(ARG_SHARDS AND NOT RANKLOG_SANITIZE STREQUAL "thread")
+    message(FATAL_ERROR "${target}: SHARDS names what has no entry: ${ARG_SHARDS}")
+  endif()
 endfunction()
+
+# Of ranklog_test: the entry `name`, or as many as SHARDS says, NAME_1 and so on; appends them to `entries`.
+macro(ranklog_entry name filter)
+  set(shards 1)
+  if("${ARG_SHARDS};" MATCHES "(^|;)(${name}=([0-9]+));")
+    list(REMOVE_ITEM ARG_SHARDS ${CMAKE_MATCH_2})
+    set(shards ${CMAKE_MATCH_3})
+  endif()
+  foreach(shard RANGE 1 ${shards})
+    set(entry ${name})
+    if(shards GREATER 1)
+      set(entry ${name}_${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${entry} COMMAND ${target} --gtest_filter=${filter})
+    set_tests_properties(${entry} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}"
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+    list(APPEND entries ${entry})
+  endforeach()
+endmacro()
 
 # A program that a test starts as a rank, linked as a user's would be.
 function(ranklog_rank_program target)
