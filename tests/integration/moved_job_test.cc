@@ -152,7 +152,6 @@ TEST_F(ResumedElsewhereTest, ReplaysAreNotSentTwice) {
   EXPECT_EQ(report["destinations"][0]["replayed_rows"], 20);
   EXPECT_EQ(report["destinations"][0]["base_lines"], 100);
   EXPECT_EQ(report["destinations"][0]["summary"]["compared"], true);
-  Ranklog(a_, {"verify", "job"});
 }
 
 TEST_F(ResumedElsewhereTest, RowsWithoutAStepCountOn) {
