@@ -15,14 +15,14 @@ namespace {
 
 using internal::RingWriter;
 
-bool LogMetrics(internal::RunState* state, std::span<const Metric> row, const int64_t* step) {
+bool LogMetrics(internal::RunState* state, Span<const Metric> row, const int64_t* step) {
   return state != nullptr &&
          state->LogRow(step, [&](RingWriter& writer, const internal::RowStep& row_step) {
            return writer.Write(row, row_step);
          });
 }
 
-bool LogHandles(internal::RunState* state, std::span<const HandleValue> row, const int64_t* step) {
+bool LogHandles(internal::RunState* state, Span<const HandleValue> row, const int64_t* step) {
   return state != nullptr &&
          state->LogRow(step, [&](RingWriter& writer, const internal::RowStep& row_step) {
            return writer.Write(row, row_step);
@@ -30,7 +30,7 @@ bool LogHandles(internal::RunState* state, std::span<const HandleValue> row, con
 }
 
 bool LogValues(internal::RunState* state, const internal::RowShape* shape,
-               std::span<const double> values, const int64_t* step) {
+               Span<const double> values, const int64_t* step) {
   static const internal::RowShape kNone{};  // takes no values
   if (shape == nullptr) shape = &kNone;
   return state != nullptr &&
@@ -72,11 +72,9 @@ bool Run::Log(std::initializer_list<Metric> row, int64_t step) noexcept {
   return LogMetrics(state_.get(), {row.begin(), row.size()}, &step);
 }
 
-bool Run::Log(std::span<const Metric> row) noexcept {
-  return LogMetrics(state_.get(), row, nullptr);
-}
+bool Run::Log(Span<const Metric> row) noexcept { return LogMetrics(state_.get(), row, nullptr); }
 
-bool Run::Log(std::span<const Metric> row, int64_t step) noexcept {
+bool Run::Log(Span<const Metric> row, int64_t step) noexcept {
   return LogMetrics(state_.get(), row, &step);
 }
 
@@ -95,15 +93,15 @@ MetricHandle Run::MetricKey(std::string_view key) noexcept {
   return handle;
 }
 
-bool Run::Log(std::span<const HandleValue> row) noexcept {
+bool Run::Log(Span<const HandleValue> row) noexcept {
   return LogHandles(state_.get(), row, nullptr);
 }
 
-bool Run::Log(std::span<const HandleValue> row, int64_t step) noexcept {
+bool Run::Log(Span<const HandleValue> row, int64_t step) noexcept {
   return LogHandles(state_.get(), row, &step);
 }
 
-RowHandle Run::Row(std::span<const std::string_view> keys) noexcept {
+RowHandle Run::Row(Span<const std::string_view> keys) noexcept {
   const internal::Uncancelled uncancelled;
   RowHandle handle;
   try {
@@ -126,14 +124,14 @@ RowHandle Run::Row(std::span<const std::string_view> keys) noexcept {
 }
 
 RowHandle Run::Row(std::initializer_list<std::string_view> keys) noexcept {
-  return Row(std::span<const std::string_view>(keys.begin(), keys.size()));
+  return Row(Span<const std::string_view>(keys.begin(), keys.size()));
 }
 
-bool Run::Log(const RowHandle& row, std::span<const double> values) noexcept {
+bool Run::Log(const RowHandle& row, Span<const double> values) noexcept {
   return LogValues(state_.get(), row.shape_.get(), values, nullptr);
 }
 
-bool Run::Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept {
+bool Run::Log(const RowHandle& row, Span<const double> values, int64_t step) noexcept {
   return LogValues(state_.get(), row.shape_.get(), values, &step);
 }
 

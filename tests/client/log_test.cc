@@ -206,10 +206,10 @@ TEST_F(LogTest, KeepsNanAndInfinities) {
 
 TEST_F(LogTest, EmptyRowIsOneAndTakesItsStep) {
   auto run = Init(MakeSettings());
-  EXPECT_TRUE(run.Log(std::span<const Metric>()));
+  EXPECT_TRUE(run.Log(Span<const Metric>()));
   EXPECT_TRUE(run.Log({{"a", 1}}));
-  EXPECT_TRUE(run.Log(std::span<const HandleValue>(), 5));
-  EXPECT_FALSE(run.Log(std::span<const Metric>(), 4));
+  EXPECT_TRUE(run.Log(Span<const HandleValue>(), 5));
+  EXPECT_FALSE(run.Log(Span<const Metric>(), 4));
   EXPECT_TRUE(run.Log({{"a", 2}}));
   const RingFile ring = Ring();
   ASSERT_THAT(ring.rows, SizeIs(4));
@@ -275,7 +275,7 @@ TEST_F(LogTest, WaitsForNoLockWhateverTheNextRowIs) {
 
 TEST_F(LogTest, RefusesHandlesThatReferToNothing) {
   auto run = Init(MakeSettings());
-  EXPECT_FALSE(run.Log(RowHandle(), std::span<const double>()));
+  EXPECT_FALSE(run.Log(RowHandle(), Span<const double>()));
   const HandleValue none[] = {{MetricHandle(), 1}};
   EXPECT_FALSE(run.Log(none));
   const double one[] = {1};

@@ -12,12 +12,13 @@
 #ifndef RANKLOG_RANKLOG_H_
 #define RANKLOG_RANKLOG_H_
 
-#if __cplusplus <= 201703L
-#error "Ranklog needs C++20: compile with -std=c++20"
+#if __cplusplus < 201703L
+#error "Ranklog needs C++17: compile with -std=c++17 or later"
 #else
 
 #include "ranklog/run.h"       // IWYU pragma: export
 #include "ranklog/settings.h"  // IWYU pragma: export
+#include "ranklog/span.h"      // IWYU pragma: export
 #include "ranklog/value.h"     // IWYU pragma: export
 #include "ranklog/version.h"   // IWYU pragma: export
 

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ranklog/export.h"
 #include "ranklog/settings.h"
+#include "ranklog/span.h"
 #include "ranklog/value.h"
 
 namespace ranklog {
@@ -168,20 +168,20 @@ class RANKLOG_EXPORT Run {
   // need one more is invalid.
   bool Log(std::initializer_list<Metric> row) noexcept;
   bool Log(std::initializer_list<Metric> row, int64_t step) noexcept;
-  bool Log(std::span<const Metric> row) noexcept;
-  bool Log(std::span<const Metric> row, int64_t step) noexcept;
+  bool Log(Span<const Metric> row) noexcept;
+  bool Log(Span<const Metric> row, int64_t step) noexcept;
 
   // The same, with keys that MetricKey() has checked: 1.4 times cheaper than strings for 10 values.
   MetricHandle MetricKey(std::string_view key) noexcept;
-  bool Log(std::span<const HandleValue> row) noexcept;
-  bool Log(std::span<const HandleValue> row, int64_t step) noexcept;
+  bool Log(Span<const HandleValue> row) noexcept;
+  bool Log(Span<const HandleValue> row, int64_t step) noexcept;
 
   // The same, with all keys of a row: there must be as many values as keys. 1.4 times cheaper than
   // strings for 10 values, 6 times for 1000.
-  RowHandle Row(std::span<const std::string_view> keys) noexcept;
+  RowHandle Row(Span<const std::string_view> keys) noexcept;
   RowHandle Row(std::initializer_list<std::string_view> keys) noexcept;
-  bool Log(const RowHandle& row, std::span<const double> values) noexcept;
-  bool Log(const RowHandle& row, std::span<const double> values, int64_t step) noexcept;
+  bool Log(const RowHandle& row, Span<const double> values) noexcept;
+  bool Log(const RowHandle& row, Span<const double> values, int64_t step) noexcept;
 
   // Merges into the run's config or summary, by top-level key. If both Summary() and Log() give a
   // metric a value, the last one counts. A value that is set in an open step counts as set at the

@@ -77,8 +77,8 @@ class Rank {
   void EmptyRing() { header_->tail.store(header_->head.load()); }
   const std::vector<double>& numbers() const { return numbers_; }
   const std::vector<Metric>& metrics() const { return metrics_; }
-  bool LogKeys(int64_t step) { return run_.Log(std::span<const Metric>(metrics_), step); }
-  bool LogHandles(int64_t step) { return run_.Log(std::span<const HandleValue>(handles_), step); }
+  bool LogKeys(int64_t step) { return run_.Log(metrics_, step); }
+  bool LogHandles(int64_t step) { return run_.Log(handles_, step); }
   bool LogRow(int64_t step) { return run_.Log(row_, numbers_, step); }
 
  private:

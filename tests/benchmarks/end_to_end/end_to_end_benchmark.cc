@@ -209,7 +209,7 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
     const auto start = Clock::now();
     RunRanks(kRanks, [&](int rank) {
       ranklog::Run run = ranklog::Init(RankSettings(daemon.address(), "saturated", rank, kRanks));
-      ranklog::RowHandle row = run.Row(std::span<const std::string_view>(kKeys));
+      ranklog::RowHandle row = run.Row(kKeys);
       double values[kWidth] = {};
       for (int64_t step = 0; step < rows; ++step) {
         values[step % kWidth] = static_cast<double>(step) * 0.5;
@@ -371,7 +371,7 @@ void BM_FinishWithBackendDown(benchmark::State& state) {
     if (pipe(fds) != 0) Die("pipe");
     RunRanks(1, [&](int) {
       ranklog::Run run = ranklog::Init(BlackholedSettings(daemon, blackhole, "finish"));
-      ranklog::RowHandle row = run.Row(std::span<const std::string_view>(kKeys));
+      ranklog::RowHandle row = run.Row(kKeys);
       double values[kWidth] = {};
       for (int64_t step = 0; step < 100'000; ++step) {
         while (!run.Log(row, values, step)) usleep(1000);
