@@ -1,7 +1,7 @@
 # Each source is in the build: the CMakeLists.txt of its folder, or of the next one above that has one, names it.
 #   cmake -DROOT=<source tree> -P tests/listed.cmake
 cmake_minimum_required(VERSION 3.25)
-set(elsewhere ${ROOT}/client/example.cc)  # built by install.cmake
+set(elsewhere ${ROOT}/client/example.cc ${ROOT}/tests/consumer.cc)  # built by install.cmake
 
 set(count 0)
 foreach(folder client service trainer tests)
