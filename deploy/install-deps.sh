@@ -30,6 +30,7 @@ tests=(
   libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake backend
   clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
   dpkg-dev                                                                              # source packages, for deploy/portable-deps.sh
+  groff-base zsh fish                                                                   # judges of the man pages and the completions
   ccache git sqlite3 binutils util-linux procps mount e2fsprogs
   sshfs openssh-sftp-server                                                             # a real network file system
   python3 python3-venv                                                                  # the real W&B SDK as a referee

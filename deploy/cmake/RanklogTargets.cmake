@@ -2,7 +2,7 @@
 # that no folder sets a flag of its own.
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
-#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/
+#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/, with what deploy/help makes
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
 #                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
 #     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
@@ -136,6 +136,15 @@ function(ranklog_program target)
   ranklog_target_options(${target})
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE})
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # Its man page and completions, from its --help.
+  if(NOT CMAKE_CROSSCOMPILING)
+    file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/help/*)
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS "${scripts}")
+    set(share ${CMAKE_CURRENT_BINARY_DIR}/${target}_share)
+    add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+      COMMAND ${PROJECT_SOURCE_DIR}/deploy/help/pages.sh $<TARGET_FILE:${target}> ${PROJECT_VERSION} ${share})
+    install(DIRECTORY ${share}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+  endif()
 endfunction()
 
 # Sets `filter` to the --gtest_filter that selects the tests of `source`, by their full names, for several sources may
