@@ -74,7 +74,7 @@ function(check)
     endif()
   endforeach()
   foreach(file man/man1/ranklog.1 man/man1/ranklogd.1 bash-completion/completions/ranklog zsh/site-functions/_ranklog
-          fish/vendor_completions.d/ranklog.fish)
+          fish/vendor_completions.d/ranklog.fish doc/ranklog/ranklogd.toml)
     expect("" ${CMAKE_COMMAND} -E cat ${prefix}/share/${file})
   endforeach()
   file(WRITE ${dir}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +112,47 @@ TEST(ConfigTest, AFileWithAnUnknownOptionIsRefusedByName) {
     EXPECT_EQ(parsed.exit_code, 2);
     EXPECT_THAT(parsed.text,
                 AllOf(HasSubstr(file), HasSubstr("'drian'"), HasSubstr("ranklogd --help")));
+  }
+}
+
+TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
+  std::map<std::string, std::string> options;  // of --help, with their defaults
+  std::istringstream help(Parse({"--help"}).text);
+  const std::regex option("  --([a-z-]+)(?: [^ =]*=([^ ]+))?.*");
+  for (std::string line; std::getline(help, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, option)) options[match[1]] = match[2];
+  }
+  options.erase("version");
+  options.erase("config");
+  ASSERT_EQ(options["keep-for"], "168h");
+
+  testing::TempDir dir;
+  const std::string as_it_is = dir.File("as_it_is.toml");
+  const std::string with_all = dir.File("with_all.toml");
+  std::map<std::string, std::string> keys;
+  {
+    std::ifstream example(EXAMPLE_FILE);
+    std::ofstream copy(as_it_is);
+    std::ofstream all(with_all);
+    const std::regex key("#([a-z-]+) = \"?([^\"]*)\"?");
+    for (std::string line; std::getline(example, line);) {
+      std::smatch match;
+      copy << line << "\n";
+      if (!std::regex_match(line, match, key)) continue;
+      all << line.substr(1) << "\n";
+      const auto known = options.find(match[1]);
+      const bool varies = known != options.end() && known->second.empty();  // has no fixed default
+      keys[match[1]] = varies ? "" : match[2].str();
+    }
+  }
+  EXPECT_EQ(keys, options);
+  for (const std::string& file : {as_it_is, with_all}) {
+    const Parsed parsed = Parse({"--config", file.c_str()});
+    EXPECT_TRUE(parsed.run) << parsed.text;
+    EXPECT_EQ(parsed.config.state_dirs, Parse({}).config.state_dirs);
+    EXPECT_EQ(parsed.config.spool_dirs, Parse({}).config.spool_dirs);
+    EXPECT_FALSE(parsed.config.core_dumps);
   }
 }
 
