@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -141,6 +143,11 @@ Orphans::Birth Orphans::BirthOf(const v1::Hello& hello) {
   return {false, hello.settings().start_time_us()};
 }
 
+Orphans::StartKey Orphans::StartOf(const model::Session& session) {
+  const model::Launch& launch = session.launch;
+  return {session.stream.project, launch.given_id, launch.id, launch.restart, launch.requeue};
+}
+
 absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
   v1::Hello hello;
   if (!hello.ParseFromString(left.ring.hello())) {
@@ -178,7 +185,8 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
                    .pid = stream.identity.pid,
                    .ring = found.left->file,
                    .peer = nullptr},
-                  found.birth};
+                  found.birth,
+                  StartOf(session)};
 }
 
 bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
@@ -192,7 +200,8 @@ bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
 }
 
 void Orphans::Adopt(const std::vector<Left>& left,
-                    const std::function<void(const Left&, const absl::Status&)>& left_alone) {
+                    const std::function<void(const Left&, const absl::Status&)>& left_alone,
+                    const std::function<void()>& between) {
   std::vector<Found> all;
   for (const Left& each : left) {
     absl::StatusOr<Found> found = Read(each);
@@ -206,10 +215,25 @@ void Orphans::Adopt(const std::vector<Left>& left,
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Found& a, const Found& b) { return a.birth < b.birth; });
+  std::map<StartKey, std::set<uint32_t>> ranks;
+  for (const Found& found : all) {
+    ranks[StartOf(found.session)].insert(found.session.stream.rank);
+  }
   std::vector<Attached> attached;
   for (const Found& next : all) {
+    between();
+    const StartKey start = StartOf(next.session);
+    // Of two starts one followed the other where both have a rank; else they are parts of one.
     const auto came_before = [&](const Attached& other) {
-      return IsSameRank(other.live.key, next.session.stream) && other.birth != next.birth;
+      if (other.birth == next.birth) return false;
+      if (IsSameRank(other.live.key, next.session.stream)) return true;
+      const bool same_id = other.live.key.project == next.session.stream.project &&
+                           other.live.key.job_id == next.session.stream.job_id;
+      if (!same_id || other.start == start) return false;
+      const std::set<uint32_t>& others = ranks[other.start];
+      const std::set<uint32_t>& own = ranks[start];
+      return std::any_of(own.begin(), own.end(),
+                         [&](uint32_t rank) { return others.count(rank) != 0; });
     };
     if (!EndThose(came_before, &attached)) return;
     if (context_.registry->AwaitsEndOfFormer(next.session.stream, next.session.launch.process)) {
@@ -224,24 +248,18 @@ void Orphans::Adopt(const std::vector<Left>& left,
     if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
     left_alone(*next.left, now.status());
   }
-  EndThose([](const Attached&) { return true; }, &attached);
+  for (const Attached& each : attached) {
+    between();
+    if (!EndGone(each.live)) return;
+  }
 }
 
 bool Orphans::Known(const model::StreamKey& key, const RingReader& ring) {
   const absl::StatusOr<uint64_t> removed = reader_->RemovedThrough(key);
   if (removed.ok() && *removed >= ring.rows()) return true;
-  const absl::StatusOr<std::vector<model::Run>> runs = reader_->Runs();
-  if (!runs.ok()) return false;
-  for (const model::Run& run : *runs) {
-    if (run.project != key.project) continue;
-    const absl::StatusOr<std::vector<model::Stream>> streams = reader_->Streams(run.id);
-    if (!streams.ok()) return false;
-    for (const model::Stream& stream : *streams) {
-      if (stream.key != key) continue;
-      return stream.state != model::StreamState::kLive && stream.durable_seq >= ring.rows();
-    }
-  }
-  return false;
+  const absl::StatusOr<model::Stream> stream = reader_->StreamOfRing(key);
+  return stream.ok() && stream->state != model::StreamState::kLive &&
+         stream->durable_seq >= ring.rows();
 }
 
 }  // namespace ranklog::ingest

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,11 +41,14 @@ class Orphans {
   bool EndGone(const LiveStream& live);
   // The same for rings of no live stream: attaches by the Hellos in them before. A ring of which
   // the store has all is only removed. All are attached before the rows of one are taken, so that
-  // those who ran side by side are aggregated as such; but of one rank the processes come one after
-  // the other, as they lived. `left_alone` is told of each that cannot be read. What the store
-  // would not take now may be given again.
-  void Adopt(const std::vector<Left>& left,
-             const std::function<void(const Left&, const absl::Status&)>& left_alone);
+  // those who ran side by side are aggregated as such; but the starts of a job come one after the
+  // other, and so do the processes of one rank, as they lived. `left_alone` is told of each that
+  // cannot be read; `between` is called between any two. What the store would not take now may be
+  // given again.
+  void Adopt(
+      const std::vector<Left>& left,
+      const std::function<void(const Left&, const absl::Status&)>& left_alone,
+      const std::function<void()>& between = [] {});
 
  private:
   // When a process called Init, in the order of those of one rank: by the clock of this boot, which
@@ -54,6 +58,8 @@ class Orphans {
     int64_t at_us = 0;
     auto operator<=>(const Birth&) const = default;
   };
+  // One start of a job: its project, given id, launch, restart and requeue.
+  using StartKey = std::tuple<std::string, std::string, std::string, uint32_t, uint32_t>;
   struct Found {
     const Left* left;
     model::Session session;
@@ -62,9 +68,11 @@ class Orphans {
   struct Attached {
     LiveStream live;
     Birth birth;
+    StartKey start;
   };
 
   static Birth BirthOf(const v1::Hello& hello);
+  static StartKey StartOf(const model::Session& session);
   absl::StatusOr<Found> Read(const Left& left) const;
   absl::StatusOr<Attached> Attach(const Found& found);
   // Ends those of `attached` that `predicate` holds for, and takes them out. False: as EndGone().

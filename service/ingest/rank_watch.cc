@@ -107,7 +107,7 @@ absl::Status RankWatch::Start() {
 void RankWatch::WhenCaughtUp(absl::AnyInvocable<void()> then) {
   {
     absl::MutexLock lock(&mutex_);
-    waiting_.push_back({SteadyNow(), std::move(then)});
+    waiting_.push_back({SteadyNow(), absl::InfiniteFuture(), std::move(then)});
   }
   wake_->Notify();
 }
@@ -119,20 +119,26 @@ void RankWatch::Stop() {
 }
 
 void RankWatch::Run() {
-  absl::Time scanned = absl::InfinitePast();
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
     // Suspects have their time, whoever waits.
-    if (now >= next_scan || (suspects_.empty() && IsAwaited(scanned))) {
-      scanned = now;
-      Scan();  // before the first sweep: it finds the rings of streams that the store says are live
+    std::vector<Orphans::Left> left;
+    if (now >= next_scan || (suspects_.empty() && AnyAwaitsLook())) {
+      NoteLook(now);
+      left =
+          Scan(now);  // before the sweep: it finds the rings of streams that are known to be live
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
-    Sweep(now);
-    const bool caught_up = suspects_.empty() && !context_.registry->HasGone();
-    CallWaiting(caught_up ? scanned : now - options_.head_start);
+    Sweep(now);  // before the rest: what these were in came before what is found
+    orphans_.Adopt(
+        left,
+        [this](const Orphans::Left& ring, const absl::Status& why) { LeaveAlone(*ring.file, why); },
+        [this] { CallWaiting(absl::InfinitePast()); });
+    absl::Time oldest = absl::InfiniteFuture();
+    for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
+    CallWaiting(oldest);
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
     epoll_event events[64];
@@ -145,17 +151,24 @@ void RankWatch::Run() {
   }
 }
 
-bool RankWatch::IsAwaited(absl::Time scanned) {
+bool RankWatch::AnyAwaitsLook() {
   absl::MutexLock lock(&mutex_);
-  return !waiting_.empty() && waiting_.back().since > scanned;
+  return !waiting_.empty() && waiting_.back().looked == absl::InfiniteFuture();
 }
 
-void RankWatch::CallWaiting(absl::Time through) {
+void RankWatch::NoteLook(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  for (Waiter& each : waiting_) each.looked = std::min(each.looked, now);
+}
+
+void RankWatch::CallWaiting(absl::Time look) {
   std::vector<Waiter> called;
   {
     absl::MutexLock lock(&mutex_);
-    const auto rest = std::find_if(waiting_.begin(), waiting_.end(),
-                                   [&](const Waiter& each) { return each.since > through; });
+    const absl::Time long_ago = SteadyNow() - options_.head_start;
+    const auto rest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiter& each) {
+      return each.looked >= look && each.since > long_ago;
+    });
     std::move(waiting_.begin(), rest, std::back_inserter(called));
     waiting_.erase(waiting_.begin(), rest);
   }
@@ -208,19 +221,17 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
-void RankWatch::Scan() {
-  const std::set<FileId> suspected = std::exchange(suspects_, {});
+std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
+  const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::vector<Orphans::Left> left;
   std::vector<std::string> dirs = options_.spool_dirs;
   if (context_.spool_dirs != nullptr) {
     for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
   }
   for (const std::string& dir : dirs) {
-    for (const std::string& path : RingsIn(dir)) Examine(path, suspected, &left);
+    for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &left);
   }
-  orphans_.Adopt(left, [this](const Orphans::Left& ring, const absl::Status& why) {
-    LeaveAlone(*ring.file, why);
-  });
+  return left;
 }
 
 bool RankWatch::IsForUs(const RingReader& ring) const {
@@ -236,7 +247,8 @@ bool RankWatch::IsForUs(const RingReader& ring) const {
   });
 }
 
-void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspected,
+void RankWatch::Examine(const std::string& path, absl::Time now,
+                        const std::map<FileId, absl::Time>& suspected,
                         std::vector<Orphans::Left>* left) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
@@ -259,8 +271,9 @@ void RankWatch::Examine(const std::string& path, const std::set<FileId>& suspect
     return FileId(other.file->device(), other.file->inode()) == id;
   };
   if (std::any_of(left->begin(), left->end(), same)) return;  // its directory has two names
-  if (suspected.count(id) == 0 || left->size() >= kMaxLeft) {
-    suspects_.insert(id);
+  const auto before = suspected.find(id);
+  if (before == suspected.end() || left->size() >= kMaxLeft) {
+    suspects_[id] = before == suspected.end() ? now : before->second;
     return;
   }
   left->push_back({*std::move(file), *std::move(ring)});

@@ -90,26 +90,28 @@ class RankWatch {
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
   struct Waiter {
     absl::Time since;
+    absl::Time looked;  // the first look after that; infinite future: none yet
     absl::AnyInvocable<void()> then;
   };
 
   void Run();
-  // Somebody waits since then.
-  bool IsAwaited(absl::Time scanned) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls those who wait since then or before.
-  void CallWaiting(absl::Time through) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AnyAwaitsLook() ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls those whose look came before this one, and those who have waited too long.
+  void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
   // Its process runs, and has let go of the ring.
   static bool HasLetGo(const LiveStream& live);
 
-  void Scan();
+  // The rings to be adopted. Rings of live streams are offered to these.
+  std::vector<Orphans::Left> Scan(absl::Time now);
   // Whether a ring that never attached is for this daemon, by the address in its Hello.
   bool IsForUs(const RingReader& ring) const;
   // Adds a ring without a lock, which had none at the last look either, to `left`.
-  void Examine(const std::string& path, const std::set<FileId>& suspected,
-               std::vector<Orphans::Left>* left);
+  void Examine(const std::string& path, absl::Time now,
+               const std::map<FileId, absl::Time>& suspected, std::vector<Orphans::Left>* left);
   void LeaveAlone(const RingFile& file, const absl::Status& why);
 
   const IngestContext& context_;
@@ -122,8 +124,8 @@ class RankWatch {
   UniqueFd stop_;  // an eventfd
   // Streams whose process had let go of the ring at the last sweep, and since when.
   std::map<model::StreamKey, absl::Time> let_go_;
-  std::set<FileId> suspects_;  // rings without a lock at the last look
-  std::set<FileId> ignored_;   // rings that cannot be read; said once
+  std::map<FileId, absl::Time> suspects_;  // rings without a lock, since which look
+  std::set<FileId> ignored_;               // rings that cannot be read; said once
   absl::Mutex mutex_;
   SteadyWait changed_;  // goes with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;

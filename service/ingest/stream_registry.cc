@@ -16,6 +16,12 @@ bool HasFinished(const LiveStream& live) {
   return ring.ok() && ring->finished();
 }
 
+// Its process is known to have ended, and its ring to be complete.
+bool IsLeft(const LiveStream& live) {
+  return live.peer != nullptr && live.peer->pidfd.valid() && live.peer->exited() &&
+         live.ring != nullptr && !live.ring->locked();
+}
+
 }  // namespace
 
 void StreamRegistry::AddKnown(const model::Stream& stream, std::shared_ptr<const RingFile> ring) {
@@ -106,7 +112,7 @@ std::vector<LiveStream> StreamRegistry::Detached() const {
   absl::MutexLock lock(&mutex_);
   std::vector<LiveStream> detached;
   for (const auto& [key, live] : streams_) {
-    if (live.attachment == 0) detached.push_back(live);
+    if (live.attachment == 0 || IsLeft(live)) detached.push_back(live);
   }
   return detached;
 }
@@ -130,15 +136,6 @@ bool StreamRegistry::HasProcess(const std::string& process) const {
   absl::MutexLock lock(&mutex_);
   return std::any_of(streams_.begin(), streams_.end(),
                      [&](const auto& stream) { return stream.second.process == process; });
-}
-
-bool StreamRegistry::HasGone() const {
-  absl::MutexLock lock(&mutex_);
-  return std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    const LiveStream& live = stream.second;
-    if (live.peer == nullptr || !live.peer->pidfd.valid() || !live.peer->exited()) return false;
-    return live.ring == nullptr || !live.ring->locked();
-  });
 }
 
 void StreamRegistry::BeginAttaching(LiveStream live) {

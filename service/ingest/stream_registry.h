@@ -69,13 +69,13 @@ class StreamRegistry {
   // Of all streams with this incarnation the first; incarnations are random, so there is one.
   absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those that nobody sends rows of: without a connection, or with one that outlives its process,
+  // as where a forked child holds it, though the ring has all that it could bring.
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The other streams of this rank, of any start under its job id.
   std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
   // This process has a stream already. `process` is Launch::process; an empty one has none.
   bool HasProcess(const std::string& process) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The process of a stream that has not ended is known to be gone.
-  bool HasGone() const ABSL_LOCKS_EXCLUDED(mutex_);
   // This stream is about to be attached in the store: it counts among the others of its rank until
   // EndAttaching(), before which it is here for good if it was attached.
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -189,10 +189,10 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
 
 DeliverLoop::Server* DeliverLoop::FindServer(absl::Time now, absl::Time* next) {
   *next = absl::InfiniteFuture();
-  const bool last_worker = stepping_ + 1 >= workers_.size();
+  const size_t free = workers_.size() - stepping_;
   Server* found = nullptr;
   for (auto& [place, server] : servers_) {
-    if (last_worker && server.stepping > 0) continue;
+    if (server.stepping > 0 && server.stepping >= free) continue;
     *next = std::min(*next, server.schedule.Next());
     if (server.schedule.Next() > now) continue;
     if (found == nullptr ||

@@ -69,7 +69,7 @@ class DeliverLoop {
     uint64_t set_apart = 0;  // deliveries that nobody tries, since they crash whoever does
   };
 
-  // At least one worker. Of several, the last free one makes no step at a server where another is.
+  // At least one worker. A server gets a further one while more are free than are there.
   // `store` outlives this.
   DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options);
   ~DeliverLoop();  // Stop()

@@ -242,6 +242,7 @@ constexpr char kVersion10[] = R"sql(
 ALTER TABLE removed_run ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
 CREATE INDEX run_of_id ON run(run_id);
 CREATE INDEX removed_run_of_id ON removed_run(run_id);
+CREATE INDEX stream_of_ring ON stream(incarnation);
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,

@@ -282,6 +282,7 @@ class StoreReader {
   absl::StatusOr<model::Run> GetRun(int64_t run);                   // kNotFound
   absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
   absl::StatusOr<model::Stream> GetStream(int64_t stream);          // kNotFound
+  absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);  // kNotFound
   // The streams of runs that are running: what a daemon takes up again when it starts.
   absl::StatusOr<std::vector<model::Stream>> LiveStreams();
 

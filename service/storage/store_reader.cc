@@ -60,6 +60,16 @@ absl::StatusOr<model::Stream> StoreReader::GetStream(int64_t stream) {
   return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", stream));
 }
 
+absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& key) {
+  Query query = database_.Select(
+      absl::StrCat(kSelectStream,
+                   "WHERE stream.incarnation = ?1 AND stream.rank = ?2 AND job.project = ?3"),
+      {key.incarnation, key.rank, key.project});
+  if (query.Next()) return StreamOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError("the store knows no such ring");
+}
+
 absl::StatusOr<std::vector<model::Stream>> StoreReader::LiveStreams() {
   return StreamsOf(database_.Select(
       absl::StrCat(kSelectStream,

@@ -9,14 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/convert.h"
@@ -116,8 +119,9 @@ class RankWatchTest : public ::testing::Test {
   }
   // All of it at once: the watch may look at any time.
   void Leave(uint64_t incarnation, RingImage ring) const {
-    std::ofstream(spool_.File("unfinished"), std::ios::binary) << ring.bytes();
-    std::filesystem::rename(spool_.File("unfinished"), RingPath(incarnation));
+    const std::string unfinished = spool_.File("unfinished-" + std::to_string(incarnation));
+    std::ofstream(unfinished, std::ios::binary) << ring.bytes();
+    std::filesystem::rename(unfinished, RingPath(incarnation));
   }
   bool IsThere(uint64_t incarnation) const {
     return std::filesystem::exists(RingPath(incarnation));
@@ -336,21 +340,63 @@ TEST_F(RankWatchTest, WhatIsLeftNowIsTakenFirst) {
   }
 }
 
-// gRPC says some milliseconds later that the connection is gone.
-TEST_F(RankWatchTest, ADeadProcessThatCountsAsConnectedIsAwaited) {
+// gRPC says it some milliseconds later; or not at all, while a forked child has the connection.
+TEST_F(RankWatchTest, ConnectionDoesNotOutliveItsProcess) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
   ChildProcess rank({"tail", "-f", "/dev/null"});
   const model::Stream stream = AttachAndLose(1, nullptr);
-  const uint64_t attachment = registry_.Attach(stream, nullptr, PeerWith(rank.pid()));
-  rank.Kill();
-  absl::Notification ended;
-  watch_->WhenCaughtUp([&] {
-    EXPECT_TRUE(HasEnded(1));
-    ended.Notify();
-  });
+  registry_.Attach(stream, nullptr, PeerWith(rank.pid()));
+  Leave(1, Ring(1));
+  registry_.OfferRing(1, *RingFile::OpenLeft(RingPath(1)));
   ExpectItLooksOn(2);
-  registry_.Detach(stream.key, attachment);
-  ended.WaitForNotification();
+  EXPECT_FALSE(HasEnded(1));
+  rank.Kill();
+  EXPECT_TRUE(IsEndedWhenCaughtUp(1));
+}
+
+// Their ranks died after it had come.
+TEST_F(RankWatchTest, NobodyWaitsForWhatIsLeftLater) {
+  Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Hours(1));
+  std::atomic<bool> stop = false;
+  std::thread dying([&] {
+    for (uint64_t i = 10; !stop; ++i) {
+      Leave(i, Ring(i));
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  });
+  for (const uint64_t incarnation : {1, 2, 3}) {
+    Leave(incarnation, Ring(incarnation));
+    EXPECT_TRUE(IsEndedWhenCaughtUp(incarnation));
+  }
+  stop = true;
+  dying.join();
+}
+
+// What ran side by side in one start comes before what did in the next.
+TEST_F(RankWatchTest, StartsOfAJobAreTakenInTheirOrder) {
+  for (const uint64_t start : {1, 2}) {
+    for (const uint32_t rank : {1, 0}) {
+      const uint64_t incarnation = 2 * start + rank;
+      v1::Hello hello = HelloOf(incarnation);
+      hello.mutable_stream()->set_job_id(Job(1));
+      hello.mutable_stream()->set_rank(rank);
+      hello.mutable_identity()->set_world_size(2);
+      hello.mutable_settings()->set_start_time_us(static_cast<int64_t>(10 * start - rank));
+      hello.mutable_launch()->set_id("launch " + std::to_string(start));
+      hello.mutable_launch()->set_id_given(true);
+      hello.mutable_launch()->set_process("process " + std::to_string(incarnation));
+      hello.mutable_settings()->set_resume("allow");
+      RingImage ring = Ring(incarnation);
+      ring.Hello(hello.SerializeAsString());
+      Leave(incarnation, ring);
+    }
+  }
+  const std::vector<model::Stream> streams = TakeWhatIsLeft();
+  ASSERT_EQ(streams.size(), 4u);
+  for (const model::Stream& stream : streams) {
+    EXPECT_EQ(stream.attempt, stream.key.incarnation / 2) << stream.key.incarnation;
+    EXPECT_FALSE(stream.began_anew);
+  }
 }
 
 TEST_F(RankWatchTest, NobodyWaitsLongForWhatADiskWouldNotTake) {

@@ -295,7 +295,7 @@ TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
   const int64_t run = AddRun("job", /*ended=*/true);
   const int64_t other = AddRun("other", /*ended=*/true);
   hold(true);
-  Start(/*workers=*/4);
+  Start(/*workers=*/6);
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") + tracker_.StepsOf("other") == 2; }));
   loop_->AddRun(run);
   loop_->AddRun(other);
