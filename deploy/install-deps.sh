@@ -33,6 +33,7 @@ tests=(
   groff-base zsh fish                                                                   # judges of the man pages and the completions
   ccache git sqlite3 binutils util-linux procps mount e2fsprogs
   sshfs openssh-sftp-server                                                             # a real network file system
+  systemd-container dbus                                                                # a real systemd, booted
   python3 python3-venv                                                                  # the real W&B SDK as a referee
   python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun
 )

@@ -1,0 +1,11 @@
+# Run by `cmake --install`: puts the units below the prefix, with the path of the programs there in place of /usr/bin.
+foreach(unit ranklogd@.service ranklogd@.socket ranklogd.service ranklogd.socket)
+  set(place user)
+  if(unit MATCHES "@")
+    set(place system)
+  endif()
+  file(READ ${CMAKE_CURRENT_LIST_DIR}/${unit} text)
+  string(REPLACE "ExecStart=/usr/bin/" "ExecStart=${CMAKE_INSTALL_PREFIX}/${ranklog_bindir}/" text "${text}")
+  file(WRITE ${ranklog_units}/${unit} "${text}")
+  file(INSTALL ${ranklog_units}/${unit} DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/${place})
+endforeach()
