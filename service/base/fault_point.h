@@ -1,6 +1,7 @@
 // Places where a test has the daemon die: FAULT_POINT("commit") kills the process when it is passed
 // for the n-th time, if RANKLOG_DIE_AT is commit:n; by SIGKILL, or by another signal that follows
-// as a number: commit:n:11. Nothing at all unless the build has RANKLOG_FAULT_POINTS.
+// as a number: commit:n:11. By commit:n:hang the thread that passes it stays there instead. Nothing
+// at all unless the build has RANKLOG_FAULT_POINTS.
 
 #ifndef SERVICE_BASE_FAULT_POINT_H_
 #define SERVICE_BASE_FAULT_POINT_H_
@@ -9,6 +10,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <sstream>
@@ -30,10 +32,11 @@ inline void PassFaultPoint(const std::string& name) {
     std::string left, signal;
     std::getline(words, made->name, ':');
     if (std::getline(words, left, ':')) made->left = atoi(left.c_str());
-    if (std::getline(words, signal)) made->signal = atoi(signal.c_str());
+    if (std::getline(words, signal)) made->signal = signal == "hang" ? 0 : atoi(signal.c_str());
     return made;
   }();
   if (wanted != nullptr && wanted->name == name && --wanted->left == 0) {
+    while (wanted->signal == 0) pause();
     raise(wanted->signal);
   }
 }

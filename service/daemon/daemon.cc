@@ -297,6 +297,19 @@ void Daemon::Drain(absl::Duration drain) {
   spdlog::info(all ? "all is delivered" : "not all is delivered; the rest is kept");
 }
 
+std::string Daemon::HangingLoop(absl::Duration limit) const {
+  const absl::Time now = SteadyNow();
+  const std::pair<const char*, absl::Duration> loops[] = {{"store", store_->Silence(now)},
+                                                          {"aggregate", aggregate_->Silence(now)},
+                                                          {"deliver", deliver_->Silence(now)},
+                                                          {"rank watch", watch_->Silence(now)},
+                                                          {"accept", acceptor_->Silence(now)}};
+  for (const auto& [name, silence] : loops) {
+    if (silence >= limit) return name;
+  }
+  return "";
+}
+
 bool Daemon::IsIdle() const {
   return registry_.attached() == 0 && deliver_->counters().pending == 0 && AllAggregated();
 }

@@ -52,6 +52,9 @@ class Daemon {
   // process holds it by now, so Stop().
   bool KeepLock();
 
+  // The loop that has been silent (base/pulse.h) for `limit` or longer; empty: none.
+  std::string HangingLoop(absl::Duration limit) const;
+
   // No rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
   bool IsIdle() const;
 

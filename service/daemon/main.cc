@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,7 @@
 #include "service/daemon/daemon.h"
 #include "service/daemon/notify.h"
 #include "service/daemon/process.h"
+#include "service/daemon/watchdog.h"
 #include "service/ingest/listen_socket.h"
 
 namespace {
@@ -38,12 +40,13 @@ std::string Sender(const siginfo_t& told) {
 
 enum class End { kSignal, kIdle, kStoreRemoved, kLockTaken };
 
-// Waits for what ends the daemon; looks once a second.
+// Waits for what ends the daemon; looks once a second, or as often as the watchdog wants it.
 End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon::Daemon& daemon,
-               siginfo_t* told) {
-  const timespec look{.tv_sec = 1, .tv_nsec = 0};
+               ranklog::daemon::Watchdog& watchdog, siginfo_t* told) {
+  const timespec look = absl::ToTimespec(std::min(absl::Seconds(1), watchdog.interval()));
   absl::Time busy = ranklog::SteadyNow();
   while (sigtimedwait(&ending, told, &look) < 0) {
+    watchdog.Look(ranklog::SteadyNow(), daemon.HangingLoop(watchdog.limit()));
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
     if (!daemon.KeepLock()) return End::kLockTaken;
     if (idle_exit == absl::InfiniteDuration()) continue;
@@ -67,6 +70,7 @@ int CannotStart(const absl::Status& why, ranklog::daemon::Background& background
 int Serve(const ranklog::daemon::Config& config, const std::string& systemd, const sigset_t& ending,
           ranklog::daemon::Background& background) {
   siginfo_t told{};
+  auto watchdog = ranklog::daemon::Watchdog::FromEnvironment();
   while (true) {
     auto daemon = ranklog::daemon::Daemon::Start(config);
     if (!daemon.ok()) {
@@ -78,7 +82,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
     spdlog::info(serves);
     background.Report(0, serves);
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
-    const End end = WaitForEnd(ending, config.idle_exit, **daemon, &told);
+    const End end = WaitForEnd(ending, config.idle_exit, **daemon, watchdog, &told);
     if (end == End::kLockTaken) {
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       (*daemon)->Stop(absl::ZeroDuration());

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/pulse.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/gzip.h"
 #include "service/deliver/url.h"
@@ -134,6 +135,7 @@ CurlTransport::CurlTransport(const Options& options)
 CurlTransport::~CurlTransport() = default;
 
 int CurlTransport::Progress(void* self, int64_t, int64_t, int64_t, int64_t) {
+  Pulse::Beat();  // once a second, whatever the tracker does; its time limits are curl's
   return static_cast<CurlTransport*>(self)->cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
 }
 

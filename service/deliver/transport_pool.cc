@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "service/base/pulse.h"
+
 namespace ranklog::deliver {
 
 TransportPool::TransportPool(std::vector<std::unique_ptr<Transport>> transports)
@@ -15,6 +17,7 @@ absl::StatusOr<HttpResponse> TransportPool::Post(const HttpRequest& request) {
   {
     absl::MutexLock lock(&mutex_);
     const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !free_.empty(); };
+    const Pulse::Rest rest;  // the worker that has it beats
     mutex_.Await(absl::Condition(&any));
     transport = free_.back();
     free_.pop_back();

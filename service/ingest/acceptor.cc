@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
+#include "service/base/fault_point.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -84,9 +85,14 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::Run() {
+  const Pulse::Loop loop(&pulse_);
   while (true) {
     epoll_event events[64];
-    const int count = epoll_wait(epoll_.get(), events, 64, WaitMilliseconds(SteadyNow()));
+    int count = 0;
+    {
+      const Pulse::Rest rest;
+      count = epoll_wait(epoll_.get(), events, 64, WaitMilliseconds(SteadyNow()));
+    }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_.get()) return;
@@ -117,6 +123,7 @@ void Acceptor::AcceptAll() {
 }
 
 void Acceptor::Admit(UniqueFd fd) {
+  FAULT_POINT("accept");
   ++counters_.accepted;
   auto peer = std::make_shared<const Peer>(PeerOf(fd.get()));
   if (peer->uid != options_.uid) {

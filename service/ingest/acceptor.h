@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "service/base/pulse.h"
 #include "service/ingest/listen_socket.h"
 #include "service/ingest/peer.h"
 #include "service/ingest/unique_fd.h"
@@ -63,6 +64,8 @@ class Acceptor {
   void Stop();
 
   const std::string& path() const { return path_; }
+  // Of its thread: see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
   struct Undecided {
@@ -100,6 +103,7 @@ class Acceptor {
   absl::Time look_;                     // the next look at the socket's file
   bool unbound_ = false;                // its file is gone, and cannot be made: said once
   std::map<int, Undecided> undecided_;  // by descriptor; of Run() only
+  Pulse pulse_;
   std::thread thread_;
 };
 

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "ranklog/v1/places.h"
 #include "service/base/clock.h"
+#include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -119,6 +120,7 @@ void RankWatch::Stop() {
 }
 
 void RankWatch::Run() {
+  const Pulse::Loop loop(&pulse_);
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
@@ -142,8 +144,12 @@ void RankWatch::Run() {
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
     if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
     epoll_event events[64];
-    const int count =
-        epoll_wait(epoll_.get(), events, 64, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    int count = 0;
+    {
+      const Pulse::Rest rest;
+      count = epoll_wait(epoll_.get(), events, 64,
+                         static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    }
     for (int i = 0; i < count; ++i) {
       if (events[i].data.fd == stop_.get()) return;
       if (events[i].data.fd == wake_->fd()) wake_->Clear();
@@ -222,6 +228,7 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
 }
 
 std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
+  FAULT_POINT("scan");
   const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::vector<Orphans::Left> left;
   std::vector<std::string> dirs = options_.spool_dirs;

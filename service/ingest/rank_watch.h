@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/ingest/attach.h"
 #include "service/ingest/ingest_context.h"
@@ -86,6 +87,9 @@ class RankWatch {
   // Ends after the drain under way. Twice is harmless.
   void Stop();
 
+  // Of its thread: see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
+
  private:
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
   struct Waiter {
@@ -130,6 +134,7 @@ class RankWatch {
   SteadyWait changed_;  // goes with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Waiter> waiting_ ABSL_GUARDED_BY(mutex_);  // the longest first
+  Pulse pulse_;
   std::thread thread_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "service/base/fault_point.h"
 #include "service/pipeline/run_name.h"
 
 namespace ranklog::pipeline {
@@ -49,6 +50,7 @@ AggregateLoop::Counters AggregateLoop::counters() const {
 }
 
 void AggregateLoop::Run() {
+  const Pulse::Loop loop(&pulse_);
   // Behind the threads that make rows durable, where they compete: this one may lag, the store is
   // its queue.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
@@ -62,6 +64,7 @@ void AggregateLoop::Run() {
   while (true) {
     const absl::Duration wait = Step();
     absl::MutexLock lock(&inbox_->mutex);
+    const Pulse::Rest rest;
     // First a pause in which what comes gathers, then as long as nothing does.
     const absl::Duration pause = std::min(wait, options_.interval);
     if (!inbox_->changed.Await(&inbox_->mutex, pause, must_go_on)) {
@@ -149,6 +152,8 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
 }
 
 void AggregateLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
+  Pulse::Beat();
+  FAULT_POINT("aggregate");
   entry.due = false;
   if (entry.live == nullptr) {
     absl::StatusOr<std::unique_ptr<LiveRun>> live = LiveRun::Open(*reader_, run, options_.run);

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/pipeline/live_run.h"
 #include "service/pipeline/store_loop.h"
@@ -74,6 +75,8 @@ class AggregateLoop {
   // long until there will be something to do though nobody notifies.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of its thread: see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
   // A write that was handed to the store's loop and its answer; shared with the latter's closures.
@@ -123,6 +126,7 @@ class AggregateLoop {
 
   mutable absl::Mutex mutex_;
   Counters counters_ ABSL_GUARDED_BY(mutex_);
+  Pulse pulse_;
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@ constexpr int64_t kAllPending = 0;  // no run's id: look for all that was pendin
 }  // namespace
 
 DeliverLoop::DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options)
-    : store_(store), workers_(std::move(workers)), options_(options) {
+    : store_(store), workers_(std::move(workers)), options_(options), pulses_(workers_.size()) {
   absl::MutexLock lock(&mutex_);
   runs_to_look_for_.insert(kAllPending);
 }
@@ -100,6 +100,12 @@ DeliverLoop::Counters DeliverLoop::counters() const {
   return counters;
 }
 
+absl::Duration DeliverLoop::Silence(absl::Time steady_now) const {
+  absl::Duration longest = absl::ZeroDuration();
+  for (const Pulse& pulse : pulses_) longest = std::max(longest, pulse.Silence(steady_now));
+  return longest;
+}
+
 void DeliverLoop::Schedule(const TaskKey& key, const Task& task, absl::Time due) {
   task.server->schedule.Put(key, due, task.live);
   Changed();
@@ -112,6 +118,7 @@ void DeliverLoop::Changed() {
 
 void DeliverLoop::Run(size_t index) {
   const CrashStack stack;
+  const Pulse::Loop loop(&pulses_[index]);
   Worker& worker = workers_[index];
   while (true) {
     const Job job = Next();
@@ -156,6 +163,7 @@ DeliverLoop::Job DeliverLoop::Next() {
     auto woken = [this, seen = changes_]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stopping_ || changes_ != seen;
     };
+    const Pulse::Rest rest;
     changed_.Await(&mutex_, next - options_.steady_clock(), woken);
   }
 }

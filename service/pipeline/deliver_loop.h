@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/base/clock.h"
+#include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
@@ -97,6 +98,8 @@ class DeliverLoop {
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The longest of its threads': see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const;
 
  private:
   using TaskKey = DeliverySchedule::Key;
@@ -202,6 +205,7 @@ class DeliverLoop {
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a look is under way
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t dead_letters_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Pulse> pulses_;  // of the workers
   std::vector<std::thread> threads_;
 };
 

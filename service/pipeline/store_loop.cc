@@ -74,6 +74,7 @@ absl::Status StoreLoop::SubmitAndWait(absl::AnyInvocable<absl::Status(storage::S
       return absl::UnavailableError(counters().last_error);
     }
   }
+  const Pulse::Rest rest;
   answered.WaitForNotification();
   return result;
 }
@@ -125,6 +126,7 @@ void StoreLoop::Stop() {
 }
 
 void StoreLoop::Run() {
+  const Pulse::Loop loop(&pulse_);
   while (true) {
     unfinished_ = Take();
     if (unfinished_.empty()) return;
@@ -141,6 +143,7 @@ std::deque<StoreLoop::Write> StoreLoop::Take() {
   auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !queue_.empty() || stopping_;
   };
+  const Pulse::Rest rest;
   mutex_.Await(absl::Condition(&has_work));
   const auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Hurry(); };
   changed_.Await(&mutex_, options_.commit_interval, hurry);
@@ -218,6 +221,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
 void StoreLoop::WaitToRetry() {
   absl::MutexLock lock(&mutex_);
   const auto give_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !retrying_; };
+  const Pulse::Rest rest;
   changed_.Await(&mutex_, options_.retry_interval, give_up);
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/storage/store.h"
 
@@ -71,6 +72,8 @@ class StoreLoop {
   absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
                              bool urgent = true) ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of its thread: see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
   // False: the store's file was removed. Nothing is answered any more, until Stop().
   bool store_in_place() const { return store_->InPlace(); }
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -120,6 +123,7 @@ class StoreLoop {
   bool unchecked_ ABSL_GUARDED_BY(mutex_) = false;  // there were commits since the last checkpoint
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   absl::StatusCode outcome_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;  // of the last commit
+  Pulse pulse_;
   std::thread checkpoint_thread_;
   std::thread thread_;  // last: starts when all else is there
 };

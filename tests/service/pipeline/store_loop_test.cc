@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,6 +212,47 @@ TEST_F(StoreLoopTest, WithoutThreadsTheCallerSaysWhenToTryAgain) {
   EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
   EXPECT_OK(answer);
   EXPECT_EQ(StreamsInStore(), 1u);
+}
+
+// Whether the loop would count as hanging, did it stay as it is for an hour.
+bool IsInTurn(const StoreLoop& loop) {
+  return loop.Silence(SteadyNow() + absl::Hours(1)) >= absl::Hours(1);
+}
+
+TEST_F(StoreLoopTest, WriteThatHangsIsSilence) {
+  Start({});
+  ASSERT_TRUE(WaitFor([&] { return !IsInTurn(*loop_); })) << "waits for work";
+  absl::Notification go_on;
+  loop_->Submit({.apply =
+                     [&](storage::Store&) {
+                       go_on.WaitForNotification();
+                       return absl::OkStatus();
+                     },
+                 .done = nullptr,
+                 .urgent = true});
+  EXPECT_TRUE(WaitFor([&] { return IsInTurn(*loop_); }));
+  go_on.Notify();
+  EXPECT_TRUE(WaitFor([&] { return !IsInTurn(*loop_); }));
+}
+
+TEST_F(StoreLoopTest, FullDiskIsNoSilenceOfAnyLoop) {
+  Start({.retry_interval = kLong});
+  vfs_.FailWrites(1, ENOSPC);
+  Pulse waiting;
+  std::thread waiter([&] {
+    const Pulse::Loop loop(&waiting);
+    loop_
+        ->SubmitAndWait([](storage::Store& store) {
+          return store.Attach(SessionOf(0), AssignmentOf("job"), 1).status();
+        })
+        .IgnoreError();  // given up
+  });
+  EXPECT_TRUE(WaitFor([&] { return loop_->counters().failed_commits == 1; }));
+  EXPECT_TRUE(WaitFor([&] { return !IsInTurn(*loop_); }));
+  EXPECT_TRUE(
+      WaitFor([&] { return waiting.Silence(absl::InfiniteFuture()) == absl::ZeroDuration(); }));
+  loop_->StopRetrying();
+  waiter.join();
 }
 
 }  // namespace
