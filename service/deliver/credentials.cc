@@ -96,6 +96,9 @@ CredentialStore::Options CredentialStore::Options::FromEnvironment(const std::st
   } else if (!home.empty()) {
     options.files.push_back(home + "/.config/ranklog/credentials");
   }
+  if (const std::string passed = FromVariable("CREDENTIALS_DIRECTORY"); !passed.empty()) {
+    options.passed = {passed + "/credentials"};
+  }
   return options;
 }
 
@@ -156,19 +159,22 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
     if (key && refused.count(*key) == 0) return checked(*key, path);
     break;
   }
-  for (const std::string& path : options_.files) {
-    ASSIGN_OR_RETURN(const absl::optional<std::string> text,
-                     ReadFile(path, /*must_be_private=*/true));
-    if (!text.has_value()) continue;
-    const auto key = NetrcPassword(*text, url.netloc);
-    if (key && refused.count(*key) == 0) return checked(*key, path);
+  std::vector<std::string> looked_in = options_.netrc;
+  for (const std::vector<std::string>* paths : {&options_.files, &options_.passed}) {
+    for (const std::string& path : *paths) {
+      ASSIGN_OR_RETURN(const absl::optional<std::string> text,
+                       ReadFile(path, /*must_be_private=*/paths == &options_.files));
+      looked_in.push_back(path);
+      if (!text.has_value()) continue;
+      const auto key = NetrcPassword(*text, url.netloc);
+      if (key && refused.count(*key) == 0) return checked(*key, path);
+    }
   }
   return absl::NotFoundError(absl::StrCat(
       "no API key for ", url.netloc,
       ": none came with a rank of the job since the daemon started, WANDB_API_KEY is not set, and "
       "there is none in ",
-      absl::StrJoin(options_.netrc, ", "), options_.netrc.empty() ? "" : ", ",
-      absl::StrJoin(options_.files, ", "), "; `ranklog login` keeps one"));
+      absl::StrJoin(looked_in, ", "), "; `ranklog login` keeps one"));
 }
 
 }  // namespace ranklog::deliver

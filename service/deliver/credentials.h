@@ -28,9 +28,13 @@ class CredentialStore {
     // Files of our own, in netrc's format, each looked into. One that others may read or write is
     // refused.
     std::vector<std::string> files;
+    // The same, that an administrator gave to the service (LoadCredential= of systemd). Their
+    // directory is private, so whatever their mode is.
+    std::vector<std::string> passed;
 
     // WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
-    // $XDG_CONFIG_HOME/ranklog/credentials (~/.config). Not thread-safe, as getenv is not.
+    // $XDG_CONFIG_HOME/ranklog/credentials (~/.config); $CREDENTIALS_DIRECTORY/credentials. Not
+    // thread-safe, as getenv is not.
     static Options FromEnvironment(const std::string& state_dir);
   };
 
@@ -50,9 +54,9 @@ class CredentialStore {
   absl::optional<std::map<std::string, std::string>> VariablesOf(absl::string_view job) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The key of a job for the server: its ranks', the environment's, netrc's, a file's, the first
-  // that there is and that is not among `refused`. Reads the files each time, so that a key that is
-  // put right counts at once.
+  // The key of a job for the server: its ranks', the environment's, netrc's, a file's, one that was
+  // passed, the first that there is and that is not among `refused`. Reads the files each time, so
+  // that a key that is put right counts at once.
   //   kNotFound          there is none; says where it was looked for
   //   kPermissionDenied  a file that others may read
   //   kInvalidArgument   what was found is no API key

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,6 +94,28 @@ TEST_F(CredentialStoreTest, PassesOverKeysThatWereRefused) {
     refused.insert(Key(next));
   }
   EXPECT_THAT(store.Find(kJob, kUrl, refused), StatusIs(absl::StatusCode::kNotFound));
+}
+
+// systemd gives the user access by an access list, which looks like a mode of 0440.
+TEST_F(CredentialStoreTest, TakesWhatWasPassedLast) {
+  CredentialStore::Options options;
+  options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
+  options.passed = {Write("passed", "machine api.wandb.ai password " + Key('p'), 0440)};
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('f')));
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl, {Key('f')}), IsOkAndHolds(Key('p')));
+  options.files.clear();
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), IsOkAndHolds(Key('p')));
+  options.passed = {dir_.File("absent")};
+  EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("absent"))));
+}
+
+TEST_F(CredentialStoreTest, LooksInTheDirectoryOfSystemd) {
+  setenv("CREDENTIALS_DIRECTORY", dir_.path().c_str(), 1);
+  const auto options = CredentialStore::Options::FromEnvironment("/state");
+  unsetenv("CREDENTIALS_DIRECTORY");
+  EXPECT_THAT(options.passed, ::testing::ElementsAre(dir_.File("credentials")));
+  EXPECT_THAT(CredentialStore::Options::FromEnvironment("/state").passed, ::testing::IsEmpty());
 }
 
 TEST_F(CredentialStoreTest, SaysWhereItLooked) {
