@@ -23,6 +23,7 @@
 #include "service/daemon/background.h"
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
+#include "service/daemon/journal.h"
 #include "service/daemon/notify.h"
 #include "service/daemon/process.h"
 #include "service/daemon/watchdog.h"
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("ranklogd"));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  if (ranklog::daemon::GoesToJournal(STDERR_FILENO)) ranklog::daemon::LogForJournal();
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
   ranklog::daemon::SayFileLimit();
   ranklog::daemon::Background background;

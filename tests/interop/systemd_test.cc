@@ -26,7 +26,9 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Users of the container, one for each test: their daemons are apart.
@@ -257,6 +259,8 @@ TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
   EXPECT_EQ(Property(Service(kStoppingUser), "Result"), "success");
   EXPECT_THAT(Journal(kStoppingUser), HasSubstr("not all is delivered; the rest is kept"));
   EXPECT_FALSE(IsActive(Socket(kStoppingUser)));
+  EXPECT_THAT(Inside({"journalctl", "--priority=warning", "--unit", Service(kStoppingUser)}).output,
+              AllOf(HasSubstr("run job: wandb:"), Not(HasSubstr("stopped"))));
 }
 
 TEST_F(SystemdTest, UserHasOneOfHisOwn) {
