@@ -30,7 +30,7 @@ class CredentialStore {
     std::vector<std::string> files;
     // The same, that an administrator gave to the service (LoadCredential= of systemd). Their
     // directory is private, so whatever their mode is.
-    std::vector<std::string> passed;
+    std::vector<std::string> passed = {};
 
     // WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
     // $XDG_CONFIG_HOME/ranklog/credentials (~/.config); $CREDENTIALS_DIRECTORY/credentials. Not
