@@ -40,9 +40,29 @@ Endpoint::~Endpoint() {
 void Endpoint::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   streams_.push_back(std::make_unique<RingStream>(std::move(run), std::move(ring)));
   if (connection_ != nullptr) {
-    Attach(streams_.back().get());
+    AttachWaiting();
   } else {
     next_attempt_ = {};
+  }
+}
+
+bool Endpoint::MustWait(const RingStream& stream) const {
+  const v1::StreamId& id = stream.ring()->spool->hello().stream();
+  for (const auto& earlier : streams_) {
+    if (earlier.get() == &stream) break;
+    const v1::StreamId& other = earlier->ring()->spool->hello().stream();
+    const bool same_rank = other.project() == id.project() && other.job_id() == id.job_id() &&
+                           other.rank() == id.rank() && earlier->run() != stream.run();
+    if (!same_rank || earlier->finished() || refused_.count(earlier.get()) != 0) continue;
+    const Ring& ring = *earlier->ring();
+    if (ring.closing.load(std::memory_order_relaxed) && !ring.given_up.load()) return true;
+  }
+  return false;
+}
+
+void Endpoint::AttachWaiting() {
+  for (const auto& stream : streams_) {
+    if (stream->waits() && !MustWait(*stream)) Attach(stream.get());
   }
 }
 
@@ -96,7 +116,7 @@ void Endpoint::TryConnect(Time now) {
     start_lock_.reset();
     start_error_.clear();
     connection_ = std::make_unique<Connection>(*fd);
-    for (const auto& stream : streams_) Attach(stream.get());
+    AttachWaiting();
     return;
   }
   SetConnectionError(start_error_.empty() ? std::string(fd.status().message()) : start_error_);
@@ -230,6 +250,7 @@ void Endpoint::Advance(Time now, bool urgent) {
 // Gives up a connection that is gone, or a daemon that hangs.
 void Endpoint::CheckHealth(Time now) {
   for (const auto& stream : streams_) {
+    if (stream->waits()) continue;
     if (stream->health() == RingStream::Health::kRefused) {
       SetAside(stream.get(), now);
       continue;
@@ -241,8 +262,9 @@ void Endpoint::CheckHealth(Time now) {
     EndConnection();
     return BackOff(now);
   }
-  const bool well = std::all_of(streams_.begin(), streams_.end(),
-                                [](const auto& stream) { return stream->attached(); });
+  const bool well = std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream->attached() || stream->waits();
+  });
   if (well && !calm_) SetConnectionError("");
   if (well) back_off_ = kMinBackOff;
   calm_ = well;
@@ -278,6 +300,7 @@ void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hur
     CheckHealth(Clock::now());
     if (connection_ == nullptr) return;
     DropDone();
+    AttachWaiting();
     Advance(Clock::now(), urgent);
     if (!done && (!wait || Clock::now() >= deadline)) break;
     if (Clock::now() >= deadline) break;

@@ -59,6 +59,11 @@ class Endpoint {
   bool HasRoom();
   void TryStartDaemon(Time now);
   void Attach(RingStream* stream);
+  // Attaches the streams that wait and need not any more.
+  void AttachWaiting();
+  // An earlier Init() of this rank in this process has ended, and the daemon does not know all of
+  // it yet: what it logged comes first.
+  bool MustWait(const RingStream& stream) const;
   void EndConnection();
   void BackOff(Time now);
   void SetConnectionError(const std::string& error);

@@ -50,6 +50,8 @@ class RingStream : public CallListener {
   bool attaches() const {
     return health_ == Health::kGood && call_ != nullptr && !cancelled_ && !attached() && !done();
   }
+  // It has no connection.
+  bool waits() const { return connection_ == nullptr; }
   // All calls have ended: Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
   // The ring is of no more use: the daemon has acknowledged its end, or it is damaged and was given

@@ -66,7 +66,7 @@ Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring
   return ending;
 }
 
-bool Orphans::EndGone(const LiveStream& live) {
+bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
   if (live.ring == nullptr) {
     Ending ending = EndingOf(live);
     absl::StrAppend(&ending.reason, model::kSpoolUnread);
@@ -93,7 +93,7 @@ bool Orphans::EndGone(const LiveStream& live) {
   context_.counters->orphan_rows += drained->rows;
   if (drained->damage.ok()) {
     if (!End(live, well)) return false;
-    live.ring->Unlink();
+    if (!process_lives) live.ring->Unlink();
     return true;
   }
   ++context_.counters->damaged_rings;

@@ -36,9 +36,9 @@ class Orphans {
   Orphans(const IngestContext* context, storage::StoreReader* reader)
       : context_(*context), reader_(reader) {}
 
-  // Drains, ends and forgets a stream whose rank is gone, and removes its ring. False: the store is
-  // closing, or failed; try again.
-  bool EndGone(const LiveStream& live);
+  // Drains, ends and forgets a stream whose rank is gone, and removes its ring unless its process
+  // lives, which may still write there. False: the store is closing, or failed; try again.
+  bool EndGone(const LiveStream& live, bool process_lives = false);
   // The same for rings of no live stream: attaches by the Hellos in them before. A ring of which
   // the store has all is only removed. All are attached before the rows of one are taken, so that
   // those who ran side by side are aggregated as such; but the starts of a job come one after the

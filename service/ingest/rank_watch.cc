@@ -195,14 +195,17 @@ void RankWatch::WatchPeers() {
 void RankWatch::Sweep(absl::Time now) {
   std::map<model::StreamKey, absl::Time> let_go;
   for (const LiveStream& live : context_.registry->Detached()) {
-    bool gone = Gone(live, now);
-    if (!gone && HasLetGo(live)) {
+    if (Gone(live, now)) {
+      orphans_.EndGone(live);
+    } else if (HasLetGo(live)) {
       const auto before = let_go_.find(live.key);
       const absl::Time since = before == let_go_.end() ? now : before->second;
-      gone = now - since >= options_.let_go;
-      if (!gone) let_go[live.key] = since;
+      if (now - since < options_.let_go) {
+        let_go[live.key] = since;
+      } else if (orphans_.EndGone(live, /*process_lives=*/true)) {
+        kept_.insert_or_assign({live.ring->device(), live.ring->inode()}, live.peer);
+      }
     }
-    if (gone) orphans_.EndGone(live);
   }
   let_go_ = std::move(let_go);
 }
@@ -230,6 +233,7 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
 std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
   FAULT_POINT("scan");
   const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
+  std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
   std::vector<Orphans::Left> left;
   std::vector<std::string> dirs = options_.spool_dirs;
   if (context_.spool_dirs != nullptr) {
@@ -260,7 +264,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
-  if (ignored_.count(id) != 0) return;
+  if (ignored_.count(id) != 0 || kept_.count(id) != 0) return;
   absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
   if (absl::IsUnavailable(ring.status())) {
     const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());

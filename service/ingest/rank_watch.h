@@ -129,7 +129,9 @@ class RankWatch {
   // Streams whose process had let go of the ring at the last sweep, and since when.
   std::map<model::StreamKey, absl::Time> let_go_;
   std::map<FileId, absl::Time> suspects_;  // rings without a lock, since which look
-  std::set<FileId> ignored_;               // rings that cannot be read; said once
+  // Rings of processes that had let go of them and go on: looked at again at their end.
+  std::map<FileId, std::shared_ptr<const Peer>> kept_;
+  std::set<FileId> ignored_;  // rings that cannot be read; said once
   absl::Mutex mutex_;
   SteadyWait changed_;  // goes with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;

@@ -494,15 +494,28 @@ TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kFinished);
 }
 
-TEST_F(RankWatchTest, ARunningProcessThatDoesNotComeBackToItsRingIsGone) {
+// As after exec(). But it may have closed descriptors that are not its own, and log on.
+TEST_F(RankWatchTest, ProcessThatDoesNotComeBackToItsRingIsGoneTwice) {
   let_go_ = absl::Milliseconds(5);
-  Leave(1, Ring(1));
-  AttachAndLose(1, PeerWith(getpid()));
+  ChildProcess rank({"tail", "-f", "/dev/null"});
+  RingImage ring = Ring(1);
+  Leave(1, ring);
+  AttachAndLose(1, PeerWith(rank.pid()));
   Watch();
-  ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
+  ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
   EXPECT_THAT(StreamOf(1).reason, HasSubstr("let go of its spool"));
+  ExpectItLooksOn(2);
+  ASSERT_TRUE(IsThere(1));
+
+  ring.Row(3, 2, {0.125});
+  std::ofstream(RingPath(1), std::ios::binary) << ring.bytes();
+  ExpectItLooksOn(3);
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+  rank.Kill();
+  ASSERT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 3u);
 }
 
 TEST_F(RankWatchTest, AProcessWhoseNextProgramAttachesIsGoneAtOnce) {
