@@ -18,7 +18,7 @@
 namespace ranklog::daemon {
 namespace {
 
-// The store's readers and the trackers' connections take about 50. Ranks may take two thirds of the
+// The store's readers and the trackers' connections take about 40. Ranks may take two thirds of the
 // limit (ingest/acceptor.cc).
 constexpr rlim_t kDescriptors = 64;
 

@@ -33,9 +33,9 @@ namespace ranklog::pipeline {
 // order of DeliverySchedule. What a step reports is stored before the task's next step is made; if
 // that fails the delivery is made anew from what is stored. A step that hangs holds up one worker,
 // and nothing else of the daemon. A dead tracker holds up no more, since its deliveries wait for each
-// other (deliver/gate.h); one that answers some requests and hangs at others holds up all workers
-// but one, which is kept for the other servers. A step that crashes the process leaves a mark (crash_marks.h). A delivery that
-// is set apart for that is no task until AddRun() finds that it is to be tried again.
+// other (deliver/gate.h); one that answers some requests and hangs at others holds up about half of
+// the workers. A step that crashes the process leaves a mark (crash_marks.h). A delivery that is set
+// apart for that is no task until AddRun() finds that it is to be tried again.
 //
 // Start once; all else from any thread.
 class DeliverLoop {

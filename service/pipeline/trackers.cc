@@ -17,8 +17,8 @@
 namespace ranklog::pipeline {
 namespace {
 
-// Requests under way at once; half of them at the same server, so that three that hang leave one.
-constexpr int kWorkers = 8;
+// Requests under way at once; of one server at most three, so that two that hang leave one.
+constexpr int kWorkers = 5;
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);

@@ -109,7 +109,10 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   // A run that is resumed goes on behind what the tracker has, as where the store was lost.
   std::map<std::string, std::string> resumed = there;
   resumed["RANKLOG_RESUME"] = "allow";
-  MakeRun("delivered-3", kRetainedRows, resumed);
+  ChildProcess again = StartRun(
+      "delivered-3",
+      {std::to_string(kRetainedRows), "0", "0", "none", std::to_string(kRetainedRows)}, resumed);
+  ASSERT_EQ(again.Wait(), 0) << again.Output();
   EXPECT_TRUE(WaitFor([&] { return wandb_.run("delivered-3").history.size() == 2 * kRetainedRows; },
                       kPatience));
   EXPECT_THAT(Runs(), Contains("delivered-3"));
