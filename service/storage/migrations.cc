@@ -237,7 +237,8 @@ CREATE TABLE run_rewind(
 CREATE INDEX run_rewind_of_run ON run_rewind(run, id);
 )sql";
 
-// Which run ids are free. Of what was removed before, nobody knows the job.
+// Which run ids are free, and which stream a ring has. Of what was removed before, nobody knows the
+// job.
 constexpr char kVersion10[] = R"sql(
 ALTER TABLE removed_run ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
 CREATE INDEX run_of_id ON run(run_id);
