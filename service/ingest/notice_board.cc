@@ -26,8 +26,10 @@ void NoticeBoard::TellRunId(int64_t run, const std::string& run_id) {
   notice.set_key("run");
   notice.set_text(run_id);
   absl::MutexLock lock(&mutex_);
-  for (const auto& [number, entry] : listeners_) {
-    if (entry.run == run) entry.listener(notice);
+  for (auto& [number, entry] : listeners_) {
+    if (entry.run != run || entry.run_id == run_id) continue;
+    entry.run_id = run_id;
+    entry.listener(notice);
   }
 }
 
@@ -39,7 +41,7 @@ void NoticeBoard::Forget(int64_t run) {
 uint64_t NoticeBoard::Listen(Listener listener) {
   absl::MutexLock lock(&mutex_);
   for (const auto& [key, notice] : current_[kAllRuns]) listener(notice);
-  listeners_[++last_listener_] = {std::move(listener), kAllRuns};
+  listeners_[++last_listener_] = {std::move(listener), kAllRuns, ""};
   return last_listener_;
 }
 

@@ -28,8 +28,9 @@ class NoticeBoard {
   // Replaces the run's notice of the same key, and tells the run's listeners. One that is over is
   // told, and not kept. Costs nothing if it says the same as the current one.
   void Post(int64_t run, const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells the run's listeners its id, now that the first rank of its node is known. Nothing is
-  // kept: whoever follows the run later knows it. Nor told if it is empty: it is not known yet.
+  // Tells the run's listeners its id, now that the first rank of its node is known, each of them
+  // once. Whoever follows the run later knows it. Nothing is told if it is empty: it is not known
+  // yet.
   void TellRunId(int64_t run, const std::string& run_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // The run has ended, and all of it is delivered.
   void Forget(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -45,6 +46,7 @@ class NoticeBoard {
   struct Entry {
     Listener listener;
     int64_t run = kAllRuns;
+    std::string run_id;  // that it was told
   };
 
   absl::Mutex mutex_;

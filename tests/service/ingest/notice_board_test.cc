@@ -63,5 +63,19 @@ TEST_F(NoticeBoardTest, SaysAChangeOnce) {
   EXPECT_THAT(board_.Follow(listener, 1), IsEmpty());
 }
 
+TEST_F(NoticeBoardTest, TellsEachListenerOfARunItsIdOnce) {
+  board_.Follow(board_.Listen(Listener()), 1);
+  board_.Follow(board_.Listen(Listener()), 2);
+  board_.TellRunId(1, "");
+  EXPECT_THAT(heard_, IsEmpty());
+  for (int i = 0; i < 3; ++i) board_.TellRunId(1, "job-0");
+  EXPECT_THAT(heard_, ElementsAre("job-0"));
+  board_.Follow(board_.Listen(Listener()), 1);
+  board_.TellRunId(1, "job-0");
+  EXPECT_THAT(heard_, ElementsAre("job-0", "job-0"));
+  board_.TellRunId(1, "job-4");
+  EXPECT_THAT(heard_, ElementsAre("job-0", "job-0", "job-4", "job-4"));
+}
+
 }  // namespace
 }  // namespace ranklog::ingest
