@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/records.h"
@@ -88,15 +89,16 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
     if (!starts[i].has_rank) continue;
     RETURN_IF_ERROR(AddOtherProcesses(writer_, jobs[i], session, &starts[i]));
   }
+  absl::flat_hash_map<std::string, model::JobStart*> by_id;
+  for (model::JobStart& start : starts) by_id.emplace(start.job_id, &start);
   Query query = writer_.Select(
       "SELECT job_id, refused, launch, batch_job, requeue, node FROM start "
       "WHERE project = ?1 AND given_id = ?2",
       {session.stream.project, launch.given_id});
   while (query.Next()) {
-    const auto start = std::find_if(starts.begin(), starts.end(), [&](const model::JobStart& each) {
-      return each.job_id == query.Text(0);
-    });
-    if (start == starts.end()) continue;
+    const auto found = by_id.find(query.Text(0));
+    if (found == by_id.end()) continue;
+    model::JobStart* const start = found->second;
     start->refused |= query.Flag(1);
     if (query.Text(2) == launch.id) {
       start->has_launch = true;
@@ -116,7 +118,12 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
 absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {
   RETURN_IF_ERROR(CheckInTransaction());
   const std::string& project = session.stream.project;
-  for (int next = 2;; ++next) {
+  // Ids of earlier starts are not tried one by one: one that was given a thousand times has a thousand.
+  ASSIGN_OR_RETURN(const int64_t earlier,
+                   writer_.SelectInteger("SELECT count(DISTINCT job_id) FROM start "
+                                         "WHERE project = ?1 AND given_id = ?2",
+                                         {project, session.launch.given_id}));
+  for (int64_t next = std::max<int64_t>(earlier, 1) + 1;; ++next) {
     std::string job_id = absl::StrCat(session.launch.given_id, "-", next);
     ASSIGN_OR_RETURN(
         const int64_t taken,
@@ -134,7 +141,7 @@ absl::StatusOr<bool> Store::IsFree(const std::string& project, int64_t job,
                                    const std::string& run_id) {
   ASSIGN_OR_RETURN(
       const int64_t taken,
-      writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM run JOIN job ON job.id = run.job "
+      writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM run CROSS JOIN job ON job.id = run.job "
                             "WHERE run_id = ?3 AND project = ?1 AND job.id <> ?2 "
                             "AND NOT local_only) "
                             "OR EXISTS(SELECT 1 FROM removed_run "
