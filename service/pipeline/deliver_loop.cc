@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/wandb/place.h"
 #include "service/pipeline/crash_marks.h"
 #include "service/pipeline/run_name.h"
 
@@ -16,6 +17,12 @@ namespace ranklog::pipeline {
 namespace {
 
 constexpr int64_t kAllPending = 0;  // no run's id: look for all that was pending at the start
+
+// The rows that the tracker has: the cursor passes those that it refused, and replays, too.
+uint64_t SentRows(const model::Delivery& delivery) {
+  const uint64_t others = delivery.refused_rows + deliver::wandb::ReplayedRows(delivery);
+  return delivery.delivered_rows - std::min(delivery.delivered_rows, others);
+}
 
 }  // namespace
 
@@ -95,7 +102,8 @@ DeliverLoop::Counters DeliverLoop::counters() const {
   Counters counters{.steps = steps_,
                     .pending = tasks_.size(),
                     .dead_letters = dead_letters_,
-                    .set_apart = set_apart_.size()};
+                    .set_apart = set_apart_.size(),
+                    .destinations = destinations_};
   for (const auto& [key, task] : tasks_) counters.failing += task.last_error.empty() ? 0 : 1;
   return counters;
 }
@@ -377,7 +385,10 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
     job.task->run_id = run->run_id;
   }
   for (const model::Delivery& delivery : *deliveries) {
-    if (delivery.kind == job.key.second) job.task->delivery = worker.make(*run, delivery);
+    if (delivery.kind != job.key.second) continue;
+    job.task->sent_rows = SentRows(delivery);
+    job.task->refused_rows = delivery.refused_rows;
+    job.task->delivery = worker.make(*run, delivery);
   }
   return job.task->delivery != nullptr;
 }
@@ -404,8 +415,9 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     return;
   }
   FAULT_POINT("send");
-  deliver::StepResult result =
-      job.task->delivery->Step(*worker.reader, options_.steady_clock(), job.draining);
+  const absl::Time began = options_.steady_clock();
+  deliver::StepResult result = job.task->delivery->Step(*worker.reader, began, job.draining);
+  const absl::Duration took = options_.steady_clock() - began;
   LookAtSilence(job, &result);
   FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
@@ -420,6 +432,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     }
     FAULT_POINT("mark");
   }
+  Count(job, result, took);
   if (result.delivery.complete && Reopened(result.delivery, worker)) {
     job.task->delivery = nullptr;
     Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
@@ -428,6 +441,29 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   const bool delivered =
       result.delivery.complete || (job.draining && AllSent(result.delivery, worker));
   Finish(job, result.wait, &result, delivered);
+}
+
+void DeliverLoop::Count(const Job& job, const deliver::StepResult& result, absl::Duration took) {
+  using Exchange = deliver::StepResult::Exchange;
+  const model::Delivery& now = result.delivery;
+  Task& task = *job.task;
+  // Rows may be refused before the cursor passes them: what was counted is not taken back.
+  const uint64_t sent = std::max(task.sent_rows, SentRows(now));
+  const uint64_t refused = std::max(task.refused_rows, now.refused_rows);
+  absl::MutexLock lock(&mutex_);
+  dead_letters_ += result.dead_letters.size();
+  Destination& destination = destinations_[now.kind];
+  destination.delivered_rows += sent - std::exchange(task.sent_rows, sent);
+  destination.refused_rows += refused - std::exchange(task.refused_rows, refused);
+  if (result.exchange == Exchange::kNone) return;
+  destination.exchange_time.Add(took);
+  if (now.last_error.empty()) {
+    destination.last_success = options_.wall_clock();
+  } else {
+    ++destination.errors;
+    destination.last_error = now.last_error;
+    destination.last_error_time = options_.wall_clock();
+  }
 }
 
 absl::Status DeliverLoop::Save(deliver::StepResult& result) {

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/base/clock.h"
+#include "service/base/duration_histogram.h"
 #include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/deliver/backend.h"
@@ -62,12 +63,23 @@ class DeliverLoop {
     // for a silent server, on the store's. Null: nobody asks.
     std::function<void(const deliver::StepResult&)> on_step = nullptr;
   };
+  // All deliveries to trackers of one kind, since the start.
+  struct Destination {
+    uint64_t delivered_rows = 0;  // refused ones are not among them
+    uint64_t refused_rows = 0;
+    uint64_t errors = 0;                             // steps that ended with one
+    absl::Time last_success = absl::InfinitePast();  // an exchange without an error; wall clock
+    std::string last_error;                          // empty: none
+    absl::Time last_error_time = absl::InfinitePast();
+    DurationHistogram exchange_time;  // of steps that made one, answered or not
+  };
   struct Counters {
     uint64_t steps = 0;
     uint64_t failing = 0;  // tasks whose last exchange failed
     uint64_t pending = 0;  // tasks that are not complete
     uint64_t dead_letters = 0;
     uint64_t set_apart = 0;  // deliveries that nobody tries, since they crash whoever does
+    std::map<std::string, Destination> destinations;  // by kind; of those that there was one for
   };
 
   // At least one worker. A server gets a further one while more are free than are there.
@@ -125,6 +137,9 @@ class DeliverLoop {
     bool silent = false;     // its last_error is, or is about to be, that its server is silent
     std::string last_error;
     std::string run_id;  // as the tracker knows it, for the log; known when `delivery` was made
+    // Of the thread that steps: how far Count() has counted.
+    uint64_t sent_rows = 0;
+    uint64_t refused_rows = 0;
     std::unique_ptr<deliver::RunDelivery> delivery;  // of the thread that steps
     // Of the thread that steps: what a delivery that had to be made anew was told to wait for. Its
     // successor does not know.
@@ -174,6 +189,9 @@ class DeliverLoop {
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
   // Makes the delivery of a task from what is stored. False: try later.
   bool Make(const Job& job, Worker& worker);
+  // Counts what a step came to, which is stored by now.
+  void Count(const Job& job, const deliver::StepResult& result, absl::Duration took)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Save(deliver::StepResult& result);
   bool AllSent(const model::Delivery& delivery, Worker& worker) const;
   // The step of a task is over. `result`: what it reported; null if there was none.
@@ -205,6 +223,7 @@ class DeliverLoop {
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a look is under way
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t dead_letters_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, Destination> destinations_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pulse> pulses_;  // of the workers
   std::vector<std::thread> threads_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "service/base/clock.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
 
@@ -173,8 +174,9 @@ absl::Status StoreLoop::TryCommit(std::deque<Write>& writes, std::vector<absl::S
 
 bool StoreLoop::CommitAndAnswer() {
   std::vector<absl::Status> statuses;
+  const absl::Time began = SteadyNow();
   absl::Status committed = TryCommit(unfinished_, statuses);
-  if (ShouldRetry(committed)) return false;
+  if (ShouldRetry(committed, SteadyNow() - began)) return false;
   std::deque<Write> writes = std::exchange(unfinished_, {});
   if (WantsRetry(committed)) committed = absl::UnavailableError(committed.message());
 
@@ -197,7 +199,7 @@ bool StoreLoop::CommitAndAnswer() {
   return true;
 }
 
-bool StoreLoop::ShouldRetry(const absl::Status& committed) {
+bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) {
   bool changed = false;
   bool retry = false;
   {
@@ -207,6 +209,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed) {
     counters_.last_error = std::string(committed.message());
     if (committed.ok()) {
       ++counters_.commits;
+      counters_.commit_time.Add(took);
       unchecked_ = true;
     } else {
       ++counters_.failed_commits;

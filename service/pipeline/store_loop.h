@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "service/base/duration_histogram.h"
 #include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/storage/store.h"
@@ -60,7 +61,8 @@ class StoreLoop {
     uint64_t commits = 0;
     uint64_t failed_commits = 0;
     uint64_t checkpoints = 0;
-    std::string last_error;  // empty: the last commit succeeded
+    DurationHistogram commit_time;  // of those that succeeded, with the writes
+    std::string last_error;         // empty: the last commit succeeded
   };
 
   StoreLoop(std::unique_ptr<storage::Store> store, Options options);
@@ -103,7 +105,7 @@ class StoreLoop {
   // Commits unfinished_, and answers it unless the commit should be tried again: false.
   bool CommitAndAnswer() ABSL_LOCKS_EXCLUDED(mutex_);
   // Counts the outcome of a commit and says a change; true if the commit should be tried again.
-  bool ShouldRetry(const absl::Status& committed) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ShouldRetry(const absl::Status& committed, absl::Duration took) ABSL_LOCKS_EXCLUDED(mutex_);
   void WaitToRetry() ABSL_LOCKS_EXCLUDED(mutex_);
   // Forgets the last write that was submitted, unanswered.
   void DropLast() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -157,6 +158,34 @@ TEST_F(DeliverLoopTest, TakesUpWhatWasPendingAndStoresEachStepBeforeTheNext) {
   EXPECT_EQ(tracker_.StepsOf("job"), 3);
   absl::MutexLock lock(&tracker_.mutex);
   EXPECT_FALSE(tracker_.unsaved_step);
+}
+
+TEST_F(DeliverLoopTest, CountsWhatItDeliversByDestination) {
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.working = false;
+    tracker_.wait = absl::Milliseconds(5);
+  }
+  const absl::Time before = absl::Now();
+  AddRun("one", /*ended=*/true);
+  AddRun("two", /*ended=*/true);
+  Start();
+  const auto counted = [&] { return loop_->counters().destinations["fake"]; };
+  ASSERT_TRUE(WaitFor([&] { return counted().errors >= 3; }));
+  EXPECT_EQ(counted().last_error, "HTTP 500");
+  EXPECT_GE(counted().last_error_time, before);
+  EXPECT_EQ(counted().last_success, absl::InfinitePast());
+  EXPECT_EQ(counted().delivered_rows, 0u);
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.working = true;
+  }
+  ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
+  EXPECT_EQ(counted().delivered_rows, 6u);
+  EXPECT_EQ(counted().refused_rows, 0u);
+  EXPECT_GE(counted().last_success, before);
+  const auto& times = counted().exchange_time.counts;
+  EXPECT_EQ(std::accumulate(times.begin(), times.end(), uint64_t{0}), loop_->counters().steps);
 }
 
 TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
