@@ -22,7 +22,7 @@ build=(
   g++ cmake ninja-build pkg-config
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev   # the wire
   libsqlite3-dev libcurl4-openssl-dev zlib1g-dev libssl-dev                             # the store, delivery
-  libcli11-dev libspdlog-dev nlohmann-json3-dev                                         # flags, logs, JSON
+  libcli11-dev libspdlog-dev nlohmann-json3-dev prometheus-cpp-dev                      # flags, logs, JSON, metrics
   libtorch-dev libgloo-dev libopenblas0-pthread                                         # the trainer; its BLAS is 15 times faster than the default one
   jargon-text                                                                           # the built-in text that it trains on
 )
@@ -34,7 +34,8 @@ tests=(
   ccache git sqlite3 binutils util-linux procps mount e2fsprogs
   sshfs openssh-sftp-server                                                             # a real network file system
   systemd-container dbus                                                                # a real systemd, booted
-  python3 python3-venv                                                                  # the real W&B SDK as a referee
+  python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees
+  prometheus                                                                            # promtool, the judge of the metrics
   python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun
 )
 

@@ -33,6 +33,7 @@ Examples:
   ranklogd --background                          the same, without a terminal; `ranklog stop` ends it
   ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
   ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
+  ranklogd --metrics-port 9464                   figures for Prometheus: curl 127.0.0.1:9464/metrics
   ranklogd --keep-for 48h --keep-bytes 20GiB     remove what is delivered later, or for want of room
   ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
 
@@ -192,6 +193,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   std::string first_row_wait = absl::FormatDuration(config.first_row_wait);
   std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
   std::string state_dir;
+  constexpr int kNoMetrics = -1;
+  int metrics_port = kNoMetrics;
 
   CLI::App app(
       "Keeps the experiment log of this node's training jobs, and delivers it.\n"
@@ -249,6 +252,11 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.add_option("--log-level", config.log_level, "what is logged: that, and what is worse")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
+  app.add_option("--metrics-port", metrics_port,
+                 "answer Prometheus at http://127.0.0.1:PORT/metrics; 0: at any free port, which "
+                 "the log and `ranklog status` name. Without it: nowhere")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
   app.add_flag("--background", config.background,
                "go on in the background, and return once ranks can connect; the messages go to "
                "ranklogd.log beside the socket (`ranklog daemon-log`)");
@@ -310,6 +318,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   config.drain = ToDuration(drain);
   config.idle_exit = idle_exit == kNever ? absl::InfiniteDuration() : ToDuration(idle_exit);
   config.keep = ToLimits(keep_for, keep_bytes);
+  if (metrics_port != kNoMetrics) config.metrics_port = metrics_port;
   config.commit_interval = ToDuration(commit_interval);
   config.step_wait = ToDuration(step_wait);
   config.first_row_wait = ToDuration(first_row_wait);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "service/storage/retention.h"
 
 namespace ranklog::daemon {
@@ -21,6 +22,7 @@ struct Config {
   absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
+  absl::optional<int> metrics_port;  // none: no metrics are served
   bool background = false;
   bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);

@@ -5,6 +5,14 @@
 #include "service/ingest/status_convert.h"
 
 namespace ranklog::daemon {
+namespace {
+
+// 0: never.
+int64_t MicrosOf(absl::Time time) {
+  return time == absl::InfinitePast() ? 0 : absl::ToUnixMicros(time);
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* call,
                                                  const v1::StatusRequest*, v1::StatusReply* reply) {
@@ -13,14 +21,30 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   reply->set_state_dir(about_.state_dir);
   reply->set_start_time_us(about_.start_time_us);
   reply->set_started_by(about_.started_by);
-  reply->set_live_streams(about_.live_streams());
+  reply->set_metrics_url(about_.metrics_url);
+  const Now now = about_.now();
+  reply->set_live_streams(static_cast<uint32_t>(now.streams));
+  reply->set_live_jobs(static_cast<uint32_t>(now.attached.jobs));
+  reply->set_live_ranks(static_cast<uint32_t>(now.attached.ranks));
+  reply->set_rows_per_second(now.monitor.rows_per_second);
+  if (const auto& growth = now.monitor.growth_per_second) {
+    reply->set_growth_bytes_per_second(*growth);
+  }
+  reply->set_store_error(now.store_error);
+  for (const auto& [kind, destination] : now.destinations) {
+    v1::DestinationStatus& to = *reply->add_destinations();
+    to.set_kind(kind);
+    to.set_last_success_us(MicrosOf(destination.last_success));
+    to.set_last_error_us(MicrosOf(destination.last_error_time));
+    to.set_last_error(destination.last_error);
+  }
   if (about_.keep.keep_for < absl::InfiniteDuration()) {
     reply->set_keep_for_us(absl::ToInt64Microseconds(about_.keep.keep_for));
   }
   if (about_.keep.keep_bytes < storage::KeepLimits::kUnlimited) {
     reply->set_keep_bytes(about_.keep.keep_bytes);
   }
-  for (const auto& [name, value] : about_.counters()) (*reply->mutable_counters())[name] = value;
+  for (const auto& [name, value] : now.counters) (*reply->mutable_counters())[name] = value;
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

@@ -11,6 +11,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
+#include "service/daemon/monitor.h"
+#include "service/ingest/stream_registry.h"
+#include "service/pipeline/deliver_loop.h"
 #include "service/storage/retention.h"
 
 namespace ranklog::daemon {
@@ -24,15 +27,24 @@ class ControlService final : public v1::Control::CallbackService {
                          const std::map<std::string, std::string>& credentials, Done done)>;
   // Removes a run, and calls `done` from any thread.
   using RemoveRunFn = std::function<void(int64_t run, bool force, Done done)>;
+  // What changes from moment to moment.
+  struct Now {
+    size_t streams = 0;  // attached
+    ingest::StreamRegistry::Attached attached;
+    Monitor::View monitor;
+    std::string store_error;  // empty: rows can be stored
+    std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
+    std::map<std::string, uint64_t> counters;
+  };
   struct About {
     std::string state_dir;
     std::string started_by;  // systemd, slurm, rank, user
     int64_t start_time_us = 0;
     storage::KeepLimits keep;
-    std::function<uint32_t()> live_streams;                     // thread-safe
-    std::function<std::map<std::string, uint64_t>()> counters;  // thread-safe
-    AddDestinationFn add_destination;                           // thread-safe
-    RemoveRunFn remove_run;                                     // thread-safe
+    std::string metrics_url;           // empty: not served
+    std::function<Now()> now;          // thread-safe
+    AddDestinationFn add_destination;  // thread-safe
+    RemoveRunFn remove_run;            // thread-safe
   };
   explicit ControlService(About about) : about_(std::move(about)) {}
 

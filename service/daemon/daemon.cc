@@ -1,5 +1,6 @@
 #include "service/daemon/daemon.h"
 
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 
@@ -57,7 +58,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   }
   std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(place)));
   RETURN_IF_ERROR(daemon->StartStages());
+  daemon->StartMetrics();
   RETURN_IF_ERROR(daemon->StartServer());
+  daemon->Look();
   RETURN_IF_ERROR(daemon->StartAccepting());
   return daemon;
 }
@@ -66,7 +69,9 @@ Daemon::Daemon(const Config& config, storage::LockedDir place)
     : config_(config),
       place_(std::move(place)),
       credentials_(deliver::CredentialStore::Options::FromEnvironment(place_.dir)),
-      registry_([this] { wake_.Notify(); }) {}
+      registry_([this] { wake_.Notify(); }),
+      start_time_us_(absl::ToUnixMicros(absl::Now())),
+      monitor_(place_.dir) {}
 
 Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 
@@ -147,15 +152,29 @@ absl::Status Daemon::StartStages() {
   return watch_->Start();
 }
 
+// Ranks need the daemon more than a dashboard does, and several daemons of a node may be given the
+// same port.
+void Daemon::StartMetrics() {
+  if (!config_.metrics_port) return;
+  auto metrics = MetricsServer::Start(*config_.metrics_port, [this] { return FiguresNow(); });
+  if (metrics.ok()) {
+    metrics_ = *std::move(metrics);
+    spdlog::info("metrics are at {}", metrics_->url());
+  } else {
+    spdlog::error("{} Nobody can ask for them; --metrics-port takes another one",
+                  std::string(metrics.status().message()));
+  }
+}
+
 absl::Status Daemon::StartServer() {
   ingest_ = std::make_unique<ingest::IngestService>(context_);
   control_ = std::make_unique<ControlService>(ControlService::About{
       .state_dir = place_.dir,
       .started_by = StartedBy(),
-      .start_time_us = absl::ToUnixMicros(absl::Now()),
+      .start_time_us = start_time_us_,
       .keep = config_.keep,
-      .live_streams = [this] { return static_cast<uint32_t>(registry_.attached()); },
-      .counters = [this] { return Counters(); },
+      .metrics_url = metrics_ == nullptr ? "" : metrics_->url(),
+      .now = [this] { return StatusNow(); },
       .add_destination =
           [this](int64_t run, const std::string& kind, const auto& credentials,
                  ControlService::Done done) {
@@ -273,6 +292,7 @@ absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
 void Daemon::Stop(absl::Duration drain) {
   if (std::exchange(stopped_, true)) return;
   if (store_ != nullptr) store_->StopRetrying();
+  if (server_ != nullptr) server_->GetHealthCheckService()->Shutdown();
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdown);
   if (watch_ != nullptr) watch_->Stop();
@@ -323,6 +343,45 @@ bool Daemon::AllAggregated() const {
          std::all_of(streams->begin(), streams->end(), [](const model::Stream& stream) {
            return stream.aggregated_seq >= stream.durable_seq;
          });
+}
+
+void Daemon::Look() {
+  monitor_.Look(SteadyNow(), counters_.rows);
+  const bool stores = store_->counters().last_error.empty() && monitor_.view().disk_writable;
+  grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
+  health->SetServingStatus("", stores);
+  health->SetServingStatus("ranklog.v1.Ingest", stores);
+  health->SetServingStatus("ranklog.v1.Control", true);
+}
+
+ControlService::Now Daemon::StatusNow() const {
+  return {.streams = registry_.attached(),
+          .attached = registry_.CountAttached(),
+          .monitor = monitor_.view(),
+          .store_error = store_->counters().last_error,
+          .destinations = deliver_->counters().destinations,
+          .counters = Counters()};
+}
+
+Figures Daemon::FiguresNow() const {
+  const ingest::StreamRegistry::Attached attached = registry_.CountAttached();
+  Figures figures;
+  figures.version = RANKLOG_VERSION;
+  figures.start_time_us = start_time_us_;
+  figures.counters = Counters();
+  figures.streams = registry_.attached();
+  figures.ranks = attached.ranks;
+  figures.jobs = attached.jobs;
+  figures.commit_time = store_->counters().commit_time;
+  figures.destinations = deliver_->counters().destinations;
+  figures.monitor = monitor_.view();
+  AddProcess(&figures);
+  // What cannot be read is left out: the log and `ranklog doctor` say what is wrong with the store.
+  const auto reader = storage::StoreReader::Open(place_.dir);
+  if (!reader.ok()) return figures;
+  figures.queues = (*reader)->Queues().value_or(std::vector<storage::Queue>());
+  figures.losses = (*reader)->LossesOfAll().value_or(model::Losses());
+  return figures;
 }
 
 std::map<std::string, uint64_t> Daemon::Counters() const {

@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "service/daemon/config.h"
 #include "service/daemon/control_service.h"
+#include "service/daemon/metrics.h"
+#include "service/daemon/monitor.h"
 #include "service/deliver/credentials.h"
 #include "service/ingest/acceptor.h"
 #include "service/ingest/ingest_service.h"
@@ -59,6 +61,10 @@ class Daemon {
   bool IsIdle() const;
 
   const std::string& state_dir() const { return place_.dir; }
+  // To be called once a second: how fast rows come, and whether the health service says that they
+  // are taken.
+  void Look();
+
   // The socket's path; until Stop().
   const std::string& address() const { return acceptor_->path(); }
 
@@ -80,7 +86,10 @@ class Daemon {
   void Drain(absl::Duration drain);
   // Whether all rows that came are in their runs.
   bool AllAggregated() const;
+  void StartMetrics();
   std::map<std::string, uint64_t> Counters() const;
+  ControlService::Now StatusNow() const;
+  Figures FiguresNow() const;
 
   const Config config_;
   storage::LockedDir place_;  // first in, last out
@@ -105,6 +114,9 @@ class Daemon {
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ingest::Acceptor> acceptor_;
+  const int64_t start_time_us_;
+  Monitor monitor_;
+  std::unique_ptr<MetricsServer> metrics_;  // last: it asks all that is above
   bool stopped_ = false;
 };
 

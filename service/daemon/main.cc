@@ -48,6 +48,7 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
   absl::Time busy = ranklog::SteadyNow();
   while (sigtimedwait(&ending, told, &look) < 0) {
     watchdog.Look(ranklog::SteadyNow(), daemon.HangingLoop(watchdog.limit()));
+    daemon.Look();
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
     if (!daemon.KeepLock()) return End::kLockTaken;
     if (idle_exit == absl::InfiniteDuration()) continue;

@@ -200,6 +200,21 @@ size_t StreamRegistry::attached() const {
   return count;
 }
 
+StreamRegistry::Attached StreamRegistry::CountAttached() const {
+  Attached count;
+  absl::MutexLock lock(&mutex_);
+  const model::StreamKey* last = nullptr;  // keys are ordered by project, job and rank
+  for (const auto& [key, live] : streams_) {
+    if (live.attachment == 0) continue;
+    const bool same_job =
+        last != nullptr && last->project == key.project && last->job_id == key.job_id;
+    if (!same_job) ++count.jobs;
+    if (!same_job || last->rank != key.rank) ++count.ranks;
+    last = &key;
+  }
+  return count;
+}
+
 bool StreamRegistry::full() const {
   absl::MutexLock lock(&mutex_);
   return streams_.size() >= kMaxStreams;

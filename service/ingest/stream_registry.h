@@ -97,6 +97,12 @@ class StreamRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t attached() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The ranks whose streams are attached, and their jobs.
+  struct Attached {
+    size_t ranks = 0;
+    size_t jobs = 0;
+  };
+  Attached CountAttached() const ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -265,6 +265,14 @@ struct StoredBatch {
   model::Batch batch;
 };
 
+// What waits for the trackers of one kind, over all runs.
+struct Queue {
+  std::string kind;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;     // of these rows as they are stored; of a long queue an estimate
+  int64_t oldest_us = 0;  // when its oldest row was logged, Unix time; 0: unknown
+};
+
 // Reads; sees what was committed when each call began. Every call may find damage: kDataLoss.
 class StoreReader {
  public:
@@ -313,6 +321,9 @@ class StoreReader {
   absl::StatusOr<std::vector<model::Delivery>>
   PendingDeliveries();  // not complete, oldest run first
   absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
+  // By kind; those that have rows. Two short queries for each run that waits.
+  absl::StatusOr<std::vector<Queue>> Queues();
+  absl::StatusOr<model::Losses> LossesOfAll();  // over all streams
   // Looks for damage as Store::Open does.
   absl::Status Check();
   absl::StatusOr<int64_t> FileBytes();  // of the database and its log of writes
@@ -339,6 +350,7 @@ class StoreReader {
   absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, const Owner& owner,
                                                      uint64_t position, size_t max_bytes);
   absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
+  absl::StatusOr<uint64_t> BytesOfRows(int64_t run, uint64_t first, uint64_t rows);
 
   Database database_;
   bool pass_over_missing_ = false;

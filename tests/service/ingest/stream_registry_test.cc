@@ -51,6 +51,25 @@ TEST_F(StreamRegistryTest, OnlyTheNewestAttachmentCounts) {
   EXPECT_GE(wakes_, 3);
 }
 
+TEST_F(StreamRegistryTest, CountsRanksAndJobsOnce) {
+  uint64_t incarnation = 0;
+  uint64_t attachment = 0;
+  model::Stream last;
+  for (const char* job : {"a", "b"}) {
+    for (const uint32_t rank : {0, 1, 1}) {  // of two threads
+      last = StreamOf(++incarnation);
+      last.key.job_id = job;
+      last.key.rank = rank;
+      attachment = registry_.Attach(last, nullptr, nullptr);
+    }
+  }
+  registry_.AddKnown(StreamOf(++incarnation));  // of a third job, and not attached
+  EXPECT_EQ(registry_.CountAttached().jobs, 2u);
+  EXPECT_EQ(registry_.CountAttached().ranks, 4u);
+  registry_.Detach(last.key, attachment);
+  EXPECT_EQ(registry_.CountAttached().ranks, 4u);
+}
+
 TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
   registry_.OfferRing(1, SomeRing());
   registry_.Attach(stream_, nullptr, nullptr);

@@ -40,6 +40,53 @@ TEST_F(StoreReaderTest, FindsNothingInAnEmptyStore) {
   EXPECT_THAT(reader_->Shapes(1), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_F(StoreReaderTest, QueueIsWhatTheTrackersLack) {
+  EXPECT_THAT(reader_->Queues(), IsOkAndHolds(IsEmpty()));
+  const int64_t run = reader_->GetStream(NewStream())->run;
+  constexpr uint64_t kBatches = 200;  // more than are measured
+  Do([&] {
+    for (const char* kind : {"wandb", "local"}) EXPECT_OK(store_->AddDelivery(run, kind));
+    EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
+    for (uint64_t i = 0; i < kBatches; ++i) {
+      EXPECT_OK(store_->AppendRunRows(run, Dense(i * 10, 10, 1, 2)));
+    }
+  });
+  auto queues = reader_->Queues();
+  ASSERT_OK(queues);
+  ASSERT_THAT(*queues, SizeIs(1));  // "local" waits for nobody
+  EXPECT_EQ(queues->front().kind, "wandb");
+  EXPECT_EQ(queues->front().rows, 10 * kBatches);
+  EXPECT_EQ(queues->front().oldest_us, 1'700'000'000'000'000);
+  const uint64_t all = queues->front().bytes;
+  EXPECT_GT(all, 10 * kBatches * 2 * sizeof(double));
+  EXPECT_LT(all, 10 * kBatches * 2 * sizeof(double) * 2);
+
+  // In the middle of a batch, the next row is the oldest.
+  Do([&] {
+    model::Delivery delivery;
+    delivery.run = run;
+    delivery.kind = "wandb";
+    delivery.delivered_rows = 10 * kBatches - 15;
+    EXPECT_OK(store_->PutDelivery(delivery));
+  });
+  queues = reader_->Queues();
+  ASSERT_OK(queues);
+  EXPECT_EQ(queues->front().rows, 15u);
+  EXPECT_EQ(queues->front().oldest_us, 1'700'000'000'005'000);
+  EXPECT_NEAR(queues->front().bytes, all / 100, all / 500);
+}
+
+TEST_F(StoreReaderTest, LossesAreSummedOverAllStreams) {
+  Do([&] {
+    for (const uint32_t rank : {0, 1}) {
+      EXPECT_OK(store_->SetLosses(Attach(rank).id, {.ring_full = 2, .too_large = rank}));
+    }
+  });
+  const auto losses = reader_->LossesOfAll();
+  ASSERT_OK(losses);
+  EXPECT_EQ(*losses, (model::Losses{.ring_full = 4, .too_large = 1}));
+}
+
 TEST_F(StoreReaderTest, PagesThroughBatchesByPositionAndBytes) {
   const int64_t stream = NewStream();
   const int64_t run = reader_->GetStream(stream)->run;

@@ -1,0 +1,68 @@
+// The daemon's figures, as Prometheus reads them: README.md in deploy/grafana lists the names, which
+// are an interface.
+
+#ifndef SERVICE_DAEMON_METRICS_H_
+#define SERVICE_DAEMON_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "service/base/duration_histogram.h"
+#include "service/daemon/monitor.h"
+#include "service/pipeline/deliver_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::daemon {
+
+// What is told at one moment.
+struct Figures {
+  std::string version;
+  int64_t start_time_us = 0;                 // Unix time
+  std::map<std::string, uint64_t> counters;  // by their names in `ranklog status --json`
+  uint64_t streams = 0;                      // attached, as are the ranks and the jobs
+  uint64_t ranks = 0;
+  uint64_t jobs = 0;
+  DurationHistogram commit_time;
+  std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
+  Monitor::View monitor;
+  // Of the store, all runs that are in it.
+  std::vector<storage::Queue> queues;
+  model::Losses losses;
+  // Of the process.
+  double cpu_seconds = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t open_files = 0;
+  uint64_t max_files = 0;
+};
+
+// Fills in what the process itself costs.
+void AddProcess(Figures* figures);
+
+// The text exposition format.
+std::string MetricsText(const Figures& figures);
+
+// Answers `GET /metrics`. Loopback only: whoever is on this node may ask, and finds numbers, kinds of
+// destinations and versions there, but no names of runs. By threads of its own.
+class MetricsServer {
+ public:
+  // `port` 0: any that is free. `figures` is called for each request, on a thread of the server.
+  //   kUnavailable  the port is in use, or may not be used
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(int port,
+                                                              std::function<Figures()> figures);
+  ~MetricsServer();
+  std::string url() const;
+
+ private:
+  struct Parts;
+  explicit MetricsServer(std::unique_ptr<Parts> parts);
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_METRICS_H_

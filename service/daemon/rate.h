@@ -1,0 +1,41 @@
+// How fast a total grows.
+
+#ifndef SERVICE_DAEMON_RATE_H_
+#define SERVICE_DAEMON_RATE_H_
+
+#include <deque>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+namespace ranklog::daemon {
+
+// Over a window that slides: its owner says at times what the total is. Not thread-safe.
+class Rate {
+ public:
+  // `least`: what is known for less time is not a rate yet.
+  Rate(absl::Duration window, absl::Duration least) : window_(window), least_(least) {}
+
+  void Add(absl::Time steady_now, double total) {
+    totals_.emplace_back(steady_now, total);
+    // One is kept from before the window, so that all of it is covered.
+    while (totals_.size() > 2 && totals_[1].first <= steady_now - window_) totals_.pop_front();
+  }
+
+  absl::optional<double> PerSecond() const {
+    if (totals_.empty()) return absl::nullopt;
+    const absl::Duration known = totals_.back().first - totals_.front().first;
+    if (known < least_) return absl::nullopt;
+    return (totals_.back().second - totals_.front().second) / absl::ToDoubleSeconds(known);
+  }
+
+ private:
+  const absl::Duration window_;
+  const absl::Duration least_;
+  std::deque<std::pair<absl::Time, double>> totals_;  // oldest first
+};
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_RATE_H_

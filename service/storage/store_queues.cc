@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <map>
+
+#include "service/base/status_macros.h"
+#include "service/storage/store.h"
+
+namespace ranklog::storage {
+namespace {
+
+// Of each delivery the sizes of so many batches are read, and those of the rest taken to be alike: a
+// backlog of days has millions of them.
+constexpr int64_t kMeasuredBatches = 64;
+
+struct Waiting {
+  int64_t run = 0;
+  std::string kind;
+  uint64_t first = 0;  // the index of the first row that waits
+  uint64_t rows = 0;
+};
+
+// When the rows from `first` on were logged, of those in the batch, the oldest; 0: none.
+int64_t OldestOf(const model::Batch& batch, uint64_t first) {
+  int64_t oldest = 0;
+  for (const model::Block& block : batch.blocks) {
+    for (size_t row = 0; row < block.offsets.size(); ++row) {
+      if (batch.first + block.offsets[row] < first) continue;
+      const int64_t time_us = block.times_us[row];
+      if (oldest == 0 || time_us < oldest) oldest = time_us;
+    }
+  }
+  return oldest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Queue>> StoreReader::Queues() {
+  std::vector<Waiting> waiting;
+  {
+    Query query = database_.Select(
+        "SELECT delivery.run, kind, delivered_rows, run.rows - delivered_rows FROM delivery "
+        "JOIN run ON run.id = delivery.run WHERE complete = 0 AND kind <> 'local' "
+        "AND run.rows > delivered_rows ORDER BY delivery.run");
+    while (query.Next()) {
+      waiting.push_back({query.Integer(0), query.Text(1), query.Unsigned(2), query.Unsigned(3)});
+    }
+    RETURN_IF_ERROR(query.status());
+  }
+  std::map<std::string, Queue> queues;
+  for (const Waiting& each : waiting) {
+    Queue& queue = queues[each.kind];
+    queue.kind = each.kind;
+    queue.rows += each.rows;
+    ASSIGN_OR_RETURN(const uint64_t bytes, BytesOfRows(each.run, each.first, each.rows));
+    queue.bytes += bytes;
+    // A damaged batch has no time; who delivers it says what is wrong.
+    const auto batches = RunBatches(each.run, each.first, /*max_bytes=*/1);
+    if (!batches.ok() || batches->empty()) continue;
+    const int64_t oldest = OldestOf(batches->front().batch, each.first);
+    if (queue.oldest_us == 0 || oldest < queue.oldest_us) queue.oldest_us = oldest;
+  }
+  std::vector<Queue> list;
+  for (auto& [kind, queue] : queues) list.push_back(std::move(queue));
+  return list;
+}
+
+absl::StatusOr<uint64_t> StoreReader::BytesOfRows(int64_t run, uint64_t first, uint64_t rows) {
+  uint64_t bytes = 0;
+  uint64_t measured = 0;
+  Query query = database_.Select(
+      "SELECT last_index, length(data) FROM run_batch WHERE run = ?1 AND last_index >= ?2 "
+      "ORDER BY last_index LIMIT ?3",
+      {run, first, kMeasuredBatches});
+  while (query.Next()) {
+    measured = query.Unsigned(0) + 1 - first;
+    bytes += query.Unsigned(1);
+  }
+  RETURN_IF_ERROR(query.status());
+  if (measured == 0 || measured >= rows) return bytes;
+  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(rows) /
+                               static_cast<double>(measured));
+}
+
+absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
+  Query query = database_.Select(
+      "SELECT total(lost_ring_full), total(lost_invalid), total(lost_step_behind), "
+      "total(lost_too_large), total(lost_after_finish), total(lost_with_store) FROM stream");
+  model::Losses losses;
+  if (query.Next()) {
+    losses = {.ring_full = query.Unsigned(0),
+              .invalid = query.Unsigned(1),
+              .step_behind = query.Unsigned(2),
+              .too_large = query.Unsigned(3),
+              .after_finish = query.Unsigned(4),
+              .with_store = query.Unsigned(5)};
+  }
+  RETURN_IF_ERROR(query.status());
+  return losses;
+}
+
+}  // namespace ranklog::storage

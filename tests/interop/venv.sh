@@ -1,0 +1,24 @@
+#!/bin/bash
+# Prints the python of a virtual environment with pip packages, which it makes on first use, for all clones:
+# $XDG_CACHE_HOME/ranklog/NAME_python-VERSION (~/.cache). NAME has the packages' versions in it.
+# Exit code 77: they are not here and cannot be installed; where CI is set that is a failure.
+#
+#   venv.sh NAME PACKAGE==VERSION...
+set -euo pipefail
+name=$1
+shift
+version=$(python3 -c 'import platform; print(platform.python_version())') || version=none
+venv=${XDG_CACHE_HOME:-${HOME:?}/.cache}/ranklog/${name}_python-$version
+
+mkdir -p "$venv"
+exec 9>"$venv/lock"
+flock 9
+if [[ ! -e $venv/installed ]]; then
+  if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "$@"; } >&2; then
+    echo "$* cannot be installed (python3-venv, and a package index, are needed)" >&2
+    [[ -n ${CI:-} ]] && exit 1
+    exit 77
+  fi
+  touch "$venv/installed"
+fi
+echo "$venv/bin/python"
