@@ -99,6 +99,18 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   daemon.start_time_us = reply.start_time_us();
   daemon.started_by = reply.started_by();
   daemon.live_streams = reply.live_streams();
+  daemon.live_jobs = reply.live_jobs();
+  daemon.live_ranks = reply.live_ranks();
+  daemon.rows_per_second = reply.rows_per_second();
+  if (reply.has_growth_bytes_per_second()) {
+    daemon.growth_per_second = reply.growth_bytes_per_second();
+  }
+  daemon.store_error = reply.store_error();
+  daemon.metrics_url = reply.metrics_url();
+  for (const v1::DestinationStatus& one : reply.destinations()) {
+    daemon.destinations[one.kind()] = {one.last_success_us(), one.last_error_us(),
+                                       one.last_error()};
+  }
   if (reply.has_keep_for_us()) daemon.keep_for = absl::Microseconds(reply.keep_for_us());
   if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());

@@ -23,8 +23,20 @@ struct DaemonStatus {
   int64_t start_time_us = 0;
   std::string started_by;  // systemd, slurm, rank, user
   uint32_t live_streams = 0;
-  absl::optional<absl::Duration> keep_for;  // none: age removes nothing
-  absl::optional<int64_t> keep_bytes;       // none: size removes nothing
+  uint32_t live_jobs = 0;  // with a rank that is attached
+  uint32_t live_ranks = 0;
+  double rows_per_second = 0;                // that came, in the last seconds
+  absl::optional<double> growth_per_second;  // of the store's files, bytes; none: not known yet
+  std::string store_error;                   // why rows cannot be stored; empty: they can
+  std::string metrics_url;                   // empty: not served
+  struct Destination {
+    int64_t last_success_us = 0;  // Unix time; 0: none since the daemon started
+    int64_t last_error_us = 0;
+    std::string last_error;
+  };
+  std::map<std::string, Destination> destinations;  // by kind
+  absl::optional<absl::Duration> keep_for;          // none: age removes nothing
+  absl::optional<int64_t> keep_bytes;               // none: size removes nothing
   std::map<std::string, uint64_t> counters;
 };
 

@@ -39,6 +39,13 @@ std::string PrettyJson(const Json& value) {
   return text;
 }
 
+std::string LineJson(const Json& value) {
+  std::string text;
+  deliver::AppendJson(value, &text);
+  text.push_back('\n');
+  return text;
+}
+
 std::string PrettyJsonArray(size_t size, absl::FunctionRef<Json(size_t)> element) {
   if (size == 0) return "[]\n";
   std::string text = "[";

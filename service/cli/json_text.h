@@ -15,7 +15,10 @@ namespace ranklog::cli {
 // A member per line, indented by two, with a line feed at the end.
 std::string PrettyJson(const model::Json& value);
 
-// The same of an array of `size` elements. Makes one at a time: a store may have thousands of runs.
+// On one line, with a line feed at the end.
+std::string LineJson(const model::Json& value);
+
+// The same as PrettyJson(), of an array of `size` elements. Makes one at a time: a store may have thousands of runs.
 std::string PrettyJsonArray(size_t size, absl::FunctionRef<model::Json(size_t)> element);
 
 }  // namespace ranklog::cli

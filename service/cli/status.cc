@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
@@ -9,11 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
+#include "service/cli/disk_outlook.h"
 #include "service/cli/json_text.h"
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
@@ -25,33 +28,55 @@ namespace ranklog::cli {
 namespace {
 
 // At least 0: the clock may have been set back since.
-absl::Duration Uptime(const DaemonStatus& daemon) {
-  return std::max(absl::Now() - absl::FromUnixMicros(daemon.start_time_us), absl::ZeroDuration());
+absl::Duration Since(int64_t unix_us) {
+  return std::max(absl::Now() - absl::FromUnixMicros(unix_us), absl::ZeroDuration());
 }
+absl::Duration Uptime(const DaemonStatus& daemon) { return Since(daemon.start_time_us); }
 
 constexpr char kStatusFooter[] = R"(
 Rows are counted per destination: queued ones wait to be delivered, refused ones were set apart (see
 `ranklog dead RUN`). Late rows of a rank came after their step was closed: kept, but not in the statistics
-over the ranks. Lost ones were refused by Log() itself, by reason.
+over the ranks. Lost ones were refused by Log() itself, by reason. What succeeded and failed last is what the
+daemon has seen since it started.
+
+--watch draws the page again at each --interval, until Ctrl-C. Where the output is no terminal it prints a line each
+time, of KEY=VALUE pairs, or with --json an object.
+
+--check is for monitoring. Exit code 0: all is well. 1: something is not, and stderr says what: no daemon runs, or
+none answers; rows cannot be stored; the disk will be full within a day; rows were lost or refused; a delivery or a
+damaged store was set apart. A tracker that is away is no such thing: rows wait for it. 2: wrong usage.
+Without --check the exit code is 0 where the store can be read, else 1.
 
 Examples:
   ranklog status
+  ranklog status --watch
+  ranklog status --watch --interval 10s >> status.log
+  ranklog status --check >/dev/null || mail -s "ranklog: $HOSTNAME" me
   ranklog status --address unix:/run/ranklog/1000/ranklogd.sock
   ranklog status --json | jq .rows.queued)";
 
 struct StatusFlags {
   bool json = false;
+  bool check = false;
+  bool watch = false;
+  std::string interval;
+  int times = 0;  // 0: until Ctrl-C
 };
+
+constexpr absl::Duration kInterval = absl::Seconds(2);  // as that of watch(1)
+constexpr absl::Duration kSoon = absl::Hours(24);       // a full disk within this is a problem
 
 struct Overview {
   std::string state_dir;
   int64_t store_bytes = 0;
-  int64_t used_bytes = 0;               // of the store, without its free pages
-  int64_t daemon_pid = 0;               // 0: no daemon
-  absl::optional<DaemonStatus> daemon;  // what it said, if it could be asked
-  absl::optional<DaemonLog> log;        // of one that a rank started
-  std::vector<RunReport> runs;          // newest first
-  std::vector<std::string> set_aside;   // stores that were damaged
+  int64_t used_bytes = 0;                        // of the store, without its free pages
+  int64_t daemon_pid = 0;                        // 0: no daemon
+  absl::optional<DaemonStatus> daemon;           // what it said, if it could be asked
+  absl::optional<DaemonLog> log;                 // of one that a rank started
+  std::vector<RunReport> runs;                   // newest first
+  std::vector<std::string> set_aside;            // stores that were damaged
+  std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
+  DiskOutlook disk;
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
@@ -61,6 +86,17 @@ struct Overview {
   uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
   uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
   uint64_t lost() const { return losses.total(); }
+  // What waits, over all trackers: the bytes, and when the oldest row was logged (0: none waits).
+  storage::Queue Queued() const {
+    storage::Queue all;
+    for (const auto& [kind, queue] : queues) {
+      all.bytes += queue.bytes;
+      if (queue.oldest_us == 0) continue;
+      all.oldest_us =
+          all.oldest_us == 0 ? queue.oldest_us : std::min(all.oldest_us, queue.oldest_us);
+    }
+    return all;
+  }
 
  private:
   uint64_t Sum(uint64_t DestinationReport::*field) const {
@@ -99,6 +135,11 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
+  ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());
+  for (const storage::Queue& queue : queues) overview.queues[queue.kind] = queue;
+  overview.disk =
+      LookAtDisk(overview.state_dir,
+                 overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
   AddUpRuns(&overview);
   return overview;
 }
@@ -159,8 +200,69 @@ model::Json DaemonJson(const Overview& overview) {
   if (const auto& bytes = overview.daemon->keep_bytes) json["keep_bytes"] = *bytes;
   json["trouble"] = StoreTrouble(*overview.daemon);
   json["live_streams"] = overview.daemon->live_streams;
+  json["live_jobs"] = overview.daemon->live_jobs;
+  json["live_ranks"] = overview.daemon->live_ranks;
+  json["rows_per_second"] = overview.daemon->rows_per_second;
+  json["metrics_url"] = overview.daemon->metrics_url;
   json["counters"] = overview.daemon->counters;
   return json;
+}
+
+storage::Queue QueueOf(const Overview& overview, const std::string& kind) {
+  const auto queue = overview.queues.find(kind);
+  return queue == overview.queues.end() ? storage::Queue() : queue->second;
+}
+
+// What the daemon has seen of a tracker, if one runs.
+DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind) {
+  if (!overview.daemon) return {};
+  const auto seen = overview.daemon->destinations.find(kind);
+  return seen == overview.daemon->destinations.end() ? DaemonStatus::Destination() : seen->second;
+}
+
+model::Json SecondsOrNull(int64_t unix_us) {
+  return unix_us == 0 ? model::Json() : model::Json(static_cast<double>(unix_us) / 1e6);
+}
+
+model::Json DiskJson(const DiskOutlook& disk) {
+  model::Json json = {{"bytes", disk.bytes},
+                      {"free_bytes", disk.free_bytes},
+                      {"growth_bytes_per_second", disk.growth_per_second},
+                      {"full_in_seconds", nullptr}};
+  if (disk.lasts) json["full_in_seconds"] = absl::ToDoubleSeconds(*disk.lasts);
+  return json;
+}
+
+// What --check finds.
+std::vector<std::string> ProblemsOf(const Overview& overview) {
+  std::vector<std::string> problems;
+  if (overview.daemon_pid == 0) {
+    problems.push_back("no daemon runs");
+  } else if (!overview.daemon) {
+    problems.push_back(
+        absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers"));
+  }
+  if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
+    problems.push_back(trouble);
+  }
+  if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
+    problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
+  }
+  if (overview.lost() > 0) {
+    problems.push_back(
+        absl::StrCat(Counted(overview.lost(), "row"), " lost: ", LossesText(overview.losses)));
+  }
+  if (overview.refused() > 0) {
+    problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
+  }
+  for (const auto& [report, destination] : SetApart(overview)) {
+    problems.push_back(absl::StrCat("the delivery of ", Printable(report->run.run_id), " to ",
+                                    destination->kind, " is set apart"));
+  }
+  for (const std::string& path : overview.set_aside) {
+    problems.push_back(absl::StrCat(path, " is damaged, and set aside"));
+  }
+  return problems;
 }
 
 model::Json OverviewJson(const Overview& overview) {
@@ -168,7 +270,14 @@ model::Json OverviewJson(const Overview& overview) {
   for (const RunReport* report : Live(overview)) live.push_back(ToJson(*report));
   model::Json destinations = model::Json::array();
   for (const auto& [kind, destination] : overview.destinations) {
+    const storage::Queue queue = QueueOf(overview, kind);
+    const DaemonStatus::Destination seen = SeenOf(overview, kind);
     destinations.push_back({{"kind", kind},
+                            {"pending_bytes", queue.bytes},
+                            {"oldest_pending", SecondsOrNull(queue.oldest_us)},
+                            {"last_success", SecondsOrNull(seen.last_success_us)},
+                            {"last_failure", SecondsOrNull(seen.last_error_us)},
+                            {"last_failure_error", seen.last_error},
                             {"delivered_rows", destination.delivered_rows},
                             {"pending_rows", destination.pending_rows},
                             {"refused_rows", destination.refused_rows},
@@ -182,18 +291,22 @@ model::Json OverviewJson(const Overview& overview) {
            {{"path", overview.state_dir + "/" + storage::kStoreFile},
             {"bytes", overview.store_bytes},
             {"used_bytes", overview.used_bytes}}},
+          {"disk", DiskJson(overview.disk)},
           {"set_aside", overview.set_aside},
           {"runs", overview.runs.size()},
           {"live_runs", live},
           {"rows",
            {{"queued", overview.queued()},
+            {"queued_bytes", overview.Queued().bytes},
+            {"oldest_queued", SecondsOrNull(overview.Queued().oldest_us)},
             {"delivered", overview.delivered()},
             {"refused", overview.refused()},
             {"late", overview.late_rows},
             {"lost", overview.lost()}}},
           {"lost", LossesJson(overview.losses)},
           {"destinations", destinations},
-          {"set_apart", SetApartJson(overview)}};
+          {"set_apart", SetApartJson(overview)},
+          {"problems", ProblemsOf(overview)}};
 }
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
@@ -220,12 +333,39 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
 }
 
 std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
-  std::string text =
-      absl::StrCat(overview.queued(), " queued, ", overview.delivered(), " delivered, ",
-                   overview.refused(), " refused, ", overview.late_rows, " late, ");
-  const std::string lost = absl::StrCat(overview.lost(), " lost");
-  if (overview.lost() == 0) return text + lost;
-  return absl::StrCat(text, terminal.Red(lost), " (", LossesText(overview.losses), ")");
+  const storage::Queue queued = overview.Queued();
+  std::string waiting;
+  if (queued.oldest_us != 0) {
+    waiting = absl::StrCat(" (", BytesText(static_cast<int64_t>(queued.bytes)), ", for up to ",
+                           DurationText(Since(queued.oldest_us)), ")");
+  }
+  const std::string refused = absl::StrCat(overview.refused(), " refused");
+  return absl::StrCat(overview.queued(), " queued", waiting, ", ", overview.delivered(),
+                      " delivered, ", overview.refused() == 0 ? refused : terminal.Red(refused),
+                      ", ", overview.late_rows, " late");
+}
+
+// All reasons, so that a reader sees what could be lost.
+std::string LostText(const Overview& overview, const Terminal& terminal) {
+  if (overview.lost() > 0) {
+    return terminal.Red(
+        absl::StrCat(Counted(overview.lost(), "row"), ": ", LossesText(overview.losses)));
+  }
+  std::vector<std::string> zeros;
+  for (const auto& [reason, count] : ByReason(overview.losses)) {
+    zeros.push_back(absl::StrCat(reason, " 0"));
+  }
+  return terminal.Green(absl::StrJoin(zeros, ", "));
+}
+
+std::string DiskLineText(const Overview& overview, const Terminal& terminal) {
+  const std::string text = DiskText(overview.disk);
+  const auto& lasts = overview.disk.lasts;
+  return lasts && *lasts < kSoon ? terminal.Red(text) : text;
+}
+
+std::string AgoText(int64_t unix_us) {
+  return unix_us == 0 ? "-" : DurationText(Since(unix_us)) + " ago";
 }
 
 // What the daemon keeps of that which is delivered; empty without one.
@@ -281,10 +421,20 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
       "daemon  ", DaemonText(overview, terminal), "\n",  //
       "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
       BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
-      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n",            //
-      "rows    ", RowCountsText(overview, terminal), "\n");
+      "disk    ", DiskLineText(overview, terminal), "\n",                                   //
+      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n");
+  if (const auto& daemon = overview.daemon) {
+    absl::StrAppend(&text, "ranks   ", daemon->live_ranks, " of ",
+                    Counted(daemon->live_jobs, "job"), " attached, ",
+                    ShortNumber(daemon->rows_per_second, 3), " rows/s\n");
+  }
+  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
+                  "lost    ", LostText(overview, terminal), "\n");
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");
+  }
+  if (overview.daemon && !overview.daemon->metrics_url.empty()) {
+    absl::StrAppend(&text, "metrics ", overview.daemon->metrics_url, "\n");
   }
   if (const std::string refused = RefusedText(overview); !refused.empty()) {
     absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
@@ -301,20 +451,30 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     absl::StrAppend(&text, "start   ", terminal.Red(Printable(report.run.notice)), "\n");
   }
   if (!overview.destinations.empty()) {
-    Table table({"DESTINATION", "DELIVERED", "QUEUED", "REFUSED", "WAITS FOR"});
+    Table table({"DESTINATION", "DELIVERED", "QUEUED", "OLDEST", "REFUSED", "LAST SUCCESS",
+                 "LAST ERROR", "WAITS FOR"},
+                {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
     for (const auto& [kind, destination] : overview.destinations) {
       const std::vector<std::string> reasons = WaitingTexts(overview.runs, kind);
-      table.AddRow({kind, absl::StrCat(destination.delivered_rows),
-                    absl::StrCat(destination.pending_rows), absl::StrCat(destination.refused_rows),
-                    reasons.empty()
-                        ? "nothing"
-                        : absl::StrCat(reasons.size(), reasons.size() == 1 ? " reason" : " reasons",
-                                       ", below")});
+      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      table.AddRow(
+          {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
+           AgoText(QueueOf(overview, kind).oldest_us), absl::StrCat(destination.refused_rows),
+           AgoText(seen.last_success_us), AgoText(seen.last_error_us),
+           reasons.empty()
+               ? "nothing"
+               : absl::StrCat(reasons.size(), reasons.size() == 1 ? " reason" : " reasons",
+                              ", below")});
     }
     absl::StrAppend(&text, "\n", table.ToString(terminal));
     for (const auto& [kind, destination] : overview.destinations) {
       for (const std::string& reason : WaitingTexts(overview.runs, kind)) {
         absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
+      }
+      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      if (seen.last_error_us != 0) {
+        absl::StrAppend(&text, Printable(kind), " failed ", AgoText(seen.last_error_us), ": ",
+                        Printable(seen.last_error), "\n");
       }
     }
   }
@@ -331,11 +491,61 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
+// One line of what changes, for a log.
+std::string OverviewLine(const Overview& overview) {
+  const storage::Queue queued = overview.Queued();
+  const DaemonStatus daemon = overview.daemon.value_or(DaemonStatus());
+  return absl::StrCat(
+      "time=", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),
+      " daemon=", overview.daemon_pid != 0 ? "running" : "none", " jobs=", daemon.live_jobs,
+      " ranks=", daemon.live_ranks, " rows_per_second=", ShortNumber(daemon.rows_per_second),
+      " queued=", overview.queued(), " queued_bytes=", queued.bytes, " queued_seconds=",
+      queued.oldest_us == 0 ? "0" : ShortNumber(absl::ToDoubleSeconds(Since(queued.oldest_us))),
+      " delivered=", overview.delivered(), " refused=", overview.refused(),
+      " late=", overview.late_rows, " lost=", overview.lost(),
+      " disk_free_bytes=", overview.disk.free_bytes, "\n");
+}
+
+// Draws over what is there, without a flicker: each line erases what is left of the former one.
+std::string Redrawn(const std::string& page) {
+  return absl::StrCat("\033[H", absl::StrReplaceAll(page, {{"\n", "\033[K\n"}}), "\033[J");
+}
+
+bool CanRedraw(const Terminal& terminal) {
+  const char* const term = std::getenv("TERM");
+  return terminal.interactive && (term == nullptr || absl::string_view(term) != "dumb");
+}
+
+void Show(const Overview& overview, const StatusFlags& flags) {
+  const Terminal terminal = Terminal::Of(STDOUT_FILENO);
+  const bool page = !flags.watch || CanRedraw(terminal);
+  if (flags.json) {
+    std::cout << (flags.watch ? LineJson(OverviewJson(overview))
+                              : PrettyJson(OverviewJson(overview)));
+  } else if (!page) {
+    std::cout << OverviewLine(overview);
+  } else {
+    const std::string text = OverviewText(overview, terminal);
+    std::cout << (flags.watch ? Redrawn(text) : text);
+  }
+}
+
 absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
-  ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
-  std::cout << (flags.json ? PrettyJson(OverviewJson(overview))
-                           : OverviewText(overview, Terminal::Of(STDOUT_FILENO)));
-  return absl::OkStatus();
+  if (!flags.watch && (!flags.interval.empty() || flags.times != 0)) {
+    return WrongUsage("--interval and --times go with --watch");
+  }
+  if (flags.watch && flags.check) return WrongUsage("--check does not go with --watch");
+  absl::Duration interval = kInterval;
+  if (!flags.interval.empty()) absl::ParseDuration(flags.interval, &interval);  // it was checked
+  for (int shown = 0;; absl::SleepFor(interval)) {
+    ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
+    Show(overview, flags);
+    if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
+    if (flags.watch && ++shown != flags.times) continue;
+    const std::vector<std::string> problems = ProblemsOf(overview);
+    if (!flags.check || problems.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrJoin(problems, "; "));
+  }
 }
 
 }  // namespace
@@ -345,6 +555,12 @@ void AddStatus(Program& program) {
       program.Add("status", "show the daemon, the store, and what waits to be delivered",
                   kStatusFooter, ShowStatus);
   options.Add("--json", &flags.json, "an object, for programs");
+  options.Add("--check", &flags.check, "exit code 1 unless all is well, for monitoring");
+  options.Add("--watch", &flags.watch, "again and again, until Ctrl-C");
+  options.Add("--interval", &flags.interval, "how often; 2s if not given",
+              {.type = "DURATION", .check = CheckDuration});
+  options.Add("--times", &flags.times, "end after so many",
+              {.type = "N", .least = 1, .most = 1000000});
 }
 
 }  // namespace ranklog::cli

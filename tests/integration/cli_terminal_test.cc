@@ -57,6 +57,17 @@ TEST_F(CliTerminalTest, ColoursAreForATerminalThatWantsThem) {
   EXPECT_THAT(Ranklog({"status"}).output, AllOf(HasSubstr("not running"), Not(HasSubstr(kEscape))));
 }
 
+TEST_F(CliTerminalTest, StatusIsDrawnAgainInTheSamePlace) {
+  const Finished drawn =
+      OnTerminalOfStore({"status", "--watch", "--interval", "10ms", "--times", "2"});
+  EXPECT_EQ(drawn.code, 0);
+  const std::string home = std::string(kEscape) + "H";
+  const size_t first = drawn.output.find(home);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(first, 0u);
+  EXPECT_NE(drawn.output.find(home + "daemon  ", first + 1), std::string::npos) << drawn.output;
+}
+
 // It waits for a tracker that does not answer for longer than a bar takes to be drawn.
 TEST_F(CliTerminalTest, SyncDrawsABar) {
   store_.reset();

@@ -238,6 +238,52 @@ TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37
                                  HasSubstr("ring_full 2")));
 }
 
+TEST_F(CliTest, StatusTellsOfTheQueueAndTheDisk) {
+  const Json status = RanklogJson({"status"});
+  EXPECT_GT(status["rows"]["queued_bytes"], 0);
+  EXPECT_EQ(status["rows"]["oldest_queued"], static_cast<double>(kStart) / 1e6 + 1.5);  // row 3
+  ASSERT_THAT(status["destinations"], SizeIs(2));
+  const Json& wandb = status["destinations"][1];
+  EXPECT_EQ(wandb["kind"], "wandb");
+  EXPECT_EQ(wandb["pending_bytes"], status["rows"]["queued_bytes"]);
+  EXPECT_TRUE(wandb["last_success"].is_null()) << "no daemon has seen it";
+  EXPECT_GT(status["disk"]["free_bytes"], 0);
+  EXPECT_GE(status["disk"]["bytes"], status["disk"]["free_bytes"]);
+  EXPECT_TRUE(status["disk"]["full_in_seconds"].is_null());
+  EXPECT_THAT(Ranklog({"status"}).output,
+              AllOf(HasSubstr("B free of "), HasSubstr("2 queued ("), HasSubstr(" d ")));
+}
+
+TEST_F(CliTest, StatusCheckIsForMonitoring) {
+  const Finished finished = Ranklog({"status", "--check"});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("rows    "), HasSubstr("ranklog: no daemon runs; 3 rows lost: "
+                                                     "ring_full 2, step_behind 1; 1 row refused")));
+  EXPECT_EQ(Ranklog({"status", "--check", "--watch"}).code, 2);
+  EXPECT_THAT(RanklogJson({"status"})["problems"], SizeIs(3));
+}
+
+TEST_F(CliTest, StatusPrintsALineEachTimeWhereNobodyLooks) {
+  const Finished finished = Ranklog({"status", "--watch", "--interval", "10ms", "--times", "3"});
+  EXPECT_EQ(finished.code, 0);
+  const std::vector<std::string> lines = Lines(finished.output);
+  ASSERT_THAT(lines, SizeIs(3));
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line,
+                AllOf(StartsWith("time=2"), HasSubstr(" daemon=none "), HasSubstr(" queued=2 "),
+                      HasSubstr(" delivered=4 "), HasSubstr(" lost=3 ")));
+  }
+  const Finished json =
+      Ranklog({"status", "--watch", "--interval", "10ms", "--times", "2", "--json"});
+  ASSERT_THAT(Lines(json.output), SizeIs(2));
+  for (const std::string& line : Lines(json.output)) {
+    EXPECT_EQ(Parse(line)["rows"]["lost"], 3);
+  }
+  EXPECT_EQ(Ranklog({"status", "--interval", "1s"}).code, 2);
+  EXPECT_EQ(Ranklog({"status", "--watch", "--interval", "0s"}).code, 2);
+}
+
 TEST_F(CliTest, StatusNamesTheHolderOfTheStore) {
   ASSERT_OK_AND_ASSIGN(const storage::StateLock lock, storage::StateLock::Acquire(state_dir()));
   const Json status = RanklogJson({"status"});

@@ -22,6 +22,10 @@ TEST(JsonTextTest, KeepsEmptyOnesOnOneLine) {
   EXPECT_EQ(PrettyJson(Json::object()), "{}\n");
 }
 
+TEST(JsonTextTest, LineHasAllOfIt) {
+  EXPECT_EQ(LineJson({{"z", 1}, {"list", {1, 2}}}), "{\"z\":1,\"list\":[1,2]}\n");
+}
+
 TEST(JsonTextTest, AnArrayThatIsMadeOneByOneReadsTheSame) {
   const Json json = {{{"run", "a"}, {"ranks", {1, 2}}}, {{"run", "b"}}};
   EXPECT_EQ(PrettyJsonArray(json.size(), [&](size_t i) { return json[i]; }), PrettyJson(json));
