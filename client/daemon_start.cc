@@ -208,13 +208,15 @@ std::string LastWords(const SocketPlace& place) {
   const std::string path = LogPath(place);
   const std::vector<std::string> lines = absl::StrSplit(Tail(path), '\n', absl::SkipWhitespace());
   std::string words;
-  // A line of the log begins with its time. What else stands at the end is of a daemon that did not
-  // come as far as to log: wrong usage, or a library that is missing.
+  // A line of the log begins with its time, or with a brace (--log-format json). What else stands at
+  // the end is of a daemon that did not come as far as to log: wrong usage, or a library that is
+  // missing.
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front()))) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front())) || line->front() == '{') {
       constexpr char kCannot[] = "cannot start: ";
       const size_t at = line->find(kCannot);
       if (words.empty() && at != std::string::npos) words = line->substr(at + strlen(kCannot));
+      if (line->front() == '{') words = words.substr(0, words.rfind("\"}"));
       break;
     }
     words = *line;

@@ -162,10 +162,11 @@ std::string LastWords(const std::string& path) {
   const std::vector<std::string> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
   std::string words;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front()))) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front())) || line->front() == '{') {
       constexpr absl::string_view kCannot = "cannot start: ";
       const size_t at = line->find(kCannot.data());
       if (words.empty() && at != std::string::npos) words = line->substr(at + kCannot.size());
+      if (line->front() == '{') words = words.substr(0, words.rfind("\"}"));
       break;
     }
     words = *line;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -17,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
+#include "service/base/suggestion.h"
+#include "service/daemon/config_sources.h"
 #include "service/storage/state_dirs.h"
 
 namespace ranklog::daemon {
@@ -36,6 +39,7 @@ Examples:
   ranklogd --metrics-port 9464                   figures for Prometheus: curl 127.0.0.1:9464/metrics
   ranklogd --keep-for 48h --keep-bytes 20GiB     remove what is delivered later, or for want of room
   ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
+  ranklogd --print-config                        each setting, and where it comes from
 
 Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
 
@@ -128,18 +132,34 @@ CLI::Validator OwnFile() {
 
 // What is wrong with the file itself. CLI11 takes every file for INI, and a section that nobody
 // asked for for a key with "++" at its end.
-std::string AboutFile(const CLI::App& app, const CLI::ConfigError& error) {
-  const std::string file = app.get_config_ptr()->as<std::string>();
+std::string AboutFile(const CLI::App& app, const LinedConfig& lines,
+                      const CLI::ConfigError& error) {
+  std::string file = app.get_config_ptr()->as<std::string>();
   const std::string what = error.what();
   absl::string_view key = absl::string_view(what.data(), what.size());
   if (!absl::ConsumePrefix(&key, "INI was not able to parse ")) {
     return absl::StrCat("ranklogd: ", file, ": ", what, "\n");
   }
   absl::ConsumeSuffix(&key, ".++");
-  return absl::StrCat("ranklogd: ", file, ": there is no option '", key,
-                      "'. Those of `ranklogd --help` are its keys, without the dashes; take it out "
-                      "or mend its name.\n");
+  if (const int line = lines.LineOf(std::string(key)); line > 0) absl::StrAppend(&file, ":", line);
+  const std::string suggestion = DidYouMean(key, SettingsOf(app));
+  return absl::StrCat("ranklogd: ", file, ": there is no option '", key, "'",
+                      suggestion.empty() ? "." : suggestion,
+                      " The options of `ranklogd --help` are its keys, without the dashes.\n");
 }
+
+// Of an unknown flag; else empty.
+std::string Suggestion(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty() || !absl::StartsWith(extras.front(), "--")) return "";
+  std::vector<std::string> flags;
+  for (const std::string& name : SettingsOf(app)) flags.push_back("--" + name);
+  return DidYouMean(extras.front().substr(0, extras.front().find('=')), flags);
+}
+
+// The name, if the environment has a value for it.
+std::string SetVariable(const char* name) { return Environment(name).empty() ? "" : name; }
 
 // The daemon may change its working directory.
 std::string Absolute(const std::string& path) {
@@ -202,6 +222,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       "ranklogd");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
+  const auto file = std::make_shared<LinedConfig>();
+  app.config_formatter(file);
   app.set_config("--config", "", "a file of these options, in TOML", /*config_required=*/false)
       ->type_name("FILE")
       ->check(OwnFile());
@@ -257,9 +279,18 @@ Parsed ParseConfig(int argc, const char* const* argv) {
                  "the log and `ranklog status` name. Without it: nowhere")
       ->type_name("PORT")
       ->check(CLI::Range(0, 65535));
+  app.add_option("--log-format", config.log_format,
+                 "how: text, or json, an object per line (time, level, pid, message)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_flag("--background", config.background,
                "go on in the background, and return once ranks can connect; the messages go to "
                "ranklogd.log beside the socket (`ranklog daemon-log`)");
+  bool print_config = false;
+  app.add_flag("--print-config", print_config,
+               "print each setting with where it comes from (default, file, environment or flag), "
+               "and end. The output is a configuration file")
+      ->configurable(false);
   const std::string advanced = "Advanced";
   app.add_option("--commit-interval", commit_interval, "how long rows gather before a commit")
       ->type_name("DURATION")
@@ -297,12 +328,13 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     }
   } catch (const CLI::ConfigError& error) {
     parsed.exit_code = 2;
-    parsed.text = AboutFile(app, error);
+    parsed.text = AboutFile(app, *file, error);
     return parsed;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
       parsed.exit_code = 2;
-      parsed.text = absl::StrCat("ranklogd: ", error.what(), "; `ranklogd --help` says more\n");
+      parsed.text = absl::StrCat("ranklogd: ", error.what(), Suggestion(app, error),
+                                 "; `ranklogd --help` says more\n");
       return parsed;
     }
     std::ostringstream out;  // --help, --version
@@ -326,6 +358,14 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   // Ranks that find no room in the one that they were told fall back to the others.
   if (!spool_dir.empty()) config.spool_dirs.push_back(Absolute(spool_dir));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
+  if (print_config) {
+    parsed.run = false;
+    parsed.text =
+        PrintConfig(app, *file, {argv + 1, argv + argc},
+                    {{"state-dir", {config.state_dirs.front(), SetVariable("RANKLOG_STATE_DIR")}},
+                     {"listen", {kUnix + config.socket_path, SetVariable("RANKLOG_ADDRESS")}},
+                     {"spool-dir", {spool_dir, SetVariable("RANKLOG_SPOOL_DIR")}}});
+  }
   return parsed;
 }
 

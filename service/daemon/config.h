@@ -22,6 +22,7 @@ struct Config {
   absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
+  std::string log_format = "text";   // or json
   absl::optional<int> metrics_port;  // none: no metrics are served
   bool background = false;
   bool core_dumps = false;
@@ -31,11 +32,11 @@ struct Config {
   absl::Duration wandb_transmit_interval = absl::Seconds(15);
 };
 
-// What parsing came to: a configuration, or a text to print and an exit code (0 for --help and
-// --version, 2 for wrong usage).
+// What parsing came to: a configuration, or a text to print and an exit code (0 for --help, --version
+// and --print-config, 2 for wrong usage).
 struct Parsed {
   Config config;
-  bool run = false;
+  bool run = false;  // else `text` is to be printed
   int exit_code = 0;
   std::string text;
 };

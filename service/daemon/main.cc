@@ -24,6 +24,7 @@
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
 #include "service/daemon/journal.h"
+#include "service/daemon/log_format.h"
 #include "service/daemon/notify.h"
 #include "service/daemon/process.h"
 #include "service/daemon/watchdog.h"
@@ -137,9 +138,12 @@ int main(int argc, char** argv) {
   if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::LeavePlacement();
   // Copies of the trackers' keys are in buffers of gRPC and curl, which no MADV_DONTDUMP reaches.
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("ranklogd"));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
-  if (ranklog::daemon::GoesToJournal(STDERR_FILENO)) ranklog::daemon::LogForJournal();
+  ranklog::daemon::LogTo(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  if (parsed.config.log_format == "json") {
+    ranklog::daemon::LogAsJson();
+  } else if (ranklog::daemon::GoesToJournal(STDERR_FILENO)) {
+    ranklog::daemon::LogForJournal();
+  }
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
   ranklog::daemon::SayFileLimit();
   ranklog::daemon::Background background;

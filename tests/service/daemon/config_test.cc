@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 Parsed Parse(std::vector<const char*> args) {
@@ -115,6 +116,80 @@ TEST(ConfigTest, AFileWithAnUnknownOptionIsRefusedByName) {
   }
 }
 
+TEST(ConfigTest, UnknownOptionOfAFileHasItsLineAndASuggestion) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  std::ofstream(file) << "# ours\nlog-level = \"info\"\n\nkeep_for = \"5h\"\n";
+  EXPECT_THAT(Parse({"--config", file.c_str()}).text,
+              AllOf(StartsWith("ranklogd: " + file +
+                               ":4: there is no option 'keep_for'; "
+                               "did you mean 'keep-for'?")));
+  EXPECT_THAT(Parse({"--keep-fro", "5h"}).text, HasSubstr("did you mean '--keep-for'?"));
+  EXPECT_THAT(Parse({"--colour=blue"}).text, Not(HasSubstr("did you mean")));
+}
+
+// The lines that --print-config prints, by setting: value and source.
+std::map<std::string, std::pair<std::string, std::string>> Printed(std::vector<const char*> args) {
+  args.push_back("--print-config");
+  const Parsed parsed = Parse(std::move(args));
+  EXPECT_FALSE(parsed.run);
+  EXPECT_EQ(parsed.exit_code, 0);
+  std::map<std::string, std::pair<std::string, std::string>> settings;
+  std::istringstream text(parsed.text);
+  const std::regex setting("(#?[a-z-]+) = (.*[^ ]) +# ([^ ]+)");
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    EXPECT_TRUE(std::regex_match(line, match, setting)) << line;
+    settings[match[1]] = {match[2], match[3]};
+  }
+  return settings;
+}
+
+TEST(ConfigTest, PrintedSettingsHaveTheirSource) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  std::ofstream(file) << "# ours\ndrain = \"5s\"\nkeep-for= \"9h\"\n  background=true\n";
+  setenv("RANKLOG_STATE_DIR", "/from/env", 1);
+  setenv("RANKLOG_WANDB_TRANSMIT_INTERVAL", "3s", 1);
+  auto printed = Printed({"--config", file.c_str(), "--keep-for", "8h", "--log-level=debug"});
+  unsetenv("RANKLOG_STATE_DIR");
+  unsetenv("RANKLOG_WANDB_TRANSMIT_INTERVAL");
+  using Setting = std::pair<std::string, std::string>;
+  EXPECT_EQ(printed["drain"], Setting("\"5s\"", file + ":2"));
+  EXPECT_EQ(printed["keep-for"], Setting("\"8h\"", "--keep-for"));
+  EXPECT_EQ(printed["background"], Setting("true", file + ":4"));
+  EXPECT_EQ(printed["log-level"], Setting("\"debug\"", "--log-level"));
+  EXPECT_EQ(printed["state-dir"], Setting("\"/from/env\"", "$RANKLOG_STATE_DIR"));
+  EXPECT_EQ(printed["wandb-transmit-interval"],
+            Setting("\"3s\"", "$RANKLOG_WANDB_TRANSMIT_INTERVAL"));
+  EXPECT_EQ(printed["keep-bytes"], Setting("\"4GiB\"", "default"));
+  EXPECT_EQ(printed["core-dumps"], Setting("false", "default"));
+  EXPECT_EQ(printed["#metrics-port"], Setting("\"\"", "default"));
+  EXPECT_EQ(printed.count("config"), 0u);
+}
+
+TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {
+  testing::TempDir dir;
+  const std::string file = dir.File("printed.toml");
+  std::ofstream(file) << Parse({"--state-dir", "/s", "--drain", "2m", "--metrics-port", "9464",
+                                "--print-config"})
+                             .text;
+  const Parsed parsed = Parse({"--config", file.c_str()});
+  ASSERT_TRUE(parsed.run) << parsed.text;
+  EXPECT_THAT(parsed.config.state_dirs, ElementsAre("/s"));
+  EXPECT_EQ(parsed.config.drain, absl::Minutes(2));
+  EXPECT_EQ(parsed.config.metrics_port, 9464);
+  EXPECT_EQ(parsed.config.socket_path, Parse({}).config.socket_path);
+}
+
+TEST(ConfigTest, MetricsAreServedWhereAskedFor) {
+  EXPECT_EQ(Parse({"--state-dir", "/s"}).config.metrics_port, absl::nullopt);
+  EXPECT_EQ(Parse({"--metrics-port", "0"}).config.metrics_port, 0);
+  for (const char* port : {"-1", "65536", "http", ""}) {
+    EXPECT_EQ(Parse({"--metrics-port", port}).exit_code, 2) << port;
+  }
+}
+
 TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
   std::map<std::string, std::string> options;  // of --help, with their defaults
   std::istringstream help(Parse({"--help"}).text);
@@ -125,6 +200,7 @@ TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
   }
   options.erase("version");
   options.erase("config");
+  options.erase("print-config");
   ASSERT_EQ(options["keep-for"], "168h");
 
   testing::TempDir dir;
