@@ -67,6 +67,7 @@ void AddSync(Program& program);
 void AddVerify(Program& program);
 void AddDead(Program& program);
 void AddRemove(Program& program);
+void AddPrune(Program& program);
 void AddDoctor(Program& program);
 void AddRecover(Program& program);
 void AddStop(Program& program);

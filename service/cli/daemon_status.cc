@@ -228,14 +228,15 @@ absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, bool force) {
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, storage::Removal removal) {
   ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
   const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
   v1::RemoveRunRequest request;
   request.set_run(run);
-  request.set_force(force);
+  request.set_force(removal == storage::Removal::kWhateverWaits);
+  request.set_delivered(removal == storage::Removal::kDelivered);
   v1::RemoveRunReply reply;
   const grpc::Status status = stub->RemoveRun(&context, request, &reply);
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());

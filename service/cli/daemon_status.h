@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "service/storage/retention.h"
 
 namespace ranklog::cli {
 
@@ -77,9 +78,9 @@ absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::
                             const std::map<std::string, std::string>& credentials);
 
 // Has a daemon remove a run, by its id in the store.
-//   kFailedPrecondition  it may not go: it runs, or a tracker lacks some of it and not `force`
+//   kFailedPrecondition  it may not go, as it runs, or a tracker lacks some of it: see `removal`
 //   kUnimplemented       it is of an older version
-absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, bool force);
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, storage::Removal removal);
 
 }  // namespace ranklog::cli
 

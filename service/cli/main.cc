@@ -21,6 +21,7 @@ Examples:
   ranklog sync
   ranklog verify latest
   ranklog rm old-run
+  ranklog prune --dry-run
   ranklog doctor
   ranklog login
 
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
   ranklog::cli::AddVerify(program);
   ranklog::cli::AddDead(program);
   ranklog::cli::AddRemove(program);
+  ranklog::cli::AddPrune(program);
   ranklog::cli::AddDoctor(program);
   ranklog::cli::AddRecover(program);
   ranklog::cli::AddStop(program);

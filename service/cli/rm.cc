@@ -9,12 +9,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/daemon_status.h"
 #include "service/cli/json_text.h"
 #include "service/cli/number_text.h"
+#include "service/cli/run_remover.h"
 #include "service/cli/run_report.h"
 #include "service/cli/select_run.h"
 #include "service/cli/spool_dirs.h"
@@ -57,11 +56,12 @@ class RunRemoval {
     RETURN_IF_ERROR(Choose());
     for (const RunReport& report : chosen_) RETURN_IF_ERROR(CheckMayGo(report));
     if (!flags_.yes && !Ask()) return absl::CancelledError("nothing was removed");
-    absl::Status status = Open();
+    ASSIGN_OR_RETURN(remover_, RunRemover::Open(state_dir_, globals_.address));
+    absl::Status status;
     for (size_t i = 0; status.ok() && i < chosen_.size(); ++i) status = Remove(chosen_[i]);
     if (flags_.json) std::cout << PrettyJson(removed_);
     RETURN_IF_ERROR(status);
-    return store_ == nullptr ? absl::OkStatus() : Sweep();
+    return remover_->Sweep();
   }
 
  private:
@@ -114,30 +114,13 @@ class RunRemoval {
     return word == "y" || word == "yes";
   }
 
-  // The store, to be written by this process or by the daemon that has it.
-  absl::Status Open() {
-    auto lock = storage::StateLock::Acquire(state_dir_);
-    if (absl::IsAlreadyExists(lock.status())) {
-      ASSIGN_OR_RETURN(daemon_, FindHolder(state_dir_, globals_.address));
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(lock.status());
-    lock_ = std::make_unique<storage::StateLock>(*std::move(lock));
-    ASSIGN_OR_RETURN(store_, storage::Store::Open(state_dir_, {}));
-    return absl::OkStatus();
-  }
-
   absl::Status Remove(const RunReport& report) {
     ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(report.run.id));
     std::set<uint64_t> incarnations;
     for (const model::Stream& stream : streams) incarnations.insert(stream.key.incarnation);
-    const absl::Status removed = store_ == nullptr ? RemoveRun(daemon_, report.run.id, flags_.force)
-                                                   : RemoveHere(report.run.id);
-    if (absl::IsUnimplemented(removed)) {
-      return absl::UnimplementedError(
-          absl::StrCat("the daemon has version ", daemon_.version,
-                       ", which cannot remove a run: restart it, `ranklog stop` ends it"));
-    }
+    const absl::Status removed =
+        remover_->Remove(report.run.id, flags_.force ? storage::Removal::kWhateverWaits
+                                                     : storage::Removal::kNothingWaits);
     if (absl::IsFailedPrecondition(removed)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "run ", NameOf(report), " stays: it has begun to run again, or to be delivered"));
@@ -158,35 +141,6 @@ class RunRemoval {
       std::cout << "removed " << NameOf(report) << ", " << Counted(report.run.rows, "row") << "\n";
     }
     return absl::OkStatus();
-  }
-
-  absl::Status RemoveHere(int64_t run) {
-    return Write([&] {
-      return store_->RemoveRun(
-          run, absl::ToUnixMicros(absl::Now()),
-          flags_.force ? storage::Removal::kWhateverWaits : storage::Removal::kNothingWaits);
-    });
-  }
-
-  // As the daemon does by and by.
-  absl::Status Sweep() {
-    storage::Store::Swept swept;
-    do {
-      RETURN_IF_ERROR(Write([&]() -> absl::Status {
-        ASSIGN_OR_RETURN(swept, store_->SweepRemoved());
-        return absl::OkStatus();
-      }));
-    } while (swept.more);
-    return absl::OkStatus();
-  }
-
-  template <typename Do>
-  absl::Status Write(Do write) {
-    RETURN_IF_ERROR(store_->Begin());
-    absl::Status status = write();
-    if (status.ok()) return store_->Commit();
-    store_->Rollback();
-    return status;
   }
 
   static bool WaitsFor(const RunReport& report, const DestinationReport& destination) {
@@ -212,9 +166,7 @@ class RunRemoval {
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
   std::vector<RunReport> chosen_;
-  DaemonStatus daemon_;  // has the store, unless `store_`
-  std::unique_ptr<storage::StateLock> lock_;
-  std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<RunRemover> remover_;
   model::Json removed_ = model::Json::array();
 };
 

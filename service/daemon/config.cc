@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -14,10 +13,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
+#include "service/base/byte_size.h"
 #include "service/base/suggestion.h"
 #include "service/daemon/config_sources.h"
 #include "service/storage/state_dirs.h"
@@ -60,24 +59,6 @@ CLI::Validator DurationText(absl::Duration least) {
                             ", such as 500ms, 30s or 2m");
       },
       "");
-}
-
-// A number with an optional unit: B, KiB, MiB, GiB or TiB. False: it is none, or above 2^62.
-bool ParseBytes(absl::string_view text, int64_t* bytes) {
-  constexpr std::pair<const char*, int> kUnits[] = {
-      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}};
-  int shift = 0;
-  for (const auto& [unit, bits] : kUnits) {
-    if (!absl::ConsumeSuffix(&text, unit)) continue;
-    shift = bits;
-    break;
-  }
-  double number = 0;
-  if (!absl::SimpleAtod(text, &number) || !(number >= 0)) return false;
-  number = std::ldexp(number, shift);
-  if (!(number < std::ldexp(1, 62))) return false;
-  *bytes = static_cast<int64_t>(number);
-  return true;
 }
 
 CLI::Validator BytesText() {

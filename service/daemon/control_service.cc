@@ -65,7 +65,10 @@ grpc::ServerUnaryReactor* ControlService::RemoveRun(grpc::CallbackServerContext*
                                                     const v1::RemoveRunRequest* request,
                                                     v1::RemoveRunReply*) {
   grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-  about_.remove_run(request->run(), request->force(), [reactor](const absl::Status& status) {
+  storage::Removal removal = storage::Removal::kNothingWaits;
+  if (request->force()) removal = storage::Removal::kWhateverWaits;
+  if (request->delivered()) removal = storage::Removal::kDelivered;
+  about_.remove_run(request->run(), removal, [reactor](const absl::Status& status) {
     reactor->Finish(ingest::ToGrpc(status));
   });
   return reactor;

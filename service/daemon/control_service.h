@@ -26,7 +26,7 @@ class ControlService final : public v1::Control::CallbackService {
       std::function<void(int64_t run, const std::string& kind,
                          const std::map<std::string, std::string>& credentials, Done done)>;
   // Removes a run, and calls `done` from any thread.
-  using RemoveRunFn = std::function<void(int64_t run, bool force, Done done)>;
+  using RemoveRunFn = std::function<void(int64_t run, storage::Removal removal, Done done)>;
   // What changes from moment to moment.
   struct Now {
     size_t streams = 0;  // attached

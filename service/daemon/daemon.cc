@@ -180,8 +180,10 @@ absl::Status Daemon::StartServer() {
                  ControlService::Done done) {
             AddDestination(run, kind, credentials, std::move(done));
           },
-      .remove_run = [this](int64_t run, bool force,
-                           ControlService::Done done) { RemoveRun(run, force, std::move(done)); }});
+      .remove_run = [this](
+                        int64_t run, storage::Removal removal,
+                        ControlService::Done done) { RemoveRun(run, removal, std::move(done)); }});
+  grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1: see Look()
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
   builder.RegisterService(control_.get());
@@ -246,29 +248,28 @@ void Daemon::AddDestination(int64_t run, const std::string& kind,
                   .urgent = true});
 }
 
-void Daemon::RemoveRun(int64_t id, bool force, ControlService::Done done) {
+void Daemon::RemoveRun(int64_t id, storage::Removal removal, ControlService::Done done) {
   const auto reader = storage::StoreReader::Open(place_.dir);
   if (!reader.ok()) return done(reader.status());
   const absl::StatusOr<model::Run> run = (*reader)->GetRun(id);
   if (!run.ok()) return done(run.status());
-  store_->Submit({.apply =
-                      [id, force](storage::Store& store) {
-                        return store.RemoveRun(id, absl::ToUnixMicros(absl::Now()),
-                                               force ? storage::Removal::kWhateverWaits
-                                                     : storage::Removal::kNothingWaits);
-                      },
-                  .done =
-                      [this, run = *run, done = std::move(done)](absl::Status status) mutable {
-                        if (status.ok()) {
-                          spdlog::info("run {}: removed with {} rows by `ranklog rm`", run.run_id,
-                                       run.rows);
-                          deliver_->OnRemoved(run.id);
-                          retention_->OnRemoved(run.rows);
-                          notices_.Forget(run.id);
-                        }
-                        done(std::move(status));
-                      },
-                  .urgent = true});
+  store_->Submit(
+      {.apply =
+           [id, removal](storage::Store& store) {
+             return store.RemoveRun(id, absl::ToUnixMicros(absl::Now()), removal);
+           },
+       .done =
+           [this, run = *run, removal, done = std::move(done)](absl::Status status) mutable {
+             if (status.ok()) {
+               spdlog::info("run {}: removed with {} rows by `ranklog {}`", run.run_id, run.rows,
+                            removal == storage::Removal::kDelivered ? "prune" : "rm");
+               deliver_->OnRemoved(run.id);
+               retention_->OnRemoved(run.rows);
+               notices_.Forget(run.id);
+             }
+             done(std::move(status));
+           },
+       .urgent = true});
 }
 
 absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,

@@ -77,7 +77,7 @@ class Daemon {
   void AddDestination(int64_t run, const std::string& kind,
                       const std::map<std::string, std::string>& credentials,
                       ControlService::Done done);
-  void RemoveRun(int64_t run, bool force, ControlService::Done done);
+  void RemoveRun(int64_t run, storage::Removal removal, ControlService::Done done);
   // Takes the key that was given, and checks that there is one for the run's tracker.
   absl::Status CheckDestination(int64_t run, const std::string& kind,
                                 const std::map<std::string, std::string>& given);

@@ -331,6 +331,8 @@ class StoreReader {
 
   // As RemovableRuns() in retention.h.
   absl::StatusOr<std::vector<RemovableRun>> Removable(int64_t ended_by_us);
+  // What its rows and those of its streams take. Reads their index: a bar is for who asks of many.
+  absl::StatusOr<uint64_t> BytesOfRun(int64_t run);
   // The last row that was removed with the run of this ring; kNotFound if it was not.
   absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
 

@@ -80,6 +80,18 @@ absl::StatusOr<uint64_t> StoreReader::BytesOfRows(int64_t run, uint64_t first, u
                                static_cast<double>(measured));
 }
 
+absl::StatusOr<uint64_t> StoreReader::BytesOfRun(int64_t run) {
+  ASSIGN_OR_RETURN(
+      const int64_t bytes,
+      database_.SelectInteger(
+          "SELECT (SELECT ifnull(sum(length(data)), 0) FROM run_batch WHERE run = ?1) + "
+          "(SELECT ifnull(sum(length(data)), 0) FROM replay_batch WHERE run = ?1) + "
+          "(SELECT ifnull(sum(length(data)), 0) FROM stream_batch "
+          "WHERE stream IN (SELECT id FROM stream WHERE run = ?1))",
+          {run}));
+  return static_cast<uint64_t>(bytes);
+}
+
 absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
   Query query = database_.Select(
       "SELECT total(lost_ring_full), total(lost_invalid), total(lost_step_behind), "

@@ -1,4 +1,4 @@
-// `ranklog rm`, without a daemon and with one.
+// `ranklog rm` and `prune`, without a daemon and with one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/integration/cli_fixture.h"
 #include "tests/integration/node.h"
 #include "tests/support/dead_port.h"
+#include "tests/support/fake_wandb.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::testing {
@@ -73,6 +75,91 @@ TEST_F(CliTest, RemoveLeavesNothingOfARun) {
   EXPECT_THAT(Ranklog({"doctor"}).output, HasSubstr("no damage found"));
 }
 
+// Two runs that have reached their tracker, one of two days ago, and one that runs.
+class PruneTest : public CliTest {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(store_, storage::Store::Open(state_dir(), {}));
+    ASSERT_OK(store_->Begin());
+    MakeRunningRun();
+    Deliver("old", absl::Hours(50));
+    Deliver("new", absl::Hours(2));
+    ASSERT_OK(store_->Commit());
+    store_.reset();
+  }
+  void Deliver(const std::string& job, absl::Duration age) {
+    const int64_t ended_us = absl::ToUnixMicros(absl::Now() - age);
+    const model::Stream stream = Attach(job, 0, job, "wandb", ended_us - 1000);
+    ASSERT_OK(store_->DefineRunShape(stream.run, 1, std::vector<std::string>{"loss", "lr"}));
+    ASSERT_OK(store_->AppendRunRows(stream.run, MakeBatch(0, 50)));
+    ASSERT_OK(store_->EndStream(stream.id, model::StreamState::kFinished, 0, "", ended_us));
+    ASSERT_OK(store_->CloseRun(stream.run, model::RunState::kFinished, 0, "", ended_us));
+    model::Delivery delivery;
+    delivery.run = stream.run;
+    delivery.kind = "wandb";
+    delivery.delivered_rows = 50;
+    delivery.complete = true;
+    ASSERT_OK(store_->PutDelivery(delivery));
+  }
+  std::vector<std::string> RunsLeft() const {
+    std::vector<std::string> left;
+    for (const Json& run : RanklogJson({"runs"})) left.push_back(run["run_id"]);
+    return left;
+  }
+};
+
+TEST_F(PruneTest, DryRunNamesWhatWouldGoAndRemovesNothing) {
+  const Finished named = Ranklog({"prune", "--dry-run", "--keep-for", "24h"});
+  EXPECT_EQ(named.code, 0);
+  EXPECT_THAT(named.output, AllOf(HasSubstr("gpt:old"), Not(HasSubstr("gpt:new")),
+                                  HasSubstr("would remove 1 run, ")));
+  EXPECT_THAT(RunsLeft(), SizeIs(3));
+  EXPECT_EQ(Ranklog({"prune", "--dry-run"}).output, "would remove 0 runs, 0 B\n")
+      << "within a week";
+}
+
+TEST_F(PruneTest, AgeAndSizeDecideWhatGoes) {
+  EXPECT_EQ(Ranklog({"prune"}).code, 2) << "nobody can be asked";
+  const Json removed = RanklogJson({"prune", "--yes", "--keep-for", "24h"});
+  ASSERT_THAT(removed, SizeIs(1));
+  EXPECT_EQ(removed[0]["run_id"], "old");
+  EXPECT_EQ(removed[0]["rows"], 50);
+  EXPECT_GT(removed[0]["bytes"], 50 * 2 * 8);
+  EXPECT_THAT(RunsLeft(), ElementsAre("new", "job2"));
+  EXPECT_EQ(Ranklog({"prune", "--yes", "--keep-for", "forever", "--keep-bytes", "0"}).code, 0);
+  EXPECT_THAT(RunsLeft(), ElementsAre("job2")) << "it runs";
+}
+
+TEST_F(PruneTest, NoMoreGoesThanTheSizeAsksFor) {
+  ASSERT_OK_AND_ASSIGN(const auto reader, storage::StoreReader::Open(state_dir()));
+  ASSERT_OK_AND_ASSIGN(const int64_t used, reader->UsedBytes());
+  const Json going = RanklogJson(
+      {"prune", "--dry-run", "--keep-for", "forever", "--keep-bytes", std::to_string(used - 1)});
+  ASSERT_THAT(going, SizeIs(1));
+  EXPECT_EQ(going[0]["run_id"], "old");
+}
+
+TEST_F(PruneTest, WhatIsNotDeliveredStays) {
+  ASSERT_OK_AND_ASSIGN(store_, storage::Store::Open(state_dir(), {}));
+  ASSERT_OK(store_->Begin());
+  MakeFinishedRun();  // two of its rows wait
+  ASSERT_OK(store_->Commit());
+  store_.reset();
+  EXPECT_EQ(Ranklog({"prune", "--yes", "--keep-for", "0s", "--keep-bytes", "0"}).code, 0);
+  EXPECT_THAT(RunsLeft(), ElementsAre("job1", "job2"));
+}
+
+TEST_F(PruneTest, LimitsAreAnAgeAndASize) {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--keep-for", "soon"},
+                                                {"--keep-for", "-1h"},
+                                                {"--keep-bytes", "lots"},
+                                                {"--keep-bytes", "-1"}}) {
+    std::vector<std::string> args = {"prune", "--dry-run"};
+    args.insert(args.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(Ranklog(args).code, 2) << wrong[1];
+  }
+}
+
 class RemoveBesideADaemonTest : public ::testing::Test {
  protected:
   Finished Ranklog(std::vector<std::string> args) const {
@@ -93,6 +180,24 @@ class RemoveBesideADaemonTest : public ::testing::Test {
   const DeadPort dead_{DeadPort::kRefuses};
   Node node_;
 };
+
+TEST_F(RemoveBesideADaemonTest, PruneIsTheDaemonsRetentionAtOnce) {
+  FakeWandb wandb;
+  node_.Start();
+  MakeRun("delivered", WandbAt(wandb.url()));
+  MakeRun("waiting", WandbAt(dead_.url()));
+  ASSERT_TRUE(WaitFor([&] { return node_.Counter("deliver.pending") == 1; }));
+  EXPECT_THAT(Ranklog({"prune", "--yes"}).output, HasSubstr("removed 0 runs")) << "a week";
+  // A run stays for ten seconds after its end, whatever the limits: Finish() may be repeated.
+  Finished pruned;
+  ASSERT_TRUE(WaitFor([&] {
+    pruned = Ranklog({"prune", "--yes", "--keep-for", "0s"});
+    return pruned.output.rfind("removed 1 run,", 0) == 0;
+  })) << pruned.output;
+  EXPECT_EQ(node_.TimesSaid("run delivered: removed with 100 rows by `ranklog prune`"), 1u);
+  ASSERT_THAT(Runs(), SizeIs(1));
+  EXPECT_EQ(Runs()[0]["run_id"], "waiting");
+}
 
 TEST_F(RemoveBesideADaemonTest, TheDaemonRemovesWhatIsAskedFor) {
   node_.Start();

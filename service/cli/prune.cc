@@ -1,0 +1,217 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/byte_size.h"
+#include "service/base/status_macros.h"
+#include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/json_text.h"
+#include "service/cli/number_text.h"
+#include "service/cli/progress.h"
+#include "service/cli/run_remover.h"
+#include "service/cli/spool_dirs.h"
+#include "service/cli/table.h"
+#include "service/cli/terminal.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr char kPruneFooter[] = R"(
+Does at once what the daemon does by and by: takes runs out of this node's store that were delivered in full, those
+that ended longer ago than --keep-for, and the oldest ones while the store uses more than --keep-bytes. What is
+not delivered, is on this node only, or has late or refused rows stays, whatever the limits (`ranklog rm`
+removes that). What a tracker has stays there. The limits are those of the running daemon where none are given.
+
+On a terminal it asks first. Elsewhere it wants --yes, or --dry-run.
+
+Examples:
+  ranklog prune --dry-run
+  ranklog prune --keep-for 24h
+  ranklog prune --keep-for 0s --yes       # all that is delivered
+  ranklog prune --keep-bytes 1GiB --dry-run --json | jq 'map(.bytes) | add')";
+
+constexpr char kForever[] = "forever";
+constexpr char kUnlimited[] = "unlimited";
+
+std::string CheckKeepFor(const std::string& text) {
+  absl::Duration duration;
+  const bool good =
+      text == kForever || (absl::ParseDuration(text, &duration) &&
+                           duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration());
+  return good ? "" : "neither a duration, such as 24h, nor forever";
+}
+
+std::string CheckKeepBytes(const std::string& text) {
+  int64_t bytes = 0;
+  const bool good = text == kUnlimited || ParseBytes(text, &bytes);
+  return good ? "" : "neither a size, such as 500MiB, nor unlimited";
+}
+
+struct PruneFlags {
+  std::string keep_for;
+  std::string keep_bytes;
+  bool dry_run = false;
+  bool yes = false;
+  bool json = false;
+};
+
+struct Going {
+  model::Run run;
+  uint64_t bytes = 0;
+};
+
+storage::KeepLimits LimitsOf(const Globals& globals, const std::string& dir,
+                             const PruneFlags& flags) {
+  storage::KeepLimits limits;
+  if (const auto daemon = FindDaemon(dir, globals.address)) {
+    limits.keep_for = daemon->keep_for.value_or(absl::InfiniteDuration());
+    limits.keep_bytes = daemon->keep_bytes.value_or(storage::KeepLimits::kUnlimited);
+  }
+  if (flags.keep_for == kForever) {
+    limits.keep_for = absl::InfiniteDuration();
+  } else if (!flags.keep_for.empty()) {
+    absl::ParseDuration(flags.keep_for, &limits.keep_for);  // it was checked, as below
+  }
+  if (flags.keep_bytes == kUnlimited) {
+    limits.keep_bytes = storage::KeepLimits::kUnlimited;
+  } else if (!flags.keep_bytes.empty()) {
+    ParseBytes(flags.keep_bytes, &limits.keep_bytes);
+  }
+  return limits;
+}
+
+// Those that must go, the oldest end first.
+absl::StatusOr<std::vector<Going>> Choose(storage::StoreReader& reader,
+                                          const storage::KeepLimits& limits) {
+  const absl::Time now = absl::Now();
+  ASSIGN_OR_RETURN(int64_t used, reader.UsedBytes());
+  ASSIGN_OR_RETURN(const std::vector<storage::RemovableRun> removable,
+                   reader.Removable(absl::ToUnixMicros(now - storage::kLeastAge)));
+  std::vector<Going> going;
+  Progress progress("measure the runs", /*lines=*/false);
+  for (const storage::RemovableRun& run : removable) {
+    if (!storage::MustGo(run, used, limits, now)) break;  // nor must one that ended later
+    Going& one = going.emplace_back();
+    ASSIGN_OR_RETURN(one.run, reader.GetRun(run.id));
+    ASSIGN_OR_RETURN(one.bytes, reader.BytesOfRun(run.id));
+    used -= static_cast<int64_t>(one.bytes);
+    progress.Update(going.size(), removable.size());
+  }
+  return going;
+}
+
+std::string GoingText(const std::vector<Going>& going, const Terminal& terminal) {
+  Table table({"RUN", "NAME", "ENDED", "ROWS", "SIZE"}, {{"NAME"}});
+  for (const Going& one : going) {
+    table.AddRow({Printable(absl::StrCat(one.run.project, ":", one.run.run_id)),
+                  Printable(one.run.name), TimeText(one.run.ended_us), absl::StrCat(one.run.rows),
+                  BytesText(static_cast<int64_t>(one.bytes))});
+  }
+  return table.ToString(terminal);
+}
+
+model::Json GoingJson(const std::vector<Going>& going) {
+  model::Json list = model::Json::array();
+  for (const Going& one : going) {
+    list.push_back({{"run_id", one.run.run_id},
+                    {"project", one.run.project},
+                    {"name", one.run.name},
+                    {"rows", one.run.rows},
+                    {"bytes", one.bytes},
+                    {"ended", static_cast<double>(one.run.ended_us) / 1e6}});
+  }
+  return list;
+}
+
+std::string SumText(const std::vector<Going>& going) {
+  uint64_t bytes = 0;
+  for (const Going& one : going) bytes += one.bytes;
+  return absl::StrCat(Counted(going.size(), "run"), ", ", BytesText(static_cast<int64_t>(bytes)));
+}
+
+bool AskToPrune(const std::vector<Going>& going) {
+  std::cerr << GoingText(going, Terminal::Of(STDERR_FILENO)) << "Remove " << SumText(going)
+            << " from this node? [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  const std::string word = absl::AsciiStrToLower(absl::StripAsciiWhitespace(answer));
+  return word == "y" || word == "yes";
+}
+
+// Removes them, and forgets those of `going` that stay: they have begun to run again meanwhile, or
+// to be delivered, or are gone.
+absl::Status RemoveAll(const Globals& globals, const std::string& dir, storage::StoreReader& reader,
+                       std::vector<Going>* going) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<RunRemover> remover,
+                   RunRemover::Open(dir, globals.address));
+  std::vector<Going> gone;
+  Progress progress("remove", /*lines=*/false);
+  absl::Status status;
+  for (const Going& one : *going) {
+    std::set<uint64_t> incarnations;
+    const auto streams = reader.Streams(one.run.id);
+    if (streams.ok()) {
+      for (const model::Stream& stream : *streams) incarnations.insert(stream.key.incarnation);
+    }
+    status = remover->Remove(one.run.id, storage::Removal::kDelivered);
+    if (absl::IsFailedPrecondition(status) || absl::IsNotFound(status)) continue;
+    if (!status.ok()) break;
+    RemoveRings(dir, incarnations);
+    gone.push_back(one);
+    progress.Update(gone.size(), going->size());
+  }
+  *going = std::move(gone);
+  if (absl::IsFailedPrecondition(status) || absl::IsNotFound(status)) status = absl::OkStatus();
+  RETURN_IF_ERROR(status);
+  return remover->Sweep();
+}
+
+absl::Status Prune(const Globals& globals, const PruneFlags& flags) {
+  if (!flags.yes && !flags.dry_run && isatty(STDIN_FILENO) != 1) {
+    return WrongUsage("--yes or --dry-run is required where nobody can be asked");
+  }
+  ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
+  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  ASSIGN_OR_RETURN(std::vector<Going> going, Choose(*reader, LimitsOf(globals, dir, flags)));
+  absl::Status status;
+  if (!flags.dry_run && !going.empty()) {
+    if (!flags.yes && !AskToPrune(going)) return absl::CancelledError("nothing was removed");
+    status = RemoveAll(globals, dir, *reader, &going);
+  }
+  if (flags.json) {
+    std::cout << PrettyJson(GoingJson(going));
+  } else {
+    if (flags.dry_run && !going.empty()) {
+      std::cout << GoingText(going, Terminal::Of(STDOUT_FILENO));
+    }
+    std::cout << (flags.dry_run ? "would remove " : "removed ") << SumText(going) << "\n";
+  }
+  return status;
+}
+
+}  // namespace
+
+void AddPrune(Program& program) {
+  auto [options, flags] = program.Add(
+      "prune", "remove the runs that were delivered and need not be kept", kPruneFooter, Prune);
+  options.Add("--keep-for", &flags.keep_for,
+              "keep those that ended within this time; forever: age removes nothing",
+              {.type = "DURATION", .check = CheckKeepFor});
+  options.Add("--keep-bytes", &flags.keep_bytes,
+              "above this size of the store, remove the oldest; unlimited: size removes nothing",
+              {.type = "SIZE", .check = CheckKeepBytes});
+  options.Add("--dry-run", &flags.dry_run, "only say which");
+  options.Add("--yes", &flags.yes, "do not ask");
+  options.Add("--json", &flags.json, "an array of what was removed, for programs");
+}
+
+}  // namespace ranklog::cli
