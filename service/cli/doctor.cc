@@ -15,18 +15,22 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kDoctorFooter[] = R"(
-Looks at the state directory, its daemon, its store with every row in it, what waits for the trackers, stores
-that were set aside because they were damaged, and the spools of this user. Changes nothing.
+Looks at the state directory and its disk, the socket, the daemon and who started it, the store with every row in
+it, what waits for the trackers, stores that were set aside because they were damaged, the spools of this user and
+the room for more, limits, the clock, and the keys. Asks the servers that rows wait for, and the public one if there
+is a key for it, through the proxy in use. Of a key the last four letters are shown. Changes nothing.
 
 Exit code 0: all is well. 1: something is to be done, and the lines below each part say what.
 
 Examples:
   ranklog doctor
   ranklog doctor --state-dir /data/ranklog
+  srun -N1 --gpus 4 ranklog doctor --ranks 4       # on the node, as a job sees it
   ranklog doctor --json | jq '.problems')";
 
 struct DoctorFlags {
   bool json = false;
+  int ranks = 8;  // of a node with as many GPUs
 };
 
 constexpr size_t kNameColumns = 11;
@@ -58,7 +62,7 @@ model::Json FindingsJson(const std::vector<Finding>& findings) {
 
 absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
-  const std::vector<Finding> findings = Examine(globals, dir);
+  const std::vector<Finding> findings = Examine(globals, dir, flags.ranks);
   if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {
@@ -76,6 +80,8 @@ absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
 void AddDoctor(Program& program) {
   auto [options, flags] = program.Add(
       "doctor", "say what is wrong on this node, and what to do about it", kDoctorFooter, Doctor);
+  options.Add("--ranks", &flags.ranks, "how many ranks are to run on this node; 8 if not given",
+              {.type = "N", .least = 1, .most = 4096});
   options.Add("--json", &flags.json, "an object, for programs");
 }
 

@@ -1,6 +1,7 @@
 #include "service/cli/examination.h"
 
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +15,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/places.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/delivery_check.h"
+#include "service/cli/disk_outlook.h"
+#include "service/cli/node_check.h"
 #include "service/cli/number_text.h"
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
@@ -129,6 +133,74 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   return finding;
 }
 
+// Where a daemon that is started here would listen, or where the one that is named does.
+Finding LookAtSocket(const Globals& globals) {
+  std::string address = globals.address;
+  if (const char* const named = std::getenv("RANKLOG_ADDRESS");
+      address.empty() && named != nullptr) {
+    address = named;
+  }
+  if (address.empty()) {
+    const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+    const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+    if (dir == dirs.end()) {
+      return {"socket",
+              {{"path", nullptr}},
+              "none of the usual directories can be used",
+              "set RANKLOG_ADDRESS to unix:PATH, in a directory of yours alone"};
+    }
+    address = absl::StrCat("unix:", dir->path, "/", v1::kSocketFile);
+  }
+  const fs::path path(std::string(absl::StripPrefix(address, "unix:")));
+  const std::string dir = path.parent_path().string();
+  Finding finding{"socket", {{"path", path.string()}}, Printable(path.string()), ""};
+  struct stat info {};
+  const bool there = lstat(dir.c_str(), &info) == 0;
+  const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+  finding.data["present"] = listens;
+  if (!listens) absl::StrAppend(&finding.text, " is not there: no daemon listens");
+  if (!absl::StartsWith(address, "unix:/")) {
+    finding.advice = "its address has the form unix:/PATH";
+  } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
+    finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
+                                  " bytes: choose a shorter one for RANKLOG_ADDRESS");
+  } else if (!there) {
+    const std::vector<v1::PrivateDir> standard = v1::StandardDirs();
+    const bool made =
+        std::any_of(standard.begin(), standard.end(),
+                    [&](const v1::PrivateDir& each) { return each.create && each.path == dir; });
+    if (!made) finding.advice = absl::StrCat("its directory is not there: mkdir -m 700 ", dir);
+  } else if (!v1::IsOwnDirectory(dir, 0)) {
+    finding.advice = absl::StrCat(Printable(dir), " is not a directory of yours: name another one");
+  } else if (!v1::IsOwnDirectory(dir, 077)) {
+    finding.advice =
+        absl::StrCat(Printable(dir), " is accessible to other users: chmod 700 ", Printable(dir));
+  }
+  return finding;
+}
+
+Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
+  constexpr int64_t kLittle = 256 << 20;  // minutes of a fast training
+  const DiskOutlook disk =
+      LookAtDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());
+  const absl::string_view is_volatile = storage::VolatileFileSystemName(dir);
+  Finding finding{
+      "disk",
+      {{"bytes", disk.bytes}, {"free_bytes", disk.free_bytes}, {"volatile", !is_volatile.empty()}},
+      DiskText(disk),
+      ""};
+  if (!is_volatile.empty()) {
+    absl::StrAppend(&finding.text, "; on ", is_volatile,
+                    ", which ends with this container or machine");
+  }
+  if (disk.bytes != 0 && disk.free_bytes < kLittle) {
+    finding.advice = "make room on it, or take another one (--state-dir of ranklogd)";
+  } else if (disk.lasts && *disk.lasts < absl::Hours(24)) {
+    finding.advice = "make room on it, or have less kept (--keep-for, --keep-bytes of ranklogd)";
+  }
+  return finding;
+}
+
 // Reads all batches; `batches` gives those from a position on.
 absl::Status ReadAll(
     uint64_t next,
@@ -202,16 +274,27 @@ std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
       {"rows", {{"runs", data}}, absl::StrCat("not in their runs, or logged again: ", text), ""}};
 }
 
-std::vector<Finding> LookAtTrackers(const std::string& dir) {
+// None where the store cannot be read, which is said of the store.
+std::vector<RunReport> ReadRuns(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
-  if (!reader.ok()) return {};  // said of the store
-  const auto runs = ReportRuns(**reader);
-  if (!runs.ok()) return {};
-  std::vector<Finding> findings = LookAtRows(*runs);
-  for (Finding& finding : LookAtDeliveries(*runs, storage::StateLock::Holder(dir) != 0)) {
-    findings.push_back(std::move(finding));
-  }
-  return findings;
+  if (!reader.ok()) return {};
+  return ReportRuns(**reader).value_or(std::vector<RunReport>());
+}
+
+// The versions of libranklog that ranks have which run now. An older one is no trouble.
+absl::optional<Finding> LookAtClients(const std::string& dir) {
+  const auto reader = storage::StoreReader::Open(dir);
+  if (!reader.ok()) return absl::nullopt;
+  const auto streams = (*reader)->LiveStreams();
+  if (!streams.ok() || streams->empty()) return absl::nullopt;
+  std::set<std::string> versions;
+  for (const model::Stream& stream : *streams) versions.insert(stream.identity.client_version);
+  return Finding{
+      "ranks",
+      {{"streams", streams->size()}, {"versions", versions}},
+      absl::StrCat(Counted(streams->size(), "stream"), " of libranklog ",
+                   Printable(absl::StrJoin(versions, ", ")), "; this is ", RANKLOG_VERSION),
+      ""};
 }
 
 Finding LookAtStore(const std::string& dir) {
@@ -346,12 +429,27 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
 
 }  // namespace
 
-std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir) {
+std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir, int ranks) {
   std::vector<Finding> findings = {LookAtDirectory(state_dir)};
-  for (Finding& skipped : LookAtSkipped(state_dir)) findings.push_back(std::move(skipped));
+  const auto add = [&](std::vector<Finding> more) {
+    for (Finding& finding : more) findings.push_back(std::move(finding));
+  };
+  add(LookAtSkipped(state_dir));
+  const int64_t pid = storage::StateLock::Holder(state_dir);
+  findings.push_back(
+      LookAtRoom(state_dir, pid == 0 ? absl::nullopt : FindDaemon(state_dir, globals.address)));
+  findings.push_back(LookAtSocket(globals));
   findings.push_back(LookAtDaemon(globals, state_dir));
+  if (auto ends = LookAtSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
+  if (auto clients = LookAtClients(state_dir); clients.has_value()) add({*std::move(clients)});
   findings.push_back(LookAtStore(state_dir));
-  for (Finding& tracker : LookAtTrackers(state_dir)) findings.push_back(std::move(tracker));
+  const std::vector<RunReport> runs = ReadRuns(state_dir);
+  add(LookAtRows(runs));
+  add(LookAtDeliveries(runs, pid != 0));
+  add(LookAtServers(state_dir, runs));
+  findings.push_back(LookAtClock(runs.empty() ? 0 : runs.front().run.started_us));
+  findings.push_back(LookAtLimits(ranks));
+  findings.push_back(LookAtSpoolRoom(ranks));
   for (const std::string& dir : storage::DefaultStateDirs()) {
     std::error_code ignored;
     if (fs::equivalent(dir, state_dir, ignored)) continue;

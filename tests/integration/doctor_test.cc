@@ -1,0 +1,187 @@
+// `ranklog doctor`: each broken set-up is named, with what to do about it. S37.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/integration/cli_fixture.h"
+#include "tests/integration/node.h"
+#include "tests/support/absent.h"
+#include "tests/support/container.h"
+#include "tests/support/dead_port.h"
+#include "tests/support/fake_wandb.h"
+#include "tests/support/own_mounts.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Of a user who has nothing but a state directory and a directory for the socket, both sound.
+class DoctorTest : public ::testing::Test {
+ protected:
+  DoctorTest() {
+    for (const char* dir : {"state", "socket", "home"}) {
+      std::filesystem::create_directory(dir_.File(dir));
+      chmod(dir_.File(dir).c_str(), 0700);
+    }
+    options_.environment = {{"RANKLOG_ADDRESS", "unix:" + dir_.File("socket/d.sock")},
+                            {"HOME", dir_.File("home")}};
+    options_.unset = {"WANDB_API_KEY",     "WANDB_BASE_URL",  "NETRC",      "XDG_CONFIG_HOME",
+                      "RANKLOG_SPOOL_DIR", "XDG_RUNTIME_DIR", "http_proxy", "all_proxy"};
+  }
+
+  Finished Doctor(std::vector<std::string> before = {}, std::vector<std::string> after = {}) {
+    before.insert(before.end(), {RANKLOG_CLI, "doctor", "--state-dir", dir_.File("state")});
+    before.insert(before.end(), after.begin(), after.end());
+    return RunToEnd(before, options_);
+  }
+  void ExpectSound() {
+    const Finished sound = Doctor();
+    EXPECT_EQ(sound.code, 0) << sound.output;
+  }
+  // Its exit code is 1, and it says all of these.
+  void ExpectAdvice(const Finished& finished, const std::vector<std::string>& texts) {
+    EXPECT_EQ(finished.code, 1) << finished.output;
+    for (const std::string& text : texts) EXPECT_THAT(finished.output, HasSubstr(text));
+  }
+
+  const TempDir dir_;
+  ChildProcess::Options options_;
+};
+
+TEST_F(DoctorTest, SoundSetUpNeedsNothing) {
+  const Finished sound = Doctor({}, {"--json"});
+  EXPECT_EQ(sound.code, 0) << sound.output;
+  const Json parts = Parse(sound.output)["parts"];
+  for (const char* part :
+       {"directory", "disk", "socket", "daemon", "store", "clock", "limits", "spool room"}) {
+    EXPECT_TRUE(std::any_of(parts.begin(), parts.end(), [&](const Json& each) {
+      return each["part"] == part;
+    })) << part;
+  }
+}
+
+TEST_F(DoctorTest, SocketMustLieInADirectoryOfOursAlone) {
+  chmod(dir_.File("socket").c_str(), 0755);
+  ExpectAdvice(Doctor(), {"is accessible to other users: chmod 700 " + dir_.File("socket")});
+  options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/d.sock");
+  ExpectAdvice(Doctor(), {"mkdir -m 700 " + dir_.File("none")});
+  options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File(std::string(120, 'x'));
+  ExpectAdvice(Doctor(), {"its path has more than 107 bytes"});
+  options_.environment["RANKLOG_ADDRESS"] = "localhost:1234";
+  ExpectAdvice(Doctor(), {"unix:/PATH"});
+}
+
+TEST_F(DoctorTest, SmallShmOfAContainerIsNamed) {
+  SKIP_WITHOUT(HasContainers(), "namespaces");
+  ExpectAdvice(Doctor(InContainer()), {"64.0 MiB free: 8 ranks get a ring of 1.0 MiB each",
+                                       "--shm-size=1g", "medium Memory"});
+  const Finished one = Doctor(InContainer(), {"--ranks", "1"});
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("1 rank gets a ring of 8.0 MiB"));
+}
+
+TEST_F(DoctorTest, LowLimitsAreNamed) {
+  ExpectAdvice(Doctor({"prlimit", "--nofile=128:128"}),
+               {"open files 128,", "a daemon wants 208 open files for 8 ranks", "LimitNOFILE="});
+  ExpectAdvice(Doctor({"prlimit", "--fsize=1048576:1048576"}),
+               {"size of files 1.0 MiB", "ulimit -f unlimited"});
+  EXPECT_THAT(Doctor({"prlimit", "--memlock=65536:65536"}).output,
+              HasSubstr("locked memory 64.0 KiB"));
+}
+
+TEST_F(DoctorTest, LittleRoomOnTheDiskIsNamed) {
+  SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
+  const SmallDisk disk(dir_.File("state"), "64m");
+  ASSERT_TRUE(disk.mounted());
+  ExpectAdvice(Doctor(), {"64.0 MiB free of 64.0 MiB", "make room on it"});
+}
+
+TEST_F(DoctorTest, KeyIsShownByItsEndAndTriedAtItsServer) {
+  const std::string key = std::string(36, 'k') + "wxyz";
+  FakeWandb wandb;
+  options_.environment["WANDB_API_KEY"] = key;
+  options_.environment["WANDB_BASE_URL"] = wandb.url();
+  const Finished sound = Doctor();
+  EXPECT_EQ(sound.code, 0) << sound.output;
+  EXPECT_THAT(sound.output,
+              AllOf(HasSubstr(wandb.url() + ", key ...wxyz, answers"), Not(HasSubstr("kkkk"))));
+  wandb.RequireKey(std::string(40, 'o'));
+  const Finished refused = Doctor();
+  ExpectAdvice(refused, {"it does not know the key ...wxyz: `ranklog login` takes another"});
+  EXPECT_THAT(refused.output, Not(HasSubstr("kkkk")));
+}
+
+TEST_F(DoctorTest, KeyThatOthersMayReadIsNamed) {
+  const DeadPort nobody(DeadPort::kRefuses);
+  options_.environment["WANDB_BASE_URL"] = nobody.url();
+  const std::string file = dir_.File("state/credentials");
+  std::ofstream(file) << "machine 127.0.0.1 login api password " << std::string(40, 'k') << "\n";
+  chmod(file.c_str(), 0644);
+  ExpectAdvice(Doctor(), {file, "chmod 600"});
+}
+
+// A tracker that is away is a state. With a proxy, that may be what is wrong.
+TEST_F(DoctorTest, ServerThatIsAwayIsSaidAndTheProxyNamed) {
+  const DeadPort nobody(DeadPort::kRefuses);
+  const DeadPort proxy(DeadPort::kRefuses);
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'k');
+  options_.environment["WANDB_BASE_URL"] = nobody.url();
+  const Finished away = Doctor();
+  EXPECT_EQ(away.code, 0) << away.output;
+  EXPECT_THAT(away.output, HasSubstr("not reachable: "));
+  options_.environment["http_proxy"] = absl::StrCat("http://me:secret@127.0.0.1:", proxy.number());
+  const Finished by_proxy = Doctor();
+  ExpectAdvice(by_proxy, {"by the proxy of $http_proxy = http://***@127.0.0.1:",
+                          "env -u http_proxy ranklog doctor"});
+  EXPECT_THAT(by_proxy.output, Not(HasSubstr("secret")));
+}
+
+// Of a cgroup of a Slurm step, as its plugin of the version 1 or 2 makes them.
+TEST_F(DoctorTest, DaemonInAJobStepIsNamed) {
+  std::string step;
+  for (const char* hierarchy : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
+    const std::string job = absl::StrCat(hierarchy, "/ranklog_doctor_", getpid(), "/job_1");
+    std::error_code error;
+    if (!std::filesystem::exists(absl::StrCat(hierarchy, "/cgroup.procs"))) continue;
+    if (std::filesystem::create_directories(job + "/step_0", error)) step = job + "/step_0";
+    if (!step.empty()) break;
+  }
+  SKIP_WITHOUT(!step.empty(), "cgroups of this kernel or container");
+  {
+    const ChildProcess daemon({"/bin/sh", "-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\"",
+                               step, RANKLOGD, "--state-dir", dir_.File("state")},
+                              options_);
+    ASSERT_TRUE(WaitFor([&] { return access(dir_.File("socket/d.sock").c_str(), F_OK) == 0; }))
+        << daemon.Output();
+    ExpectAdvice(Doctor(), {"the daemon is part of a job's step", "have the prolog start it"});
+  }
+  for (std::filesystem::path dir = step; dir.filename() != "cgroup" && dir.filename() != "memory";
+       dir = dir.parent_path()) {
+    WaitFor([&] { return rmdir(dir.c_str()) == 0; }, absl::Seconds(5));
+  }
+}
+
+TEST_F(CliTest, DoctorFindsAClockThatIsBehind) {
+  ASSERT_OK(store_->Begin());
+  const int64_t later = absl::ToUnixMicros(absl::Now() + absl::Hours(30));
+  Attach("tomorrow", 0, "tomorrow", "local", later);
+  ASSERT_OK(store_->Commit());
+  EXPECT_THAT(Ranklog({"doctor"}).output,
+              AllOf(HasSubstr("a run here began 1 d 0"), HasSubstr("timedatectl set-ntp true")));
+}
+
+}  // namespace
+}  // namespace ranklog::testing
