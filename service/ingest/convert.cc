@@ -143,7 +143,9 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .node = identity.node(),
                       .pid = identity.pid(),
                       .thread = identity.thread(),
-                      .client_version = identity.client_version()};
+                      .client_version = identity.client_version(),
+                      .began_us = static_cast<int64_t>(identity.began_us()),
+                      .boot_id = identity.boot_id()};
   if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
   if (const v1::Launch& launch = hello.launch(); !launch.id().empty()) {
     session.launch = {.id = launch.id(),

@@ -4,28 +4,18 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/base/this_boot.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/drain.h"
 
 namespace ranklog::ingest {
-namespace {
-
-std::string ThisBoot() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
-}  // namespace
-
 std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {
   return absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ", how, " without Finish()");
 }
@@ -134,13 +124,20 @@ bool Orphans::End(const LiveStream& live, const Ending& ending) {
   return true;
 }
 
-Orphans::Birth Orphans::BirthOf(const v1::Hello& hello) {
-  static const std::string this_boot = ThisBoot();
-  const v1::Identity& identity = hello.identity();
-  if (!this_boot.empty() && identity.boot_id() == this_boot) {
-    return {true, static_cast<int64_t>(identity.began_us())};
+void Orphans::SetBirths(std::vector<Found>* all) {
+  std::map<std::string, int64_t> boots;  // the first Init() of each, by the wall clock
+  for (const Found& found : *all) {
+    const int64_t init_us = found.session.settings.start_time_us;
+    int64_t& first = boots.try_emplace(found.session.identity.boot_id, init_us).first->second;
+    first = std::min(first, init_us);
   }
-  return {false, hello.settings().start_time_us()};
+  if (!ThisBoot().empty()) boots[ThisBoot()] = std::numeric_limits<int64_t>::max();
+  for (Found& found : *all) {
+    const model::Identity& identity = found.session.identity;
+    const bool unknown = identity.boot_id.empty();
+    found.birth = {boots[identity.boot_id], identity.boot_id,
+                   unknown ? found.session.settings.start_time_us : identity.began_us};
+  }
 }
 
 Orphans::StartKey Orphans::StartOf(const model::Session& session) {
@@ -157,7 +154,7 @@ absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
   if (session.stream.incarnation != left.ring.incarnation()) {
     return absl::DataLossError("its Hello is of another ring");
   }
-  return Found{&left, std::move(session), BirthOf(hello)};
+  return Found{&left, std::move(session), Birth()};
 }
 
 absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
@@ -213,6 +210,7 @@ void Orphans::Adopt(const std::vector<Left>& left,
       all.push_back(*std::move(found));
     }
   }
+  SetBirths(&all);
   std::stable_sort(all.begin(), all.end(),
                    [](const Found& a, const Found& b) { return a.birth < b.birth; });
   std::map<StartKey, std::set<uint32_t>> ranks;

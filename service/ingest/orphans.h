@@ -51,10 +51,11 @@ class Orphans {
       const std::function<void()>& between = [] {});
 
  private:
-  // When a process called Init, in the order of those of one rank: by the clock of this boot, which
-  // nobody sets; those of an earlier boot, or of an earlier version, before that by the wall clock.
+  // When a process called Init(): in a boot by the clock that nobody sets; the boots by the wall
+  // clock, this one last.
   struct Birth {
-    bool this_boot = false;
+    int64_t boot_us = 0;
+    std::string boot_id;
     int64_t at_us = 0;
     auto operator<=>(const Birth&) const = default;
   };
@@ -71,7 +72,7 @@ class Orphans {
     StartKey start;
   };
 
-  static Birth BirthOf(const v1::Hello& hello);
+  static void SetBirths(std::vector<Found>* all);
   static StartKey StartOf(const model::Session& session);
   absl::StatusOr<Found> Read(const Left& left) const;
   absl::StatusOr<Attached> Attach(const Found& found);

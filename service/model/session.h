@@ -54,6 +54,9 @@ struct Identity {
   int64_t pid = 0;
   uint32_t thread = 0;
   std::string client_version;
+  // When its process called Init(), by a clock that nobody sets, and in which boot it counts.
+  int64_t began_us = 0;
+  std::string boot_id;  // empty: unknown
 };
 
 // Which start of a job a rank belongs to: v1::Launch of the schema says more.

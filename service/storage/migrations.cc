@@ -246,8 +246,15 @@ CREATE INDEX removed_run_of_id ON removed_run(run_id);
 CREATE INDEX stream_of_ring ON stream(incarnation);
 )sql";
 
+// When the stream's process called Init(), by a clock that nobody sets.
+constexpr char kVersion11[] = R"sql(
+ALTER TABLE stream ADD COLUMN began_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stream ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';
+)sql";
+
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
+                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10,
+                                       kVersion11};
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;

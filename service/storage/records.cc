@@ -34,7 +34,7 @@ const char kSelectStream[] =
     "start.refused, "
     "(SELECT iif(primary_chosen, run_id, '') FROM run WHERE run.id = stream.run), stream.attempt, "
     "stream.began_anew, stream.begun_step, stream.replayed_rows, stream.merged_rows, "
-    "stream.step_base, stream.init_us "
+    "stream.step_base, stream.init_us, stream.began_us, stream.boot_id "
     "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ";
 
 // Rows of a local delivery are delivered by being here.
@@ -153,7 +153,8 @@ model::Stream StreamOf(const Query& query) {
                   launch.batch_job, launch.requeue, launch.process, stream.notice, stream.refused,
                   stream.run_id);
   columns.ReadAll(stream.attempt, stream.began_anew, stream.begun_step, stream.replayed_rows,
-                  stream.merged_rows, stream.step_base, stream.init_us);
+                  stream.merged_rows, stream.step_base, stream.init_us, identity.began_us,
+                  identity.boot_id);
   SetLaunchFlags(flags, &launch);
   stream.warns = (flags & kWarns) != 0;
   return stream;

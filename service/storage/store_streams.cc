@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
+#include "service/base/this_boot.h"
 #include "service/storage/batch_codec.h"
 #include "service/storage/documents.h"
 #include "service/storage/records.h"
@@ -15,6 +16,13 @@ using model::StreamState;
 
 constexpr char kSelectStreamId[] =
     "SELECT id FROM stream WHERE job = ?1 AND rank = ?2 AND incarnation = ?3";
+
+// Whether a stream's process called Init() after the session's (?4 init_us, ?5 boot_id, ?6
+// began_us; ?7 is this boot). Somebody may have set the wall clock in between, so it is asked last.
+constexpr char kBeganLater[] =
+    "CASE WHEN boot_id = ?5 AND ?5 <> '' THEN began_us > ?6 "
+    "WHEN boot_id = ?7 AND ?7 <> '' THEN 1 "
+    "WHEN ?5 = ?7 AND ?7 <> '' THEN 0 ELSE init_us > ?4 END";
 
 absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
   Query query = database.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {id});
@@ -218,9 +226,10 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
   }
   if (session.left) {
     Query later = writer_.Select(
-        "SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND init_us > ?4 "
-        "ORDER BY attempt LIMIT 1",
-        {run, rank, session.identity.node, session.settings.start_time_us});
+        absl::StrCat("SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND ",
+                     kBeganLater, " ORDER BY attempt LIMIT 1"),
+        {run, rank, session.identity.node, session.settings.start_time_us,
+         session.identity.boot_id, session.identity.began_us, ThisBoot()});
     if (later.Next()) return Beginning{std::max<int64_t>(later.Integer(0) - 1, 0), false};
     RETURN_IF_ERROR(later.status());
   }
@@ -284,10 +293,11 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
       "durable_seq, aggregated_seq, lost_with_store, begun_step, start, process, attempt, "
-      "began_anew, init_us) VALUES("
+      "began_anew, init_us, began_us, boot_id) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+      "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22, "
+      "?23, ?24)",
       {owner.run,
        owner.job,
        session.stream.rank,
@@ -309,7 +319,9 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
        session.launch.process,
        beginning.attempt,
        beginning.anew,
-       session.settings.start_time_us}));
+       session.settings.start_time_us,
+       identity.began_us,
+       identity.boot_id}));
   return writer_.last_insert_id();
 }
 

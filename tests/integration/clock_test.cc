@@ -169,5 +169,27 @@ TEST_F(ClockTest, SetBackWhileThereIsNoDaemonTheRanksComeBackToTheNextOne) {
   EXPECT_THAT(wandb_.run("job").history, SizeIs(rows));
 }
 
+// Two starts under one id, each of which left its ring: the second one's wall clock is behind.
+TEST_F(ClockTest, SetBackBetweenTwoStartsThatNoDaemonMetTheSecondGoesOn) {
+  node_.Kill();
+  const auto start = [&](const std::string& rows, const std::string& first_step) {
+    auto environment = clock_.Environment();
+    environment["RANKLOG_DESTINATIONS"] = "local";
+    environment["RANKLOG_FINISH_TIMEOUT_MS"] = "50";
+    environment["RANKLOG_RESUME"] = "allow";
+    return node_.StartRank("job", 0, 0, 1, 1, {rows, "0", "0", "none", first_step}, environment)
+        .Wait();
+  };
+  EXPECT_EQ(start("20", "0"), 3) << "not durable";
+  clock_.Set(absl::Hours(-24));
+  EXPECT_EQ(start("30", "20"), 3);
+  node_.StartWith(clock_.Environment());
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job") && node_.GetRun("job").rows >= 20; }));
+  EXPECT_EQ(node_.GetRun("job").rows, 50u);
+  EXPECT_EQ(node_.GetRun("job").late_rows, 0u);
+  EXPECT_EQ(node_.GetRun("job").last_step, 49);
+  Cli({"verify", "job"});
+}
+
 }  // namespace
 }  // namespace ranklog::testing

@@ -128,6 +128,8 @@ class Oracle {
   void ReadReplays(storage::StoreReader& reader, const model::Run& run);
   void JudgeAttempts(const model::Run& run, const std::vector<model::Stream>& streams);
   bool BeganAfterEnds(uint32_t rank, uint64_t process) const;
+  bool AttachedAfterEnds(const model::Stream& stream,
+                         const std::vector<model::Stream>& streams) const;
   void JudgeVisible(const model::Run& run, const std::vector<const RingRecord*>& primary);
   // By the store: the step from which on the rows are hidden that had been made when there were
   // `made` of them.

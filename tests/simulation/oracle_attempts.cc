@@ -45,6 +45,20 @@ bool Oracle::BeganAfterEnds(uint32_t rank, uint64_t process) const {
   });
 }
 
+// The store has all of the rank's earlier processes, and had ended each before it began this one's
+// stream: by the order of their stamps, which no clock disturbs.
+bool Oracle::AttachedAfterEnds(const model::Stream& stream,
+                               const std::vector<model::Stream>& streams) const {
+  const RingRecord* const ring = RingOf(stream);
+  return std::all_of(rings_.begin(), rings_.end(), [&](const auto& former) {
+    if (former->rank != ring->rank || former->process >= ring->process) return true;
+    return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& other) {
+      return other.key.incarnation == former->incarnation && other.id < stream.id &&
+             other.ended_us <= stream.started_us;
+    });
+  });
+}
+
 int64_t Oracle::StepInRun(const RingRecord& ring, const LoggedRow& row) const {
   const auto base = step_bases_.find({ring.rank, ring.process});
   return row.step + (base == step_bases_.end() ? 0 : base->second);
@@ -76,7 +90,7 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
     }
     // One ring of one process, whose rows come in order after all before: nothing of it is late.
     if (ring->rings == 1 && stream.late_rows > 0 && !moves && !overtaken &&
-        BeganAfterEnds(ring->rank, ring->process)) {
+        (BeganAfterEnds(ring->rank, ring->process) || AttachedAfterEnds(stream, streams))) {
       Wrong(run.run_id, ": ", stream.late_rows, " rows of process ", ring->process,
             " are counted as late, though it came after all others");
     }

@@ -95,6 +95,11 @@ plant(live_run.cc new_beginning_unseen
 plant(store_streams.cc stamps_by_the_clock
   "std::max(now_us, last_end)"
   "@BUG@ ? now_us : std::max(now_us, last_end)")
+plant(store_streams.cc attempts_by_wall_clock
+  "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
+                     kBeganLater,"
+  "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
+                     @BUG@ ? \"init_us > ?4\" : kBeganLater,")
 plant(store_streams.cc resumed_run_stays_ended
   "RETURN_IF_ERROR(Reopen(owner.run));"
   "if (!@BUG@) RETURN_IF_ERROR(Reopen(owner.run));")

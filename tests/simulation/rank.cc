@@ -87,9 +87,7 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_stream()->set_incarnation(incarnation);
   hello.mutable_settings()->set_strategy(options_.strategy);
   hello.mutable_settings()->set_name("job");
-  // Before any row; it tells processes of a rank apart.
-  hello.mutable_settings()->set_start_time_us(
-      static_cast<int64_t>(1'899'999'999'000'000 + options_.process));
+  hello.mutable_settings()->set_start_time_us(options_.init_us);
   hello.mutable_settings()->add_destinations("wandb");
   v1::Identity* const identity = hello.mutable_identity();
   identity->set_local_rank(options_.counted ? options_.local_rank : 0);

@@ -34,8 +34,9 @@ struct RankOptions {
   uint32_t ranks_of_node = 1;
   bool counted = true;  // the launcher says the two before
   uint32_t rings = 1;
-  uint64_t process = 1;  // counts those of the rank
-  uint64_t began_us = 1;
+  uint64_t process = 1;   // counts those of the rank
+  uint64_t began_us = 1;  // by the clock that nobody sets
+  int64_t init_us = 1;    // by the wall clock
   int64_t pid = 0;
   uint64_t start = 0;      // of the job at this node, counted
   bool goes_on = false;    // the start is to go on in a job that is there

@@ -17,6 +17,7 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
                             : static_cast<uint32_t>(world_.Between(1, options_.rings[index]));
   rank.process = process;
   rank.began_us = static_cast<uint64_t>(absl::ToUnixMicros(world_.now()));
+  rank.init_us = absl::ToUnixMicros(wall_clock_.now());
   rank.pid = 1000 + rank.rank + (options_.same_pids ? 0 : 100 * process);
   rank.start = start_;
   rank.goes_on |= start_ > 0 && !options_.starts_anew;

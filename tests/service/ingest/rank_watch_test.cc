@@ -416,10 +416,10 @@ TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   for (uint64_t i = processes; i > 0; --i) {
     v1::Hello hello = HelloOf(i);
     hello.mutable_stream()->set_job_id(Job(1));
-    // The wall clock goes back from each to the next of this boot.
-    hello.mutable_settings()->set_start_time_us(static_cast<int64_t>(i <= 2 ? i : 1000 - i));
-    hello.mutable_identity()->set_boot_id(i == 1 ? "" : i == 2 ? "another" : this_boot);
-    hello.mutable_identity()->set_began_us(i <= 2 ? 100 - i : i);
+    // The wall clock goes back from each to the next of a boot.
+    hello.mutable_settings()->set_start_time_us(static_cast<int64_t>(i == 1 ? 1 : 1000 - i));
+    hello.mutable_identity()->set_boot_id(i == 1 ? "" : i <= 3 ? "another" : this_boot);
+    hello.mutable_identity()->set_began_us(i <= 3 ? 100 + i : i);
     RingImage ring = Ring(i);
     ring.Hello(hello.SerializeAsString());
     Leave(i, ring);
@@ -428,6 +428,7 @@ TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   ASSERT_EQ(streams.size(), size_t{processes});
   for (size_t i = 0; i < streams.size(); ++i) {
     EXPECT_EQ(streams[i].key.incarnation, i + 1);
+    EXPECT_EQ(streams[i].attempt, i + 1);
     EXPECT_EQ(streams[i].state, model::StreamState::kCrashed);
     if (i == 0) continue;
     EXPECT_GE(streams[i].started_us, streams[i - 1].ended_us);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "service/base/this_boot.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {
@@ -115,6 +116,63 @@ TEST_F(AttachTest, CountsTheAttemptsOfARun) {
       end(*stream);
     }
   });
+}
+
+// Rings that are found when a later process of their rank is there: which is later is told by the
+// clock of the boot, and between two boots by the wall clock, but that this boot is the last.
+TEST_F(AttachTest, WallClockThatWasSetBackTellsNoAttempts) {
+  const std::string& this_boot = ThisBoot();
+  struct Case {
+    const char* what;
+    std::string boot;  // of the process that is here: its wall clock says 500, the boot's 70
+    std::string left_boot;
+    int64_t left_init_us;
+    int64_t left_began_us;
+    uint32_t attempt;  // of the ring that was left: 4 is the next, 2 the one before
+  };
+  const Case cases[] = {
+      {"set back between the two", "a", "a", 400, 80, 4},
+      {"set forward between the two", "a", "a", 600, 60, 2},
+      {"of another boot before", "a", "b", 400, 80, 2},
+      {"of another boot after", "a", "b", 600, 60, 4},
+      {"of this boot after", "a", this_boot, 400, 60, 4},
+      {"of another boot before this one", this_boot, "a", 600, 80, 2},
+      {"unknown and before", "", "", 400, 0, 2},
+      {"unknown and after", "", "", 600, 0, 4},
+  };
+  ASSERT_FALSE(this_boot.empty());
+  uint32_t rank = 0;
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.what);
+    model::Session session = SessionOf(++rank);
+    const auto attach = [&] {
+      ++session.stream.incarnation;
+      const RunAssignment assignment = AssignmentOf(absl::StrCat("job-", rank), true);
+      return store_->Attach(session, assignment, now_us_++);
+    };
+    const auto end = [&](int64_t stream) {
+      ASSERT_OK(store_->EndStream(stream, StreamState::kCrashed, 0, "gone", now_us_++));
+    };
+    Do([&] {
+      session.identity.boot_id = each.boot;
+      session.identity.began_us = each.boot.empty() ? 0 : 70;
+      session.settings.start_time_us = 500;
+      const auto here = attach();
+      ASSERT_OK(here);
+      ASSERT_OK(store_->SetAttempt(here->id, 3, false));
+      end(here->id);
+      session.identity.boot_id = each.left_boot;
+      session.identity.began_us = each.left_began_us;
+      session.settings.start_time_us = each.left_init_us;
+      session.left = true;
+      const auto left = attach();
+      ASSERT_OK(left);
+      EXPECT_EQ(left->attempt, each.attempt);
+      EXPECT_EQ(left->identity.boot_id, each.left_boot);
+      EXPECT_EQ(left->identity.began_us, each.left_began_us);
+      end(left->id);
+    });
+  }
 }
 
 // The next start's rank 1 comes before its rank 0, and while the last start's rank 1 lives.
