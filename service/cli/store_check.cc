@@ -94,7 +94,7 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
     rank->findings.Add(absl::StrCat("rows may be missing, nobody knows how many: ", stream.reason));
   }
   rank->replayed += stream.replayed_rows;
-  rank->merged += static_cast<uint64_t>(std::max<int64_t>(stream.merged_rows, 0));
+  rank->merged += static_cast<uint64_t>(stream.merged_rows);
   AddLosses(stream.losses, &rank->losses);
   if (stream.aggregated_seq > stream.durable_seq) {
     rank->findings.Add(absl::StrCat("stream ", stream.id, " says that ", stream.aggregated_seq,
@@ -140,7 +140,6 @@ void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, 
   uint64_t replays = 0;
   for (const model::Stream& stream : streams) {
     if (!stream.primary) continue;
-    if (stream.merged_rows < 0) return;  // an earlier version did not count
     due += stream.aggregated_seq - std::min(stream.aggregated_seq, stream.losses.with_store);
     due -= stream.late_rows + stream.replayed_rows + static_cast<uint64_t>(stream.merged_rows);
     replays += stream.replayed_rows;

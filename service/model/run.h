@@ -199,8 +199,7 @@ struct Stream {
   int64_t begun_step = -1;  // the run's last when it began
   uint64_t late_rows = 0;
   uint64_t replayed_rows = 0;  // of a primary: in a replay, one for each
-  // Of a primary: they share the row of their step with another one, or have no metrics. Negative:
-  // unknown, an earlier version of the store has used rows of it.
+  // Of a primary: they share the row of their step with another one, or have no metrics.
   int64_t merged_rows = 0;
   // What its rows without a step are counted from; 0 in the first attempt, and once it has given
   // a step. Known once rows of it are used.

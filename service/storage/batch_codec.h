@@ -1,8 +1,7 @@
 // The blobs of the store as bytes: batches, the keys of shapes, documents. schema.md describes them
 // bit by bit. Each ends with a CRC-32C of what is before, so that damage is found when it is read,
 // never handed on. The checksum also covers an owner, which is not in the blob: what lies at
-// another one's place does not fit. One that was sealed without an owner, as versions 1 and 2 of
-// the file did, fits any.
+// another one's place does not fit. One that was sealed without an owner fits any.
 
 #ifndef SERVICE_STORAGE_BATCH_CODEC_H_
 #define SERVICE_STORAGE_BATCH_CODEC_H_

@@ -106,11 +106,11 @@ absl::Status SyncDirectory(const std::string& directory) {
 
 }  // namespace
 
-absl::Status CheckForDamage(Database& database) {
+absl::Status CheckForDamage(Database& database, absl::Span<const char* const> migrations) {
   ASSIGN_OR_RETURN(const int64_t pages, database.SelectInteger("PRAGMA page_count"));
   ASSIGN_OR_RETURN(const int64_t page_size, database.SelectInteger("PRAGMA page_size"));
   if (pages * page_size <= kMaxCheckedBytes) RETURN_IF_ERROR(CheckAllPages(database));
-  RETURN_IF_ERROR(CheckTables(database, Migrations()));
+  RETURN_IF_ERROR(CheckTables(database, migrations));
   for (const char* contradiction : kContradictions) {
     ASSIGN_OR_RETURN(const int64_t count, database.SelectInteger(contradiction));
     if (count != 0) return Damaged(database, "its counts contradict its rows");

@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "service/storage/migrations.h"
 #include "service/storage/sqlite.h"
 
 namespace ranklog::storage {
@@ -17,7 +19,8 @@ namespace ranklog::storage {
 // kDataLoss if the tables are not those of our schema, a count contradicts the rows it counts, the
 // settings of a job or the place of a delivery cannot be read, or, in a file up to 32 MiB (some
 // 50 ms), anything that SQLite can tell is wrong.
-absl::Status CheckForDamage(Database& database);
+absl::Status CheckForDamage(Database& database,
+                            absl::Span<const char* const> migrations = Migrations());
 
 // kDataLoss if so little of the file is left that SQLite would take it for an empty one: some
 // bytes, or nothing but the log of writes.

@@ -11,14 +11,6 @@ namespace {
 
 using model::Json;
 
-// run_update.kind of a summary that tells which rows came later; others are as model::Update::Kind.
-constexpr int64_t kSummaryAtStep = 4;
-
-bool HasStep(const model::Update& update) {
-  return update.kind == model::Update::Kind::kSummary &&
-         update.before_step != model::Update().before_step;
-}
-
 std::string TextOf(const Json& document, const char* key) {
   const auto found = document.find(key);
   return found != document.end() && found->is_string() ? found->get<std::string>() : "";
@@ -171,40 +163,36 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   return settings;
 }
 
-int64_t StoredKind(const model::Update& update) {
-  return HasStep(update) ? kSummaryAtStep : static_cast<int64_t>(update.kind);
-}
-
 std::string EncodeUpdate(const model::Update& update) {
-  if (HasStep(update)) {
-    Json document = Json::object();
-    document["before_step"] = update.before_step;
-    document["summary"] = update.object;
-    return EncodeDocument(document);
+  switch (update.kind) {
+    case model::Update::Kind::kMetric:
+      return EncodeDocument(MetricDocument(update.metric));
+    case model::Update::Kind::kSummary:
+      return EncodeDocument({{"before_step", update.before_step}, {"summary", update.object}});
+    default:
+      return EncodeDocument(update.object);
   }
-  return EncodeDocument(update.kind == model::Update::Kind::kMetric ? MetricDocument(update.metric)
-                                                                    : update.object);
 }
 
 absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob) {
   ASSIGN_OR_RETURN(Json document, DecodeDocument(blob));
   model::Update update;
-  if (kind == kSummaryAtStep && document.is_object() && document.contains("summary")) {
-    update.before_step = IntegerOf(document, "before_step");
-    Json summary = std::move(document["summary"]);
-    document = std::move(summary);
-    kind = static_cast<int64_t>(model::Update::Kind::kSummary);
-  }
   update.kind = static_cast<model::Update::Kind>(kind);
   if (update.kind == model::Update::Kind::kMetric) {
     update.metric = MetricOf(document);
-  } else if ((update.kind != model::Update::Kind::kConfig &&
-              update.kind != model::Update::Kind::kSummary) ||
-             !document.is_object()) {
-    return absl::DataLossError("a damaged update in the store");
-  } else {
-    update.object = std::move(document);
+    return update;
   }
+  if (update.kind == model::Update::Kind::kSummary) {
+    update.before_step = IntegerOf(document, "before_step");
+    Json summary = document.is_object() ? std::move(document["summary"]) : Json();
+    document = std::move(summary);
+  }
+  if ((update.kind != model::Update::Kind::kConfig &&
+       update.kind != model::Update::Kind::kSummary) ||
+      !document.is_object()) {
+    return absl::DataLossError("a damaged update in the store");
+  }
+  update.object = std::move(document);
   return update;
 }
 

@@ -21,7 +21,7 @@ std::string EncodeSettings(const model::RunSettings& settings);
 // A field that the document lacks (a later version added it) has its default.
 absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob);  // kDataLoss
 
-int64_t StoredKind(const model::Update& update);  // run_update.kind
+// `kind` is run_update.kind: that of the update.
 std::string EncodeUpdate(const model::Update& update);
 absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob);  // kDataLoss
 

@@ -17,27 +17,51 @@ CREATE TABLE job(
   UNIQUE(project, job_id)
 ) STRICT;
 
+CREATE TABLE start(
+  id INTEGER PRIMARY KEY,
+  project TEXT NOT NULL,
+  given_id TEXT NOT NULL,
+  job_id TEXT NOT NULL,
+  launch TEXT NOT NULL,
+  restart INTEGER NOT NULL,
+  batch_job TEXT NOT NULL,
+  requeue INTEGER NOT NULL,
+  node TEXT NOT NULL,
+  flags INTEGER NOT NULL,
+  refused INTEGER NOT NULL,
+  notice TEXT NOT NULL
+) STRICT;
+CREATE INDEX start_of_given_id ON start(project, given_id);
+CREATE INDEX start_of_job ON start(project, job_id);
+
 CREATE TABLE run(
   id INTEGER PRIMARY KEY,
   job INTEGER NOT NULL REFERENCES job(id),
   run_id TEXT NOT NULL,
   name TEXT NOT NULL,
   primary_rank INTEGER NOT NULL,
+  primary_chosen INTEGER NOT NULL,
   local_only INTEGER NOT NULL,
   state INTEGER NOT NULL,
   exit_code INTEGER NOT NULL DEFAULT 0,
   reason TEXT NOT NULL DEFAULT '',
   rows INTEGER NOT NULL DEFAULT 0,
+  replays INTEGER NOT NULL DEFAULT 0,
   last_step INTEGER NOT NULL DEFAULT -1,
+  furthest_step INTEGER NOT NULL DEFAULT -1,
+  attempt INTEGER NOT NULL DEFAULT 1,
+  step_base INTEGER NOT NULL DEFAULT 0,
   started_us INTEGER NOT NULL,
   ended_us INTEGER NOT NULL DEFAULT 0,
   UNIQUE(job, run_id)
 ) STRICT;
+CREATE INDEX run_of_id ON run(run_id);
 
 CREATE TABLE stream(
   id INTEGER PRIMARY KEY,
   run INTEGER NOT NULL REFERENCES run(id),
   job INTEGER NOT NULL REFERENCES job(id),
+  start INTEGER NOT NULL,
   rank INTEGER NOT NULL,
   incarnation INTEGER NOT NULL,
   is_primary INTEGER NOT NULL,
@@ -48,10 +72,18 @@ CREATE TABLE stream(
   node TEXT NOT NULL,
   pid INTEGER NOT NULL,
   thread INTEGER NOT NULL,
+  process TEXT NOT NULL,
   client_version TEXT NOT NULL,
+  init_us INTEGER NOT NULL,
+  began_us INTEGER NOT NULL,
+  boot_id TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  began_anew INTEGER NOT NULL,
+  begun_step INTEGER NOT NULL,
   durable_seq INTEGER NOT NULL DEFAULT 0,
   aggregated_seq INTEGER NOT NULL DEFAULT 0,
   passed_step INTEGER NOT NULL DEFAULT -1,
+  step_base INTEGER NOT NULL DEFAULT 0,
   state INTEGER NOT NULL,
   exit_code INTEGER NOT NULL DEFAULT 0,
   reason TEXT NOT NULL DEFAULT '',
@@ -60,12 +92,16 @@ CREATE TABLE stream(
   lost_step_behind INTEGER NOT NULL DEFAULT 0,
   lost_too_large INTEGER NOT NULL DEFAULT 0,
   lost_after_finish INTEGER NOT NULL DEFAULT 0,
+  lost_with_store INTEGER NOT NULL DEFAULT 0,
   late_rows INTEGER NOT NULL DEFAULT 0,
+  replayed_rows INTEGER NOT NULL DEFAULT 0,
+  merged_rows INTEGER NOT NULL DEFAULT 0,
   started_us INTEGER NOT NULL,
   ended_us INTEGER NOT NULL DEFAULT 0,
   UNIQUE(job, rank, incarnation)
 ) STRICT;
 CREATE INDEX stream_of_run ON stream(run, rank, thread, started_us);
+CREATE INDEX stream_of_ring ON stream(incarnation);
 
 CREATE TABLE shape(
   stream INTEGER NOT NULL REFERENCES stream(id),
@@ -99,6 +135,23 @@ CREATE TABLE run_batch(
 ) STRICT;
 CREATE UNIQUE INDEX run_batch_by_index ON run_batch(run, last_index);
 
+CREATE TABLE replay_batch(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  last_index INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX replay_batch_by_index ON replay_batch(run, last_index);
+
+CREATE TABLE run_rewind(
+  id INTEGER PRIMARY KEY,
+  run INTEGER NOT NULL REFERENCES run(id),
+  first_step INTEGER NOT NULL,
+  rows INTEGER NOT NULL,
+  replays INTEGER NOT NULL
+) STRICT;
+CREATE INDEX run_rewind_of_run ON run_rewind(run, id);
+
 CREATE TABLE run_update(
   id INTEGER PRIMARY KEY,
   run INTEGER NOT NULL REFERENCES run(id),
@@ -118,6 +171,8 @@ CREATE TABLE delivery(
   complete INTEGER NOT NULL,
   last_error TEXT NOT NULL,
   place BLOB NOT NULL,
+  crashes INTEGER NOT NULL DEFAULT 0,
+  crashed_version TEXT NOT NULL DEFAULT '',
   PRIMARY KEY(run, kind)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX delivery_pending ON delivery(run) WHERE complete = 0;
@@ -132,26 +187,17 @@ CREATE TABLE dead_letter(
   content BLOB NOT NULL
 ) STRICT;
 CREATE INDEX dead_letter_of_run ON dead_letter(run);
-)sql";
 
-constexpr char kVersion2[] =
-    "ALTER TABLE stream ADD COLUMN lost_with_store INTEGER NOT NULL DEFAULT 0";
-
-// The tables are those of version 2; but blobs are sealed with their owner, which only readers of
-// this version know.
-constexpr char kVersion3[] = "";
-
-// What is known of runs that were delivered and removed. An id is given once, and a ring that comes
-// again is known.
-constexpr char kVersion4[] = R"sql(
 CREATE TABLE removed_run(
   id INTEGER PRIMARY KEY,
   project TEXT NOT NULL,
+  job_id TEXT NOT NULL,
   run_id TEXT NOT NULL,
   ended_us INTEGER NOT NULL,
   removed_us INTEGER NOT NULL,
   emptied INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX removed_run_of_id ON removed_run(run_id);
 CREATE INDEX removed_run_to_empty ON removed_run(id) WHERE emptied = 0;
 
 CREATE TABLE removed_stream(
@@ -165,96 +211,10 @@ CREATE INDEX removed_stream_of_run ON removed_stream(run);
 CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 )sql";
 
-// The ranks of a node may attach before it is known which is its first.
-constexpr char kVersion5[] = "ALTER TABLE run ADD COLUMN primary_chosen INTEGER NOT NULL DEFAULT 1";
+constexpr const char* kMigrations[] = {kVersion1};
 
-// The last step of the run when the stream's process began. And a run_update of kind 4.
-constexpr char kVersion6[] = "ALTER TABLE stream ADD COLUMN begun_step INTEGER NOT NULL DEFAULT -1";
-
-// Deliveries that crash whoever makes them.
-constexpr char kVersion7[] = R"sql(
-ALTER TABLE delivery ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE delivery ADD COLUMN crashed_version TEXT NOT NULL DEFAULT '';
-)sql";
-
-// The starts under each given id. Jobs that were there are of an unknown launch. In this order, so
-// that a damaged file gets the columns in any case.
-constexpr char kVersion8[] = R"sql(
-ALTER TABLE stream ADD COLUMN start INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN process TEXT NOT NULL DEFAULT '';
-CREATE TABLE start(
-  id INTEGER PRIMARY KEY,
-  project TEXT NOT NULL,
-  given_id TEXT NOT NULL,
-  job_id TEXT NOT NULL,
-  launch TEXT NOT NULL,
-  restart INTEGER NOT NULL,
-  batch_job TEXT NOT NULL,
-  requeue INTEGER NOT NULL,
-  node TEXT NOT NULL,
-  flags INTEGER NOT NULL,
-  refused INTEGER NOT NULL,
-  notice TEXT NOT NULL
-) STRICT;
-CREATE INDEX start_of_given_id ON start(project, given_id);
-CREATE INDEX start_of_job ON start(project, job_id);
-INSERT INTO start(project, given_id, job_id, launch, restart, batch_job, requeue, node, flags,
-  refused, notice)
-  SELECT project, job_id, job_id, '', 0, '', 0, '', 0, 0, '' FROM job
-  UNION SELECT project, run_id, run_id, '', 0, '', 0, '', 0, 0, '' FROM removed_run;
-)sql";
-
-// Runs are rewound: see schema.md. What was merged was not counted.
-constexpr char kVersion9[] = R"sql(
-ALTER TABLE stream ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE stream ADD COLUMN began_anew INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN init_us INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN replayed_rows INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN merged_rows INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN step_base INTEGER NOT NULL DEFAULT 0;
-UPDATE stream SET merged_rows = -4611686018427387904 WHERE aggregated_seq > 0;
-ALTER TABLE run ADD COLUMN replays INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE run ADD COLUMN furthest_step INTEGER NOT NULL DEFAULT -1;
-ALTER TABLE run ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE run ADD COLUMN step_base INTEGER NOT NULL DEFAULT 0;
-UPDATE run SET furthest_step = last_step;
-
-CREATE TABLE replay_batch(
-  id INTEGER PRIMARY KEY,
-  run INTEGER NOT NULL REFERENCES run(id),
-  last_index INTEGER NOT NULL,
-  data BLOB NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX replay_batch_by_index ON replay_batch(run, last_index);
-
-CREATE TABLE run_rewind(
-  id INTEGER PRIMARY KEY,
-  run INTEGER NOT NULL REFERENCES run(id),
-  first_step INTEGER NOT NULL,
-  rows INTEGER NOT NULL,
-  replays INTEGER NOT NULL
-) STRICT;
-CREATE INDEX run_rewind_of_run ON run_rewind(run, id);
-)sql";
-
-// Which run ids are free, and which stream a ring has. Of what was removed before, nobody knows the
-// job.
-constexpr char kVersion10[] = R"sql(
-ALTER TABLE removed_run ADD COLUMN job_id TEXT NOT NULL DEFAULT '';
-CREATE INDEX run_of_id ON run(run_id);
-CREATE INDEX removed_run_of_id ON removed_run(run_id);
-CREATE INDEX stream_of_ring ON stream(incarnation);
-)sql";
-
-// When the stream's process called Init(), by a clock that nobody sets.
-constexpr char kVersion11[] = R"sql(
-ALTER TABLE stream ADD COLUMN began_us INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE stream ADD COLUMN boot_id TEXT NOT NULL DEFAULT '';
-)sql";
-
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                       kVersion6, kVersion7, kVersion8, kVersion9, kVersion10,
-                                       kVersion11};
+// Of stores that programs wrote before the first release, whose versions count another way.
+constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"
 
 // Each release brings a few at most: what is so far beyond ours is no version.
 constexpr int64_t kMaxVersionsAhead = 1000;
@@ -280,6 +240,12 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
                    database.SelectInteger("SELECT count(*) FROM sqlite_schema"));
   if (application == kApplicationId) return version;
   if (application == 0 && version == 0 && tables == 0) return 0;
+  if (application == kUnreleasedId) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        database.path(),
+        " was written by a Ranklog from before its first release, which alone can "
+        "read it. Nothing in it was changed: use that program, or another state directory"));
+  }
   ASSIGN_OR_RETURN(const int64_t ours, database.SelectInteger("SELECT count(*) FROM sqlite_schema "
                                                               "WHERE name IN ('stream_batch', "
                                                               "'run_batch')"));

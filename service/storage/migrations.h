@@ -10,7 +10,7 @@
 
 namespace ranklog::storage {
 
-inline constexpr int64_t kApplicationId = 0x524B4C47;  // "RKLG"
+inline constexpr int64_t kApplicationId = 0x524B4C31;  // "RKL1"
 
 // The scripts that make each version from the one before, the first from an empty file. One that
 // was released never changes: a change is a new script.

@@ -8,7 +8,6 @@
 #include "service/storage/damage.h"
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
-#include "service/storage/migrations.h"
 
 namespace ranklog::storage {
 namespace {
@@ -60,17 +59,18 @@ absl::Status SyncLog(Database& database) {
                                           sqlite3_errstr(result), " (SQLite code ", result, ")"));
 }
 
-absl::StatusOr<Database> OpenWriter(const std::string& path, const char* vfs) {
+absl::StatusOr<Database> OpenWriter(const std::string& path, const Store::Options& options) {
   RETURN_IF_ERROR(CheckForStump(path));
-  ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadWrite, vfs));
+  ASSIGN_OR_RETURN(Database database,
+                   Database::Open(path, Database::Mode::kReadWrite, options.vfs));
   // A log that may be another file's is not moved into this one by closing it.
   sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   RETURN_IF_ERROR(database.Execute("PRAGMA page_size = 4096"));  // counts only for an empty file
   // First of all a look at the version, which writes nothing: a newer file is left as it is.
-  RETURN_IF_ERROR(Migrate(database, Migrations()));
+  RETURN_IF_ERROR(Migrate(database, options.migrations));
   RETURN_IF_ERROR(UseWriteAheadLog(database));
   RETURN_IF_ERROR(database.Execute(kWriterPragmas));
-  RETURN_IF_ERROR(CheckForDamage(database));
+  RETURN_IF_ERROR(CheckForDamage(database, options.migrations));
   RETURN_IF_ERROR(SyncLog(database));
   sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
   return database;
@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& state_dir,
   RETURN_IF_ERROR(MakeFile(path));
   // Which SQLite opens by itself, and writes.
   for (const char* suffix : {"-wal", "-shm"}) RETURN_IF_ERROR(CheckFile(path + suffix));
-  ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options.vfs));
+  ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options));
   ASSIGN_OR_RETURN(Database checkpointer,
                    Database::Open(path, Database::Mode::kReadWrite, options.vfs));
   RETURN_IF_ERROR(checkpointer.Execute(kCheckpointerPragmas));

@@ -21,6 +21,7 @@
 #include "service/model/batch.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/storage/migrations.h"
 #include "service/storage/retention.h"
 #include "service/storage/sqlite.h"
 
@@ -59,6 +60,7 @@ class Store {
  public:
   struct Options {
     const char* vfs = nullptr;  // SQLite's name of it; tests put a faulty one here
+    absl::Span<const char* const> migrations = Migrations();  // tests have a version to come
   };
 
   // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Looks for

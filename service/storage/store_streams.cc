@@ -375,7 +375,7 @@ absl::Status Store::Apply(int64_t stream, const model::Update& of_rank, int64_t 
                        "SELECT coalesce(max(begun_step), -1) FROM stream WHERE id = ?1", {stream}));
   update.before_step = std::max(update.before_step, begun + 1);
   const std::string document = EncodeUpdate(update);
-  const int64_t kind = StoredKind(update);
+  const auto kind = static_cast<int64_t>(update.kind);
   {
     Query last = writer_.Select(
         "SELECT kind, data FROM run_update WHERE stream = ?1 ORDER BY id DESC LIMIT 1", {stream});

@@ -49,7 +49,7 @@ void Update(const v1::Update& message) {
   if (!update.ok()) return;
   const std::string blob = storage::EncodeUpdate(*update);
   const absl::StatusOr<model::Update> decoded =
-      storage::DecodeUpdate(storage::StoredKind(*update), blob);
+      storage::DecodeUpdate(static_cast<int64_t>(update->kind), blob);
   MUST(decoded.ok());
   MUST(storage::EncodeUpdate(*decoded) == blob);
 }

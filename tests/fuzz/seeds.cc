@@ -157,7 +157,7 @@ void Blobs(const std::string& dir) {
   write("config", 4 + 5 * 1, storage::EncodeUpdate(config));
   config.kind = model::Update::Kind::kSummary;
   config.before_step = 3;
-  write("summary", 4 + 5 * 4, storage::EncodeUpdate(config));
+  write("summary", 4 + 5 * 2, storage::EncodeUpdate(config));
 }
 
 }  // namespace

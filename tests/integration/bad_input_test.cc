@@ -109,6 +109,11 @@ TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }
 
+TEST_F(BadStoreTest, FromBeforeTheFirstReleaseIsRefused) {
+  node_.EditStore("PRAGMA application_id = 0x524B4C47; PRAGMA user_version = 11");
+  ExpectRefusedUntouchedAndNothingLost("before its first release");
+}
+
 TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
   FakeWandb wandb;
   Node node({"--wandb-transmit-interval", "50ms"});

@@ -143,7 +143,7 @@ TEST(BatchCodecTest, ABatchFitsItsOwnerOnly) {
   EXPECT_THAT(DecodeBatch(blob, "stream 2"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeBatch(blob), StatusIs(absl::StatusCode::kDataLoss));
   EncodeBatch(Odd(), blob);
-  EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd())) << "sealed before version 3";
+  EXPECT_THAT(DecodeBatch(blob, "stream 1"), IsOkAndHolds(Odd())) << "sealed without an owner";
   const std::string keys = EncodeKeys({"a", "b"}, "stream 1");
   EXPECT_OK(DecodeKeys(keys, "stream 1"));
   EXPECT_THAT(DecodeKeys(keys, "stream 2"), StatusIs(absl::StatusCode::kDataLoss));

@@ -77,9 +77,24 @@ TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
 // A flipped bit in the header's version.
 TEST_F(MigrationsTest, TakeAVersionThatTheTablesAreNotOfForDamage) {  // S22
   ASSERT_OK(Store::Open(dir_.path(), {}));
-  for (const int64_t version : {0, 1, 1 << 20, -1 - (1 << 30)}) {
+  for (const int64_t version : {0, 1 << 20, -1 - (1 << 30)}) {
     ASSERT_OK(OpenFile().Execute(absl::StrCat("PRAGMA user_version = ", version).c_str()));
     EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss)) << version;
+  }
+}
+
+TEST_F(MigrationsTest, LeaveAStoreFromBeforeTheFirstReleaseAlone) {
+  ASSERT_OK(Store::Open(dir_.path(), {}));
+  for (const int version : {1, 2, 11}) {
+    ASSERT_OK(OpenFile().Execute(
+        absl::StrCat("PRAGMA application_id = 0x524B4C47; PRAGMA user_version = ", version)
+            .c_str()));
+    for (const absl::Status& status :
+         {Store::Open(dir_.path(), {}).status(), StoreReader::Open(dir_.path()).status()}) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("from before its first release")));
+    }
+    EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(version));
   }
 }
 
@@ -102,44 +117,62 @@ TEST_F(MigrationsTest, AreNotForAReader) {
   }
 }
 
-// Its blobs have no owner, and lie beside those that have one.
-TEST_F(MigrationsTest, GoOnWithAFileOfVersion2) {  // S40
-  std::ifstream dump(STORE_VERSION2);
-  const std::string script((std::istreambuf_iterator<char>(dump)), {});
-  ASSERT_OK(OpenFile().Execute(script.c_str()));
-  EXPECT_THAT(StoreReader::Open(dir_.path()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("start ranklogd once")));
+class FirstVersionTest : public MigrationsTest {
+ protected:
+  FirstVersionTest() {
+    std::ifstream dump(STORE_VERSION1);
+    const std::string script((std::istreambuf_iterator<char>(dump)), {});
+    EXPECT_OK(OpenFile().Execute(script.c_str()));
+  }
+  absl::StatusOr<int64_t> Version() { return OpenFile().SelectInteger("PRAGMA user_version"); }
+  // Appends a row to the stream of rank 0, and reads what is there.
+  void GoOn(const Store::Options& options) {
+    ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), options));
+    ASSERT_OK(store->Begin());
+    EXPECT_OK(store->DefineShape(1, 1, std::vector<std::string>{"loss", "shared"}))
+        << "the same again";
+    EXPECT_OK(store->Append(1, ranklog::testing::Dense(31, 1, 1, 2)));
+    ASSERT_OK(store->Commit());
+    EXPECT_THAT(OpenFile().SelectInteger("SELECT durable_seq FROM stream WHERE id = 1"),
+                IsOkAndHolds(31));
+  }
+};
 
-  ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), {}));
-  EXPECT_THAT(OpenFile().SelectInteger("PRAGMA user_version"), IsOkAndHolds(10));
-  const std::vector<std::string> keys = {"loss", "shared"};
-  ASSERT_OK(store->Begin());
-  EXPECT_OK(store->DefineShape(1, 1, keys)) << "the same again";
-  EXPECT_OK(store->Append(1, ranklog::testing::Dense(7, 4, 1, 2)));
-  ASSERT_OK(store->Commit());
+TEST_F(FirstVersionTest, IsReadAndGoesOn) {  // S40
+  {
+    ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
+    EXPECT_OK(reader->Check());
+    EXPECT_THAT(reader->Shapes(1),
+                IsOkAndHolds(ElementsAre(IsEmpty(), ElementsAre("loss", "shared"))));
+    ASSERT_OK_AND_ASSIGN(const auto batches, reader->StreamBatches(1, 0, 1 << 20));
+    EXPECT_EQ(batches.back().batch.last, 30u);
+    EXPECT_EQ(batches.at(0).batch.blocks.at(0).values.at(0), 0);
+    ASSERT_OK_AND_ASSIGN(const auto made, reader->RunBatches(1, 0, 1 << 20));
+    EXPECT_EQ(made.back().batch.last, 29u);
+  }
+  GoOn({});
+  EXPECT_THAT(Version(), IsOkAndHolds(1));
+}
 
-  ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
-  EXPECT_OK(reader->Check());
-  EXPECT_THAT(reader->Shapes(1), IsOkAndHolds(ElementsAre(IsEmpty(), keys)));
-  ASSERT_OK_AND_ASSIGN(const auto batches, reader->StreamBatches(1, 0, 1 << 20));
-  ASSERT_EQ(batches.size(), 2u);
-  EXPECT_THAT(batches[0].batch.blocks.at(0).values,
-              ElementsAre(1000, 1, 1001, 1, 1002, 1, 1003, 1, 1004, 1, 1005, 1));
-  EXPECT_EQ(batches[1].batch.last, 10u);
-  ASSERT_OK_AND_ASSIGN(const auto made, reader->RunBatches(1, 0, 1 << 20));
-  EXPECT_EQ(made.at(0).batch.last, 5u);
+// As the first program with a second version will do.
+TEST_F(FirstVersionTest, IsBroughtToAVersionToCome) {  // S40
+  const char* const next[] = {Migrations()[0],
+                              "ALTER TABLE stream ADD COLUMN made_up INTEGER NOT NULL DEFAULT 7"};
+  GoOn({.migrations = next});
+  EXPECT_THAT(Version(), IsOkAndHolds(2));
+  EXPECT_THAT(OpenFile().SelectInteger("SELECT made_up FROM stream"), IsOkAndHolds(7));
+  EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                     HasSubstr("a newer Ranklog wrote it")));
+  EXPECT_THAT(Version(), IsOkAndHolds(2));
 }
 
 // One that the program which wrote it left damaged, and the next version is to save.
-TEST_F(MigrationsTest, AFileOfVersion2IsSalvaged) {
-  std::ifstream dump(STORE_VERSION2);
-  const std::string script((std::istreambuf_iterator<char>(dump)), {});
-  ASSERT_OK(OpenFile().Execute(script.c_str()));
+TEST_F(FirstVersionTest, IsSalvaged) {
   const TempDir scratch;
   const TempDir saved;
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged,
                        Salvage(path_, {scratch.path(), saved.path(), nullptr, nullptr}));
-  EXPECT_EQ(salvaged.saved_rows(), 12u);  // six of each rank
+  EXPECT_EQ(salvaged.saved_rows(), 212u);  // of all ranks
   EXPECT_EQ(salvaged.lost_rows(), 0u);
   EXPECT_EQ(salvaged.damaged_records, 0u);
 }
