@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/environment.h"
 #include "client/process.h"
+#include "client/resolve.h"
 
 namespace ranklog::internal {
 namespace {
@@ -55,6 +56,13 @@ Process FindProcess(pid_t pid) {
   return process;
 }
 
+// False where /proc is another namespace's, or is not there: it says nothing of our processes.
+bool ProcIsOurs() {
+  char pid[32];
+  const ssize_t size = readlink("/proc/self", pid, sizeof pid);
+  return size > 0 && ParseInteger({pid, static_cast<size_t>(size)}) == getpid();
+}
+
 // A process number means something in its namespace only.
 std::string NameOf(const Process& process) {
   char pid_namespace[64];
@@ -62,6 +70,13 @@ std::string NameOf(const Process& process) {
   return absl::StrCat(process.pid, "/", process.began, "/",
                       size > 0 ? std::string(pid_namespace, static_cast<size_t>(size)) : "", "/",
                       BootId());
+}
+
+// Of this process and those that it forks.
+std::string OwnName() {
+  if (ProcIsOurs()) return NameOf(FindProcess(getpid()));
+  static const auto* const name = new std::string(RandomName());
+  return *name;
 }
 
 std::optional<std::string> Assignment(const char* name) {
@@ -105,14 +120,16 @@ std::string BootId() {
   return id;
 }
 
-std::string LauncherProcess() {
+Starter FindLauncher() {
+  if (!ProcIsOurs()) return {OwnName(), false};
   const std::string variable = RankVariable();
   Process process = FindProcess(getpid());
   for (int i = 0; i < kMostAncestors && process.parent > 0; ++i) {
     process = FindProcess(process.parent);
-    if (variable.empty() || !HasVariable(process.pid, variable)) break;
+    if (variable.empty() || !HasVariable(process.pid, variable)) return {NameOf(process), true};
   }
-  return NameOf(process);
+  // The first process of a container: the rank itself, or its wrapper.
+  return {NameOf(process), process.parent > 0};
 }
 
 v1::Launch MakeLaunch(const Settings& resolved, bool id_given) {
@@ -121,7 +138,7 @@ v1::Launch MakeLaunch(const Settings& resolved, bool id_given) {
   const bool by_torchrun = Variable("TORCHELASTIC_RUN_ID").has_value();
   const bool has_rank = !RankVariable().empty();
   const uint64_t inits = NextInit(resolved.run_id);
-  const std::string own = NameOf(FindProcess(getpid()));
+  const std::string own = OwnName();
 
   v1::Launch launch;
   launch.set_id_given(id_given);
@@ -134,16 +151,22 @@ v1::Launch MakeLaunch(const Settings& resolved, bool id_given) {
     launch.set_restarts_ranks(true);
     launch.set_restart(Count("TORCHELASTIC_RESTART_COUNT"));
   }
-  std::string id;
-  if (resolved.world_size == 1 && !by_torchrun) {
-    id = own;
-  } else if (job && step && !has_rank) {
-    id = absl::StrCat("slurm-", *job, ".", *step, "/", launch.requeue());
-  } else {
-    id = LauncherProcess();
+  std::string id = own;
+  if (resolved.world_size > 1 || by_torchrun) {
+    const Starter launcher = FindLauncher();
+    const auto job_namespace = Variable("PMIX_NAMESPACE");
+    if (job && step && (!has_rank || !launcher.seen)) {
+      id = absl::StrCat("slurm-", *job, ".", *step, "/", launch.requeue());
+    } else if (job_namespace && !launcher.seen) {
+      id = absl::StrCat("pmix-", *job_namespace);
+    } else {
+      id = launcher.id;
+      launch.set_unseen(!launcher.seen);
+    }
   }
   // Of ranks that have only RANK and WORLD_SIZE, somebody may have started each by hand.
-  launch.set_whole_node(resolved.world_size == 1 || by_torchrun || job || !Variable("RANK"));
+  launch.set_whole_node(!launch.unseen() &&
+                        (resolved.world_size == 1 || by_torchrun || job || !Variable("RANK")));
   launch.set_id(inits == 0 ? id : absl::StrCat(id, "#", inits));
   return launch;
 }

@@ -42,8 +42,6 @@ bool IsRunId(std::string_view text) {
          text.find_first_not_of('.') != std::string_view::npos;
 }
 
-namespace {
-
 std::string RandomName() {
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) {
@@ -51,6 +49,8 @@ std::string RandomName() {
   }
   return ShortName(number);
 }
+
+namespace {
 
 std::string DeriveRunId(const Settings& settings) {
   if (settings.world_size == 1) return RandomName();
@@ -63,7 +63,7 @@ std::string DeriveRunId(const Settings& settings) {
   const auto host = Variable("MASTER_ADDR");
   const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size
                                                   : !host.has_value();
-  if (one_node) return HashName(LauncherProcess());
+  if (one_node) return HashName(FindLauncher().id);
   return HashName(
       absl::StrCat(host.value_or(""), "/", Variable("MASTER_PORT").value_or(""), "/", elastic));
 }

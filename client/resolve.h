@@ -22,6 +22,9 @@ Settings Repair(Settings settings);
 // 8 of a-z 0-9, the same for the same text.
 std::string HashName(std::string_view text);
 
+// The same, of nothing that anybody else has.
+std::string RandomName();
+
 // `settings` are valid, or repaired. Ranks, run id, group, project, host, node and program are set
 // in what it returns. All ranks of a job come to the same run id, as far as their launcher lets
 // them.

@@ -84,7 +84,15 @@ JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
       *NewestStart(starts, [](const JobStart& start) { return start.exists && !start.refused; });
   const bool joins =
       newest.live && !newest.has_rank && !(session.launch.whole_node && newest.has_node);
-  return joins ? JobChoice{.job_id = newest.job_id} : NewJob(session, newest);
+  if (joins) return {.job_id = newest.job_id};
+  // Its first ranks were done before this one came.
+  if (session.launch.unseen && newest.may_be_one && !newest.has_rank) {
+    return {.job_id = newest.job_id,
+            .notice = absl::StrCat("rank ", session.stream.rank, " joins run '", newest.job_id,
+                                   "', whose other ranks have finished already: each rank is in a "
+                                   "container, so that nobody sees which were started together")};
+  }
+  return NewJob(session, newest);
 }
 
 }  // namespace

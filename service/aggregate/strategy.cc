@@ -108,6 +108,12 @@ RunAssignment Assign(const Session& session, absl::Span<const JobRun> runs) {
   if (run == nullptr) {
     run = Newest(runs, [](const JobRun& live) { return live.live && !live.primary_chosen; });
   }
+  // The others of its start were done before it came.
+  if (run == nullptr) {
+    run = Newest(runs, [rank](const JobRun& done) {
+      return done.of_start && !done.has_rank && done.primary_chosen && done.primary_rank <= rank;
+    });
+  }
   if (run == nullptr) {
     run = Newest(runs, [&session](const JobRun& before) {
       const std::string& job_id = session.stream.job_id;

@@ -156,7 +156,8 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .whole_node = launch.whole_node(),
                       .batch_job = launch.batch_job(),
                       .requeue = launch.requeue(),
-                      .process = launch.process()};
+                      .process = launch.process(),
+                      .unseen = launch.unseen()};
   }
   RETURN_IF_ERROR(model::Validate(session));
   return session;

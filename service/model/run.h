@@ -70,6 +70,9 @@ struct JobStart {
   bool has_batch_job = false;   // the session's step of its batch job is here
   bool has_batch = false;       // any step of it is
   uint32_t requeue = 0;         // the last one of that step here
+  // Nobody can see who started this one's ranks and the session's. They may be one launch: all of
+  // these have finished well, and one began within a minute of the session, in as large a world.
+  bool may_be_one = false;
 };
 
 // The job that a session belongs to; made by aggregate::ChooseJob.
@@ -112,6 +115,7 @@ struct JobRun {
   bool has_ring = false;     // it has a stream of the session's ring
   bool has_rank = false;     // it has a stream of the session's rank from here
   bool has_place = false;    // and that had the same local rank, of as many
+  bool of_start = false;     // it has a stream from here of the session's start
 };
 
 // Whether a run that is to be called `wanted` may have got this id: `wanted` itself, or, where

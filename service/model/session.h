@@ -70,6 +70,7 @@ struct Launch {
   std::string batch_job;
   uint32_t requeue = 0;
   std::string process;  // of one Init(), "PROCESS@NUMBER"; its forked children share it
+  bool unseen = false;  // `id` is of this rank's pid namespace alone: its launcher is outside
 
   friend bool operator==(const Launch&, const Launch&) = default;
 };

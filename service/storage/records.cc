@@ -1,5 +1,6 @@
 #include "service/storage/records.h"
 
+#include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/documents.h"
 
@@ -58,6 +59,17 @@ const char kSelectRunOwner[] =
 const char kSelectReplayOwner[] =
     "SELECT 'replays of run ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || "
     "hex(run.run_id), run.replays, 0 FROM run JOIN job ON job.id = run.job WHERE run.id = ?1";
+
+const char kBeganTogether[] =
+    "abs(CASE WHEN stream.boot_id = ?3 AND ?3 <> '' THEN stream.began_us - ?4 "
+    "ELSE stream.init_us - ?2 END) <= 60000000";
+
+std::string OfTheStart() {
+  return absl::StrCat(
+      "((start.launch = ?5 AND start.restart = ?6 AND start.requeue = ?7) OR "
+      "(?8 AND start.flags & ",
+      kUnseen, " AND stream.world_size = ?9 AND ", kBeganTogether, "))");
+}
 
 namespace {
 
@@ -123,13 +135,14 @@ model::Run RunWithoutSettings(const Query& query) {
 
 int64_t LaunchFlags(const model::Launch& launch) {
   return (launch.id_given ? kIdGiven : 0) | (launch.restarts_ranks ? kRestartsRanks : 0) |
-         (launch.whole_node ? kWholeNode : 0);
+         (launch.whole_node ? kWholeNode : 0) | (launch.unseen ? kUnseen : 0);
 }
 
 void SetLaunchFlags(int64_t flags, model::Launch* launch) {
   launch->id_given = (flags & kIdGiven) != 0;
   launch->restarts_ranks = (flags & kRestartsRanks) != 0;
   launch->whole_node = (flags & kWholeNode) != 0;
+  launch->unseen = (flags & kUnseen) != 0;
 }
 
 model::Stream StreamOf(const Query& query) {

@@ -20,6 +20,14 @@ extern const char kSelectRunOwner[];
 extern const char kSelectReplayOwner[];
 inline constexpr char kReplaysOf[] = "replays of ";  // before the run's owner
 
+// Whether a stream's process called Init() within a minute of the session's: by the boot's clock, or,
+// of two boots, by the wall clock. ?2 is the session's init_us, ?3 boot_id, ?4 began_us.
+extern const char kBeganTogether[];
+// Whether a stream, by its start, is of the session's start: of one launch, or, where nobody sees
+// that, began together in as large a world. ?2 to ?4 as above; ?5 is the launch's id, ?6 restart,
+// ?7 requeue, ?8 unseen, ?9 the world's size.
+std::string OfTheStart();
+
 // The row that the query stopped at. kDataLoss if a document in it is damaged.
 absl::StatusOr<model::Run> RunOf(const Query& query);
 model::Run RunWithoutSettings(const Query& query);  // whose settings are damaged
@@ -30,6 +38,7 @@ absl::StatusOr<model::Delivery> DeliveryOf(const Query& query);
 // its launch says.
 inline constexpr int64_t kMust = 8;
 inline constexpr int64_t kWarns = 16;
+inline constexpr int64_t kUnseen = 32;
 int64_t LaunchFlags(const model::Launch& launch);
 void SetLaunchFlags(int64_t flags, model::Launch* launch);
 

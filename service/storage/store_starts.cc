@@ -62,6 +62,20 @@ absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Ses
   return query.status();
 }
 
+// Whether the session and a job's streams may be of one launch, as far as their times tell.
+absl::StatusOr<bool> MayBeOne(Database& database, int64_t job, const model::Session& session) {
+  ASSIGN_OR_RETURN(
+      const int64_t may_be,
+      database.SelectInteger(
+          absl::StrCat("SELECT coalesce(min(stream.state = ?5 AND exit_code = 0 "
+                       "AND start.flags & ",
+                       kUnseen, " AND world_size = ?6), 0) AND max(", kBeganTogether,
+                       ") FROM stream JOIN start ON start.id = stream.start WHERE job = ?1"),
+          {job, session.settings.start_time_us, session.identity.boot_id, session.identity.began_us,
+           static_cast<int64_t>(StreamState::kFinished), session.identity.world_size}));
+  return may_be != 0;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Session& session) {
@@ -86,8 +100,11 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
     RETURN_IF_ERROR(query.status());
   }
   for (size_t i = 0; i < starts.size(); ++i) {
-    if (!starts[i].has_rank) continue;
-    RETURN_IF_ERROR(AddOtherProcesses(writer_, jobs[i], session, &starts[i]));
+    if (starts[i].has_rank) {
+      RETURN_IF_ERROR(AddOtherProcesses(writer_, jobs[i], session, &starts[i]));
+    } else if (launch.unseen && jobs[i] != 0) {
+      ASSIGN_OR_RETURN(starts[i].may_be_one, MayBeOne(writer_, jobs[i], session));
+    }
   }
   absl::flat_hash_map<std::string, model::JobStart*> by_id;
   for (model::JobStart& start : starts) by_id.emplace(start.job_id, &start);

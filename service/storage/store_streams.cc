@@ -36,20 +36,27 @@ absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
 absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session& session) {
   RETURN_IF_ERROR(CheckInTransaction());
   const model::Identity& identity = session.identity;
+  const model::Launch& launch = session.launch;
   Query query = writer_.Select(
-      "SELECT run.id, run.run_id, run.primary_rank, run.local_only, run.primary_chosen, "
-      "count(DISTINCT iif(stream.node = ?3, stream.rank, NULL)), "
-      "coalesce(min(iif(stream.node = ?3, stream.rank, NULL)), 0), "
-      "run.state = ?4 AND max(stream.node = ?3), "
-      "max(stream.rank = ?5 AND stream.incarnation = ?6), "
-      "max(stream.node = ?3 AND stream.rank = ?5), "
-      "max(stream.node = ?3 AND stream.rank = ?5 AND stream.local_rank = ?7 AND "
-      "stream.local_world_size = ?8) "
-      "FROM job JOIN stream ON stream.job = job.id JOIN run ON run.id = stream.run "
-      "WHERE job.project = ?1 AND job.job_id = ?2 GROUP BY run.id ORDER BY run.id",
-      {session.stream.project, session.stream.job_id, identity.node,
+      absl::StrCat(
+          "SELECT run.id, run.run_id, run.primary_rank, run.local_only, run.primary_chosen, "
+          "count(DISTINCT iif(stream.node = ?10, stream.rank, NULL)), "
+          "coalesce(min(iif(stream.node = ?10, stream.rank, NULL)), 0), "
+          "run.state = ?11 AND max(stream.node = ?10), "
+          "max(stream.rank = ?12 AND stream.incarnation = ?13), "
+          "max(stream.node = ?10 AND stream.rank = ?12), "
+          "max(stream.node = ?10 AND stream.rank = ?12 AND stream.local_rank = ?14 AND "
+          "stream.local_world_size = ?15), "
+          "coalesce(max(stream.node = ?10 AND ",
+          OfTheStart(),
+          "), 0) "
+          "FROM job JOIN stream ON stream.job = job.id JOIN run ON run.id = stream.run "
+          "LEFT JOIN start ON start.id = stream.start "
+          "WHERE job.project = ?1 AND job.job_id = ?16 GROUP BY run.id ORDER BY run.id"),
+      {session.stream.project, session.settings.start_time_us, identity.boot_id, identity.began_us,
+       launch.id, launch.restart, launch.requeue, launch.unseen, identity.world_size, identity.node,
        static_cast<int64_t>(RunState::kRunning), session.stream.rank, session.stream.incarnation,
-       identity.local_rank, identity.local_world_size});
+       identity.local_rank, identity.local_world_size, session.stream.job_id});
   std::vector<model::JobRun> runs;
   while (query.Next()) {
     runs.push_back({.id = query.Integer(0),
@@ -62,7 +69,8 @@ absl::StatusOr<std::vector<model::JobRun>> Store::RunsOfJob(const model::Session
                     .live = query.Flag(7),
                     .has_ring = query.Flag(8),
                     .has_rank = query.Flag(9),
-                    .has_place = query.Flag(10)});
+                    .has_place = query.Flag(10),
+                    .of_start = query.Flag(11)});
   }
   RETURN_IF_ERROR(query.status());
   return runs;
@@ -228,8 +236,8 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
     Query later = writer_.Select(
         absl::StrCat("SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND ",
                      kBeganLater, " ORDER BY attempt LIMIT 1"),
-        {run, rank, session.identity.node, session.settings.start_time_us,
-         session.identity.boot_id, session.identity.began_us, ThisBoot()});
+        {run, rank, session.identity.node, session.settings.start_time_us, session.identity.boot_id,
+         session.identity.began_us, ThisBoot()});
     if (later.Next()) return Beginning{std::max<int64_t>(later.Integer(0) - 1, 0), false};
     RETURN_IF_ERROR(later.status());
   }
@@ -258,9 +266,12 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
   ASSIGN_OR_RETURN(
       const int64_t led_by_other_start,
       writer_.SelectInteger(
-          "SELECT count(*) FROM stream JOIN start ON start.id = stream.start WHERE run = ?1 "
-          "AND is_primary AND attempt = ?2 AND (launch <> ?3 OR restart <> ?4 OR requeue <> ?5)",
-          {run, leader.attempt, launch.id, launch.restart, launch.requeue}));
+          absl::StrCat("SELECT count(*) FROM stream JOIN start ON start.id = stream.start "
+                       "WHERE run = ?1 AND is_primary AND attempt = ?10 AND NOT ",
+                       OfTheStart()),
+          {run, session.settings.start_time_us, session.identity.boot_id, session.identity.began_us,
+           launch.id, launch.restart, launch.requeue, launch.unseen, session.identity.world_size,
+           leader.attempt}));
   const bool next = !leader.live && (took_part || (led_by_other_start > 0 && !launch.id.empty()));
   Beginning beginning;
   beginning.attempt = std::max<int64_t>(leader.attempt + (next ? 1 : 0), 1);

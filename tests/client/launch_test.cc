@@ -55,7 +55,8 @@ TEST_F(LaunchTest, TorchrunRestartsItsRanks) {
   EXPECT_TRUE(launch.restarts_ranks());
   EXPECT_TRUE(launch.whole_node());
   EXPECT_EQ(launch.restart(), 2u);
-  EXPECT_EQ(launch.id(), LauncherProcess());
+  EXPECT_EQ(launch.id(), FindLauncher().id);
+  EXPECT_FALSE(launch.unseen());
 }
 
 TEST_F(LaunchTest, ASlurmStepIsALaunch) {

@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tests/integration/node.h"
+#include "tests/support/absent.h"
+#include "tests/support/container.h"
 #include "tests/support/fake_wandb.h"
 
 namespace ranklog::testing {
@@ -227,6 +229,37 @@ TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
   }
   ASSERT_TRUE(WaitFor([&] { return node_.GetRun("elastic").rows == 40; }));
   EXPECT_EQ(node_.GetRun("elastic-2").id, 0);
+}
+
+// Each rank in a pid namespace of its own, where nobody sees who started it; and each is done before
+// the next one comes.
+TEST_F(SecondStartTest, RanksInContainersOfTheirOwnAreOneStart) {
+  SKIP_WITHOUT(HasContainers(), "namespaces of this kernel");
+  const auto run = [&](int rank, const std::string& resume, const std::string& first_step) {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment("job", rank, rank, 2, 2);
+    options.environment["RANKLOG_DESTINATIONS"] = "local";
+    options.environment["RANKLOG_SPOOL_DIR"] = "";
+    options.environment["RANKLOG_RESUME"] = resume;
+    std::vector<std::string> command = InContainer();
+    command.insert(command.end(), {LOGGING_RANK, "20", "0", "0", "none", first_step});
+    const Finished rank_in_container = RunToEnd(command, options);
+    EXPECT_EQ(rank_in_container.code, 0) << rank_in_container.output;
+  };
+  for (const char* run_id : {"job", "job-2"}) {
+    run(0, "", "0");
+    run(1, "", "0");
+    EXPECT_EQ(RowsOf(run_id), 20u);
+    const auto streams = node_.Reader()->Streams(node_.GetRun(run_id).id);
+    EXPECT_EQ(streams->size(), 2u) << run_id;
+    for (const model::Stream& stream : *streams) EXPECT_EQ(stream.attempt, 1u);
+  }
+  run(0, "allow", "20");
+  run(1, "allow", "20");
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows == 40; }));
+  EXPECT_EQ(RowsOf("job"), 40u);
+  EXPECT_EQ(node_.GetRun("job-3").id, 0);
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "--state-dir", node_.state_dir(), "verify", "job"}).code, 0);
 }
 
 }  // namespace

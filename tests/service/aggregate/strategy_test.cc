@@ -31,6 +31,7 @@ class StrategyTest : public ::testing::Test {
     session.identity.world_size = 8;
     session.identity.local_world_size = local_ranks;
     session.identity.node = node;
+    session.launch.id = launch_;
     std::vector<JobRun> view;
     for (const Kept& run : runs_) view.push_back(ViewOf(run, session));
     const RunAssignment assignment = Assign(session, view);
@@ -68,6 +69,7 @@ class StrategyTest : public ::testing::Test {
   }
 
   LogStrategy strategy_ = LogStrategy::kNode;
+  std::string launch_ = "first";
 
  private:
   struct Kept {
@@ -92,6 +94,7 @@ class StrategyTest : public ::testing::Test {
       view.live = run.live;
       const bool same = other.stream.rank == session.stream.rank;
       view.has_rank |= same;
+      view.of_start |= other.launch.id == session.launch.id;
       view.has_place |= same && other.identity.local_rank == session.identity.local_rank &&
                         other.identity.local_world_size == session.identity.local_world_size;
     }
@@ -190,6 +193,19 @@ TEST_F(StrategyTest, AJobThatIsStartedAnewGoesOnInItsRuns) {
   EndAll();
   for (uint32_t local : {2, 3, 0, 1}) Attach(2 * local + 1, local, 4);
   EXPECT_THAT(Runs(), ElementsAre("job-1: 1 3 5 7 5 7 1 3"));
+}
+
+// They wait for descriptors, say, until others are done.
+TEST_F(StrategyTest, RankThatComesWhenTheOthersAreDoneIsInTheirRun) {
+  for (uint32_t rank : {0, 1}) Attach(rank, rank, 4);
+  EndAll();
+  for (uint32_t rank : {2, 3}) Attach(rank, rank, 4);
+  EXPECT_THAT(Runs(), ElementsAre("job-0: 0 1 2 3"));
+  EndAll();
+  launch_ = "second";
+  Attach(4, 4, 8);
+  EXPECT_THAT(Runs(), ElementsAre("job-0: 0 1 2 3", "job-4-pending: 4"))
+      << "it was no part of the start before";
 }
 
 // Rank 2 was in the run of rank 0 before; now it is on a node of its own with rank 3.

@@ -106,6 +106,81 @@ TEST_F(AttachStartTest, WithoutAnIdOfTheUsersNothingIsSaid) {
   EXPECT_THAT(last_.notice, IsEmpty());
 }
 
+// Each rank in a container of its own: the launches of one start differ.
+class UnseenLauncherTest : public AttachStartTest {
+ protected:
+  model::Session Unseen(uint32_t rank, int64_t began_s) {
+    model::Session session = SessionOf(rank, absl::StrCat("container-", incarnation_));
+    session.launch.whole_node = false;
+    session.launch.unseen = true;
+    session.identity.boot_id = "boot";
+    session.identity.began_us = began_s * 1'000'000;
+    session.settings.start_time_us = 1;  // somebody sets the wall clock all the time
+    return session;
+  }
+};
+
+TEST_F(UnseenLauncherTest, RankThatTheStartLacksJoinsItAndOneThatItHasBeginsAnother) {
+  EXPECT_EQ(JobOf(Unseen(0, 100)), "job");
+  EndAll();
+  EXPECT_EQ(JobOf(Unseen(1, 101)), "job");
+  EXPECT_EQ(last_.attempt, 1u);
+  EXPECT_EQ(last_.run_id, "job") << "its rows join those of rank 0";
+  EXPECT_THAT(last_.notice, HasSubstr("rank 1 joins run 'job'"));
+  EXPECT_FALSE(last_.warns);
+  EndAll();
+  EXPECT_EQ(JobOf(Unseen(1, 102)), "job-2");
+  EXPECT_THAT(last_.notice, HasSubstr("this start is 'job-2'"));
+  EXPECT_EQ(JobOf(Unseen(0, 103)), "job-2");
+  EXPECT_THAT(last_.notice, IsEmpty()) << "the other one lives";
+}
+
+TEST_F(UnseenLauncherTest, StartsAreNotMixedWhereTheyMayBeTwo) {
+  struct Case {
+    const char* what;
+    int64_t began_s;
+    uint32_t world_size;
+    bool seen;
+    model::StreamState former;
+  };
+  const Case cases[] = {
+      {"a minute later", 161, 2, false, model::StreamState::kFinished},
+      {"in another world", 101, 3, false, model::StreamState::kFinished},
+      {"with a launcher", 101, 2, true, model::StreamState::kFinished},
+      {"after a crash", 101, 2, false, model::StreamState::kCrashed},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.what);
+    const auto of_case = [&](model::Session session) {
+      session.stream.job_id = session.launch.given_id = each.what;
+      return session;
+    };
+    EXPECT_EQ(JobOf(of_case(Unseen(0, 100))), each.what);
+    EndAll(each.former);
+    model::Session next = of_case(Unseen(1, each.began_s));
+    next.identity.world_size = each.world_size;
+    next.launch.unseen = !each.seen;
+    EXPECT_EQ(JobOf(next), absl::StrCat(each.what, "-2"));
+    EndAll();
+  }
+}
+
+// It is resumed: the same rank begins the next attempt, and so does one that comes before it.
+TEST_F(UnseenLauncherTest, ResumedStartIsAnotherAttempt) {
+  const auto resumed = [this](uint32_t rank, int64_t began_s) {
+    model::Session session = Unseen(rank, began_s);
+    session.settings.resume = "allow";
+    return Attach(session).attempt;
+  };
+  EXPECT_EQ(resumed(0, 100), 1u);
+  EXPECT_EQ(resumed(1, 101), 1u);
+  EndAll();
+  EXPECT_EQ(resumed(1, 102), 2u);
+  EXPECT_EQ(resumed(0, 103), 2u);
+  EndAll();
+  EXPECT_EQ(resumed(2, 300), 3u) << "a minute later";
+}
+
 // It was killed before it attached, and its ring is found when the next start is there.
 TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
   const model::Session late = SessionOf(1, "one");
