@@ -395,24 +395,42 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   size_t rings = 0;
   size_t damaged = 0;
   int64_t bytes = 0;
+  std::vector<std::string> others;  // of other versions
   std::error_code error;
   for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (!absl::StartsWith(name, "ring-")) continue;
     ++(absl::EndsWith(name, ".damaged") ? damaged : rings);
+    if (const std::string version = OtherVersion(entry->path().string()); !version.empty()) {
+      others.push_back(absl::StrCat(name, " (", Printable(version), ")"));
+    }
     struct stat info {};
     if (stat(entry->path().c_str(), &info) == 0) bytes += info.st_blocks * 512;
   }
   if (rings + damaged == 0) return absl::nullopt;
-  return Finding{"spool",
-                 {{"path", dir}, {"rings", rings}, {"damaged", damaged}, {"bytes", bytes}},
-                 absl::StrCat(dir, ", ", Counted(rings, "ring"), ", ", damaged, " damaged, ",
-                              BytesText(bytes)),
-                 damaged == 0
-                     ? ""
-                     : "rings that contradict themselves were kept as *.damaged: remove them once "
-                       "they are of no use"};
+  Finding finding{"spool",
+                  {{"path", dir},
+                   {"rings", rings},
+                   {"damaged", damaged},
+                   {"other_versions", others},
+                   {"bytes", bytes}},
+                  absl::StrCat(dir, ", ", Counted(rings, "ring"), ", ", damaged, " damaged, ",
+                               BytesText(bytes)),
+                  ""};
+  if (damaged > 0) {
+    finding.advice =
+        "rings that contradict themselves were kept as *.damaged: remove them once they are of no "
+        "use";
+  }
+  if (!others.empty()) {
+    finding.advice =
+        absl::StrCat("another version of Ranklog wrote ", absl::StrJoin(others, ", "),
+                     ": run the ranklogd of that version, which takes their rows. Until then they "
+                     "stay as they are",
+                     finding.advice.empty() ? "" : "; ", finding.advice);
+  }
+  return finding;
 }
 
 // Where ranks of ours would put their spools, and the daemon its socket.

@@ -4,15 +4,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "ranklog/v1/spool_layout.h"
 #include "service/storage/spool_dirs.h"
 
 namespace ranklog::cli {
@@ -55,6 +60,31 @@ std::vector<std::string> SpoolDirs(const std::string& state_dir) {
   }
   for (const v1::PrivateDir& dir : v1::StandardDirs()) dirs.push_back(dir.path);
   return dirs;
+}
+
+std::string OtherVersion(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return "";
+  std::string bytes(v1::kSpoolDataOffset, '\0');
+  const ssize_t size = pread(fd, bytes.data(), bytes.size(), 0);
+  close(fd);
+  if (size != static_cast<ssize_t>(bytes.size())) return "";
+  const auto word = [&bytes](size_t at, auto value) {
+    memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+  };
+  if (word(offsetof(v1::SpoolHeader, magic), uint64_t{0}) != v1::kSpoolMagic) return "";
+  const auto version = word(offsetof(v1::SpoolHeader, version), uint32_t{0});
+  if (version > v1::kSpoolVersion) return absl::StrCat("layout ", version);
+  const auto hello_bytes = word(offsetof(v1::SpoolHeader, hello_bytes), uint32_t{0});
+  v1::Hello hello;
+  if (hello_bytes == 0 || hello_bytes > v1::kSpoolHelloBytes ||
+      !hello.ParseFromArray(bytes.data() + v1::kSpoolHeaderBytes, static_cast<int>(hello_bytes)) ||
+      hello.protocol() == v1::kProtocolVersion) {
+    return "";
+  }
+  return absl::StrCat("protocol ", hello.protocol(), ", rank ", hello.stream().rank(), " of ",
+                      hello.stream().job_id());
 }
 
 void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations) {

@@ -14,6 +14,10 @@ namespace ranklog::cli {
 // standard places.
 std::vector<std::string> SpoolDirs(const std::string& state_dir);
 
+// Why no daemon of this version can read the ring at `path`: its layout or its protocol is of
+// another. Empty if one can, or if that is not a ring.
+std::string OtherVersion(const std::string& path);
+
 // Removes the files of rings with these incarnations, also those that were set aside as damaged;
 // but none that a rank still holds.
 void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations);

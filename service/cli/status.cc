@@ -389,6 +389,8 @@ std::string RefusedText(const Overview& overview) {
   constexpr std::pair<const char*, const char*> kKinds[] = {
       {"accept.refused_user", "of other users"},
       {"accept.refused_protocol", "that speak something else"},
+      {"ingest.refused_versions", "of another version"},
+      {"ingest.left_rings", "that are gone, whose spool is not readable (`ranklog doctor`),"},
       {"ingest.refused_messages", "malformed"},
       {"ingest.refused_too_large", "with a message too large"},
       {"ingest.refused_shapes", "with too many keys"},

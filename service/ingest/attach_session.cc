@@ -138,8 +138,9 @@ void AttachSession::RememberDirOf(const RingFile& ring) const {
 
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
-  key_ = session.stream;
   if (context_.registry->full() && !context_.registry->Find(key_)) {
+  key_ = ToStreamKey(hello.stream());
+  other_version_ = hello.protocol() != v1::kProtocolVersion;
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
@@ -363,6 +364,10 @@ void AttachSession::Refuse(const absl::Status& why) {
   const bool exceeds = absl::IsResourceExhausted(why);
   Count(!exceeds       ? counters.refused_messages
         : stream_ == 0 ? counters.refused_streams
+  if (other_version_) {
+    Count(counters.refused_versions, why);
+    return Close(why);
+  }
                        : counters.refused_shapes,
         why);
   Close(why);

@@ -85,7 +85,8 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   const std::shared_ptr<const Peer> peer_;  // shared with the registry
   Call* const call_;                        // not after Finish()
   // Of the reading side only.
-  bool greeted_ = false;  // Hello came
+  bool greeted_ = false;        // Hello came
+  bool other_version_ = false;  // of another protocol
   ShapeBounds shapes_;
   // Written once, on the store loop's thread, before the first message after Hello is read.
   int64_t stream_ = 0;

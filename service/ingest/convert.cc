@@ -130,7 +130,10 @@ model::Block ToBlock(const v1::Block& block) {
 absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
   if (hello.protocol() != v1::kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "this daemon speaks protocol ", v1::kProtocolVersion, ", the rank ", hello.protocol()));
+        "ranklogd ", RANKLOG_VERSION, " speaks protocol ", v1::kProtocolVersion,
+        ", the rank's libranklog ", hello.identity().client_version(), " protocol ",
+        hello.protocol(),
+        ": run the ranklogd that came with the library; until then its rows stay in the spool"));
   }
   model::Session session;
   session.stream = ToStreamKey(hello.stream());

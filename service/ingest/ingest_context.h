@@ -26,6 +26,7 @@ struct IngestCounters {
   std::atomic<uint64_t> refused_too_large{0};  // messages of streams
   std::atomic<uint64_t> refused_shapes{0};     // more shapes or keys than a stream or ring may have
   std::atomic<uint64_t> refused_streams{0};    // more than the node may have
+  std::atomic<uint64_t> refused_versions{0};   // of another protocol
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> rows{0};          // durable, resent ones included
   std::atomic<uint64_t> unseen_rings{0};  // attaches whose ring could not be opened by its path
@@ -34,6 +35,7 @@ struct IngestCounters {
   std::atomic<uint64_t> orphans{0};      // rings drained after their rank's death
   std::atomic<uint64_t> orphan_rows{0};  // found in them
   std::atomic<uint64_t> damaged_rings{0};  // readable only in part, and set aside
+  std::atomic<uint64_t> left_rings{0};     // of another version, say: they stay as they are
 };
 
 // What the RPCs work with. All of it outlives the gRPC server.

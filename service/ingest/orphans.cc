@@ -67,12 +67,13 @@ bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
     ring = absl::DataLossError("it is another rank's spool");
   }
   if (!ring.ok()) {
-    ++context_.counters->damaged_rings;
+    const bool other_version = absl::IsFailedPrecondition(ring.status());
+    if (!other_version) ++context_.counters->damaged_rings;
     Ending ending = EndingOf(live);
     absl::StrAppend(&ending.reason, model::kSpoolUnread, ": ",
                     std::string(ring.status().message()));
     if (!End(live, ending)) return false;
-    live.ring->SetAside();
+    if (!other_version) live.ring->SetAside();  // else a daemon of that version reads it
     return true;
   }
   const Ending well = EndingOf(live, *ring);

@@ -95,12 +95,16 @@ absl::Status RingReader::ReadHeader() {
   RETURN_IF_ERROR(ReadExactly(0, bytes, sizeof(bytes)));
   const auto& header = *reinterpret_cast<const v1::SpoolHeader*>(bytes);
   const uint32_t hello_bytes = header.hello_bytes.load();
-  if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
-  if (header.magic != v1::kSpoolMagic) return absl::DataLossError("no spool");
-  if (header.version > v1::kSpoolVersion) {
+  // First: another layout may have its Hello elsewhere. The magic is written last but for the Hello.
+  if (header.magic == v1::kSpoolMagic && header.version > v1::kSpoolVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a newer version wrote the spool (", header.version, ")"));
+        absl::StrCat("its layout is version ", header.version, ", and ranklogd ", RANKLOG_VERSION,
+                     " reads version ", v1::kSpoolVersion,
+                     ": run the ranklogd that came with the rank's library"));
   }
+  if (header.magic != v1::kSpoolMagic && header.magic != 0) return absl::DataLossError("no spool");
+  if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
+  if (header.magic == 0) return absl::DataLossError("no spool");
   struct stat info {};
   if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "look at a spool");
   if (header.version != v1::kSpoolVersion || header.header_bytes != v1::kSpoolHeaderBytes ||

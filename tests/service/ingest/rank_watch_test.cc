@@ -609,6 +609,27 @@ TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
   EXPECT_LE(shapes->size(), size_t{v1::kMaxShapes} + 1);
 }
 
+// Its rank attached, and died.
+TEST_F(RankWatchTest, RingOfALaterLayoutStaysForADaemonThatReadsIt) {
+  RingImage ring = Ring(1);
+  ring.header().version = v1::kSpoolVersion + 1;
+  Leave(1, ring);
+  ChildProcess rank({"true"});
+  AttachAndLose(1, PeerWith(rank.pid()));
+  Watch();
+  EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
+  EXPECT_THAT(StreamOf(1).reason, HasSubstr("its layout is version 2"));
+  ExpectItLooksOn(2);
+  EXPECT_TRUE(IsThere(1));
+  EXPECT_EQ(counters_.damaged_rings, 0u);
+  watch_->Stop();
+
+  Leave(1, Ring(1));  // as that daemon sees it
+  Watch();
+  EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
+  EXPECT_EQ(StreamOf(1).durable_seq, 2u);
+}
+
 TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
   RingImage foreign = Ring(1);
   foreign.Hello("no Hello at all");
@@ -621,6 +642,7 @@ TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
   ExpectItLooksOn(3);
   EXPECT_TRUE(IsThere(1));
   EXPECT_TRUE(IsThere(2));
+  EXPECT_EQ(counters_.left_rings, 2u);
   EXPECT_TRUE(std::filesystem::exists(spool_.File("ring-short.spool")));
 }
 

@@ -119,6 +119,17 @@ TEST_F(RingReaderTest, NoHelloYetIsNoDamage) {
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+// One that has its Hello elsewhere, say, is not taken for one that is being made: it would be
+// removed.
+TEST_F(RingReaderTest, LaterLayoutIsNotRead) {
+  image_.header().version = v1::kSpoolVersion + 1;
+  image_.header().hello_bytes = 0;
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                               ::testing::HasSubstr("run the ranklogd that came with")));
+  image_.header().magic += 1;
+  EXPECT_THAT(Open(), StatusIs(kDamaged)) << "no ring of ours";
+}
+
 TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
   const auto refused = [this](auto lie) {
     image_ = Image();
