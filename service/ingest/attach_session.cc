@@ -59,6 +59,9 @@ void AttachSession::OnNoMoreMessages() {
 }
 
 void AttachSession::OnMessageTooLarge() {
+  // A connection that broke within a message looks the same. Its rank sends that message again, and
+  // it arrives; one that is too large does not.
+  if (!context_.registry->WasCutAgain(key_)) return;
   absl::MutexLock lock(&mutex_);
   Count(context_.counters->refused_too_large,
         absl::ResourceExhaustedError(
@@ -137,10 +140,10 @@ void AttachSession::RememberDirOf(const RingFile& ring) const {
 }
 
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
-  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
-  if (context_.registry->full() && !context_.registry->Find(key_)) {
   key_ = ToStreamKey(hello.stream());
   other_version_ = hello.protocol() != v1::kProtocolVersion;
+  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
+  if (context_.registry->full() && !context_.registry->Find(key_)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
@@ -361,13 +364,13 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
 void AttachSession::Refuse(const absl::Status& why) {
   if (absl::IsUnavailable(why)) return Close(why);  // it is to try again
   IngestCounters& counters = *context_.counters;
-  const bool exceeds = absl::IsResourceExhausted(why);
-  Count(!exceeds       ? counters.refused_messages
-        : stream_ == 0 ? counters.refused_streams
   if (other_version_) {
     Count(counters.refused_versions, why);
     return Close(why);
   }
+  const bool exceeds = absl::IsResourceExhausted(why);
+  Count(!exceeds       ? counters.refused_messages
+        : stream_ == 0 ? counters.refused_streams
                        : counters.refused_shapes,
         why);
   Close(why);

@@ -76,6 +76,7 @@ void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_se
   auto found = streams_.find(key);
   if (found == streams_.end()) return;
   found->second.durable_seq = std::max(found->second.durable_seq, durable_seq);
+  found->second.was_cut = false;
 }
 
 void StreamRegistry::Remove(const model::StreamKey& key) {
@@ -159,6 +160,12 @@ bool StreamRegistry::AwaitsEndOfFormer(const model::StreamKey& key,
     if (other.peer != nullptr && other.peer->pidfd.valid()) return other.peer->exited();
     return other.ring != nullptr || other.attachment == 0;
   });
+}
+
+bool StreamRegistry::WasCutAgain(const model::StreamKey& key) {
+  absl::MutexLock lock(&mutex_);
+  auto found = streams_.find(key);
+  return found != streams_.end() && std::exchange(found->second.was_cut, true);
 }
 
 void StreamRegistry::SetReplaced(const model::StreamKey& key) {

@@ -36,6 +36,7 @@ struct LiveStream {
       peer;                 // shared with other streams of the process; null: not since our start
   uint64_t attachment = 0;  // 0: no connection
   bool replaced = false;    // its process runs another program now
+  bool was_cut = false;     // a connection ended within a message, and no row came since
   absl::Time destroyed = absl::InfiniteFuture();  // since when its run is, without Finish()
 };
 
@@ -87,6 +88,10 @@ class StreamRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // The stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The stream's connection ended within a message. True if the last one did, too, and nothing of
+  // the stream became durable in between.
+  bool WasCutAgain(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The stream's run was destroyed, by a steady clock now or before; returns when.
   absl::Time SetDestroyed(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);

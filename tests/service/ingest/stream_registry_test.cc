@@ -81,6 +81,16 @@ TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
   EXPECT_NE(registry_.Find(other.key)->ring, nullptr);
 }
 
+TEST_F(StreamRegistryTest, KnowsAStreamThatIsCutTwiceWithoutARowInBetween) {
+  EXPECT_FALSE(registry_.WasCutAgain(stream_.key)) << "not there";
+  registry_.Attach(stream_, nullptr, nullptr);
+  EXPECT_FALSE(registry_.WasCutAgain(stream_.key));
+  registry_.SetDurable(stream_.key, 1);
+  EXPECT_FALSE(registry_.WasCutAgain(stream_.key));
+  registry_.Attach(stream_, nullptr, nullptr);
+  EXPECT_TRUE(registry_.WasCutAgain(stream_.key));
+}
+
 TEST_F(StreamRegistryTest, RemembersWhatHasEndedUntilItAttachesAgain) {
   EXPECT_FALSE(registry_.HasEnded(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
