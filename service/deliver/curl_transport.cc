@@ -141,7 +141,7 @@ int CurlTransport::Progress(void* self, int64_t, int64_t, int64_t, int64_t) {
 
 absl::StatusOr<HttpResponse> CurlTransport::Post(const HttpRequest& request) {
   if (cancelled_.load(std::memory_order_relaxed)) {
-    return absl::UnavailableError("the transport is shut down");
+    return absl::CancelledError("the transport is shut down");
   }
   if (!request.gzip) {
     RETURN_IF_ERROR(Prepare(request, request.body));
@@ -226,6 +226,9 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &answer);
 
   const CURLcode code = curl_easy_perform(easy);
+  if (code == CURLE_ABORTED_BY_CALLBACK) {  // by Progress()
+    return absl::CancelledError("the transport is shut down");
+  }
   if (code != CURLE_OK) {
     const char* const why = handle_->error[0] != '\0' ? handle_->error : curl_easy_strerror(code);
     return ErrorOf(code, absl::StrCat("post to ", request.url, ": ", why));

@@ -36,13 +36,15 @@ void Gate::Leave() {
 void Gate::Answered() {
   absl::MutexLock lock(&mutex_);
   ++answers_;
+  why_.clear();
   failing_ = false;
   backoff_.Reset();
 }
 
-absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after) {
+absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after, const std::string& why) {
   const absl::Time now = steady_clock_();
   absl::MutexLock lock(&mutex_);
+  why_ = why;
   failing_ = !retry_after.has_value();
   // Those that were inside together count as one failure.
   if (now >= closed_until_) closed_until_ = now + backoff_.Next(Outcome::kLater, retry_after);
@@ -55,6 +57,11 @@ void Gate::CloseFor(absl::Duration wait) {
   const absl::Time now = steady_clock_();
   absl::MutexLock lock(&mutex_);
   closed_until_ = std::max(closed_until_, now + std::min(wait, max_wait_));
+}
+
+std::string Gate::why() const {
+  absl::MutexLock lock(&mutex_);
+  return why_;
 }
 
 uint64_t Gate::answers() const {

@@ -34,10 +34,13 @@ class Gate {
   // The place gave an answer to somebody: it works.
   void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
   // It did not, or asks for patience: closes the gate, unless it is closed already for as long as
-  // it asks, and returns for how long.
-  absl::Duration Failed(absl::optional<absl::Duration> retry_after) ABSL_LOCKS_EXCLUDED(mutex_);
+  // it asks, and returns for how long. `why` is for those who wait.
+  absl::Duration Failed(absl::optional<absl::Duration> retry_after, const std::string& why)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // It answered, and asks not to be asked again for so long.
   void CloseFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What Failed() was told, if nobody was answered since; else empty.
+  std::string why() const ABSL_LOCKS_EXCLUDED(mutex_);
   // How often Answered() was called. Who fails twice, with answers for others in between, is at
   // fault itself, and should close the gate for nobody.
   uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -49,6 +52,7 @@ class Gate {
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time closed_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool failing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string why_ ABSL_GUARDED_BY(mutex_);
   absl::Time entered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // the last who did
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;

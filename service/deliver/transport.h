@@ -43,11 +43,12 @@ class Transport {
   // The answer, whatever its code: a 503 is an answer.
   //   kUnavailable         no connection, or it broke; the backend may have acted
   //   kDeadlineExceeded    no answer in time; the backend may have acted
+  //   kCancelled           Cancel() was called; the backend may have acted
   //   kFailedPrecondition  an untrusted certificate, an unsupported URL: trying again is no use
   virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
 
   // From any thread: a Post() under way ends within about a second, later ones at once, with
-  // kUnavailable. For shutting down.
+  // kCancelled. For shutting down.
   virtual void Cancel() {}
 };
 

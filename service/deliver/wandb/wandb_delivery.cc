@@ -71,9 +71,12 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
       wait = Blocked(absl::string_view(acted.status().message()), now);
     }
     Leave();
-  } else if (!ended()) {
+  } else {
     // Whether it has ended meanwhile decides what it waits with.
-    if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
+    if (!ended()) {
+      if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
+    }
+    TellWhy(wait);
   }
   if (place_.created()) delivery_.place = ToJson(place_);
   StepResult result;
@@ -99,6 +102,15 @@ absl::Duration WandbDelivery::Enter(absl::Time now) {
   const absl::Duration wait = project_->Enter();
   if (wait > absl::ZeroDuration()) server_->Leave();
   return wait;
+}
+
+// A run that was not asked for itself, and waits since another one failed.
+void WandbDelivery::TellWhy(absl::Duration wait) {
+  constexpr absl::Duration kBrief = absl::Seconds(5);  // of that nobody is told
+  const bool nothing_to_do = !ended() && delivery_.delivered_rows >= run_.rows;
+  if (wait < kBrief || nothing_to_do || !delivery_.last_error.empty()) return;
+  delivery_.last_error = server_->why();
+  if (delivery_.last_error.empty()) delivery_.last_error = project_->why();
 }
 
 // How long to wait for `time`, or for a key if it is one that is missing.
@@ -377,6 +389,8 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
   if (std::exchange(other_key_, false)) return absl::ZeroDuration();
+  // By our own Stop(): that says nothing of the tracker, and the next process tries again.
+  if (absl::IsCancelled(answer.status())) return backoff_.Next(outcome, absl::nullopt);
   const bool key = answer.ok() && answer->code == kUnauthorized;
   // Nothing was asked where the key or the address is at fault.
   const bool asked = !absl::IsFailedPrecondition(answer.status());
@@ -399,13 +413,13 @@ void WandbDelivery::WentWell() {
 absl::Duration WandbDelivery::WaitForServer(const absl::StatusOr<HttpResponse>& answer) {
   if (answer.ok() && answer->code == kTooManyRequests) {
     server_->Answered();
-    return project_->Failed(RetryAfter(answer));
+    return project_->Failed(RetryAfter(answer), delivery_.last_error);
   }
   const uint64_t answers = server_->answers();
   const bool others_were_answered = answers_at_failure_.value_or(answers) != answers;
   answers_at_failure_ = answers;
   if (others_were_answered) return backoff_.Next(Outcome::kLater, RetryAfter(answer));
-  return server_->Failed(RetryAfter(answer)) + kLetOthersTry;
+  return server_->Failed(RetryAfter(answer), delivery_.last_error) + kLetOthersTry;
 }
 
 absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now) {

@@ -75,6 +75,7 @@ class WandbDelivery : public RunDelivery {
   // How long this run has to wait; zero: it is inside of both gates.
   absl::Duration Enter(absl::Time now);
   void Leave();
+  void TellWhy(absl::Duration wait);
   absl::Duration Until(absl::Time time, absl::Time now) const;
   bool HasNewKey() const;
   // Each makes at most one exchange, and returns how long to wait.

@@ -27,7 +27,7 @@ TEST_F(GateTest, LetsEverybodyInWhileAllGoesWell) {
 
 TEST_F(GateTest, AFailureClosesItForAll) {
   ASSERT_EQ(gate_.Enter(), kOpen);
-  const absl::Duration wait = gate_.Failed(absl::nullopt);
+  const absl::Duration wait = gate_.Failed(absl::nullopt, "away");
   gate_.Leave();
   EXPECT_THAT(wait, AllOf(Ge(absl::Seconds(2)), Le(absl::Seconds(2.5))));
   EXPECT_EQ(gate_.Enter(), wait);
@@ -35,9 +35,21 @@ TEST_F(GateTest, AFailureClosesItForAll) {
   EXPECT_EQ(gate_.Enter(), kOpen);
 }
 
+TEST_F(GateTest, TellsWhyItIsClosedUntilOneIsAnswered) {
+  EXPECT_EQ(gate_.why(), "");
+  now_ += gate_.Failed(absl::nullopt, "away");
+  EXPECT_EQ(gate_.why(), "away");
+  gate_.Failed(absl::Seconds(7), "busy");
+  EXPECT_EQ(gate_.why(), "busy");
+  gate_.Answered();
+  EXPECT_EQ(gate_.why(), "");
+  gate_.CloseFor(absl::Seconds(7));
+  EXPECT_EQ(gate_.why(), "") << "that is as usual";
+}
+
 TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
   ASSERT_EQ(gate_.Enter(), kOpen);
-  now_ += gate_.Failed(absl::nullopt);
+  now_ += gate_.Failed(absl::nullopt, "away");
   gate_.Leave();
   ASSERT_EQ(gate_.Enter(), kOpen);
   EXPECT_EQ(gate_.Enter(), absl::Milliseconds(10));
@@ -53,23 +65,24 @@ TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
 
 TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
-  const absl::Duration wait = gate_.Failed(absl::nullopt);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(gate_.Failed(absl::nullopt), wait);
+  const absl::Duration wait = gate_.Failed(absl::nullopt, "away");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(gate_.Failed(absl::nullopt, "away"), wait);
   for (int i = 0; i < 4; ++i) gate_.Leave();
   now_ += wait;
-  EXPECT_THAT(gate_.Failed(absl::nullopt), AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
+  EXPECT_THAT(gate_.Failed(absl::nullopt, "away"),
+              AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
 }
 
 TEST_F(GateTest, OfThoseThatAreAskedToWaitTheLongestCounts) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(gate_.Enter(), kOpen);
-  EXPECT_EQ(gate_.Failed(absl::Seconds(1)), absl::Seconds(1));
-  EXPECT_EQ(gate_.Failed(absl::Seconds(10)), absl::Seconds(10));
-  EXPECT_EQ(gate_.Failed(absl::Seconds(5)), absl::Seconds(10));
-  EXPECT_EQ(gate_.Failed(absl::InfiniteDuration()), absl::Hours(1));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(1), "away"), absl::Seconds(1));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(10), "away"), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(5), "away"), absl::Seconds(10));
+  EXPECT_EQ(gate_.Failed(absl::InfiniteDuration(), "away"), absl::Hours(1));
 }
 
 TEST_F(GateTest, WhoIsAskedToComeAtOnceDoesNot) {
-  EXPECT_GE(gate_.Failed(absl::ZeroDuration()), absl::Seconds(2));
+  EXPECT_GE(gate_.Failed(absl::ZeroDuration(), "away"), absl::Seconds(2));
 }
 
 TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
@@ -84,15 +97,15 @@ TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
 }
 
 TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
-  for (int i = 0; i < 10; ++i) now_ += gate_.Failed(absl::nullopt);
+  for (int i = 0; i < 10; ++i) now_ += gate_.Failed(absl::nullopt, "away");
   EXPECT_EQ(gate_.answers(), 0u);
   gate_.Answered();
   EXPECT_EQ(gate_.answers(), 1u);
-  EXPECT_THAT(gate_.Failed(absl::nullopt), Le(absl::Seconds(2.5)));
+  EXPECT_THAT(gate_.Failed(absl::nullopt, "away"), Le(absl::Seconds(2.5)));
 }
 
 TEST_F(GateTest, StaysClosedForAsLongAsItIsAsked) {
-  EXPECT_EQ(gate_.Failed(absl::Seconds(42)), absl::Seconds(42));
+  EXPECT_EQ(gate_.Failed(absl::Seconds(42), "away"), absl::Seconds(42));
   gate_.Answered();  // to somebody who had asked before
   now_ += absl::Seconds(41);
   EXPECT_EQ(gate_.Enter(), absl::Seconds(1));

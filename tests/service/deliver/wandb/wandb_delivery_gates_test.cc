@@ -42,6 +42,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     absl::optional<absl::Duration> retry_after;
     absl::optional<absl::Duration> quota_after;
     FakeTransport transport{[this](const HttpRequest& request) -> FakeTransport::Answer {
+      if (code < 0) return absl::CancelledError("the transport is shut down");
       if (code == 0) return absl::UnavailableError("no connection");
       HttpResponse response = FakeTransport::Code(code);
       if (absl::StrContains(request.body, "query Run(")) response.body = kNoSuchRun;
@@ -87,12 +88,50 @@ TEST_F(WandbDeliveryGatesTest, AServerThatIsAwayIsAskedByOneOfThem) {
 TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
-  EXPECT_EQ(Step(one_), absl::Seconds(7));
-  EXPECT_EQ(Step(two_), absl::Seconds(7));
+  EXPECT_EQ(StepOf(one_).delivery.last_error, "ask for the server's features: HTTP 429: {}");
+  const StepResult waiting = StepOf(two_);
+  EXPECT_EQ(waiting.wait, absl::Seconds(7));
+  EXPECT_TRUE(waiting.changed);
+  EXPECT_EQ(waiting.delivery.last_error, "ask for the server's features: HTTP 429: {}");
   EXPECT_EQ(two_.requests(), 0u);
   now_ += absl::Seconds(7);
   EXPECT_EQ(Step(two_), absl::ZeroDuration());
   EXPECT_EQ(two_.requests(), 1u);
+}
+
+// What ends well does not show for what it had to wait.
+TEST_F(WandbDeliveryGatesTest, RunThatHadToWaitForAnotherSaysSoUntilItsRowsAreThere) {
+  one_.code = 429;
+  one_.retry_after = absl::Seconds(7);
+  Step(one_);
+  EXPECT_NE(StepOf(two_).delivery.last_error, "");
+  now_ += absl::Seconds(7);
+  StepResult result;
+  for (int i = 0; i < 20 && result.delivery.delivered_rows < 3; ++i) {
+    result = StepOf(two_);
+    now_ += std::min(result.wait, absl::Minutes(1));
+  }
+  EXPECT_EQ(result.delivery.delivered_rows, 3u);
+  EXPECT_EQ(result.delivery.last_error, "");
+}
+
+TEST_F(WandbDeliveryGatesTest, RunWithoutRowsToSendSaysNothing) {
+  one_.code = 429;
+  one_.retry_after = absl::Seconds(7);
+  Step(one_);
+  two_.delivery.delivered_rows = 3;
+  two_.wandb = std::make_unique<WandbDelivery>(two_.stored.run(), two_.delivery, &two_.transport,
+                                               &gates_, &credentials_, WandbDelivery::Options{});
+  EXPECT_EQ(StepOf(two_).delivery.last_error, "");
+}
+
+// Its own process ends: what it was told before stays, for those who look later.
+TEST_F(WandbDeliveryGatesTest, RequestThatWeCancelIsNoError) {
+  one_.code = -1;
+  const StepResult result = StepOf(one_);
+  EXPECT_EQ(result.delivery.last_error, "");
+  EXPECT_GT(result.wait, absl::ZeroDuration());
+  EXPECT_EQ(Step(two_), absl::ZeroDuration()) << "nothing is known against the server";
 }
 
 // As the official client, which paces its posts by it; a graph query it does not ask.
