@@ -60,6 +60,7 @@ Voice::Facts RunState::LookAround() {
   MutexLock lock(StateMutex());
   facts.refusal = invalid_.empty() ? WhyRefused(Outcome::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
+  if (rings_.empty()) facts.no_ring = last_error_;
   facts.unconnected = connection_error_;
   if (const char* const trouble = Sender::Trouble(); trouble != nullptr) {
     facts.unconnected = trouble;

@@ -44,13 +44,20 @@ uint64_t RandomIncarnation() {
 }
 
 // The kernel ends a process that makes a file over its limit (SIGXFSZ).
-absl::Status CheckFileLimit(size_t bytes) {
+uint64_t MostFileBytes() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the spool takes ", bytes, " bytes, and this process may make files of ",
-                   limit.rlim_cur, ": raise that (ulimit -f), or lower RANKLOG_SPOOL_BYTES"));
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
+
+// Of a ring that may have no more than `most` bytes of data.
+std::string LimitNotice(size_t wanted, size_t most) {
+  return absl::StrCat("the spool takes ", v1::kSpoolDataOffset + wanted,
+                      " bytes, and this process may make files of ", MostFileBytes(),
+                      ": raise that (ulimit -f)",
+                      most < wanted && most > 0 ? "; until then it is smaller" : "");
+}
+
+size_t LeastBytes(size_t record_bytes) { return std::max(v1::kMinRingBytes, 2 * record_bytes); }
 
 // A sixteenth for the threads after the first: what most of them log is little, and there may be
 // hundreds of them.
@@ -112,11 +119,18 @@ absl::Status LittleRoom(const std::string& dir) {
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1::Hello hello) {
   std::unique_ptr<Spool> spool(new Spool);
-  const size_t wanted =
-      WantedBytes(options.ring_bytes, hello.identity().thread(), options.record_bytes);
+  size_t wanted = WantedBytes(options.ring_bytes, hello.identity().thread(), options.record_bytes);
+  std::string limited;
+  if (const uint64_t most = MostFileBytes(); v1::kSpoolDataOffset + wanted > most) {
+    const size_t fits =
+        most > v1::kSpoolDataOffset ? RoundDownToPages(most - v1::kSpoolDataOffset) : 0;
+    const bool enough = fits >= LeastBytes(options.record_bytes);
+    limited = LimitNotice(wanted, enough ? fits : 0);
+    if (!enough) return absl::ResourceExhaustedError(limited);
+    wanted = fits;
+  }
   spool->data_bytes_ = wanted;
-  absl::Status status = CheckFileLimit(spool->file_bytes());
-  if (!status.ok()) return status;
+  absl::Status status;
   uint64_t incarnation = hello.stream().incarnation();
   if (incarnation == 0) incarnation = RandomIncarnation();
 
@@ -124,6 +138,9 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Create(const Options& options, v1:
   if (!status.ok()) {
     spool->data_bytes_ = wanted;
     status = spool->CreateAnonymous();
+  }
+  if (!limited.empty()) {
+    absl::StrAppend(&spool->notice_, spool->notice_.empty() ? "" : "; ", limited);
   }
   if (status.ok()) status = spool->WriteHeader(std::move(hello), incarnation);
   if (!status.ok()) {
@@ -137,7 +154,7 @@ absl::Status Spool::CreateInAnyDirectory(const Options& options, const v1::Hello
                                          uint64_t incarnation) {
   std::vector<PrivateDir> dirs = StandardDirs();
   if (!options.dir.empty()) dirs.insert(dirs.begin(), {options.dir, /*create=*/true});
-  const size_t least = std::max(v1::kMinRingBytes, 2 * options.record_bytes);
+  const size_t least = LeastBytes(options.record_bytes);
   const size_t wanted = data_bytes_;
   absl::Status status;
   std::vector<std::string> passed_over;

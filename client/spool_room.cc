@@ -15,6 +15,8 @@ size_t RoundUpToPages(size_t bytes) {
   return (bytes + PageBytes() - 1) / PageBytes() * PageBytes();
 }
 
+size_t RoundDownToPages(size_t bytes) { return bytes / PageBytes() * PageBytes(); }
+
 size_t FittingBytes(const SpoolRoom& room, size_t wanted, size_t least,
                     const v1::Identity& identity) {
   const uint64_t left = room.share > room.used ? room.share - room.used : 0;

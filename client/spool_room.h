@@ -42,6 +42,7 @@ size_t SettledBytes(size_t bytes, size_t least, const std::function<SpoolRoom()>
 
 // Up to whole pages.
 size_t RoundUpToPages(size_t bytes);
+size_t RoundDownToPages(size_t bytes);
 
 }  // namespace ranklog::internal
 

@@ -29,7 +29,8 @@ std::string Refusals(const Voice::Facts& facts) {
       {stats.lost_invalid, facts.refusal},
       {stats.lost_step_behind, WhyRefused(Outcome::kStepBehind)},
       {stats.lost_too_large, WhyRefused(Outcome::kTooLarge)},
-      {stats.lost_ring_full, WhyRefused(Outcome::kRingFull)},
+      {stats.lost_ring_full,
+       facts.no_ring.empty() ? WhyRefused(Outcome::kRingFull) : facts.no_ring},
       {stats.lost_after_finish, WhyRefused(Outcome::kAfterFinish)},
       {stats.lost_damaged, "the spool is damaged"}};
   const uint64_t refused = RefusedRows(stats);

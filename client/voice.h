@@ -37,6 +37,7 @@ class Voice {
   // What the process knows by itself.
   struct Facts {
     Stats stats;
+    std::string no_ring;           // why there is no ring; empty if there is one
     std::string refusal;           // what was wrong with the last row that was not valid
     std::string unconnected;       // why no daemon answers; empty if one does
     double spool_used = 0;         // of the fullest ring, 0 to 1

@@ -92,14 +92,32 @@ TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
 }
 
 // The kernel would end a process that makes a file over this limit.
+TEST_F(ResourcesTest, ASpoolIsNoLargerThanAFileMayBe) {
+  node_.Start();
+  ChildProcess::Options options;
+  options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
+  options.environment["RANKLOG_QUIET"] = "0";
+  const Finished rank = RunToEnd({"prlimit", "--fsize=1000000", TELLING_RANK, "100"}, options);
+  EXPECT_EQ(rank.code, 0);
+  EXPECT_THAT(rank.output, HasSubstr("returned 100, ring full 0: "));
+  EXPECT_THAT(rank.output, HasSubstr("ranklog: the spool takes 8458240 bytes, and this process may "
+                                     "make files of 1000000: raise that (ulimit -f)"));
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  EXPECT_EQ(node_.GetRun("job").rows, 100u);
+}
+
 TEST_F(ResourcesTest, ATrainingWithoutRoomForAnySpoolGoesOnAndIsTold) {
   node_.Start();
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
-  const Finished rank = RunToEnd({"prlimit", "--fsize=1000000", TELLING_RANK, "100"}, options);
+  options.environment["RANKLOG_QUIET"] = "0";
+  const Finished rank = RunToEnd({"prlimit", "--fsize=100000", TELLING_RANK, "100"}, options);
   EXPECT_EQ(rank.code, 0);
   EXPECT_THAT(rank.output, HasSubstr("returned 0, ring full 100: "));
-  EXPECT_THAT(rank.output, HasSubstr("ulimit -f"));
+  EXPECT_THAT(rank.output,
+              HasSubstr("ranklog: run job: 0 rows of this rank are durable; 100 rows refused: the "
+                        "spool takes 8458240 bytes, and this process may make files of 100000: "
+                        "raise that (ulimit -f)"));
 }
 
 TEST_F(ResourcesTest, RanksThatFindNoDescriptorWaitUntilOthersLeave) {
