@@ -25,6 +25,7 @@ install -d -m 0700 -o "$uid" -g "$gid" "$run/$uid" "$state/$uid" || exit 0
 timeout --kill-after=0.5 5 \
   setpriv --reuid="$uid" --regid="$gid" --init-groups --no-new-privs \
   env -i -C / PATH="$PATH" HOME="$(getent passwd "$uid" | cut -d: -f6)" RANKLOG_STARTED_BY=slurm \
+  ${SLURM_CONF:+"SLURM_CONF=$SLURM_CONF"} \
   ranklogd --background --listen "unix:$run/$uid/ranklogd.sock" --state-dir "$state/$uid" "${flags[@]}"
 code=$?
 [ "$code" = 0 ] || echo "$(date +%FT%T) job $SLURM_JOB_ID of user $uid: ranklogd did not start within 5 s (exit code $code)"

@@ -61,16 +61,16 @@ model::Json RunJson(const RunReport& report, const RunDigest& digest) {
 
 std::string StateText(const model::Run& run, const Terminal& terminal) {
   const std::string state(model::Name(run.state));
+  const std::string reason = run.reason.empty() ? "" : absl::StrCat(": ", Printable(run.reason));
   switch (run.state) {
     case model::RunState::kRunning:
       return terminal.Cyan(state);
     case model::RunState::kFinished:
       return terminal.Green(state);
     case model::RunState::kFailed:
-      return terminal.Red(absl::StrCat(state, ", exit code ", run.exit_code));
+      return terminal.Red(absl::StrCat(state, ", exit code ", run.exit_code, reason));
     case model::RunState::kCrashed:
-      return terminal.Red(run.reason.empty() ? state
-                                             : absl::StrCat(state, ": ", Printable(run.reason)));
+      return terminal.Red(absl::StrCat(state, reason));
   }
   return state;
 }

@@ -113,7 +113,11 @@ absl::Status Daemon::StartStages() {
                    storage::StoreReader::Open(place_.dir));
   attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
+  job_ends_ = std::make_unique<pipeline::JobEndLoop>(store_.get(), std::move(reader),
+                                                     pipeline::JobEndLoop::Options());
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   pipeline::AggregateLoop::Options aggregate_options;
+  aggregate_options.on_bad_end = [this](int64_t run) { job_ends_->OnEnd(run); };
   aggregate_options.run.step_wait = config_.step_wait;
   aggregate_options.run.first_row_wait = config_.first_row_wait;
   aggregate_options.on_primary_chosen = [this](int64_t run) {
@@ -147,6 +151,7 @@ absl::Status Daemon::StartStages() {
   retention_ =
       std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
   deliver_->Start();
+  job_ends_->Start();
   aggregate_->Start();
   retention_->Start();
   return watch_->Start();
@@ -300,6 +305,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (retention_ != nullptr) retention_->Stop();
   if (drain > absl::ZeroDuration() && aggregate_ != nullptr) Drain(drain);
   if (aggregate_ != nullptr) aggregate_->Stop();
+  if (job_ends_ != nullptr) job_ends_->Stop();
   if (deliver_ != nullptr) {
     deliver_->Stop();
     // A crash after this one's end is in a row with none before it.

@@ -25,6 +25,7 @@
 #include "service/ingest/stream_registry.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/job_end_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/state_dirs.h"
@@ -105,6 +106,7 @@ class Daemon {
   // In the order of the flow; each uses what is above it.
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
+  std::unique_ptr<pipeline::JobEndLoop> job_ends_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;
   std::unique_ptr<pipeline::RetentionLoop> retention_;
   std::unique_ptr<ingest::Attacher> attacher_;

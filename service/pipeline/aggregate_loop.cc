@@ -183,7 +183,8 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
                       },
                   .done =
                       [written, run, inbox = inbox_, on_rows = on_rows_,
-                       on_primary_chosen = options_.on_primary_chosen](absl::Status status) {
+                       on_primary_chosen = options_.on_primary_chosen,
+                       on_bad_end = options_.on_bad_end](absl::Status status) {
                         written->status = status;
                         const bool chosen = status.ok() && written->write.primary.has_value();
                         const bool at_once = chosen || (status.ok() && written->write.more);
@@ -195,6 +196,8 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
                         }
                         if (chosen && on_primary_chosen) on_primary_chosen(run);
                         if (status.ok() && on_rows) on_rows(run);
+                        const bool well = written->write.end.state == model::RunState::kFinished;
+                        if (status.ok() && written->closed && !well && on_bad_end) on_bad_end(run);
                       },
                   .bytes = bytes,
                   .urgent = urgent});

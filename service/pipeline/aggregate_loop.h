@@ -44,6 +44,8 @@ class AggregateLoop {
         16 << 20;  // handed to the store and not yet committed, over all runs
     // Told, as `on_rows` is, of runs whose primary was chosen, and with it where they go.
     std::function<void(int64_t run)> on_primary_chosen = nullptr;
+    // Told, as `on_rows` is, of runs that are closed as failed or crashed.
+    std::function<void(int64_t run)> on_bad_end = nullptr;
   };
   struct Counters {
     uint64_t live_runs = 0;

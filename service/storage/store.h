@@ -152,6 +152,9 @@ class Store {
   // aggregated (it may have joined since the caller looked).
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
+  // Puts `why` before the reason of a run that failed or crashed, and ended at `ended_us`. Does nothing
+  // to one that has gone on since, or was removed.
+  absl::Status AddReason(int64_t run, int64_t ended_us, absl::string_view why);
 
   // Gives a run another destination, with nothing delivered yet; harmless if it has it already.
   //   kNotFound  no such run

@@ -76,6 +76,14 @@ absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_co
       {run, static_cast<int64_t>(state), exit_code, reason, now_us});
 }
 
+absl::Status Store::AddReason(int64_t run, int64_t ended_us, absl::string_view why) {
+  return Write(
+      "UPDATE run SET reason = ?3 || iif(reason = '', '', '; ' || reason) "
+      "WHERE id = ?1 AND ended_us = ?2 AND state IN (?4, ?5)",
+      {run, ended_us, why, static_cast<int64_t>(model::RunState::kFailed),
+       static_cast<int64_t>(model::RunState::kCrashed)});
+}
+
 absl::StatusOr<Store::Known*> Store::Find(Owner owner, int64_t id) {
   RETURN_IF_ERROR(CheckInTransaction());
   const bool of_stream = owner == Owner::kStream;
