@@ -3,130 +3,104 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pwd.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/integration/node.h"
+#include "tests/interop/slurm_cluster.h"
 #include "tests/support/absent.h"
-#include "tests/support/child_process.h"
 #include "tests/support/fake_wandb.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/file_content.h"
 
 namespace ranklog::testing {
 namespace {
 
+using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 constexpr int kSlurmRows = 50;
-
-bool HaveSlurmAsRoot() {
-  return InPath("srun") && access("/usr/sbin/slurmd", X_OK) == 0 && geteuid() == 0;
-}
-
-void WriteProgram(const std::string& path, const std::string& text) {
-  std::ofstream(path) << text;
-  chmod(path.c_str(), 0755);
-}
+constexpr char kBothIdle[] = "n1 idle\nn2 idle\n";
 
 class SlurmTest : public ::testing::Test {
  protected:
-  void TearDown() override {
-    if (!started_) return;
-    Slurm({"stop"});
-    for (const char* node : {"n1", "n2"}) Ranklog({"stop"}, node);
+  void SetUp() override {
+    SKIP_WITHOUT(SlurmCluster::Installed(), "Slurm (slurmctld, slurmd, munge), and root to run it");
+    SKIP_WITHOUT(SlurmCluster::HasCgroups(), "the cgroups freezer and memory, of version 1");
+    cluster_.AddProgram(LOGGING_RANK);
+  }
+  // For ranks that must find the prolog's daemon.
+  static std::map<std::string, std::string> Settings(const std::string& url) {
+    std::map<std::string, std::string> settings = WandbAt(url);
+    settings["RANKLOG_START_DAEMON"] = "false";
+    settings["RANKLOG_LOG_STRATEGY"] = "all";
+    return settings;
+  }
+  static bool AreComplete(const std::map<std::string, FakeWandb::Run>& runs, size_t number) {
+    size_t complete = 0;
+    for (const auto& [id, run] : runs) complete += run.complete && run.history.size() == kSlurmRows;
+    return complete == number;
   }
 
-  // A copy of the prolog for each node, whose directories lie apart: both nodes are one machine.
-  void StartSlurm(const std::string& ranklogd) {
-    started_ = true;
-    std::filesystem::permissions(dir_.path(), std::filesystem::perms(0755));
-    std::filesystem::create_directory(dir_.File("bin"));
-    WriteProgram(dir_.File("bin/ranklogd"), ranklogd);
-    const std::string here = dir_.path() + "/$SLURMD_NODENAME";
-    WriteProgram(dir_.File("prolog.sh"),
-                 absl::StrCat("#!/bin/bash\nexec unshare -m bash -c 'mkdir -p ", here,
-                              "/run /run/ranklog; mount --bind ", here,
-                              "/run /run/ranklog; bash <(sed \"s,PATH=,PATH=", dir_.File("bin"),
-                              ":,; s,=/var/lib/ranklog,=", here, "/lib,\" ", SLURM_PROLOG, ")'\n"));
-    const Finished start = Slurm(
-        {"--conf", "Prolog=" + dir_.File("prolog.sh"), "--conf", "PrologFlags=Alloc", "start"});
-    ASSERT_EQ(start.code, 0) << start.output;
-  }
-  Finished Slurm(std::vector<std::string> args) {
-    args.insert(args.begin(), {SLURM_TWO_NODES, "--dir", slurm_.path()});
-    return RunToEnd(args, {}, absl::Seconds(120));
-  }
-  // Two ranks of this user, one on each node.
-  Finished Train(const std::map<std::string, std::string>& settings) {
-    ChildProcess::Options options;
-    options.environment = settings;
-    options.environment["RANKLOG_START_DAEMON"] = "false";
-    WriteProgram(dir_.File("rank.sh"), "#!/bin/sh\nRANKLOG_ADDRESS=unix:" + dir_.path() +
-                                           "/$SLURMD_NODENAME/run/" + std::to_string(getuid()) +
-                                           "/ranklogd.sock exec " + LOGGING_RANK + " " +
-                                           std::to_string(kSlurmRows) + "\n");
-    return RunToEnd({SLURM_TWO_NODES, "--dir", slurm_.path(), "exec", "srun", "-N2", "-n2",
-                     dir_.File("rank.sh")},
-                    options, absl::Seconds(60));
-  }
-  Finished Ranklog(std::vector<std::string> args, const std::string& node) {
-    args.insert(args.begin(), RANKLOG_CLI);
-    args.insert(args.end(), {"--address", "unix:" + dir_.path() + "/" + node + "/run/" +
-                                              std::to_string(getuid()) + "/ranklogd.sock"});
-    return RunToEnd(args);
-  }
-  std::string States() { return Slurm({"exec", "sinfo", "-h", "-N", "-o", "%N %t"}).output; }
-
-  TempDir dir_;
-  TempDir slurm_;
-  bool started_ = false;
+  SlurmCluster cluster_;
 };
 
-TEST_F(SlurmTest, DaemonOfThePrologDeliversAfterTheJob) {  // S5, S36
-  SKIP_WITHOUT(HaveSlurmAsRoot(), "Slurm (slurmctld, slurmd, munge), and root to run it");
-  StartSlurm(absl::StrCat("#!/bin/sh\nexec ", RANKLOGD, " \"$@\"\n"));
+TEST_F(SlurmTest, DeliversAfterTheJob) {  // S5, S36
+  cluster_.Start({.private_tmp = true});
   const int port = FakeWandb().port();  // nobody answers there, for now
-  std::map<std::string, std::string> settings = WandbAt("http://127.0.0.1:" + std::to_string(port));
-  settings["RANKLOG_LOG_STRATEGY"] = "all";
-  const Finished job = Train(settings);
+  const Finished job =
+      cluster_.Run({"srun", "-N2", "-n2", "logging_rank", std::to_string(kSlurmRows)},
+                   Settings("http://127.0.0.1:" + std::to_string(port)));
   ASSERT_EQ(job.code, 0) << job.output;
-  EXPECT_THAT(Ranklog({"status"}, "n1").output, HasSubstr("slurm"));
+  // The node is free while its rows wait: no epilog and no process of the job is left.
+  EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; }));
+  for (const char* node : {"n1", "n2"}) {
+    EXPECT_THAT(cluster_.On(node, {cluster_.File("bin/ranklog"), "status"}).output,
+                HasSubstr("started by slurm"));
+    const json runs = cluster_.RunsOn(node);
+    ASSERT_THAT(runs, SizeIs(1)) << runs;
+    EXPECT_EQ(runs[0]["destinations"][0]["pending_rows"], kSlurmRows) << runs;
+  }
   FakeWandb wandb(port);
-  EXPECT_TRUE(wandb.WaitFor(
-      [](const std::map<std::string, FakeWandb::Run>& runs) {
-        size_t complete = 0;
-        for (const auto& [id, run] : runs)
-          complete += run.complete && run.history.size() == kSlurmRows;
-        return complete == 2;  // by `all`
-      },
-      absl::Seconds(60)));
-  EXPECT_THAT(States(), HasSubstr("n1 idle\nn2 idle"));
+  EXPECT_TRUE(
+      wandb.WaitFor([](const auto& runs) { return AreComplete(runs, 2); }, absl::Seconds(60)));
+  EXPECT_EQ(cluster_.NodeStates(), kBothIdle);
+  EXPECT_THAT(cluster_.Logs(), AllOf(Not(HasSubstr("Kill task failed")), Not(HasSubstr("drain"))));
+}
+
+// On a node that is wiped after the job.
+TEST_F(SlurmTest, EpilogWaitsForDeliveryIfTheSiteWantsThat) {
+  cluster_.Start({});
+  FakeWandb wandb;
+  const std::string conf = "/etc/ranklog/slurm.conf";
+  cluster_.On("n1", {"sh", "-c", "echo drain=30 >>" + conf});
+  const Finished job =
+      cluster_.Run({"srun", "-N1", "-w", "n1", "logging_rank", "50"}, Settings(wandb.url()));
+  ASSERT_EQ(job.code, 0) << job.output;
+  EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; }));
+  EXPECT_TRUE(AreComplete(wandb.runs(), 1)) << "the node is free before its rows are delivered";
 }
 
 class SlurmBadDaemonTest : public SlurmTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(SlurmBadDaemonTest, DoesNotDrainTheNode) {
-  SKIP_WITHOUT(HaveSlurmAsRoot(), "Slurm (slurmctld, slurmd, munge), and root to run it");
-  StartSlurm(GetParam());
+  cluster_.Start({.ranklogd = GetParam()});
   const absl::Time before = absl::Now();
-  const Finished job = Slurm({"exec", "srun", "-N2", "-n2", "true"});
+  const Finished job = cluster_.Run({"srun", "-N2", "-n2", "true"});
   EXPECT_EQ(job.code, 0) << job.output;
   EXPECT_LT(absl::Now() - before, absl::Seconds(20));
-  EXPECT_TRUE(WaitFor([&] { return States() == "n1 idle\nn2 idle\n"; })) << States();
+  EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; })) << cluster_.NodeStates();
 }
 
 INSTANTIATE_TEST_SUITE_P(Daemons, SlurmBadDaemonTest,
                          ::testing::Values("#!/bin/sh\nexit 1\n", "#!/bin/sh\nexec sleep 100\n",
-                                           "no program"));
+                                           "-"));
 
 }  // namespace
 }  // namespace ranklog::testing

@@ -11,8 +11,9 @@ namespace ranklog::testing {
 // A new directory, 0700, that goes with this object. Short, so that a socket's path fits in it.
 class TempDir {
  public:
-  TempDir() {
-    std::string path = (std::filesystem::temp_directory_path() / "rl-XXXXXX").string();
+  TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
+  explicit TempDir(const std::filesystem::path& parent) {
+    std::string path = (parent / "rl-XXXXXX").string();
     path_ = mkdtemp(path.data());
   }
   ~TempDir() {

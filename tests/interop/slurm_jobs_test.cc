@@ -1,0 +1,140 @@
+// What people run under a real Slurm: the job scripts of deploy/slurm, jobs of several users on one
+// node, and jobs in containers as enroot makes them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/node.h"
+#include "tests/interop/slurm_cluster.h"
+#include "tests/support/absent.h"
+#include "tests/support/fake_wandb.h"
+#include "tests/support/file_content.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::SizeIs;
+
+constexpr uid_t kNobody = 65534;
+constexpr uid_t kGames = 5;  // users that every Debian has
+
+class SlurmJobsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT(SlurmCluster::Installed(), "Slurm (slurmctld, slurmd, munge), and root to run it");
+    SKIP_WITHOUT(SlurmCluster::HasCgroups(), "the cgroups freezer and memory, of version 1");
+  }
+  SlurmCluster cluster_;
+};
+
+#ifdef HAVE_TRAINER
+class SlurmTrainTest : public SlurmJobsTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SlurmTrainTest, JobScriptTrains) {  // S5
+  cluster_.AddProgram(RANKLOG_TRAIN);
+  cluster_.Start({});
+  FakeWandb wandb;
+  std::map<std::string, std::string> settings = WandbAt(wandb.url());
+  settings.merge(std::map<std::string, std::string>{{"RANKLOG_START_DAEMON", "false"},
+                                                    {"OMP_NUM_THREADS", "1"}});
+  const std::string job =
+      cluster_.Submit({absl::StrCat(SLURM_SCRIPTS, "/", GetParam()), "--model", "tiny", "--steps",
+                       "3", "--log-every", "1", "--batch-size", "2", "--seq-len", "32"},
+                      settings);
+  const std::string run_id = absl::StrCat("slurm-", job, "-0");
+  EXPECT_TRUE(wandb.WaitFor(
+      [&](const auto& runs) { return runs.count(run_id) != 0 && runs.at(run_id).complete; },
+      absl::Seconds(60)))
+      << FileContent(cluster_.File(job + ".out"));
+  EXPECT_THAT(wandb.runs(), SizeIs(1));
+  EXPECT_GE(wandb.run(run_id).history.size(), 3u);
+  EXPECT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Scripts, SlurmTrainTest,
+                         ::testing::Values("one-node.sbatch", "nodes.sbatch"));
+#endif
+
+TEST_F(SlurmJobsTest, UsersOfANodeDoNotSeeEachOther) {
+  cluster_.AddProgram(LOGGING_RANK);
+  cluster_.Start({});
+  for (const uid_t user : {kNobody, kGames}) {
+    const Finished job =
+        cluster_.Run({"srun", "-N1", "-w", "n1", "logging_rank", "20"},
+                     {{"RANKLOG_START_DAEMON", "false"}, {"RANKLOG_DESTINATIONS", "local"}}, user);
+    ASSERT_EQ(job.code, 0) << job.output;
+  }
+  for (const auto& [user, other] : {std::pair(kNobody, kGames), std::pair(kGames, kNobody)}) {
+    const json runs = cluster_.RunsOn("n1", user);
+    ASSERT_THAT(runs, SizeIs(1)) << runs;
+    EXPECT_EQ(runs[0]["rows"], 20);
+    const std::string ranklog = cluster_.File("bin/ranklog");
+    const std::string id = std::to_string(other);
+    for (const std::vector<std::string>& attempt :
+         {std::vector<std::string>{ranklog, "status", "--address",
+                                   "unix:/run/ranklog/" + id + "/ranklogd.sock"},
+          {ranklog, "runs", "--state-dir", "/var/lib/ranklog/" + id},
+          {"ls", "/run/ranklog/" + id},
+          {"ls", "/var/lib/ranklog/" + id}}) {
+      EXPECT_NE(cluster_.On("n1", attempt, user).code, 0) << attempt[0] << " " << attempt[1];
+    }
+  }
+}
+
+// A user, mount and pid namespace, and a /run and a /dev/shm of its own, into which the files of
+// deploy/slurm/enroot bring the socket. The rank is killed, so its last rows are in its spool.
+class SlurmContainerTest : public SlurmJobsTest,
+                           public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SlurmContainerTest, HasItsDaemonOutside) {
+  const Finished can = RunToEnd({"setpriv", "--reuid", "65534", "--regid", "65534",
+                                 "--clear-groups", "unshare", "--user", "--map-root-user", "true"});
+  SKIP_WITHOUT(can.code == 0, "user namespaces for users of this kernel");
+  cluster_.AddProgram(ENDING_RANK);
+  cluster_.AddScript(
+      "container",
+      absl::StrCat(R"(#!/bin/sh
+set -e
+if [ "$1" != inside ]; then
+  exec unshare --user )",
+                   GetParam(), R"( --mount --pid --fork --kill-child --mount-proc "$0" inside "$@"
+fi
+shift
+mount -t tmpfs none /dev/shm
+mount -t tmpfs none /tmp
+mkdir /tmp/host
+mount --rbind /run /tmp/host
+mount -t tmpfs none /run
+while read -r from to type options rest; do
+  case "$from" in /run/*) mkdir -p "$to"; mount --rbind "/tmp/host/${from#/run/}" "$to" ;; esac
+done <)",
+                   SLURM_SCRIPTS, R"(/enroot/ranklog.fstab
+umount -l /tmp/host
+while IFS= read -r line; do
+  case "$line" in RANKLOG_*) eval "export $line" ;; esac
+done <)",
+                   SLURM_SCRIPTS, R"(/enroot/ranklog.env
+"$@" || exit $?  # not as process 1, which no signal from inside kills
+)"));
+  cluster_.Start({});
+  const Finished job =
+      cluster_.Run({"srun", "-N1", "-w", "n1", "container", "ending_rank", "kill"},
+                   {{"RANKLOG_START_DAEMON", "false"}, {"RANKLOG_DESTINATIONS", "local"}}, kNobody);
+  EXPECT_TRUE(WaitFor([&] {
+    const json runs = cluster_.RunsOn("n1", kNobody);
+    return runs.size() == 1 && runs[0]["state"] == "crashed";
+  })) << job.output;
+  EXPECT_EQ(cluster_.RunsOn("n1", kNobody)[0]["rows"], 200) << job.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Users, SlurmContainerTest,
+                         ::testing::Values("--map-root-user", "--map-current-user --keep-caps"));
+
+}  // namespace
+}  // namespace ranklog::testing
