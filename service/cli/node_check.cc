@@ -26,6 +26,8 @@
 #include "service/deliver/retry.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/trackers.h"
 
