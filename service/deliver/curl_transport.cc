@@ -123,11 +123,15 @@ struct CurlTransport::Handle {
 };
 
 absl::StatusOr<std::unique_ptr<CurlTransport>> CurlTransport::Create(const Options& options) {
+  return std::unique_ptr<CurlTransport>(new CurlTransport(options));
+}
+
+absl::Status CurlTransport::Start() {
+  if (handle_->easy != nullptr) return absl::OkStatus();
   if (!StartCurl()) return absl::InternalError("libcurl does not start");
-  std::unique_ptr<CurlTransport> transport(new CurlTransport(options));
-  transport->handle_->easy.reset(curl_easy_init());
-  if (transport->handle_->easy == nullptr) return absl::InternalError("libcurl gives no handle");
-  return transport;
+  handle_->easy.reset(curl_easy_init());
+  if (handle_->easy == nullptr) return absl::InternalError("libcurl gives no handle");
+  return absl::OkStatus();
 }
 
 CurlTransport::CurlTransport(const Options& options)
@@ -153,6 +157,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Post(const HttpRequest& request) {
 }
 
 absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::string& body) {
+  RETURN_IF_ERROR(Start());
   const absl::StatusOr<Url> url = ParseUrl(request.url);
   if (!url.ok()) return absl::FailedPreconditionError(url.status().message());
   const bool allow_http =

@@ -29,11 +29,12 @@ class CurlTransport : public Transport {
     absl::Duration connect_timeout = absl::Seconds(10);
   };
 
-  //   kInternal  libcurl does not start
+  // libcurl starts, with its cryptography, at the first request: an idle daemon does without.
   static absl::StatusOr<std::unique_ptr<CurlTransport>> Create(const Options& options);
   ~CurlTransport() override;
 
   //   kFailedPrecondition  also: http:// where https:// is required, a header with a line break
+  //   kInternal            libcurl does not start
   absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override;
   void Cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
@@ -41,6 +42,7 @@ class CurlTransport : public Transport {
   struct Handle;
 
   explicit CurlTransport(const Options& options);
+  absl::Status Start();
   absl::Status Prepare(const HttpRequest& request, const std::string& body);
   absl::StatusOr<HttpResponse> Perform(const HttpRequest& request);
   static int Progress(void* self, int64_t, int64_t, int64_t, int64_t);

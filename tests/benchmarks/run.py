@@ -25,6 +25,7 @@ FIGURES = {
     "ClientToStoreSaturated": {"million_values_per_s"},
     "FinishWithBackendDown": {"ms"},
     "HistoryLines": {"ratio"},
+    "IdleDaemon": {"percent_of_core", "rss_mib"},
     "InitWithBlackholedBackend": {"slowest_ms"},
     "InitWithDaemon": {"slowest_ms"},
     "InitWithoutADaemon": {"slowest_ms"},

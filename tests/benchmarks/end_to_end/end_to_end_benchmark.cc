@@ -100,13 +100,18 @@ class Daemon {
            "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
     return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
-  double peak_rss_mib() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
-    std::string line;
-    while (std::getline(file, line)) {
-      if (line.rfind("VmHWM:", 0) == 0) return std::stod(line.substr(6)) / 1024;
+  double peak_rss_mib() const { return StatusMib("VmHWM:"); }
+  double rss_mib() const { return StatusMib("VmRSS:"); }
+  // What its threads have run so far, to the nanosecond; cpu_seconds() counts in hundredths.
+  double run_seconds() const {
+    double nanoseconds = 0;
+    const std::string tasks = "/proc/" + std::to_string(pid_) + "/task";
+    for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+      double ran = 0;
+      std::ifstream(task.path() / "schedstat") >> ran;
+      nanoseconds += ran;
     }
-    return 0;
+    return nanoseconds / 1e9;
   }
 
   void Stop() {
@@ -117,6 +122,14 @@ class Daemon {
   }
 
  private:
+  double StatusMib(const std::string& key) const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(file, line);) {
+      if (line.rfind(key, 0) == 0) return std::stod(line.substr(key.size())) / 1024;
+    }
+    return 0;
+  }
+
   Directory sockets_{"/tmp"};
   std::string socket_;
   pid_t pid_ = -1;
@@ -291,6 +304,25 @@ void BM_SteadyCpu(benchmark::State& state) {
   munmap(clients, kRanks * sizeof(double));
 }
 BENCHMARK(BM_SteadyCpu)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// A daemon that nobody uses: what it costs a node that trains nothing. The goals are a thousandth of
+// a core and less than a shell with an editor.
+void BM_IdleDaemon(benchmark::State& state) {
+  const int seconds = SizeOf(20, 1);
+  for (auto _ : state) {
+    Directory directory;
+    const auto begin = Clock::now();
+    Daemon daemon(directory);
+    state.counters["start_ms"] = 1e3 * Seconds(Clock::now() - begin);
+    sleep(2);  // it has settled
+    const double before = daemon.run_seconds();
+    sleep(static_cast<unsigned>(seconds));
+    state.SetIterationTime(seconds);
+    AtMost(state, "percent_of_core", 100 * (daemon.run_seconds() - before) / seconds, 0.1);
+    AtMost(state, "rss_mib", daemon.rss_mib(), 25);
+  }
+}
+BENCHMARK(BM_IdleDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 // The slowest of 20 Init() calls, each in a new process.
 double SlowestInit(const ranklog::Settings& settings) {
