@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/pulse.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/certificates.h"
 #include "service/deliver/gzip.h"
 #include "service/deliver/url.h"
 
@@ -205,7 +206,22 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
         return Progress(self, a, b, c, d);
       });
   curl_easy_setopt(easy, CURLOPT_XFERINFODATA, this);
-  if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (url->scheme == "https") {
+    const absl::StatusOr<Certificates> trusted =
+        options_.ca_file.empty() ? FindCertificates(request.variables.value_or(Variables()),
+                                                    OwnCertificateVariables(), SystemBundles())
+                                 : Certificates{options_.ca_file, ""};
+    if (!trusted.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("post to ", request.url, ": ", trusted.status().message()));
+    }
+    for (const CURLoption option : {CURLOPT_CAINFO, CURLOPT_PROXY_CAINFO}) {
+      if (!trusted->file.empty()) curl_easy_setopt(easy, option, trusted->file.c_str());
+    }
+    for (const CURLoption option : {CURLOPT_CAPATH, CURLOPT_PROXY_CAPATH}) {
+      if (!trusted->directory.empty()) curl_easy_setopt(easy, option, trusted->directory.c_str());
+    }
+  }
   if (request.variables.has_value()) {  // an empty text counts, and hides our own variable
     curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, *request.variables).c_str());
     curl_easy_setopt(easy, CURLOPT_NOPROXY,

@@ -15,17 +15,18 @@
 
 namespace ranklog::deliver {
 
-// Servers' certificates are checked. Proxies come from the environment (http_proxy, HTTPS_PROXY,
-// NO_PROXY), but never for loopback. A redirect is not followed: it is the answer. So a request,
-// and the credentials with it, goes to the host of its URL and to no other. Bodies go out without
-// waiting for `100 Continue`. No signal handler is set up.
+// Servers' certificates are checked by those that certificates.h finds. Proxies come from the
+// environment (http_proxy, HTTPS_PROXY, NO_PROXY), but never for loopback. A redirect is not
+// followed: it is the answer. So a request, and the credentials with it, goes to the host of its
+// URL and to no other. Bodies go out without waiting for `100 Continue`. No signal handler is set
+// up.
 class CurlTransport : public Transport {
  public:
   struct Options {
     // Allows http:// beyond loopback, where the credentials would travel in the clear. For test
     // networks.
     bool allow_plain_http = false;
-    std::string ca_file{};  // PEM certificates to trust; empty: the system's
+    std::string ca_file{};  // PEM certificates to trust; empty: see certificates.h
     absl::Duration connect_timeout = absl::Seconds(10);
   };
 

@@ -4,121 +4,46 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
+#include <openssl/x509.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/certificates.h"
 #include "service/deliver/curl_transport.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tls_server.h"
 
 namespace ranklog::deliver {
 namespace {
 
+using ::ranklog::testing::Listener;
+using ::ranklog::testing::SelfSigned;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 constexpr char kBasicKey[] = "Basic YXBpOmtleQ==";  // api:key
-
-// A certificate that is signed by nobody but its own key.
-class SelfSigned {
- public:
-  // `names`: whom it is for, e.g. "IP:127.0.0.1".
-  explicit SelfSigned(const char* names) : key_(EVP_EC_gen("P-256")), certificate_(X509_new()) {
-    X509* const made = certificate_.get();
-    X509_set_version(made, X509_VERSION_3);
-    ASN1_INTEGER_set(X509_get_serialNumber(made), 1);
-    X509_gmtime_adj(X509_getm_notBefore(made), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(made), 3600);
-    X509_set_pubkey(made, key_.get());
-    X509_NAME* const name = X509_get_subject_name(made);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                               reinterpret_cast<const unsigned char*>("tests"), -1, -1, 0);
-    X509_set_issuer_name(made, name);
-    X509_EXTENSION* const alternatives =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, names);
-    X509_add_ext(made, alternatives, -1);
-    X509_EXTENSION_free(alternatives);
-    X509_sign(made, key_.get(), EVP_sha256());
-  }
-
-  void Write(const std::string& path) const {
-    FILE* const file = fopen(path.c_str(), "w");
-    PEM_write_X509(file, certificate_.get());
-    fclose(file);
-  }
-  X509* certificate() const { return certificate_.get(); }
-  EVP_PKEY* key() const { return key_.get(); }
-
- private:
-  struct Free {
-    void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-    void operator()(X509* certificate) const { X509_free(certificate); }
-  };
-  std::unique_ptr<EVP_PKEY, Free> key_;
-  std::unique_ptr<X509, Free> certificate_;
-};
-
-// Serves on a port of its own, and remembers what each request showed.
-class Listener {
- public:
-  explicit Listener(std::unique_ptr<httplib::Server> server, httplib::Server::Handler answer)
-      : server_(std::move(server)) {
-    server_->set_pre_routing_handler(
-        [this, answer](const httplib::Request& request, httplib::Response& response) {
-          {
-            const absl::MutexLock lock(&mutex_);
-            keys_.push_back(request.get_header_value("Authorization"));
-          }
-          answer(request, response);
-          return httplib::Server::HandlerResponse::Handled;
-        });
-    port_ = server_->bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_->listen_after_bind(); });
-    while (!server_->is_running()) std::this_thread::yield();
-  }
-  ~Listener() {
-    server_->stop();
-    thread_.join();
-  }
-
-  std::string At(const char* scheme) const {
-    return absl::StrCat(scheme, "://127.0.0.1:", port_, "/path");
-  }
-  // The Authorization of every request, in their order.
-  std::vector<std::string> keys() const {
-    const absl::MutexLock lock(&mutex_);
-    return keys_;
-  }
-
- private:
-  const std::unique_ptr<httplib::Server> server_;
-  int port_ = 0;
-  mutable absl::Mutex mutex_;
-  std::vector<std::string> keys_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;
-};
 
 void SayFine(const httplib::Request&, httplib::Response& response) {
   response.set_content("fine", "text/plain");
 }
 
-absl::StatusOr<HttpResponse> PostKeyTo(const std::string& url, const std::string& ca_file) {
+absl::StatusOr<HttpResponse> PostKeyTo(
+    const std::string& url, const std::string& ca_file,
+    const absl::optional<std::map<std::string, std::string>>& variables = absl::nullopt) {
   ASSIGN_OR_RETURN(const std::unique_ptr<CurlTransport> transport,
                    CurlTransport::Create({.ca_file = ca_file}));
   HttpRequest request;
@@ -126,6 +51,7 @@ absl::StatusOr<HttpResponse> PostKeyTo(const std::string& url, const std::string
   request.body = "rows";
   request.basic_user = "api";
   request.basic_password = "key";
+  request.variables = variables;
   return transport->Post(request);
 }
 
@@ -160,6 +86,88 @@ TEST_F(UntrustedServerTest, GetsNoKeyIfItsCertificateIsForAnotherHost) {
   EXPECT_THAT(PostKeyTo(server.At("https"), dir_.File("ca.pem")),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("certificate")));
   EXPECT_THAT(server.keys(), IsEmpty());
+}
+
+TEST_F(UntrustedServerTest, IsTrustedByTheJobsVariables) {
+  const SelfSigned identity("IP:127.0.0.1");
+  const Listener server(Tls(identity), SayFine);
+  const std::string file = dir_.File("ca.pem");
+  identity.Write(file);
+  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    EXPECT_OK(PostKeyTo(server.At("https"), "", {{{name, file}}})) << name;
+  }
+  // An empty one counts as unset, and so does what only the job's container has.
+  for (const char* elsewhere : {"", "/absent/ca.pem"}) {
+    EXPECT_THAT(PostKeyTo(server.At("https"), "", {{{"SSL_CERT_FILE", elsewhere}}}),
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("certificate")));
+  }
+}
+
+TEST_F(UntrustedServerTest, IsTrustedByADirectoryOfHashes) {
+  const SelfSigned identity("IP:127.0.0.1");
+  const Listener server(Tls(identity), SayFine);
+  char name[16];  // as `openssl rehash` names it
+  snprintf(name, sizeof name, "%08lx.0", X509_subject_name_hash(identity.certificate()));
+  identity.Write(dir_.File(name));
+  EXPECT_OK(PostKeyTo(server.At("https"), "", {{{"SSL_CERT_DIR", dir_.path()}}}));
+}
+
+class FindCertificatesTest : public ::testing::Test {
+ protected:
+  std::string Make(const std::string& name) {
+    std::ofstream(dir_.File(name)) << "a certificate";
+    return dir_.File(name);
+  }
+  const TempDir dir_;
+};
+
+TEST_F(FindCertificatesTest, FirstReadableBundleCounts) {
+  const std::string second = Make("second");
+  const std::string third = Make("third");
+  ASSERT_OK_AND_ASSIGN(const Certificates found,
+                       FindCertificates({}, {}, {dir_.File("first"), second, third}));
+  EXPECT_EQ(found.file, second);
+  EXPECT_EQ(found.directory, "");
+}
+
+TEST_F(FindCertificatesTest, JobCountsBeforeEnvironmentBeforeSystem) {
+  const std::string system = Make("system");
+  const std::string own = Make("own");
+  const std::string job = Make("job");
+  const auto file = [&](const CertificateVariables& of_job, const CertificateVariables& of_own) {
+    return FindCertificates(of_job, of_own, {system})->file;
+  };
+  EXPECT_EQ(file({{"SSL_CERT_FILE", job}}, {{"SSL_CERT_FILE", own}}), job);
+  EXPECT_EQ(file({{"SSL_CERT_FILE", "/absent"}}, {{"SSL_CERT_FILE", own}}), own);
+  EXPECT_EQ(file({{"SSL_CERT_FILE", ""}}, {{"SSL_CERT_FILE", ""}}), system);
+  EXPECT_EQ(file({}, {{"CURL_CA_BUNDLE", own}, {"SSL_CERT_FILE", job}}), own);
+  // A typo of one's own must not go unnoticed.
+  EXPECT_EQ(file({}, {{"SSL_CERT_FILE", "/absent"}}), "/absent");
+}
+
+TEST_F(FindCertificatesTest, NoBundleAtAllNamesThePlaces) {
+  EXPECT_THAT(FindCertificates({}, {}, {dir_.File("a"), dir_.File("b")}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr(dir_.File("a") + ", " + dir_.File("b")),
+                             HasSubstr("install ca-certificates, or set SSL_CERT_FILE"))));
+}
+
+TEST_F(FindCertificatesTest, KnowsTheDistributionsPlaces) {
+  EXPECT_THAT(SystemBundles(),
+              IsSupersetOf({"/etc/ssl/certs/ca-certificates.crt",
+                            "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}));
+}
+
+TEST_F(FindCertificatesTest, OwnVariablesAreThoseOfCurl) {
+  unsetenv("CURL_CA_BUNDLE");
+  setenv("SSL_CERT_FILE", "/a/file", 1);
+  setenv("SSL_CERT_DIR", "/a/directory", 1);
+  const CertificateVariables own = OwnCertificateVariables();
+  unsetenv("SSL_CERT_FILE");
+  unsetenv("SSL_CERT_DIR");
+  ASSERT_OK_AND_ASSIGN(const Certificates found, FindCertificates({}, own, {}));
+  EXPECT_EQ(found.file, "/a/file");
+  EXPECT_EQ(found.directory, "/a/directory");
 }
 
 TEST(RedirectTest, IsTheAnswerAndTheServerBehindItHearsNothing) {
