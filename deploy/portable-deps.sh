@@ -1,31 +1,35 @@
 #!/usr/bin/env bash
-# Builds the static archives that a self-contained libranklog.so needs and Debian does not have. See --help.
+# Builds the static archives that portable binaries need and Debian does not have. See --help.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: deploy/portable-deps.sh [--sources DIR] [--update]
+Usage: deploy/portable-deps.sh [--programs] [--sources DIR] [--update]
 
 Prints the folder of libprotobuf-lite.a and the Abseil archives with position-independent code; builds them there first
 if they are absent: about 2 CPU minutes, less with ccache. Debian's own archives of the two are for executables only.
 CMake calls this script with -DRANKLOG_PORTABLE=ON.
 
+  --programs     instead what the programs need besides: an HTTP-only libcurl.a, fmt, spdlog, civetweb and prometheus-cpp;
+                 about a CPU minute. Debian has no archives of these, but of curl, and none of what that needs
+
 The sources are Debian's source packages, with Debian's patches, of the upstream version that is installed. apt-get
 downloads and verifies them, from the package sources of this machine. Needs no root.
 
-  --sources DIR  take the source packages (.dsc, .orig.tar.gz, .debian.tar.xz) from DIR, and use no network
+  --sources DIR  take the source packages (.dsc, .orig.tar.*, .debian.tar.xz) from DIR, and use no network
   --update       build again, as after a security update of a source package
 
 The folder is $XDG_CACHE_HOME/ranklog/portable/VERSIONS (~/.cache). Its file `versions` names the sources.
 
 Examples:
   deploy/portable-deps.sh
-  apt-get update && apt-get upgrade && deploy/portable-deps.sh --update
+  apt-get update && apt-get upgrade && deploy/portable-deps.sh --update && deploy/portable-deps.sh --programs --update
 TEXT
 }
 
 fail() { echo "portable-deps.sh: $1" >&2; exit 1; }
 
+packages=(protobuf=libprotobuf-dev abseil=libabsl-dev) # SOURCE=PACKAGE, whose version counts
 sources=
 update=no
 while [ $# -gt 0 ]; do
@@ -35,6 +39,7 @@ while [ $# -gt 0 ]; do
       sources=$(realpath -e "$2")
       shift
       ;;
+    --programs) packages=(curl=libcurl4-openssl-dev fmtlib=libfmt-dev spdlog=libspdlog-dev civetweb=libcivetweb-dev prometheus-cpp=prometheus-cpp-dev) ;;
     --update) update=yes ;;
     -h | --help) usage; exit 0 ;;
     *) echo "portable-deps.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
@@ -42,12 +47,17 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-installed() { dpkg-query -W -f '${source:Version}' "$1" 2>/dev/null || fail "$1 is not installed; run deploy/install-deps.sh"; }
-protobuf=$(installed libprotobuf-dev)
-abseil=$(installed libabsl-dev)
+declare -A installed
+name=
+for package in "${packages[@]}"; do
+  version=$(dpkg-query -W -f '${source:Version}' "${package#*=}" 2>/dev/null) || fail "${package#*=} is not installed; run deploy/install-deps.sh"
+  package=${package%=*}
+  installed[$package]=$version
+  name+=${name:+_}$package-${version#*:}
+done
 
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/ranklog/portable
-built=$cache/protobuf-${protobuf}_abseil-${abseil}
+built=$cache/$name
 if [ -e "$built/versions" ] && [ "$update" = no ]; then
   echo "$built"
   exit 0
@@ -59,7 +69,7 @@ work=$(mktemp -d "$cache/work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 say() { echo "portable-deps.sh: $1" >&2; }
 
-# Downloads the two source packages to $sources, with lists of packages beside apt's own.
+# Downloads the source packages to $sources, with lists of packages beside apt's own.
 download() {
   mkdir -p "$work"/apt/{sources.list.d,lists/partial,cache/archives/partial} "$work/sources"
   local file
@@ -73,17 +83,17 @@ download() {
     -o "Dir::State::Lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache" -o APT::Sandbox::User=root)
   "${apt[@]}" update >&2
   sources=$work/sources
-  (cd "$sources" && "${apt[@]}" source --download-only protobuf abseil >&2)
+  (cd "$sources" && "${apt[@]}" source --download-only "${packages[@]%=*}" >&2)
 }
 
-# unpack PACKAGE INSTALLED: to $work/PACKAGE. The version may be newer than what is installed, but only in Debian's patches.
+# unpack PACKAGE: to $work/PACKAGE. The version may be newer than what is installed, but only in Debian's patches.
 unpack() {
   local found=("$sources/$1"_*.dsc)
   [ ${#found[@]} = 1 ] && [ -e "${found[0]}" ] || fail "there must be one $1_*.dsc in $sources"
   dpkg-source -x "${found[0]}" "$work/$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log" >&2; fail "cannot unpack ${found[0]}"; }
   local version
   version=$(sed -nE '1s/.*\((.*)\).*/\1/p' "$work/$1/debian/changelog")
-  [ "${version%-*}" = "${2%-*}" ] || fail "the source of $1 is of version $version, but $2 is installed; upgrade the package"
+  [ "${version%-*}" = "${installed[$1]%-*}" ] || fail "the source of $1 is of version $version, but ${installed[$1]} is installed; upgrade the package"
   echo "$1 $version" >>"$work/versions"
 }
 
@@ -93,27 +103,43 @@ compile() {
   while [ "$1" != -- ]; do targets+=("$1"); shift; done
   shift
   cmake -S "$work/$package" -B "$work/build/$package" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DCMAKE_CXX_STANDARD=17 \
-    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG $flags" "${launcher[@]}" "$@" >"$work/cmake.log" 2>&1 ||
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_C_FLAGS_RELEASE="-O2 -DNDEBUG $sections $hardening" \
+    -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG $sections -fvisibility-inlines-hidden $hardening" "${launcher[@]}" "$@" >"$work/cmake.log" 2>&1 ||
     { cat "$work/cmake.log" >&2; fail "cannot configure $package"; }
   cmake --build "$work/build/$package" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target "${targets[@]}" >"$work/build.log" 2>&1 ||
     { cat "$work/build.log" >&2; fail "cannot build $package"; }
 }
 
 # Sections, so that the linker drops what is not used; hidden, so that calls are direct; the rest as Debian builds.
-flags="-ffunction-sections -fdata-sections -fvisibility=hidden -fvisibility-inlines-hidden -fstack-protector-strong -D_FORTIFY_SOURCE=2"
+sections="-ffunction-sections -fdata-sections -fvisibility=hidden"
+hardening="-fstack-protector-strong -D_FORTIFY_SOURCE=2"
 launcher=()
-if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache); fi
 export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=true  # the folder has another name each time
 
-[ -n "$sources" ] || { say "downloading the sources of Protobuf and Abseil"; download; }
-unpack protobuf "$protobuf"
-unpack abseil "$abseil"
-say "building $(paste -sd , "$work/versions" | sed 's/,/ and /') with position-independent code"
-# Of Abseil what gRPC needs, which is more than what we use.
-mapfile -t needed < <(pkg-config --static --libs-only-l grpc++_unsecure | grep -oE 'absl_[a-z0-9_]+' | sort -u)
-[ ${#needed[@]} -gt 0 ] || fail "pkg-config does not know grpc++_unsecure; run deploy/install-deps.sh"
-compile protobuf libprotobuf-lite -- -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF
-compile abseil "${needed[@]/absl_/}" -- -DBUILD_TESTING=OFF
+[ -n "$sources" ] || { say "downloading the sources of ${packages[*]%=*}"; download; }
+for package in "${packages[@]%=*}"; do unpack "$package"; done
+say "building $(paste -sd , "$work/versions" | sed 's/,/, /g') with position-independent code"
+case ${packages[0]} in
+  protobuf=*)
+    # Of Abseil what gRPC needs, which is more than what we use.
+    mapfile -t needed < <(pkg-config --static --libs-only-l grpc++_unsecure | grep -oE 'absl_[a-z0-9_]+' | sort -u)
+    [ ${#needed[@]} -gt 0 ] || fail "pkg-config does not know grpc++_unsecure; run deploy/install-deps.sh"
+    compile protobuf libprotobuf-lite -- -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF
+    compile abseil "${needed[@]/absl_/}" -- -DBUILD_TESTING=OFF
+    ;;
+  curl=*)
+    # No path of CA certificates: service/deliver/certificates.cc knows those of the distributions.
+    compile curl libcurl -- -DHTTP_ONLY=ON -DBUILD_CURL_EXE=OFF -DBUILD_TESTING=OFF -DENABLE_MANUAL=OFF -DENABLE_UNIX_SOCKETS=OFF \
+      -DCURL_USE_LIBSSH2=OFF -DCURL_USE_LIBPSL=OFF -DUSE_LIBIDN2=OFF -DCURL_CA_BUNDLE=none -DCURL_CA_PATH=none
+    compile fmtlib fmt -- -DFMT_TEST=OFF -DFMT_DOC=OFF
+    compile spdlog spdlog -- -DSPDLOG_FMT_EXTERNAL=ON -DSPDLOG_BUILD_EXAMPLE=OFF -DSPDLOG_BUILD_TESTS=OFF
+    # Metrics are on loopback, without TLS.
+    compile civetweb civetweb-c-library civetweb-cpp -- -DCIVETWEB_BUILD_TESTING=OFF -DCIVETWEB_ENABLE_CXX=ON -DCIVETWEB_ENABLE_SSL=OFF \
+      -DCIVETWEB_ENABLE_SERVER_EXECUTABLE=OFF -DCIVETWEB_ENABLE_ASAN=OFF
+    compile prometheus-cpp core pull -- -DENABLE_TESTING=OFF -DENABLE_PUSH=OFF -DUSE_THIRDPARTY_LIBRARIES=OFF -DOVERRIDE_CXX_STANDARD_FLAGS=OFF
+    ;;
+esac
 
 mkdir "$work/done"
 find "$work/build" -name '*.a' -exec mv -t "$work/done" {} +

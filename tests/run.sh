@@ -133,8 +133,8 @@ case "$mode" in
     tests/checks.sh --format
     release
     run release
-    # Compiled with the flags of build/release, so that the compiler cache has most of it.
-    build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_SERVICE=OFF -DRANKLOG_TRAINER=OFF -DRANKLOG_BENCHMARKS=OFF -- portable_test
+    # Compiled with the flags of build/release, so that the compiler cache has most of it. The packages are made of it, too.
+    build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
     run portable -L portable
     say "benchmarks, in a short form"
     tests/benchmarks/run.py --short build/release

@@ -1,9 +1,9 @@
-// Binds libranklog.so to old versions of what glibc and libstdc++ offer, so that it starts where
-// they are older than where it was built. Compiled with -DRANKLOG_PORTABLE=ON only, for x86-64:
-// other machines have other base versions.
+// Binds libranklog.so and the portable programs to old versions of what glibc and libstdc++ offer,
+// so that they start where these are older than where they were built. Compiled with
+// -DRANKLOG_PORTABLE=ON only, for x86-64: other machines have other base versions.
 //
-// The linker takes the newest version of a function. Each name below is a hidden symbol of this
-// library instead, which all of it uses. tests/portable/symbols.cmake fails where one is missing.
+// The linker takes the newest version of a function. Each name below is a hidden symbol of the
+// binary instead, which all of it uses. tests/portable/symbols.cmake fails where one is missing.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,6 +27,8 @@
       ".size " name ", . - " name "\n.popsection")
 
 // Since 2.29 these report errors in another way, which nobody here reads.
+RANKLOG_FORWARD("exp", "", "exp@GLIBC_2.2.5");
+RANKLOG_FORWARD("log", "", "log@GLIBC_2.2.5");
 RANKLOG_FORWARD("log2", "", "log2@GLIBC_2.2.5");
 RANKLOG_FORWARD("pow", "", "pow@GLIBC_2.2.5");
 
@@ -36,17 +38,35 @@ RANKLOG_FORWARD("pow", "", "pow@GLIBC_2.2.5");
 RANKLOG_FORWARD("stat", RANKLOG_SHIFT_ARGUMENTS, "__xstat@GLIBC_2.2.5");
 RANKLOG_FORWARD("fstat", RANKLOG_SHIFT_ARGUMENTS, "__fxstat@GLIBC_2.2.5");
 RANKLOG_FORWARD("lstat", RANKLOG_SHIFT_ARGUMENTS, "__lxstat@GLIBC_2.2.5");
+RANKLOG_FORWARD("stat64", RANKLOG_SHIFT_ARGUMENTS, "__xstat64@GLIBC_2.2.5");
+RANKLOG_FORWARD("fstat64", RANKLOG_SHIFT_ARGUMENTS, "__fxstat64@GLIBC_2.2.5");
+RANKLOG_FORWARD("lstat64", RANKLOG_SHIFT_ARGUMENTS, "__lxstat64@GLIBC_2.2.5");
 RANKLOG_FORWARD("fstatat", "mov %rcx, %r8\nmov %rdx, %rcx\n" RANKLOG_SHIFT_ARGUMENTS,
                 "__fxstatat@GLIBC_2.4");
 
 // 2.32 and 2.34 moved these to libc from libpthread and libdl, which the library still names.
 RANKLOG_FORWARD("dladdr", "", "dladdr@GLIBC_2.2.5");
+RANKLOG_FORWARD("dlclose", "", "dlclose@GLIBC_2.2.5");
+RANKLOG_FORWARD("dlerror", "", "dlerror@GLIBC_2.2.5");
+RANKLOG_FORWARD("dlopen", "", "dlopen@GLIBC_2.2.5");
 RANKLOG_FORWARD("dlsym", "", "dlsym@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_attr_setstacksize", "", "pthread_attr_setstacksize@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_create", "", "pthread_create@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_detach", "", "pthread_detach@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_getspecific", "", "pthread_getspecific@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_join", "", "pthread_join@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_key_create", "", "pthread_key_create@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_key_delete", "", "pthread_key_delete@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_mutex_trylock", "", "pthread_mutex_trylock@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_mutexattr_destroy", "", "pthread_mutexattr_destroy@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_mutexattr_init", "", "pthread_mutexattr_init@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_mutexattr_settype", "", "pthread_mutexattr_settype@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_once", "", "pthread_once@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_rwlock_destroy", "", "pthread_rwlock_destroy@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_rwlock_init", "", "pthread_rwlock_init@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_rwlock_rdlock", "", "pthread_rwlock_rdlock@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_rwlock_unlock", "", "pthread_rwlock_unlock@GLIBC_2.2.5");
+RANKLOG_FORWARD("pthread_rwlock_wrlock", "", "pthread_rwlock_wrlock@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_setname_np", "", "pthread_setname_np@GLIBC_2.12");
 RANKLOG_FORWARD("pthread_setspecific", "", "pthread_setspecific@GLIBC_2.2.5");
 RANKLOG_FORWARD("pthread_sigmask", "", "pthread_sigmask@GLIBC_2.2.5");
@@ -76,7 +96,7 @@ __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t*
 
 }  // extern "C"
 
-// std::__throw_bad_array_new_length(), since GCC 11.
-[[noreturn]] __attribute__((visibility("hidden"))) void ThrowBadArrayNewLength() asm(
+// std::__throw_bad_array_new_length(), since GCC 11. Weak: a program has it in its own libstdc++.
+[[noreturn]] __attribute__((weak, visibility("hidden"))) void ThrowBadArrayNewLength() asm(
     "_ZSt28__throw_bad_array_new_lengthv");
 void ThrowBadArrayNewLength() { throw std::bad_array_new_length(); }

@@ -2,7 +2,8 @@
 # that no folder sets a flag of its own.
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
-#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...])                                installed to bin/, with what deploy/help makes
+#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with what deploy/help makes;
+#                of the component `programs`, unless it says another
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
 #                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
 #     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
@@ -131,11 +132,14 @@ function(ranklog_library target)
 endfunction()
 
 function(ranklog_program target)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;PRIVATE" ${ARGN})
+  if(NOT ARG_COMPONENT)
+    set(ARG_COMPONENT programs)
+  endif()
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE})
-  install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
   # Its man page and completions, from its --help.
   if(NOT CMAKE_CROSSCOMPILING)
     file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/help/*)
@@ -143,7 +147,7 @@ function(ranklog_program target)
     set(share ${CMAKE_CURRENT_BINARY_DIR}/${target}_share)
     add_custom_command(TARGET ${target} POST_BUILD VERBATIM
       COMMAND ${PROJECT_SOURCE_DIR}/deploy/help/pages.sh $<TARGET_FILE:${target}> ${PROJECT_VERSION} ${share})
-    install(DIRECTORY ${share}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+    install(DIRECTORY ${share}/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT ${ARG_COMPONENT})
   endif()
 endfunction()
 

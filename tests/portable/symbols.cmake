@@ -1,11 +1,19 @@
-# What the self-contained libranklog.so takes from the system, and what it shows:
+# What the self-contained libranklog.so, or a portable program, takes from the system, and what the library shows:
 #   cmake -DREADELF=... -DLIBRARY=... -DEXPORTS=exports.txt -P symbols.cmake
+#   cmake -DREADELF=... -DPROGRAM=... -P symbols.cmake
 cmake_minimum_required(VERSION 3.25)
-set(most_GLIBC 2.27)      # memfd_create()
-set(most_GLIBCXX 3.4.22)  # GCC 6
-set(most_CXXABI 1.3.9)
-set(most_GCC 3.0)
-set(expected_needed ld-linux-x86-64.so.2 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libpthread.so.0 libstdc++.so.6)
+if(PROGRAM)
+  set(most_GCC 4.2.0)
+  set(LIBRARY ${PROGRAM})
+  set(most_GLIBC 2.28)  # fcntl64()
+  set(expected_needed ld-linux-x86-64.so.2 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libpthread.so.0)
+else()
+  set(most_GCC 3.0)
+  set(most_GLIBC 2.27)      # memfd_create()
+  set(most_GLIBCXX 3.4.22)  # GCC 6
+  set(most_CXXABI 1.3.9)
+  set(expected_needed ld-linux-x86-64.so.2 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libpthread.so.0 libstdc++.so.6)
+endif()
 
 function(read_library option pattern out)
   execute_process(COMMAND ${READELF} -W ${option} ${LIBRARY} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
@@ -41,6 +49,14 @@ if(NOT needed STREQUAL expected_needed)
   message(SEND_ERROR "needs ${needed}\nrather than ${expected_needed}")
 endif()
 
+read_library(--dynamic "TEXTREL" flags)
+if(flags)
+  message(SEND_ERROR "has text relocations, which hardened systems refuse")
+endif()
+if(PROGRAM)
+  return()
+endif()
+
 # The names of ranklog:: that have an address.
 read_library(--dyn-syms "DEFAULT +[0-9]+ [^\n]+" exports)
 list(TRANSFORM exports REPLACE ".* " "")
@@ -50,11 +66,6 @@ list(SORT expected_exports)
 if(NOT exports STREQUAL expected_exports)
   string(REPLACE ";" "\n" exports "${exports}")
   message(SEND_ERROR "exports are not those of ${EXPORTS}, but:\n${exports}")
-endif()
-
-read_library(--dynamic "TEXTREL" flags)
-if(flags)
-  message(SEND_ERROR "has text relocations, which hardened systems refuse")
 endif()
 
 # A library that is loaded late finds about 1.5 KiB of thread-local storage, for all such libraries together.

@@ -1,0 +1,65 @@
+// What a portable program needs besides old_symbols.cc: it has libstdc++ inside, and starts by itself.
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+// For `strings`: which versions of other packages are inside.
+extern "C" __attribute__((used, retain, visibility("hidden"))) const char ranklog_static_parts[] =
+    RANKLOG_STATIC_PARTS;
+
+extern "C" {
+
+// Since 2.36. std::random_device reads it.
+__attribute__((visibility("hidden"))) uint32_t arc4random() {
+  uint32_t random = 0;
+  if (getentropy(&random, sizeof random) != 0) abort();
+  return random;
+}
+
+// Since 2.30.
+__attribute__((visibility("hidden"))) pid_t gettid() {
+  return static_cast<pid_t>(syscall(SYS_gettid));
+}
+
+// Since 2.32. Without it a signal has its number only.
+__attribute__((visibility("hidden"))) const char* sigabbrev_np(int signal) {
+  static const auto name =
+      reinterpret_cast<const char* (*)(int)>(dlsym(RTLD_DEFAULT, "sigabbrev_np"));
+  return name == nullptr ? nullptr : name(signal);
+}
+
+// Since 2.34 it runs the constructors of the program by itself; before, the program hands it a
+// function that does. A program that does so is served by both.
+using Main = int (*)(int, char**, char**);
+using Constructor = void (*)(int, char**, char**);
+int StartMain(Main main, int argc, char** argv, void (*init)(), void (*fini)(), void (*rtld_fini)(),
+              void* stack_end) asm("ranklog_old_libc_start_main");
+asm(".symver ranklog_old_libc_start_main, __libc_start_main@GLIBC_2.2.5");
+
+extern __attribute__((visibility("hidden"))) Constructor __preinit_array_start[];
+extern __attribute__((visibility("hidden"))) Constructor __preinit_array_end[];
+extern __attribute__((visibility("hidden"))) Constructor __init_array_start[];
+extern __attribute__((visibility("hidden"))) Constructor __init_array_end[];
+void _init();
+
+static void RunConstructors(int argc, char** argv, char** environment) {
+  for (Constructor* f = __preinit_array_start; f < __preinit_array_end; ++f) {
+    (*f)(argc, argv, environment);
+  }
+  _init();
+  for (Constructor* f = __init_array_start; f < __init_array_end; ++f)
+    (*f)(argc, argv, environment);
+}
+
+__attribute__((visibility("hidden"))) int __libc_start_main(Main main, int argc, char** argv,
+                                                            void (*)(), void (*)(),
+                                                            void (*rtld_fini)(), void* stack_end) {
+  return StartMain(main, argc, argv, reinterpret_cast<void (*)()>(RunConstructors), nullptr,
+                   rtld_fini, stack_end);
+}
+
+}  // extern "C"
