@@ -4,13 +4,14 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: deploy/install-deps.sh [--tests] [--list]
+Usage: deploy/install-deps.sh [--packages] [--tests] [--list]
 
 Installs what building and running Ranklog needs, by apt-get. Needs root, or sudo. Running it again is harmless
 and quick: packages that are there are not touched.
 
-  --tests   also what the tests and checks need (GoogleTest, clang, Python for the referees, ...)
-  --list    print the packages, install nothing
+  --packages  also what deploy/package.sh needs
+  --tests     also what the tests and checks need (GoogleTest, clang, Python for the referees, ...)
+  --list      print the packages, install nothing
 
 Examples:
   deploy/install-deps.sh
@@ -26,12 +27,16 @@ build=(
   libtorch-dev libgloo-dev libopenblas0-pthread                                         # the trainer; its BLAS is 15 times faster than the default one
   jargon-text                                                                           # the built-in text that it trains on
 )
+packaging=(
+  dpkg-dev file binutils                                                                # dependencies of the packages; source packages, for deploy/portable-deps.sh
+)
 tests=(
+  "${packaging[@]}"
   libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake backend
   clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
-  dpkg-dev                                                                              # source packages, for deploy/portable-deps.sh
+  lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in
   groff-base zsh fish                                                                   # judges of the man pages and the completions
-  ccache git sqlite3 binutils util-linux procps mount e2fsprogs
+  ccache git sqlite3 util-linux procps mount e2fsprogs
   sshfs openssh-sftp-server                                                             # a real network file system
   systemd-container dbus                                                                # a real systemd, booted
   python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees
@@ -43,6 +48,7 @@ packages=("${build[@]}")
 list=no
 for argument in "$@"; do
   case "$argument" in
+    --packages) packages+=("${packaging[@]}") ;;
     --tests) packages+=("${tests[@]}") ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;

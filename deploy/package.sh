@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# Makes Debian packages, or a tarball for any Linux. See --help.
+set -euo pipefail
+called_from=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+Usage: deploy/package.sh [--portable] [--output DIR] [--build DIR] [--no-install] [--jobs N]
+
+Builds Ranklog and makes Debian packages of it, for the release of Debian that this machine runs:
+  ranklog         ranklogd, ranklog, man pages, completions, units for systemd, scripts for Slurm, example configuration
+  libranklog0     the library that training programs load, with gRPC, Protobuf and Abseil inside
+  libranklog-dev  its headers, a CMake package, a file for pkg-config
+  ranklog-train   the trainer
+
+  --portable    instead one tarball for any x86-64 Linux with glibc 2.28 or newer: programs, library and headers with all
+                that they need inside, but for the trainer
+  --output DIR  where the packages go [build/packages]
+  --build DIR   the build tree [build/package]. One that is there is taken as it is configured; it needs RANKLOG_PORTABLE=ON
+  --no-install  do not call deploy/install-deps.sh
+  --jobs N      compile N files at a time [the number of cores]
+
+The first time takes 8 to 12 CPU minutes. It downloads sources of Debian, which deploy/portable-deps.sh --help explains.
+The variables DEBFULLNAME and DEBEMAIL name the maintainer of the Debian packages.
+
+Examples:
+  deploy/package.sh && apt-get install ./build/packages/*.deb
+  deploy/package.sh --portable && tar -xf build/packages/ranklog-*.tar.gz -C /usr/local --strip-components=1
+TEXT
+}
+
+wrong() { echo "package.sh: $1" >&2; usage >&2; exit 2; }
+fail() { echo "package.sh: $1" >&2; exit 1; }
+say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
+
+portable=no
+install=yes
+build=$PWD/build/package
+output=$PWD/build/packages
+jobs=$(nproc)
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --portable) portable=yes ;;
+    --output | --build | --jobs)
+      [ $# -ge 2 ] && [ -n "$2" ] || wrong "$1 wants a value"
+      case "$1" in
+        --jobs) [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || wrong "--jobs wants a positive number, not '$2'"; jobs=$2 ;;
+        *) declare "${1#--}=$(cd "$called_from" && realpath -m -- "$2")" ;;
+      esac
+      shift
+      ;;
+    --no-install) install=no ;;
+    -h | --help) usage; exit 0 ;;
+    *) wrong "unknown argument '$1'" ;;
+  esac
+  shift
+done
+
+[ "$(uname -m)" = x86_64 ] || fail "packages can be made on x86-64 only: libranklog.so takes old symbols of glibc by their names there"
+mkdir -p "$output" 2>/dev/null && [ -w "$output" ] || fail "cannot write $output"
+[ "$install" = no ] || deploy/install-deps.sh --packages
+for program in cmake cpack ninja dpkg-deb dpkg-shlibdeps file strip gzip; do
+  command -v "$program" >/dev/null || fail "$program not found; deploy/install-deps.sh --packages installs it"
+done
+
+if [ ! -e "$build/CMakeCache.txt" ]; then
+  say "configuring $build"
+  mkdir -p "$build"
+  launcher=()
+  ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_TESTS=OFF "${launcher[@]}" \
+    -DCMAKE_CXX_FLAGS="-fstack-protector-strong -D_FORTIFY_SOURCE=2" -DCMAKE_EXE_LINKER_FLAGS="-Wl,-z,relro -Wl,-z,now" \
+    >"$build.log" 2>&1 || { cat "$build.log" >&2; rm -f "$build/CMakeCache.txt"; fail "cannot configure $build"; }
+fi
+cache() { sed -nE "s/^$1:[A-Z]+=//p" "$build/CMakeCache.txt"; }
+[ "$(cache CMAKE_HOME_DIRECTORY)" = "$PWD" ] || fail "$build is the build tree of $(cache CMAKE_HOME_DIRECTORY)"
+[ "$(cache RANKLOG_PORTABLE)" = ON ] || fail "$build is configured without -DRANKLOG_PORTABLE=ON; take another --build"
+version=$(cache CMAKE_PROJECT_VERSION)
+# Two builds of a commit make the same packages.
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  SOURCE_DATE_EPOCH=$(git -c safe.directory='*' log -1 --format=%ct 2>/dev/null || date +%s)
+fi
+export SOURCE_DATE_EPOCH
+
+targets=(ranklog ranklogd ranklog_cli)
+if [ "$portable" = yes ]; then
+  targets+=(ranklogd_portable ranklog_cli_portable)
+elif [ "$(cache RANKLOG_TRAINER)" = ON ]; then
+  targets+=(ranklog-train)
+fi
+say "building ${targets[*]}"
+NINJA_STATUS='[%f/%t] ' ninja -j "$jobs" -C "$build" "${targets[@]}" || fail "the build failed, see above; it goes on where it stopped when you call this again"
+
+work=$(mktemp -d "$build/packages.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# Each of the debs and its size.
+report() { for file in "$@"; do printf '%s  %s\n' "$(du -h "$file" | cut -f 1)" "$file"; done; }
+
+if [ "$portable" = no ]; then
+  say "making Debian packages"
+  contact=()
+  [ -z "${DEBEMAIL:-}" ] || contact=(-D "CPACK_PACKAGE_CONTACT=${DEBFULLNAME:-$DEBEMAIL} <$DEBEMAIL>")
+  cpack --config "$build/CPackConfig.cmake" -B "$work" "${contact[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "cpack failed, see above"; }
+  files=("$work"/*.deb)
+  mv -t "$output" "${files[@]}"
+  report "${files[@]/#$work/$output}"
+  exit 0
+fi
+
+say "making a tarball"
+name=ranklog-$version-linux-x86_64
+for component in library development programs systemd; do
+  # The prefix is for the units, which name the programs.
+  DESTDIR=$work cmake --install "$build" --prefix /usr/local --component $component >>"$work/log" || { cat "$work/log" >&2; fail "cannot install $component"; }
+done
+mv "$work/usr/local" "$work/$name"
+install -t "$work/$name/bin" "$build"/portable/{ranklogd,ranklog}
+strip --strip-unneeded "$work/$name"/bin/* "$work/$name"/lib/libranklog.so.*.*
+doc=$work/$name/share/doc/ranklog
+install -m 0644 LICENSE "$doc/LICENSE"
+install -m 0644 deploy/packages.md "$doc/README.md"
+# What is inside, and its licences, as Debian has them with the packages that it was built from.
+strings "$work/$name/bin/ranklogd" | sed -n "s/^ranklog $version with //p" | sed 's/, /\n/g' >"$doc/static-parts"
+[ -s "$doc/static-parts" ] || fail "ranklogd does not name its static parts"
+mkdir "$doc/licences"
+while read -r package _; do
+  case $package in
+    abseil) from=libabsl-dev ;;
+    c-ares) from=libc-ares-dev ;;
+    civetweb) from=libcivetweb-dev ;;
+    curl) from=libcurl4-openssl-dev ;;
+    fmtlib) from=libfmt-dev ;;
+    grpc) from=libgrpc++-dev ;;
+    openssl) from=libssl-dev ;;
+    prometheus-cpp) from=prometheus-cpp-dev ;;
+    protobuf) from=libprotobuf-dev ;;
+    spdlog) from=libspdlog-dev ;;
+    sqlite3) from=libsqlite3-dev ;;
+    zlib) from=zlib1g-dev ;;
+    *) fail "no licence is known of $package, which is inside; add it here" ;;
+  esac
+  cp -L "/usr/share/doc/$from/copyright" "$doc/licences/$package"
+done <"$doc/static-parts"
+for header in cli11:libcli11-dev nlohmann-json3:nlohmann-json3-dev; do cp -L "/usr/share/doc/${header#*:}/copyright" "$doc/licences/${header%:*}"; done
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -9n >"$work/$name.tar.gz"
+mv -t "$output" "$work/$name.tar.gz"
+report "$output/$name.tar.gz"
