@@ -25,8 +25,9 @@ EPILOG = """Trials:
   many_runs       a store with 10,000 runs
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
+  systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
 
-Beside three times MINUTES, they take about 25 minutes on two cores, with the builds of the fuzz targets and for clang-tidy.
+Beside three times MINUTES, they take about 40 minutes on two cores, with the builds of the fuzz targets, for clang-tidy and for the packages.
 What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
 
 Examples:
@@ -179,10 +180,16 @@ class Soak:
             failures.append((f"ended with code {code}", log))
         return []
 
+    def systems(self, trial, failures):
+        [(code, log)] = self.run(trial, [["tests/portable/systems.sh"]], LIMIT)
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        return []
+
 
 TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
           "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
-          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy}
+          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems}
 
 
 def main():
