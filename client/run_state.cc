@@ -148,6 +148,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     ProcessTickRate();  // starts to measure
   }
   run->StartVoice(errors);
+  if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
   run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
                       // not
   return run;
@@ -496,6 +497,13 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   say_it();
   if (!all) return FlushResult::kSpooled;
   return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;
+}
+
+void RunState::FinishAtExit(int exit_code) {
+  LeaveProgramAlone();
+  // One that was finished has waited, unless another thread is at it.
+  if (closed_.load() && !AwaitsDelivery()) return;
+  Finish(exit_code, settings_.finish_timeout, /*by_destructor=*/true);
 }
 
 Stats RunState::GetStats() const {

@@ -49,6 +49,9 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // `by_destructor`: the exit code is not what the program said.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
+  // For exit(), which destroys no Run that lives in a function: waits as Finish() does, where the
+  // run's end is to wait for its delivery.
+  void FinishAtExit(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
   const Settings& settings() const { return settings_; }
@@ -64,10 +67,14 @@ class RunState : public std::enable_shared_from_this<RunState> {
   bool AwaitsDelivery() const { return delivery_.load() == Delivery::kAwaited && leaves_.load(); }
   // The daemon cannot tell any more.
   void StopAwaitingDelivery() { delivery_.store(Delivery::kNotAwaited); }
-  // Tells the user what is new. True: there will be nothing more. `exiting`: this is the last time,
+  // Tells the user what is new. True: there will be nothing more. `last`: this is the last time,
   // the process ends.
-  bool Speak(std::chrono::steady_clock::time_point now, bool exiting)
+  bool Speak(std::chrono::steady_clock::time_point now, bool last)
       ABSL_LOCKS_EXCLUDED(StateMutex());
+  // At the exit of the process, what the program's on_message uses may be gone already.
+  void LeaveProgramAlone() {
+    if (settings_.on_message) speaks_.store(false, std::memory_order_release);
+  }
 
   // The calling thread ends: another one may have its ring.
   void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());

@@ -82,16 +82,14 @@ Voice::Facts RunState::LookAround() {
   return facts;
 }
 
-bool RunState::Speak(Clock::time_point now, bool exiting) {
+bool RunState::Speak(Clock::time_point now, bool last) {
   if (!speaks_.load(std::memory_order_relaxed)) return true;
-  // At the end of the process, the program's own things may be gone already.
-  if (exiting && settings_.on_message) return true;
   lines_.Flush();
   const bool closed = closed_.load(std::memory_order_relaxed);
-  if (!closed && !exiting && !std::exchange(heard_, false) && now < next_look_) return false;
+  if (!closed && !last && !std::exchange(heard_, false) && now < next_look_) return false;
   next_look_ = now + kLookInterval;
   Voice::Facts facts = LookAround();
-  if (exiting && closed && facts.end == Voice::Facts::End::kNone) {
+  if (last && closed && facts.end == Voice::Facts::End::kNone) {
     facts.end = Voice::Facts::End::kSpooled;
   }
   if (!voice_->Look(now, facts)) return false;

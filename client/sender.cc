@@ -34,6 +34,10 @@ Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child dr
 
 void StopAtExit(int status, void* /*unused*/) {
   const Uncancelled uncancelled;
+  try {
+    Sender::Get()->FinishRuns(status & 0xff);
+  } catch (...) {  // no memory: the rings say how far the runs came
+  }
   Sender::Get()->Stop(status & 0xff);
 }
 
@@ -80,8 +84,28 @@ void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
   wake_.WakeAll();
 }
 
+void Sender::AddToFinish(const std::shared_ptr<RunState>& run) {
+  MutexLock lock(StateMutex());
+  std::erase_if(to_finish_, [](const auto& other) { return other.expired(); });
+  to_finish_.push_back(run);
+}
+
+void Sender::FinishRuns(int exit_code) {
+  std::vector<std::shared_ptr<RunState>> runs;
+  {
+    MutexLock lock(StateMutex());
+    exiting_ = true;
+    // It cannot wait for itself, as where the program's on_message calls exit().
+    if (thread_.get_id() == std::this_thread::get_id()) return;
+    for (const auto& entry : to_finish_) {
+      if (auto run = entry.lock()) runs.push_back(std::move(run));
+    }
+  }
+  for (const auto& run : runs) run->FinishAtExit(exit_code);
+}
+
 // With no lock held: what a run tells may go to a function of the program.
-void Sender::Speak(bool exiting) {
+void Sender::Speak(bool last) {
   {
     MutexLock lock(StateMutex());
     for (auto& run : new_speakers_) speakers_.push_back(std::move(run));
@@ -90,7 +114,8 @@ void Sender::Speak(bool exiting) {
   const Time now = Clock::now();
   std::erase_if(speakers_, [&](const auto& run) {
     try {
-      return run->Speak(now, exiting);
+      if (exiting_.load()) run->LeaveProgramAlone();
+      return run->Speak(now, last);
     } catch (...) {  // no memory: the rows matter more than the line
       return false;
     }
@@ -150,6 +175,7 @@ void Sender::Stop(int exit_code) {
   bool started;
   {
     MutexLock lock(StateMutex());
+    exiting_ = true;
     started = started_;
     exit_code_ = exit_code;
     ended_ = true;
@@ -243,12 +269,12 @@ void Sender::Loop() {
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
-    Speak(/*exiting=*/false);
+    Speak(/*last=*/false);
     if (!speakers_.empty()) next = std::min(next, Clock::now() + kSpeakInterval);
     MutexLock lock(StateMutex());
     done_.WakeAll();
   }
-  Speak(/*exiting=*/true);
+  Speak(/*last=*/true);
   MutexLock lock(&tick_mutex_);
   NoteExit();
   // What cannot be left is kept for as long as the process lives.

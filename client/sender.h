@@ -37,6 +37,11 @@ class Sender {
   // Lets the run tell its user what it has to tell, after each tick, until it has said its last.
   void AddSpeaker(std::shared_ptr<RunState> run) ABSL_LOCKS_EXCLUDED(StateMutex());
 
+  // Lets exit() wait for the end of the run, as RunState::FinishAtExit() does.
+  void AddToFinish(const std::shared_ptr<RunState>& run) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // For the exit of the process, before Stop().
+  void FinishRuns(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
+
   // Sends at once, and goes on until done() or the deadline; whether done(), which any thread may
   // ask.
   bool SendUntil(Time deadline, const std::function<bool()>& done)
@@ -75,7 +80,7 @@ class Sender {
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
-  void Speak(bool exiting) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void Speak(bool last) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
@@ -88,6 +93,7 @@ class Sender {
   std::vector<std::shared_ptr<RunState>> speakers_;  // of the thread
 
   std::vector<std::shared_ptr<RunState>> new_speakers_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::weak_ptr<RunState>> to_finish_ ABSL_GUARDED_BY(StateMutex());
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
@@ -99,6 +105,7 @@ class Sender {
   Condition done_;              // who waits in SendUntil()
   std::atomic<int> forks_ = 0;  // threads that wait to fork, or do
   std::atomic<bool> ended_ = false;
+  std::atomic<bool> exiting_ = false;  // the process is in exit()
 };
 
 }  // namespace ranklog::internal

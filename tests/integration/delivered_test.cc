@@ -15,6 +15,7 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -31,6 +32,16 @@ class DeliveredTest : public ::testing::Test {
     extra["RANKLOG_FINISH"] = finish;
     extra["RANKLOG_QUIET"] = "0";
     return node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kDeliveredRows)}, extra);
+  }
+
+  // Of 200 rows, under the job `how`; see ending_rank.cc.
+  ChildProcess StartEnding(const std::string& how, const std::string& finish) {
+    ChildProcess::Options options;
+    options.environment = node_.RankEnvironment(how, 0, 0, 1, 1);
+    for (const auto& [name, value] : WandbAt(wandb_->url())) options.environment[name] = value;
+    options.environment["RANKLOG_FINISH"] = finish;
+    options.environment["RANKLOG_QUIET"] = "0";
+    return ChildProcess({ENDING_RANK, how}, options);
   }
 
   std::unique_ptr<FakeWandb> wandb_ = std::make_unique<FakeWandb>();
@@ -77,6 +88,30 @@ TEST_F(DeliveredTest, ATrackerThatIsAwayIsWaitedForAsLongAsWasSaid) {
       },
       absl::Seconds(60)))
       << "the daemon sends the rest";
+}
+
+// exit() destroys no Run that lives in a function; a static one is destroyed later than that.
+TEST_F(DeliveredTest, ExitWaitsAsFinishDoes) {
+  for (const std::string how : {"exit-5", "static", "thread-exit", "busy-exit"}) {
+    ChildProcess rank = StartEnding(how, "delivered");
+    EXPECT_EQ(rank.Wait(), how == "exit-5" ? 5 : 0) << rank.Output();
+    EXPECT_TRUE(wandb_->run(how).complete) << how;
+    EXPECT_THAT(wandb_->run(how).history, SizeIs(Ge(200u))) << how;
+    EXPECT_THAT(rank.Output(), HasSubstr(" rows of this rank are durable and delivered")) << how;
+  }
+}
+
+TEST_F(DeliveredTest, ExitWaitsForATrackerThatIsAwayAsLongAsWasSaid) {
+  wandb_->Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1000, .code = 503});
+  const absl::Time start = absl::Now();
+  ChildProcess rank = StartEnding("exit-0", "delivered:2s");
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_GE(absl::Now() - start, absl::Seconds(2));
+  EXPECT_THAT(rank.Output(), HasSubstr("all 200 rows of this rank are durable, 0 "));
+
+  ChildProcess durable = StartEnding("exit-5", "durable");
+  EXPECT_EQ(durable.Wait(), 5) << durable.Output();
+  EXPECT_THAT(durable.Output(), Not(HasSubstr("of this rank")));
 }
 
 TEST_F(DeliveredTest, ARunThatStaysOnTheNodeWaitsForNothing) {

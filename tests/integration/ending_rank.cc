@@ -5,7 +5,8 @@
 //
 // early: it does not wait until a daemon has the first rows.
 // HOW: segfault, abort, exception, kill, terminate (itself, by SIGKILL or SIGTERM), exit-N (the
-// code), memory (writes to more and more of it), no-memory (the same under RLIMIT_AS), return-N
+// code), thread-exit (by another thread), busy-exit (while another thread logs), static (main returns,
+// and the run is in a static), memory (writes to more and more of it), no-memory (the same under RLIMIT_AS), return-N
 // (from main, after the run's destructor), crash-after (that destructor), destroyed (and then the
 // process waits), late-thread (another thread logs for the first time meanwhile; code 3: not
 // durable), exec (itself, with "return-0 200"), exec-other (a program that only waits), threads (eight
@@ -31,6 +32,8 @@
 #include "ranklog/ranklog.h"
 
 namespace {
+
+ranklog::Run static_run;
 
 void TakeMemory() {
   std::vector<std::string> taken;
@@ -86,6 +89,8 @@ void End(const std::string& how, char** argv) {
     raise(how == "kill" ? SIGKILL : SIGTERM);
   } else if (how.rfind("exit-", 0) == 0) {
     exit(atoi(how.c_str() + 5));
+  } else if (how == "thread-exit") {
+    std::thread([] { exit(0); }).join();
   } else if (how == "memory") {
     TakeMemory();
   } else if (how == "no-memory") {
@@ -107,6 +112,13 @@ int Train(bool early, int argc, char** argv) {
   if (!early && run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
   for (int step = first + 100; step < first + 200; ++step) run.Log({{"loss", step}}, step);
   if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));
+  if (std::string(argv[1]) == "static") static_run = std::move(run);
+  if (std::string(argv[1]) == "busy-exit") {
+    std::thread([&run] {
+      while (true) run.Log({{"busy", 1}});
+    }).detach();
+    exit(0);
+  }
   if (std::string(argv[1]) == "threads") LogByManyThreads(std::move(run));
   End(argv[1], argv);
   return 0;

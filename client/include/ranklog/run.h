@@ -109,7 +109,8 @@ struct HandleValue {
 // The destructor is a Finish() that does not wait: the rows are in the spool, and the daemon takes
 // them from there. The run's exit code is then that of the process, if the process ends within two
 // seconds and the daemon can see it (Linux 6.15, the same pid namespace); else 0. With
-// Settings::delivery_timeout the destructor waits as Finish() does.
+// Settings::delivery_timeout the destructor waits as Finish() does. So does exit(), which destroys no
+// Run that lives in a function; Settings::on_message is not called during it.
 //
 // Any thread may call any function. Each thread that logs has a ring of its own. A forked child may
 // go on using the run: at its first call it gets a ring and a stream of its own. A child that never

@@ -97,8 +97,9 @@ struct RANKLOG_EXPORT Settings {
   std::chrono::milliseconds flush_interval{100};
   std::chrono::milliseconds finish_timeout{10000};  // RANKLOG_FINISH_TIMEOUT_MS: 0 to 3600000
   // RANKLOG_FINISH=delivered[:TIMEOUT], such as delivered:10m. If this is not 0, the end of the run
-  // also waits until its tracker has all of it, for at most this long; up to 24 h. Use it in a
-  // container, which takes the daemon with it. 0, or RANKLOG_FINISH=durable: no such wait.
+  // (Finish(), the destructor, exit()) also waits until its tracker has all of it, for at most this
+  // long; up to 24 h. Use it in a container, which takes the daemon with it. 0, or
+  // RANKLOG_FINISH=durable: no such wait.
   std::chrono::milliseconds delivery_timeout{0};
   // The timeout of RANKLOG_FINISH=delivered. A run that was delivered while it went on has at most
   // 15 s of rows left. Five minutes outlast the restart of a tracker, and hold GPUs no longer.
