@@ -53,12 +53,18 @@ std::string RandomName() {
 namespace {
 
 std::string DeriveRunId(const Settings& settings) {
-  if (settings.world_size == 1) return RandomName();
+  const bool alone = settings.world_size == 1;
   const auto job = Variable("SLURM_JOB_ID");
   const auto step = Variable("SLURM_STEP_ID");
-  if (job && step && IsRunId(*job + *step)) return absl::StrCat("slurm-", *job, "-", *step);
-  const std::string elastic = Variable("TORCHELASTIC_RUN_ID").value_or("none");
+  // Of several tasks in a step that are alone, each is a job of its own.
+  const bool is_step = !alone || Variable("SLURM_STEP_NUM_TASKS") == "1";
+  if (job && step && is_step && IsRunId(*job + *step)) {
+    return absl::StrCat("slurm-", *job, "-", *step);
+  }
+  const auto elastic_id = Variable("TORCHELASTIC_RUN_ID");
+  const std::string elastic = elastic_id.value_or("none");
   if (elastic != "none") return IsRunId(elastic) ? elastic : HashName(elastic);
+  if (alone) return elastic_id ? HashName(LauncherProcess()) : RandomName();
   if (const auto job_namespace = Variable("PMIX_NAMESPACE")) return HashName(*job_namespace);
   const auto host = Variable("MASTER_ADDR");
   const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size

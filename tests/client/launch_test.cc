@@ -71,6 +71,41 @@ TEST_F(LaunchTest, ASlurmStepIsALaunch) {
   EXPECT_EQ(again.requeue(), 1u);
 }
 
+// What its launcher starts again has to find its run.
+TEST(RunIdTest, OneProcessHasItsLaunchersId) {
+  const auto id = [](const std::map<std::string, std::string>& variables) {
+    clearenv();
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    return Resolve(Settings::FromEnvironment()).run_id;
+  };
+  EXPECT_NE(id({}), id({}));
+  const std::map<std::string, std::string> step = {{"SLURM_JOB_ID", "7"},
+                                                   {"SLURM_STEP_ID", "1"},
+                                                   {"SLURM_PROCID", "0"},
+                                                   {"SLURM_STEP_NUM_TASKS", "1"}};
+  EXPECT_EQ(id(step), "slurm-7-1");
+  std::map<std::string, std::string> one_of_several = step;
+  one_of_several["SLURM_STEP_NUM_TASKS"] = "4";
+  one_of_several["RANKLOG_RANK"] = "0";
+  one_of_several["RANKLOG_WORLD_SIZE"] = "1";
+  EXPECT_NE(id(one_of_several), id(one_of_several));
+  EXPECT_NE(id({{"SLURM_JOB_ID", "7"}}), id({{"SLURM_JOB_ID", "7"}})) << "without srun";
+
+  std::map<std::string, std::string> torchrun = {{"RANK", "0"},
+                                                 {"WORLD_SIZE", "1"},
+                                                 {"LOCAL_RANK", "0"},
+                                                 {"LOCAL_WORLD_SIZE", "1"},
+                                                 {"PMIX_NAMESPACE", "others"},
+                                                 {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                 {"TORCHELASTIC_RUN_ID", "none"}};
+  const std::string derived = id(torchrun);
+  EXPECT_EQ(derived, HashName(LauncherProcess()));
+  torchrun["TORCHELASTIC_RESTART_COUNT"] = "1";
+  EXPECT_EQ(id(torchrun), derived);
+  torchrun["TORCHELASTIC_RUN_ID"] = "rendezvous";
+  EXPECT_EQ(id(torchrun), "rendezvous");
+}
+
 // Somebody may have started each from a shell of its own.
 TEST_F(LaunchTest, RankAndWorldSizeAloneNameNoLauncher) {
   const v1::Launch launch = From({{"RANK", "0"}, {"WORLD_SIZE", "2"}});

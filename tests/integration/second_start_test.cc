@@ -200,6 +200,37 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
       << "what was refused is not tried again before a minute, unless it is started anew";
 }
 
+// Without an id of the user's: what the launcher starts again goes on, what a shell within the same
+// job starts again is another run.
+TEST_F(SecondStartTest, AJobOfOneProcessGoesOnIfItsLauncherRestartsIt) {
+  const auto run = [&](int first_step, std::map<std::string, std::string> extra) {
+    extra["RANKLOG_RUN_ID"] = "";
+    extra["RANKLOG_DESTINATIONS"] = "local";
+    ChildProcess rank = node_.StartRank(
+        "", 0, 0, 1, 1, {"20", "0", "0", "none", std::to_string(first_step)}, extra);
+    EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  };
+  const auto rows_become = [&](const std::string& run_id, uint64_t rows) {
+    return WaitFor([&] { return node_.GetRun(run_id).rows == rows; });
+  };
+  for (int restart : {0, 1}) {
+    run(20 * restart, {{"TORCHELASTIC_RUN_ID", "elastic"},
+                       {"TORCHELASTIC_RESTART_COUNT", std::to_string(restart)}});
+  }
+  EXPECT_TRUE(rows_become("elastic", 40));
+  EXPECT_EQ(node_.GetRun("elastic-2").id, 0);
+
+  std::map<std::string, std::string> step = {
+      {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}};
+  run(0, step);
+  step["SLURM_RESTART_COUNT"] = "1";
+  run(20, step);
+  EXPECT_TRUE(rows_become("slurm-77-0", 40));
+  run(0, step);
+  EXPECT_TRUE(rows_become("slurm-77-0-2", 20));
+  EXPECT_EQ(node_.GetRun("slurm-77-0").rows, 40u);
+}
+
 // As a shell does it: one process starts the same two ranks twice. And as torchrun's agent does,
 // which restarts them.
 TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
