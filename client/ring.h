@@ -4,6 +4,7 @@
 #define CLIENT_RING_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -23,8 +24,10 @@ struct Ring {
   // Written by the sender.
   std::atomic<uint64_t> durable_rows = 0;
   std::atomic<uint64_t> durable_controls = 0;
-  std::atomic<uint64_t> durable_end = 0;     // all records up to here need no more care
-  std::atomic<bool> attached = false;        // a daemon takes it
+  std::atomic<uint64_t> durable_end = 0;  // all records up to here need no more care
+  std::atomic<bool> attached = false;     // a daemon takes it
+  // Since when it has taken none of the rows that it was sent; 0: it owes no answer.
+  std::atomic<std::chrono::steady_clock::duration> owed_since{};
   std::atomic<bool> finish_durable = false;  // the daemon has it all, and that it has ended
   std::atomic<bool> given_up = false;        // it is damaged; nothing more of it is sent
 

@@ -331,7 +331,7 @@ Outcome RingWriter::WriteControl(std::string_view update) {
 const char* WhyRefused(Outcome outcome) {
   switch (outcome) {
     case Outcome::kRingFull:
-      return "the spool is full: no daemon takes the rows, or spool_bytes is too small";
+      return "the spool is full";
     case Outcome::kStepBehind:
       return "a step is below the last one of its thread";
     case Outcome::kTooLarge:

@@ -284,6 +284,7 @@ void RunState::ForgetParent() {
   last_error_.clear();
   invalid_.clear();
   connection_error_.clear();
+  why_full_rows_ = 0;
   spool_notice_.clear();
   daemon_error_.clear();
   static_cast<void>(voice_.release());  // the parent's sender may have been in the middle of it
@@ -516,7 +517,8 @@ Stats RunState::GetStats() const {
   stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
   stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);
   stats.lost_after_finish += lost_after_finish_.load(std::memory_order_relaxed);
-  stats.last_error = LastError();
+  if (Stalled() >= Voice::kConnectGrace) stats.connected = false;
+  stats.last_error = LastError(stats.lost_ring_full);
   stats.run_id = run_id_.empty() ? settings_.run_id : run_id_;
   return stats;
 }

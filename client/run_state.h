@@ -117,8 +117,12 @@ class RunState : public std::enable_shared_from_this<RunState> {
   bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
   void StartVoice(const std::vector<std::string>& errors) ABSL_LOCKS_EXCLUDED(StateMutex());
   Voice::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
-  std::string Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  std::string LastError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  // How long the daemon has taken none of the rows that wait for it.
+  std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  // Why the last of `refused` rows, of which the spool had no room for, found it full.
+  std::string WhyFull(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+  std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
   const uint64_t token_;  // of this run alone
   std::unique_ptr<SharedSteps> steps_;
@@ -160,9 +164,12 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::string invalid_ ABSL_GUARDED_BY(StateMutex());  // what was wrong with the last such row
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
   std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring that had one
-  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());  // what the daemon tells of
-  std::string run_id_ ABSL_GUARDED_BY(StateMutex());        // by the daemon's word; empty: not yet
-  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;         // of the first Finish()
+  mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());
+  mutable std::string why_full_ ABSL_GUARDED_BY(StateMutex());
+  mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // that was said of so many
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // what the daemon tells of
+  std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // by the daemon's word; empty: not yet
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
 

@@ -18,6 +18,10 @@ using Clock = std::chrono::steady_clock;
 
 // Its facts change slowly; what the daemon tells is looked at at once.
 constexpr std::chrono::milliseconds kLookInterval{250};
+// A daemon that answers takes rows within this, unless its node is overloaded.
+constexpr std::chrono::seconds kStall{1};
+// Rows that were refused in an outage may be counted this long after it.
+constexpr std::chrono::seconds kOutageEnds{2};
 
 }  // namespace
 
@@ -66,6 +70,8 @@ Voice::Facts RunState::LookAround() {
     facts.unconnected = trouble;
   }
   bool durable = true;
+  facts.stalled = Stalled();
+  facts.spool_full = WhyFull(facts.stats.lost_ring_full);
   for (const auto& ring : rings_) {
     const double used = static_cast<double>(ring->head() - ring->tail());
     facts.spool_used =
@@ -102,19 +108,60 @@ void RunState::SetConnectionError(std::string error) {
   connection_error_ = std::move(error);
 }
 
-std::string RunState::LastError() const {
-  std::string error = Refusal();
+std::string RunState::LastError(uint64_t ring_full) const {
+  std::string error = Refusal(ring_full);
   if (const char* const trouble = Sender::Trouble(); error.empty() && trouble != nullptr) {
     error = trouble;
   }
-  if (error.empty()) error = connection_error_.empty() ? daemon_error_ : connection_error_;
+  if (error.empty()) error = connection_error_;
+  if (error.empty() && Stalled() >= Voice::kConnectGrace) error = TakenNothing(Stalled());
+  if (error.empty()) error = daemon_error_;
   if (error.empty() || settings_error_.empty()) return error + settings_error_;
   return absl::StrCat(error, "; ", settings_error_);
 }
 
-std::string RunState::Refusal() const {
-  const char* const why = WhyRefused(last_refusal_.load(std::memory_order_relaxed));
+std::string RunState::Refusal(uint64_t ring_full) const {
+  const Outcome last = last_refusal_.load(std::memory_order_relaxed);
+  if (last == Outcome::kRingFull) return WhyFull(ring_full);
+  const char* const why = WhyRefused(last);
   return *why == 0 ? last_error_ : why;
+}
+
+Clock::duration RunState::Stalled() const {
+  Clock::duration longest{};
+  const Clock::duration now = Clock::now().time_since_epoch();
+  for (const auto& ring : rings_) {
+    const Clock::duration since = ring->owed_since.load(std::memory_order_relaxed);
+    if (since != Clock::duration()) longest = std::max(longest, now - since);
+  }
+  return longest;
+}
+
+std::string RunState::WhyFull(uint64_t refused) const {
+  if (refused == 0 || refused == why_full_rows_) return why_full_;
+  why_full_rows_ = refused;
+  const Clock::time_point now = Clock::now();
+  const char* const trouble = Sender::Trouble();
+  const std::string unconnected = trouble != nullptr ? trouble : connection_error_;
+  const bool attached = std::any_of(rings_.begin(), rings_.end(),
+                                    [](const auto& ring) { return ring->attached.load(); });
+  std::string outage;
+  if (rings_.empty()) {
+    outage = last_error_;
+  } else if (!unconnected.empty() || !attached) {
+    outage = absl::StrCat("the spool is full: no daemon takes the rows",
+                          unconnected.empty() ? "" : ": ", unconnected);
+  } else if (Stalled() >= kStall) {
+    outage = absl::StrCat("the spool is full: ", TakenNothing(Stalled()));
+  }
+  if (!outage.empty()) {
+    why_full_ = std::move(outage);
+    full_by_outage_until_ = now + kOutageEnds;
+  } else if (now >= full_by_outage_until_) {
+    why_full_ =
+        "the spool is full: it is too small for this rate, raise RANKLOG_SPOOL_BYTES (spool_bytes)";
+  }
+  return why_full_;
 }
 
 }  // namespace ranklog::internal

@@ -70,6 +70,7 @@ void RingStream::Detach() {
   connection_ = nullptr;
   writing_ = false;
   protocol_.End();
+  ring_->owed_since = Time::duration();
 }
 
 void RingStream::Fail(Health health, const std::string& error) {
@@ -137,7 +138,21 @@ void RingStream::WriteHello() {
   message_.Clear();  // keeps no credentials
 }
 
+// A daemon that hangs keeps its connection.
+void RingStream::NoteProgress(Time now) {
+  const uint64_t durable_rows = ring_->durable_rows.load(std::memory_order_relaxed);
+  if (!protocol_.AwaitsAck()) {
+    const bool attaches = call_ != nullptr && !attached() && !heard_ && !done() &&
+                          ring_->durable_end.load(std::memory_order_relaxed) != ring_->head();
+    ring_->owed_since = attaches ? attach_time_.time_since_epoch() : Time::duration();
+  } else if (durable_rows != durable_rows_ || ring_->owed_since.load() == Time::duration()) {
+    ring_->owed_since = now.time_since_epoch();
+  }
+  durable_rows_ = durable_rows;
+}
+
 void RingStream::Advance(Time now, bool urgent) {
+  NoteProgress(now);
   if (!attached() || health_ != Health::kGood || finished()) return;
   if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
   if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);

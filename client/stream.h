@@ -92,6 +92,7 @@ class RingStream : public CallListener {
   void Write();
   void WriteHello();
   void GiveUp(const std::string& damage);
+  void NoteProgress(Time now);
   void StartUpdate(const v1::UpdateRequest& request);
   void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);
@@ -117,6 +118,7 @@ class RingStream : public CallListener {
   bool cancelled_ = false;  // start nothing more
   bool writing_ = false;
   bool heard_ = false;
+  uint64_t durable_rows_ = 0;  // when progress was last noted
   int outstanding_ = 0;
 };
 

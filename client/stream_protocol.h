@@ -43,6 +43,9 @@ class StreamProtocol {
   // The daemon takes rows on this connection.
   bool attached() const { return attached_; }
 
+  // It has sent rows, and has no answer yet.
+  bool AwaitsAck() const { return attached_ && !RowsDurable(); }
+
   // The next message to write, the most pressing first. False: there is none, and `message` is
   // empty. `urgent`: somebody waits for the rows to be durable. `open_step`: the run's. What it
   // returns counts as sent.

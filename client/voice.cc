@@ -29,8 +29,7 @@ std::string Refusals(const Voice::Facts& facts) {
       {stats.lost_invalid, facts.refusal},
       {stats.lost_step_behind, WhyRefused(Outcome::kStepBehind)},
       {stats.lost_too_large, WhyRefused(Outcome::kTooLarge)},
-      {stats.lost_ring_full,
-       facts.no_ring.empty() ? WhyRefused(Outcome::kRingFull) : facts.no_ring},
+      {stats.lost_ring_full, facts.no_ring.empty() ? facts.spool_full : facts.no_ring},
       {stats.lost_after_finish, WhyRefused(Outcome::kAfterFinish)},
       {stats.lost_damaged, "the spool is damaged"}};
   const uint64_t refused = RefusedRows(stats);
@@ -44,7 +43,18 @@ std::string Refusals(const Voice::Facts& facts) {
 
 std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
 
+// Why rows wait in the spool; empty if they do not.
+std::string WhyTheyWait(const Voice::Facts& facts) {
+  if (!facts.unconnected.empty()) return facts.unconnected;
+  return facts.stalled >= Voice::kConnectGrace ? TakenNothing(facts.stalled) : "";
+}
+
 }  // namespace
+
+std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
+  return absl::StrCat("the daemon has taken nothing for ",
+                      std::chrono::duration_cast<std::chrono::seconds>(stalled).count(), " s");
+}
 
 Voice::Voice(const Settings& settings, Sink sink)
     : job_id_(settings.run_id),
@@ -161,9 +171,20 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
   if (!facts.spool_notice.empty() && !std::exchange(spool_said_, true)) {
     Say(Severity::kWarning, facts.spool_notice);
   }
+  // A daemon that cannot store says so itself.
+  const auto store = troubles_.find("store");
+  const bool stalled =
+      facts.stalled >= kConnectGrace && (store == troubles_.end() || !store->second.active);
   if (facts.unconnected.empty()) {
     unconnected_since_ = Time::min();
-    Clear("daemon");
+    if (!stalled) {
+      Clear("daemon");
+    } else if (!troubles_["daemon"].active) {  // else the seconds would make it another trouble
+      Set("daemon", Severity::kWarning,
+          absl::StrCat("the daemon answers no more, the rows wait in the spool: ",
+                       TakenNothing(facts.stalled), "; `ranklog doctor` looks for the reason"),
+          "the daemon takes the rows again");
+    }
   } else {
     if (unconnected_since_ == Time::min()) unconnected_since_ = now;
     if (now - unconnected_since_ >= kConnectGrace) {
@@ -175,8 +196,7 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
   if (facts.spool_used >= kSpoolFilling) {
     Set("spool", Severity::kWarning,
         absl::StrCat("the spool is ", static_cast<int>(facts.spool_used * 100),
-                     " % full; rows are refused once it is full",
-                     facts.unconnected.empty() ? "" : ": ", facts.unconnected),
+                     " % full; rows are refused once it is full", Because(WhyTheyWait(facts))),
         "the spool has room again");
   } else if (facts.spool_used < kSpoolHasRoom) {
     Clear("spool");
@@ -251,6 +271,7 @@ void Voice::SayEnd(const Facts& facts) {
                        (stats.rows_durable == stats.rows_logged && stats.updates_pending == 0 &&
                         facts.unconnected.empty());
   const std::string trouble = DaemonTrouble();
+  const std::string waits = WhyTheyWait(facts);
   const bool well = durable && refused == 0 && trouble.empty();
   if (well && !is_first_) return;
   std::string line = absl::StrCat("run ", run_id_, ": ");
@@ -266,7 +287,7 @@ void Voice::SayEnd(const Facts& facts) {
     absl::StrAppend(&line,
                     facts.rows_in_memory ? ", the rest is lost with this process"
                                          : ", the rest waits in the spool for the daemon",
-                    Because(facts.unconnected.empty() ? trouble : facts.unconnected));
+                    Because(waits.empty() ? trouble : waits));
   }
   if (durable && !delivered_ && !delivered_rows_.empty()) {
     absl::StrAppend(&line, ", ", delivered_rows_);

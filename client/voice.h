@@ -17,6 +17,9 @@
 
 namespace ranklog::internal {
 
+// "the daemon has taken nothing for 14 s".
+std::string TakenNothing(std::chrono::steady_clock::duration stalled);
+
 // For the sender's thread. Knows no clock and no file: lines go to a sink.
 class Voice {
  public:
@@ -40,6 +43,8 @@ class Voice {
     std::string no_ring;           // why there is no ring; empty if there is one
     std::string refusal;           // what was wrong with the last row that was not valid
     std::string unconnected;       // why no daemon answers; empty if one does
+    Time::duration stalled{};      // how long it has taken none of the rows that wait for it
+    std::string spool_full;        // why the spool had no room for the last row that it refused
     double spool_used = 0;         // of the fullest ring, 0 to 1
     std::string spool_notice;      // why it does not lie where it should
     bool rows_in_memory = false;   // which are lost if the process ends before a daemon takes them

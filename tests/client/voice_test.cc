@@ -188,6 +188,32 @@ TEST_F(VoiceTest, ADaemonHasAMomentToAnswer) {
   EXPECT_THAT(Said(voice, alone), IsEmpty()) << "the next one has its moment, too";
 }
 
+TEST_F(VoiceTest, ADaemonThatHangsIsSaidOnceAndThatItIsOver) {
+  Voice voice = Make();
+  Voice::Facts hangs;
+  hangs.stalled = milliseconds(2900);
+  EXPECT_THAT(Said(voice, hangs), IsEmpty());
+  hangs.stalled = milliseconds(3100);
+  EXPECT_THAT(Said(voice, hangs),
+              ElementsAre("the daemon answers no more, the rows wait in the spool: the daemon has "
+                          "taken nothing for 3 s; `ranklog doctor` looks for the reason"));
+  now_ += minutes(2);
+  hangs.stalled = minutes(2);
+  EXPECT_THAT(Said(voice, hangs), IsEmpty());
+  EXPECT_THAT(Said(voice), ElementsAre("the daemon takes the rows again"));
+
+  Voice at_the_end = Make();
+  Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
+  facts.stalled = seconds(14);
+  EXPECT_THAT(Said(at_the_end, facts).back(),
+              HasSubstr("the rest waits in the spool for the daemon: the daemon has taken nothing "
+                        "for 14 s"));
+
+  Voice full = Make();
+  full.OnMessage(Notice("store", "the disk is full"));
+  EXPECT_THAT(Said(full, hangs), ElementsAre("the disk is full"));
+}
+
 TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
   Voice voice = Make();
   Voice::Facts facts;
@@ -283,10 +309,11 @@ TEST_F(VoiceTest, TheLastLineCountsRefusedRows) {
 
   Voice other = Make(Job(/*rank=*/1));
   facts.stats.lost_ring_full = 3;
+  facts.spool_full = "the spool is full: the daemon has taken nothing for 9 s";
   facts.stats.lost_after_finish = 1;
   EXPECT_THAT(Said(other, facts).back(),
-              HasSubstr("; 6 rows refused: a key is empty (2); the spool is full: no daemon takes "
-                        "the rows, or spool_bytes is too small (3); the run has finished (1)"));
+              HasSubstr("; 6 rows refused: a key is empty (2); the spool is full: the "
+                        "daemon has taken nothing for 9 s (3); the run has finished (1)"));
 }
 
 TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -124,6 +125,32 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
   EXPECT_THAT(Lines(first).back(), AllOf(StartsWith("ranklog: run job: 0 of "),
                                          HasSubstr("the rest waits in the spool for the daemon"),
                                          HasSubstr("/nonexistent/ranklogd")));
+}
+
+// Its connection stays.
+TEST_F(TerminalLinesTest, ADaemonThatHangsIsSaid) {
+  node_.Start();
+  ChildProcess first = StartLong(0);
+  ASSERT_TRUE(Says(first, "is kept on this node")) << first.Output();
+  node_.daemon().Signal(SIGSTOP);
+  ASSERT_TRUE(Says(first, "the daemon has taken nothing for 3 s")) << first.Output();
+  node_.daemon().Signal(SIGCONT);
+  ASSERT_TRUE(Says(first, "the daemon takes the rows again")) << first.Output();
+  Stop();
+  EXPECT_EQ(first.Wait(), 0) << first.Output();
+
+  unlink(StopFile().c_str());
+  ChildProcess second =
+      StartLong(0, {{"RANKLOG_RUN_ID", "second"}, {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
+  ASSERT_TRUE(Says(second, "is kept on this node")) << second.Output();
+  node_.daemon().Signal(SIGSTOP);
+  ASSERT_TRUE(Says(second, "the daemon has taken nothing for 3 s")) << second.Output();
+  Stop();
+  EXPECT_EQ(second.Wait(), 3) << second.Output();
+  EXPECT_THAT(Lines(second).back(),
+              ContainsRegex("the rest waits in the spool for the daemon: the daemon has taken "
+                            "nothing for [0-9]+ s"));
+  node_.daemon().Signal(SIGCONT);
 }
 
 // The reason is the daemon's, not that nobody answers; the tools know it, too.

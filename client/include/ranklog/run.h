@@ -35,7 +35,7 @@ struct Stats {
   uint64_t lost_damaged = 0;
 
   uint64_t updates_pending = 0;  // Config(), Summary(), DefineMetric() not yet acknowledged
-  bool connected = false;        // a daemon answers
+  bool connected = false;        // a daemon answers; not one that took no row for 3 s
   // Why a row was last refused, why no daemon answers, or what is wrong with this start:
   // Settings::resume does not allow it, another process has this rank, or another run has the id.
   // Empty if all is well.
