@@ -61,6 +61,7 @@ Voice::Voice(const Settings& settings, Sink sink)
       strategy_(Name(settings.log_strategy)),
       server_(settings.base_url),
       world_size_(settings.world_size.value_or(1)),
+      awaits_delivery_(settings.delivery_timeout.count() > 0),
       is_first_(settings.rank.value_or(0) == 0),
       sink_(std::move(sink)),
       run_id_(settings.run_id) {}
@@ -251,7 +252,10 @@ void Voice::SayStart(Time now, bool ended) {
   Say(Severity::kInfo,
       absl::StrCat("run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ",
                    world_size_, world_size_ == 1 ? " rank) " : " ranks) ", where,
-                   "; look at it: ranklog show ", run_id_, state_.empty() ? "" : "; ", state_));
+                   "; look at it: ranklog show ", run_id_, state_.empty() ? "" : "; ", state_,
+                   state_.empty() || !Leaves() || awaits_delivery_
+                       ? ""
+                       : ", or set RANKLOG_FINISH=delivered"));
 }
 
 void Voice::SayDelivery(Time now) {

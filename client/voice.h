@@ -98,7 +98,8 @@ class Voice {
   const std::string strategy_;
   const std::string server_;
   const int world_size_;
-  const bool is_first_;  // the job's line is rank 0's
+  const bool awaits_delivery_;  // at the run's end
+  const bool is_first_;         // the job's line is rank 0's
   const Sink sink_;
 
   std::vector<std::string> warnings_;

@@ -45,8 +45,7 @@ absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {
   if (name.empty()) return absl::nullopt;
   return Make("state", v1::Notice::INFO,
               absl::StrCat("the log in ", state_dir, " is on ", name,
-                           " and ends with this container or machine: mount a volume there, or "
-                           "set RANKLOG_FINISH=delivered"));
+                           " and ends with this container or machine: mount a volume there"));
 }
 
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {

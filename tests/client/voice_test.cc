@@ -15,6 +15,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -110,6 +111,28 @@ TEST_F(VoiceTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
   voice.OnMessage(hello);
   EXPECT_THAT(Said(voice), ElementsAre("run job (main, 2 ranks) is kept on this node; look at it: "
                                        "ranklog show job; the log is on tmpfs"));
+}
+
+// It sends what is on the node to a tracker, and is no advice to who follows it.
+TEST_F(VoiceTest, ToWaitForDeliveryIsAdvisedWhereItHelps) {
+  for (const bool awaits : {false, true}) {
+    for (const std::string destination : {"local", "wandb"}) {
+      Settings settings = Job();
+      settings.delivery_timeout = awaits ? minutes(5) : minutes(0);
+      Voice voice = Make(settings);
+      v1::ServerMessage hello = Hello(destination);
+      *hello.add_notices() =
+          Notice("state", "the log ends: mount a volume there", /*over=*/false, v1::Notice::INFO)
+              .notices(0);
+      *hello.add_notices() = Notice("url", kUrl, /*over=*/false, v1::Notice::INFO).notices(0);
+      voice.OnMessage(hello);
+      const bool advises = destination == "wandb" && !awaits;
+      EXPECT_THAT(
+          Said(voice),
+          ElementsAre(EndsWith(advises ? "mount a volume there, or set RANKLOG_FINISH=delivered"
+                                       : "mount a volume there")));
+    }
+  }
 }
 
 TEST_F(VoiceTest, WaitsShortlyForTheAddressAtTheTracker) {
