@@ -267,7 +267,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
   model::Session never = SessionOf(1, "two");
   never.settings.resume = "never";
   EXPECT_EQ(JobOf(never), "job-2");
-  EXPECT_THAT(last_.notice, HasSubstr("RANKLOG_RESUME=never, and there is a run 'job' already"));
+  EXPECT_THAT(last_.notice, HasSubstr("resume=never, and there is a run 'job' already"));
   never = SessionOf(0, "two");
   never.settings.resume = "never";
   EXPECT_EQ(JobOf(never), "job-2") << "the ranks of a launch agree";
@@ -276,7 +276,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
   must.settings.resume = "must";
   must.settings.destinations = {"local"};
   EXPECT_EQ(JobOf(must), "nowhere-2");
-  EXPECT_THAT(last_.notice, HasSubstr("RANKLOG_RESUME=must, and there is no run 'nowhere'"));
+  EXPECT_THAT(last_.notice, HasSubstr("resume=must, and there is no run 'nowhere'"));
   ASSERT_OK_AND_ASSIGN(const std::vector<model::Run> runs, reader_->Runs());
   for (const model::Run& run : runs) {
     ASSERT_OK_AND_ASSIGN(const auto deliveries, reader_->Deliveries(run.id));
@@ -301,6 +301,16 @@ TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
   }
   // While that runs, somebody types the command again.
   EXPECT_EQ(JobOf(SessionOf(0, "a third")), "job-3");
+}
+
+TEST_F(AttachStartTest, ANumberedIdIsNoLongerThanAnIdMayBe) {
+  const std::string id(128, 'x');
+  for (const std::string& expected : {id, id.substr(2) + "-2", id.substr(2) + "-3"}) {
+    model::Session session = SessionOf(0, expected);
+    session.stream.job_id = session.launch.given_id = id;
+    EXPECT_EQ(JobOf(session), expected);
+    EndAll();
+  }
 }
 
 class RequeuedTest : public AttachStartTest {
