@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ranklog/settings.h"
 #include "ranklog/v1/ranklog.pb.h"
@@ -18,6 +19,9 @@ bool IsRunId(std::string_view text);
 // job, so that the rows are kept. In validate.cc. A key and an address of a tracker stay as they
 // are: the run goes there, and waits until they are put right.
 Settings Repair(Settings settings);
+
+// What Validate() says of the rank and the world size.
+std::vector<std::string> RankErrors(const Settings& settings);
 
 // 8 of a-z 0-9, the same for the same text.
 std::string HashName(std::string_view text);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/environment.h"
 #include "client/launch.h"
@@ -129,10 +130,17 @@ RunState::RunState(Settings settings)
 std::shared_ptr<RunState> RunState::Create(Settings settings) {
   ArmForkHandlers();
   std::shared_ptr<RunState> run(new RunState(std::move(settings)));
-  const std::vector<std::string> errors = run->settings_.Validate();
-  const bool id_given = !run->settings_.run_id.empty();
+  std::vector<std::string> errors = run->settings_.Validate();
+  const std::vector<std::string> rank_errors = RankErrors(run->settings_);
+  const std::string given_id = run->settings_.run_id;
+  const bool id_given = !given_id.empty();
   run->settings_ =
       Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
+  for (std::string& error : errors) {
+    if (id_given && given_id != run->settings_.run_id && error.rfind("run_id is ", 0) == 0) {
+      error += absl::StrCat(": this run is '", run->settings_.run_id, "'");
+    }
+  }
   if (run->steps_ == nullptr) {
     run->SetLastError("no memory for a run");
     return run;
@@ -147,7 +155,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     MutexLock lock(StateMutex());
     ProcessTickRate();  // starts to measure
   }
-  run->StartVoice(errors);
+  run->StartVoice(std::move(errors), rank_errors);
   if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
   run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
                       // not

@@ -115,7 +115,8 @@ class RunState : public std::enable_shared_from_this<RunState> {
   }
   bool RefusedWithoutRing() noexcept;
   bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
-  void StartVoice(const std::vector<std::string>& errors) ABSL_LOCKS_EXCLUDED(StateMutex());
+  void StartVoice(std::vector<std::string> errors, std::vector<std::string> rank_errors)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   Voice::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // How long the daemon has taken none of the rows that wait for it.
@@ -138,6 +139,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::unique_ptr<Voice> voice_;
   StderrLines lines_;
   std::chrono::steady_clock::time_point next_look_;
+  bool only_mistakes_ = false;         // nothing else is said of this rank
   bool heard_ = false;                 // something from the daemon since the last look
   std::atomic<bool> speaks_ = false;   // the sender will say the run's last line
   std::atomic<bool> spooled_ = false;  // Finish() has given up to wait

@@ -26,10 +26,14 @@ constexpr std::chrono::seconds kOutageEnds{2};
 }  // namespace
 
 // The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
-void RunState::StartVoice(const std::vector<std::string>& errors) {
-  const bool speaks = *settings_.local_rank == 0 &&
-                      (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
-                      !settings_.quiet;
+// A rank whose own numbers are wrong says that itself: the first rank does not have that mistake.
+void RunState::StartVoice(std::vector<std::string> errors, std::vector<std::string> rank_errors) {
+  const bool is_first = *settings_.local_rank == 0 &&
+                        (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
+                        !settings_.quiet;
+  const bool speaks = is_first || (!rank_errors.empty() && !settings_.quiet);
+  only_mistakes_ = !is_first;
+  if (only_mistakes_) errors = std::move(rank_errors);
   Voice::Sink sink;
   if (speaks) {
     sink = [this](Severity severity, const std::string& text) {
@@ -91,6 +95,11 @@ Voice::Facts RunState::LookAround() {
 bool RunState::Speak(Clock::time_point now, bool last) {
   if (!speaks_.load(std::memory_order_relaxed)) return true;
   lines_.Flush();
+  if (only_mistakes_) {
+    voice_->SayMistakes();
+    speaks_.store(false, std::memory_order_release);
+    return true;
+  }
   const bool closed = closed_.load(std::memory_order_relaxed);
   if (!closed && !last && !std::exchange(heard_, false) && now < next_look_) return false;
   next_look_ = now + kLookInterval;

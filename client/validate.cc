@@ -110,8 +110,10 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     CheckText(name.c_str(), value, kMaxTextBytes, errors);
   }
   if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
-    errors->push_back(absl::StrCat("run_id is \"", settings.run_id,
-                                   "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
+    const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
+    errors->push_back(absl::StrCat(
+        "run_id is \"", settings.run_id,
+        dots ? "\", which has dots only" : "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
   }
 }
 
@@ -182,9 +184,7 @@ void CleanTexts(Settings* settings) {
 
 // The rank stays as it is: the rows are kept under it.
 void RepairRanks(Settings* settings) {
-  Errors errors;
-  CheckRanks(*settings, &errors);
-  if (errors.empty()) return;
+  if (internal::RankErrors(*settings).empty()) return;
   const int rank = std::max(settings->rank.value_or(0), 0);
   settings->rank = rank;
   settings->world_size = std::max(settings->world_size.value_or(1), rank + 1);
@@ -205,6 +205,12 @@ bool KeepKnown(Items known, std::vector<std::string>* items) {
 }
 
 }  // namespace
+
+Errors internal::RankErrors(const Settings& settings) {
+  Errors errors;
+  CheckRanks(settings, &errors);
+  return errors;
+}
 
 Settings internal::Repair(Settings settings) {
   CleanTexts(&settings);

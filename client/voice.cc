@@ -152,13 +152,20 @@ bool Voice::Leaves() const {
                      [](const std::string& kind) { return kind != "local"; });
 }
 
+void Voice::SayMistakes() {
+  for (const std::string& warning : std::exchange(warnings_, {})) {
+    Say(Severity::kWarning, warning);
+  }
+}
+
 bool Voice::Look(Time now, const Facts& facts) {
   if (ended_) return true;
   const bool ends = facts.end != Facts::End::kNone;
   if (known_ && known_at_ == Time::min()) known_at_ = now;
-  for (const std::string& warning : std::exchange(warnings_, {})) {
-    Say(Severity::kWarning, warning);
-  }
+  SayMistakes();
+  // Why the run has another id than the one that was given.
+  const auto start = troubles_.find("start");
+  if (start != troubles_.end()) SayTrouble(now, &start->second);
   SayStart(now, ends);
   LookAtProcess(now, facts);
   SayTroubles(now);
@@ -211,19 +218,21 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
 }
 
 void Voice::SayTroubles(Time now) {
-  for (auto& [key, trouble] : troubles_) {
-    if (!trouble.active) {
-      if (trouble.said && !trouble.over.empty()) Say(Severity::kInfo, trouble.over);
-      trouble.said = false;
-      continue;
-    }
-    if (trouble.said && trouble.said_text == trouble.text) continue;
-    if (trouble.said_at != Time::min() && now - trouble.said_at < kAgain) continue;
-    trouble.said = true;
-    trouble.said_text = trouble.text;
-    trouble.said_at = now;
-    Say(trouble.severity, trouble.text);
+  for (auto& [key, trouble] : troubles_) SayTrouble(now, &trouble);
+}
+
+void Voice::SayTrouble(Time now, Trouble* trouble) const {
+  if (!trouble->active) {
+    if (trouble->said && !trouble->over.empty()) Say(Severity::kInfo, trouble->over);
+    trouble->said = false;
+    return;
   }
+  if (trouble->said && trouble->said_text == trouble->text) return;
+  if (trouble->said_at != Time::min() && now - trouble->said_at < kAgain) return;
+  trouble->said = true;
+  trouble->said_text = trouble->text;
+  trouble->said_at = now;
+  Say(trouble->severity, trouble->text);
 }
 
 std::string Voice::Address() const {
@@ -250,12 +259,12 @@ void Voice::SayStart(Time now, bool ended) {
       : destinations_.empty() ? std::string("has reached the daemon")  // of an older version
                               : std::string("is kept on this node");
   Say(Severity::kInfo,
-      absl::StrCat("run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ",
-                   world_size_, world_size_ == 1 ? " rank) " : " ranks) ", where,
-                   "; look at it: ranklog show ", run_id_, state_.empty() ? "" : "; ", state_,
-                   state_.empty() || !Leaves() || awaits_delivery_
-                       ? ""
-                       : ", or set RANKLOG_FINISH=delivered"));
+      absl::StrCat(
+          "run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ", world_size_,
+          world_size_ == 1 ? " rank) " : " ranks) ", where, "; look at it: ranklog show ",
+          run_id_[0] == '-' ? "-- " : "", run_id_, state_.empty() ? "" : "; ", state_,
+          state_.empty() || !Leaves() || awaits_delivery_ ? ""
+                                                          : ", or set RANKLOG_FINISH=delivered"));
 }
 
 void Voice::SayDelivery(Time now) {

@@ -59,6 +59,8 @@ class Voice {
   void OnMessage(const v1::ServerMessage& message);
   // A line of the process's own, said once.
   void Warn(std::string text);
+  // What Warn() brought, where the rank has nothing else to say.
+  void SayMistakes();
   // Says what is to be said now. True: that was the last line.
   bool Look(Time now, const Facts& facts);
 
@@ -88,6 +90,7 @@ class Voice {
   void Clear(const std::string& key);
   void LookAtProcess(Time now, const Facts& facts);
   void SayTroubles(Time now);
+  void SayTrouble(Time now, Trouble* trouble) const;
   void SayStart(Time now, bool ended);
   void SayDelivery(Time now);
   void SayEnd(const Facts& facts);

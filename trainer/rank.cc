@@ -88,7 +88,8 @@ void SayWhereItIs(const Run& run, FlushResult result) {
   if (lost > 0) std::cerr << absl::StrCat(lost, " rows were not taken: ", stats.last_error, "\n");
   // Where a job has several runs, rank 0's rows are in the one with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
-  std::cerr << absl::StrCat("next: ranklog show ", id, several ? "-0" : "", "\n");
+  std::cerr << absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,
+                            several ? "-0" : "", "\n");
 }
 
 }  // namespace

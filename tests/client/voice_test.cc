@@ -405,6 +405,18 @@ TEST_F(VoiceTest, TheWorstTroubleOfTheDaemonIsTheOneThatCounts) {
   EXPECT_EQ(voice.DaemonTrouble(), "the disk is full");
 }
 
+TEST_F(VoiceTest, WhyTheRunHasAnotherIdComesBeforeItsLine) {
+  Voice voice = Make();
+  v1::ServerMessage hello = Hello();
+  hello.mutable_hello()->set_run_id("-job-2");
+  *hello.add_notices() =
+      Notice("start", "run '-job' has ended", /*over=*/false, v1::Notice::INFO).notices(0);
+  voice.OnMessage(hello);
+  EXPECT_THAT(Said(voice),
+              ElementsAre("run '-job' has ended", HasSubstr("look at it: ranklog show -- -job-2")));
+  EXPECT_THAT(Said(voice), IsEmpty());
+}
+
 TEST_F(VoiceTest, SaysMistakesOnceAndNotTooMany) {
   Voice voice = Make();
   for (int i = 0; i < 100; ++i) voice.Warn("a mistake");

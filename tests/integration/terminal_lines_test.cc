@@ -190,9 +190,17 @@ TEST_F(TerminalLinesTest, MistakesInTheSettingsAreSaid) {  // S42
   ASSERT_EQ(lines.size(), 4u) << first.Output();
   EXPECT_THAT(lines[0], HasSubstr("WANDB_MODE=ofline is none of online, offline, disabled: the "
                                   "rows stay on this node"));
-  EXPECT_THAT(lines[1], HasSubstr("run_id is \"exp/1\""));
+  EXPECT_THAT(lines[1], ContainsRegex("run_id is \"exp/1\", .*: this run is 'exp-1-[a-z0-9]{8}'"));
   EXPECT_THAT(lines[2], ContainsRegex("run exp-1-[a-z0-9]{8} .*is kept on this node"));
   EXPECT_THAT(lines[3], HasSubstr("all 10 rows of this rank are durable"));
+}
+
+// Rank 0 does not have that mistake.
+TEST_F(TerminalLinesTest, ARankSaysThatItsOwnNumbersAreWrong) {
+  node_.Start();
+  ChildProcess third = node_.StartRank("job", 3, 1, 2, 2, {"10"}, {{"RANKLOG_QUIET", "0"}});
+  EXPECT_EQ(third.Wait(), 0) << third.Output();
+  EXPECT_THAT(Lines(third), ElementsAre("ranklog: rank 3 is not below world_size 2"));
 }
 
 TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
