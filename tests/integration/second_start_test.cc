@@ -131,7 +131,7 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   ChildProcess refused = Start("there", {"20"}, "never");
   EXPECT_EQ(refused.Wait(), 0) << "the training is not hurt";
   EXPECT_THAT(refused.Output(),
-              HasSubstr("ranklog: RANKLOG_RESUME=never, and there is a run 'there' already"));
+              HasSubstr("ranklog: resume=never, and there is a run 'there' already"));
   EXPECT_EQ(Start("nowhere", {"30"}, "must").Wait(), 0);
   EXPECT_EQ(Start("there", {"5", "0", "0", "none", "100"}, "must").Wait(), 0);
   EXPECT_EQ(RowsOf("there-2"), 20u);
@@ -142,9 +142,8 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   };
   for (const char* command : {"status", "runs", "doctor"}) {
     const std::string text = cli(command).output;
-    EXPECT_THAT(text, HasSubstr("RANKLOG_RESUME=never, and there is a run 'there' already"))
-        << command;
-    EXPECT_THAT(text, HasSubstr("RANKLOG_RESUME=must, and there is no run 'nowhere'")) << command;
+    EXPECT_THAT(text, HasSubstr("resume=never, and there is a run 'there' already")) << command;
+    EXPECT_THAT(text, HasSubstr("resume=must, and there is no run 'nowhere'")) << command;
   }
   EXPECT_EQ(cli("doctor").code, 1);
 }
@@ -159,7 +158,7 @@ TEST_F(SecondStartTest, MustIsRefusedOnceTheRunIsRemoved) {
     return RunToEnd(args, options).output;
   };
   EXPECT_THAT(cli({"rm", "gone", "--yes"}), HasSubstr("removed"));
-  constexpr char kRefused[] = "RANKLOG_RESUME=must, and there is no run 'gone'";
+  constexpr char kRefused[] = "resume=must, and there is no run 'gone'";
   ChildProcess must = Start("gone", {"20"}, "must");
   EXPECT_EQ(must.Wait(), 0) << must.Output();
   EXPECT_THAT(must.Output(), HasSubstr(kRefused));
@@ -186,7 +185,7 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
                             absl::Seconds(30)));
   EXPECT_TRUE(WaitFor([&] {
     return RunToEnd({RANKLOG_CLI, "--state-dir", next.state_dir(), "status"})
-               .output.find("RANKLOG_RESUME=must, and the tracker has no run 'nowhere'") !=
+               .output.find("resume=must, and the tracker has no run 'nowhere'") !=
            std::string::npos;
   }));
   EXPECT_EQ(wandb.runs().count("nowhere"), 0u);
