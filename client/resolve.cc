@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/environment.h"
+#include "client/keys.h"
 #include "client/launch.h"
 #include "client/socket_address.h"
 #include "client/version.h"
@@ -154,9 +155,10 @@ v1::Hello MakeHello(const Settings& settings) {
   run->set_resume(settings.resume);
 
   // The address may be written in several ways; that of a place is always the same.
-  hello.mutable_ring()->set_address(
-      settings.address.empty() ? v1::kDefaultAddress
-                               : absl::StrCat("unix:", SocketPlaces(settings.address)[0].path));
+  const std::string address = settings.address.empty()
+                                  ? v1::kDefaultAddress
+                                  : absl::StrCat("unix:", SocketPlaces(settings.address)[0].path);
+  hello.mutable_ring()->set_address(IsUtf8(address) ? address : "");  // then any daemon takes it
 
   v1::Identity* identity = hello.mutable_identity();
   identity->set_local_rank(static_cast<uint32_t>(*settings.local_rank));

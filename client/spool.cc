@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/keys.h"
 #include "client/spool_room.h"
 
 namespace ranklog::internal {
@@ -271,7 +272,8 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
   hello.set_protocol(v1::kProtocolVersion);
   hello.clear_credentials();
   hello.mutable_stream()->set_incarnation(incarnation);
-  hello.mutable_ring()->set_path(path_);
+  // A message takes no other text; without it the daemon asks for the descriptor.
+  hello.mutable_ring()->set_path(IsUtf8(path_) ? path_ : "");
   hello.mutable_ring()->set_device(info.st_dev);
   hello.mutable_ring()->set_inode(info.st_ino);
   hello.mutable_ring()->set_file_bytes(file_bytes());

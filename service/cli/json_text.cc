@@ -1,5 +1,6 @@
 #include "service/cli/json_text.h"
 
+#include "service/base/utf8.h"
 #include "service/deliver/json_writer.h"
 
 namespace ranklog::cli {
@@ -36,14 +37,14 @@ std::string PrettyJson(const Json& value) {
   std::string text;
   Append(value, /*depth=*/0, &text);
   text.push_back('\n');
-  return text;
+  return ToUtf8(text);  // names of files may be anything
 }
 
 std::string LineJson(const Json& value) {
   std::string text;
   deliver::AppendJson(value, &text);
   text.push_back('\n');
-  return text;
+  return ToUtf8(text);  // names of files may be anything
 }
 
 std::string PrettyJsonArray(size_t size, absl::FunctionRef<Json(size_t)> element) {
@@ -55,7 +56,7 @@ std::string PrettyJsonArray(size_t size, absl::FunctionRef<Json(size_t)> element
     Append(element(i), /*depth=*/1, &text);
   }
   text += "\n]\n";
-  return text;
+  return ToUtf8(text);
 }
 
 }  // namespace ranklog::cli

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "service/base/utf8.h"
 #include "service/ingest/status_convert.h"
 
 namespace ranklog::daemon {
@@ -18,7 +19,7 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
                                                  const v1::StatusRequest*, v1::StatusReply* reply) {
   reply->set_version(RANKLOG_VERSION);
   reply->set_pid(getpid());
-  reply->set_state_dir(about_.state_dir);
+  reply->set_state_dir(ToUtf8(about_.state_dir));
   reply->set_start_time_us(about_.start_time_us);
   reply->set_started_by(about_.started_by);
   reply->set_metrics_url(about_.metrics_url);
@@ -30,13 +31,13 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
   if (const auto& growth = now.monitor.growth_per_second) {
     reply->set_growth_bytes_per_second(*growth);
   }
-  reply->set_store_error(now.store_error);
+  reply->set_store_error(ToUtf8(now.store_error));
   for (const auto& [kind, destination] : now.destinations) {
     v1::DestinationStatus& to = *reply->add_destinations();
     to.set_kind(kind);
     to.set_last_success_us(MicrosOf(destination.last_success));
     to.set_last_error_us(MicrosOf(destination.last_error_time));
-    to.set_last_error(destination.last_error);
+    to.set_last_error(ToUtf8(destination.last_error));
   }
   if (about_.keep.keep_for < absl::InfiniteDuration()) {
     reply->set_keep_for_us(absl::ToInt64Microseconds(about_.keep.keep_for));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/utf8.h"
 #include "service/deliver/wandb/place.h"
 #include "service/storage/file_system.h"
 
@@ -12,12 +13,12 @@ namespace {
 
 constexpr char kLocal[] = "local";  // the destination of a run that stays on this node
 
-v1::Notice Make(std::string key, v1::Notice::Severity severity, std::string text,
+v1::Notice Make(std::string key, v1::Notice::Severity severity, const std::string& text,
                 bool over = false) {
   v1::Notice notice;
   notice.set_key(std::move(key));
   notice.set_severity(severity);
-  notice.set_text(std::move(text));
+  notice.set_text(ToUtf8(text));  // a tracker and the file system have a part in it
   notice.set_over(over);
   return notice;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/utf8.h"
 
 namespace ranklog::deliver {
 
@@ -36,7 +37,8 @@ Outcome Judge(const absl::StatusOr<HttpResponse>& answer) {
 
 std::string Excerpt(absl::string_view text) {
   constexpr size_t kShown = 500;
-  std::string shown(text.substr(0, kShown));
+  std::string shown = ToUtf8(text.substr(0, kShown + 3));  // with all of the last character
+  shown = std::string(CutUtf8(shown, kShown));
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }

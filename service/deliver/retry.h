@@ -29,7 +29,8 @@ enum class Outcome {
 // that says kFailedPrecondition. kLater: all else, for as long as it takes.
 Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
 
-// The start of what a server says, for people: at most 500 bytes, without control characters.
+// The start of what a server says, for people: at most 500 bytes, UTF-8 whatever it
+// sent, without control characters.
 std::string Excerpt(absl::string_view text);
 
 // For people: the code and the start of what the answer says, or the transport's error.

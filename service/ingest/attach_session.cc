@@ -9,6 +9,7 @@
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
+#include "service/base/utf8.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/ring_reader.h"
 
@@ -22,7 +23,7 @@ v1::Notice StartNotice(const model::Stream& stream) {
   v1::Notice notice;
   notice.set_key("start");
   notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
-  notice.set_text(stream.notice);
+  notice.set_text(ToUtf8(stream.notice));
   return notice;
 }
 

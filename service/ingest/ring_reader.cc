@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/utf8.h"
+#include "service/base/utf8.h"
 
 namespace ranklog::ingest {
 namespace {

@@ -34,6 +34,9 @@ TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
   EXPECT_EQ(waiting[0].key(), "url");
   EXPECT_EQ(waiting[0].text(), step.url);
   EXPECT_EQ(waiting[1].text(), "rows wait for wandb: HTTP 401");
+  // A rank could not read its stream with any such bytes in it.
+  step.delivery.last_error = "HTTP 403: f\xFCr";
+  EXPECT_EQ(DeliveryNotices(step)[1].text(), "rows wait for wandb: HTTP 403: f\xEF\xBF\xBDr");
   step.delivery.last_error.clear();
   EXPECT_TRUE(DeliveryNotices(step)[1].over());
 }

@@ -48,6 +48,10 @@ TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
             "tracker");
   EXPECT_LE(Explain(Answer(500, std::string(10000, 'x'))).size(), 600);
   EXPECT_EQ(Explain(absl::UnavailableError("no route")), "no route");
+  EXPECT_EQ(Explain(Answer(403, "f\xFCr")), "HTTP 403: f\xEF\xBF\xBDr") << "Latin-1";
+  const std::string cut = Explain(Answer(500, std::string(499, 'x') + "\xC3\xBC and more"));
+  EXPECT_EQ(cut, "HTTP 500: " + std::string(499, 'x')) << "no half of a character";
+  EXPECT_LE(Explain(Answer(500, std::string(10000, '\xFC'))).size(), 600);
 }
 
 TEST(BackoffTest, DoublesUpToTheMaximum) {

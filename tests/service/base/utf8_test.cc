@@ -1,10 +1,10 @@
-#include "service/ingest/utf8.h"
+#include "service/base/utf8.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace ranklog::ingest {
+namespace ranklog {
 namespace {
 
 TEST(Utf8Test, TakesEveryLengthAtItsBounds) {
@@ -29,5 +29,22 @@ TEST(Utf8Test, RefusesWhatIsNoText) {
   }
 }
 
+TEST(Utf8Test, MakesTextOfBytes) {
+  EXPECT_EQ(ToUtf8("f\xC3\xBCr"), "f\xC3\xBCr");
+  EXPECT_EQ(ToUtf8("f\xFCr"), "f\xEF\xBF\xBDr");
+  EXPECT_EQ(ToUtf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(ToUtf8(std::string("\xED\xA0\x80")).size(), 9u);
+  EXPECT_EQ(ToUtf8(std::string("a\0b", 3)), std::string("a\0b", 3));
+}
+
+TEST(Utf8Test, CutsBetweenCharacters) {
+  const std::string text = "a\xE2\x82\xACz";
+  EXPECT_EQ(CutUtf8(text, 5), text);
+  EXPECT_EQ(CutUtf8(text, 4), "a\xE2\x82\xAC");
+  EXPECT_EQ(CutUtf8(text, 3), "a");
+  EXPECT_EQ(CutUtf8(text, 1), "a");
+  EXPECT_EQ(CutUtf8(text, 0), "");
+}
+
 }  // namespace
-}  // namespace ranklog::ingest
+}  // namespace ranklog
