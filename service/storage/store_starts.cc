@@ -198,6 +198,11 @@ absl::StatusOr<int64_t> Store::FindOrMakeStart(const model::Session& session,
       "AND restart = ?5 AND requeue = ?6 AND node = ?7",
       {session.stream.project, launch.given_id, session.stream.job_id, launch.id, launch.restart,
        launch.requeue, node});
+  if (found.ok() && session.settings.resume != "must") {
+    // By hand a job is started again in the same launch: what it waited for may be over.
+    RETURN_IF_ERROR(Write("UPDATE start SET flags = flags & ~?2 WHERE id = ?1 AND flags & ?2",
+                          {*found, kMust}));
+  }
   if (!absl::IsNotFound(found.status())) return found;
   RETURN_IF_ERROR(
       Write("INSERT INTO start(project, given_id, job_id, launch, restart, batch_job, requeue, "

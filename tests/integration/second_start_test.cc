@@ -183,11 +183,12 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
   EXPECT_EQ(next.StartRank("nowhere", 0, 0, 1, 1, {"10"}, there).Wait(), 0);
   EXPECT_TRUE(wandb.WaitFor([](const auto& runs) { return runs.at("moved").history.size() == 20; },
                             absl::Seconds(30)));
-  EXPECT_TRUE(WaitFor([&] {
+  const auto is_refused = [&](const std::string& id) {
     return RunToEnd({RANKLOG_CLI, "--state-dir", next.state_dir(), "status"})
-               .output.find("resume=must, and the tracker has no run 'nowhere'") !=
+               .output.find("resume=must, and the tracker has no run '" + id + "'") !=
            std::string::npos;
-  }));
+  };
+  EXPECT_TRUE(WaitFor([&] { return is_refused("nowhere"); }));
   EXPECT_EQ(wandb.runs().count("nowhere"), 0u);
   there["RANKLOG_RESUME"] = "allow";
   EXPECT_EQ(next.StartRank("nowhere", 0, 0, 1, 1, {"10", "0", "0", "none", "10"}, there).Wait(), 0);
@@ -197,6 +198,23 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
       },
       absl::Seconds(30)))
       << "what was refused is not tried again before a minute, unless it is started anew";
+  // The same of two ranks that one shell starts, both times.
+  const auto start_pair = [&](const char* resume, const char* first_step) {
+    there["RANKLOG_RESUME"] = resume;
+    const std::vector<std::string> args = {"10", "0", "0", "none", first_step};
+    ChildProcess first = next.StartRank("pair", 0, 0, 2, 2, args, there);
+    ChildProcess second = next.StartRank("pair", 1, 1, 2, 2, args, there);
+    EXPECT_EQ(first.Wait(), 0) << first.Output();
+    EXPECT_EQ(second.Wait(), 0) << second.Output();
+  };
+  start_pair("must", "0");
+  EXPECT_TRUE(WaitFor([&] { return is_refused("pair"); }));
+  start_pair("allow", "10");
+  EXPECT_TRUE(wandb.WaitFor(
+      [](const auto& runs) {
+        return runs.count("pair") != 0 && runs.at("pair").history.size() == 20;
+      },
+      absl::Seconds(30)));
 }
 
 // Without an id of the user's: what the launcher starts again goes on, what a shell within the same
