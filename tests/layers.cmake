@@ -13,7 +13,7 @@ set(allow_service/deliver service/deliver service/aggregate service/storage serv
 set(allow_service/pipeline service/pipeline service/deliver service/aggregate service/storage service/model service/base)
 set(allow_service/ingest service/ingest service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)
 set(allow_service/daemon service/daemon ${allow_service/ingest})
-set(allow_service/cli service/cli service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)
+set(allow_service/cli service/cli service/ingest service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
+#include "service/cli/left_spools.h"
 #include "service/cli/select_run.h"
 #include "service/cli/terminal.h"
 #include "service/model/run.h"
@@ -77,6 +79,9 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
       why = absl::StrCat(". The daemon could not start: ", Printable(log->last_words), " (",
                          log->path, ")");
     }
+    if (const auto left = FindUntakenSpools(*this, dir); !left.empty()) {
+      why = absl::StrCat(why, ". ", LeftSpoolsText(left), ": ", kTakeLeftSpools);
+    }
     return absl::NotFoundError(
         absl::StrCat("there is no store in ", dir,
                      ". Name another directory with --state-dir (or "
@@ -120,6 +125,12 @@ absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader
 
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
+  // What is meant may be there, and nowhere else: `./train && ranklog show latest`.
+  if (const auto dir = globals.StateDir(); dir.ok()) {
+    if (const auto left = FindUntakenSpools(globals, *dir); !left.empty()) {
+      std::cerr << LeftSpoolsText(left) << ": " << kTakeLeftSpools << "\n";
+    }
+  }
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);

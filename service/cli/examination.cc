@@ -22,6 +22,7 @@
 #include "service/cli/daemon_status.h"
 #include "service/cli/delivery_check.h"
 #include "service/cli/disk_outlook.h"
+#include "service/cli/left_spools.h"
 #include "service/cli/node_check.h"
 #include "service/cli/number_text.h"
 #include "service/cli/progress.h"
@@ -433,6 +434,18 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   return finding;
 }
 
+// Rows of dead ranks that nobody has taken.
+absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir) {
+  const std::vector<LeftSpool> left = FindUntakenSpools(globals, dir);
+  if (left.empty()) return absl::nullopt;
+  std::vector<std::string> paths;
+  for (const LeftSpool& spool : left) paths.push_back(spool.path);
+  return Finding{"spool",
+                 {{"left", paths}, {"left_rows", LeftRows(left)}},
+                 LeftSpoolsText(left),
+                 kTakeLeftSpools};
+}
+
 // Where ranks of ours would put their spools, and the daemon its socket.
 absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
@@ -481,6 +494,7 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
+  if (auto left = LookAtLeftSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
   for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
   }

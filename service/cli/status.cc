@@ -18,6 +18,7 @@
 #include "service/cli/daemon_status.h"
 #include "service/cli/disk_outlook.h"
 #include "service/cli/json_text.h"
+#include "service/cli/left_spools.h"
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
@@ -77,6 +78,7 @@ struct Overview {
   std::vector<std::string> set_aside;            // stores that were damaged
   std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
   DiskOutlook disk;
+  std::vector<LeftSpool> left;  // of dead ranks, and not in the store
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
@@ -140,6 +142,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   overview.disk =
       LookAtDisk(overview.state_dir,
                  overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
+  if (overview.daemon_pid == 0) overview.left = FindUntakenSpools(globals, overview.state_dir);
   AddUpRuns(&overview);
   return overview;
 }
@@ -248,6 +251,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
+  if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
   if (overview.lost() > 0) {
     problems.push_back(
         absl::StrCat(Counted(overview.lost(), "row"), " lost: ", LossesText(overview.losses)));
@@ -299,6 +303,7 @@ model::Json OverviewJson(const Overview& overview) {
            {{"queued", overview.queued()},
             {"queued_bytes", overview.Queued().bytes},
             {"oldest_queued", SecondsOrNull(overview.Queued().oldest_us)},
+            {"in_spools", LeftRows(overview.left)},
             {"delivered", overview.delivered()},
             {"refused", overview.refused()},
             {"late", overview.late_rows},
@@ -432,6 +437,10 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   }
   absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
                   "lost    ", LostText(overview, terminal), "\n");
+  if (!overview.left.empty()) {
+    absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
+                    kTakeLeftSpools, "\n");
+  }
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");
   }

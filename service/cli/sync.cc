@@ -14,6 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
+#include "service/cli/left_spools.h"
 #include "service/cli/number_text.h"
 #include "service/cli/progress.h"
 #include "service/cli/run_report.h"
@@ -27,10 +28,13 @@ constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 // After so long without a change a run whose ranks are still expected has all the rows it will have
 // for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
+// A daemon looks for spools every 3 s, and waits a little before it takes one.
+constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
 
 constexpr char kSyncFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
-for it; else this command delivers by itself. Stopping it loses nothing: the next one goes on where it was.
+for it; else this command takes what ranks left in their spools, and delivers by itself. Stopping it loses
+nothing: the next one goes on where it was.
 A run that is set apart, since its delivery crashed Ranklog twice in a row, is tried once more if it is named.
 
 With --wait it also waits while a daemon runs and runs go on, until they have ended, however long that takes.
@@ -90,27 +94,66 @@ class Sync {
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
-    ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
-    file_ = FileIdentity(StorePath());
+    const bool left = !FindLeftSpools(globals_, state_dir_).empty();
+    if (!left) {
+      ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
+    }
     auto lock = storage::StateLock::Acquire(state_dir_);
+    if (!lock.ok() && !absl::IsAlreadyExists(lock.status())) return lock.status();
+    if (left) RETURN_IF_ERROR(TakeSpools(lock.ok()));
+    if (reader_ == nullptr) {
+      ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
+    }
+    file_ = FileIdentity(StorePath());
     if (lock.ok()) {
       ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, *std::move(lock)));
-    } else if (!absl::IsAlreadyExists(lock.status())) {
-      return lock.status();
     }
     RETURN_IF_ERROR(Choose());
-    if (chosen_.empty()) return absl::OkStatus();
+    if (chosen_.empty()) return AllIsTaken();
     if (pipeline_ != nullptr) {
       RETURN_IF_ERROR(CheckCredentials());
       RETURN_IF_ERROR(LeaveOldErrors());
       RETURN_IF_ERROR(pipeline_->Start(chosen_));
     }
     RETURN_IF_ERROR(Wait());
-    return Conclude();
+    RETURN_IF_ERROR(Conclude());
+    return AllIsTaken();
   }
 
  private:
+  // What ranks left that are gone: by itself, or by the daemon that has the store, which may be
+  // starting.
+  absl::Status TakeSpools(bool locked) {
+    if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+    if (!locked) {
+      const absl::Time deadline = SteadyNow() + kDaemonTakes;
+      while (!FindLeftSpools(globals_, state_dir_).empty() && SteadyNow() < deadline) {
+        absl::SleepFor(kSyncPoll);
+      }
+      return absl::OkStatus();
+    }
+    const std::vector<LeftSpool> before = FindLeftSpools(globals_, state_dir_);
+    RETURN_IF_ERROR(TakeLeftSpools(globals_, state_dir_));
+    const std::vector<LeftSpool> after = FindLeftSpools(globals_, state_dir_);
+    if (after.size() < before.size()) {
+      std::cout << "took "
+                << Counted(LeftRows(before) - std::min(LeftRows(after), LeftRows(before)), "row")
+                << " from the " << (before.size() - after.size() == 1 ? "spool" : "spools")
+                << " of " << Counted(before.size() - after.size(), "rank") << "\n";
+    }
+    return absl::OkStatus();
+  }
+
+  // Nothing is delivered that lies in a spool.
+  absl::Status AllIsTaken() const {
+    const std::vector<LeftSpool> left = FindLeftSpools(globals_, state_dir_);
+    if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(
+        "not in the store yet: ", LeftSpoolsText(left),
+        ". A daemon takes them when it can read and store them; see its log: ranklog daemon-log"));
+  }
+
   absl::Status Choose() {
     ASSIGN_OR_RETURN(const std::vector<model::Run> all, reader_->Runs());
     std::vector<model::Run> runs;

@@ -33,14 +33,17 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                    state_dir, "/credentials, readable for you only (chmod 600)"));
 }
 
-absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir,
-                                                                 storage::StateLock lock) {
-  // What the loops log. What a tracker answers, a warning, the caller reads from the store, and
-  // says in its own words.
+void LogToStderr() {
+  // What a tracker answers, a warning, the caller reads from the store, and says in its own words.
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "ranklog", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("ranklog: %v");
   spdlog::set_level(spdlog::level::err);
+}
+
+absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir,
+                                                                 storage::StateLock lock) {
+  LogToStderr();
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
   pipeline::CountCrashedDeliveries(state_dir, *store);
   return std::unique_ptr<SyncPipeline>(

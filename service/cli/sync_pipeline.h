@@ -1,4 +1,4 @@
-// The daemon's pipeline without its ingest, for `ranklog sync` where no daemon runs.
+// The daemon's pipeline behind its ingest, for `ranklog sync` where no daemon runs.
 
 #ifndef SERVICE_CLI_SYNC_PIPELINE_H_
 #define SERVICE_CLI_SYNC_PIPELINE_H_
@@ -24,6 +24,9 @@ namespace ranklog::cli {
 absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& state_dir, const model::Run& run,
                                     const std::string& kind);
+
+// What the loops log, goes there: errors only. Before any of them runs.
+void LogToStderr();
 
 // Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed.
 // Holds the state directory's lock meanwhile.

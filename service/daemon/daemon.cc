@@ -14,9 +14,9 @@
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
-#include "service/daemon/ingest_credentials.h"
 #include "service/daemon/notices.h"
 #include "service/deliver/wandb/wandb_delivery.h"
+#include "service/ingest/ingest_credentials.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
 #include "service/storage/damage.h"
@@ -134,7 +134,7 @@ absl::Status Daemon::StartStages() {
               .registry = &registry_,
               .peers = &peers_,
               .counters = &counters_,
-              .credentials = IngestCredentials(&credentials_),
+              .credentials = ingest::IngestCredentials(&credentials_),
               .run_attached = [this](int64_t run) { deliver_->AddRun(run); },
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
@@ -288,7 +288,7 @@ absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
   model::Session session;
   if (!streams.empty()) session.stream = streams.front().key;
   session.settings = run.settings;
-  const ingest::Credentials keys = IngestCredentials(&credentials_);
+  const ingest::Credentials keys = ingest::IngestCredentials(&credentials_);
   keys.remember(session, given);
   if (keys.has_wandb(session)) return absl::OkStatus();
   return absl::FailedPreconditionError(

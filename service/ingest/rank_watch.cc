@@ -1,25 +1,18 @@
 #include "service/ingest/rank_watch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "ranklog/v1/places.h"
 #include "service/base/clock.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
+#include "service/ingest/left_rings.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -27,35 +20,6 @@ namespace {
 constexpr absl::Duration kAbandoned =
     absl::Minutes(1);             // a file without a Hello for so long gets none any more
 constexpr size_t kMaxLeft = 256;  // taken at once, each with a descriptor; the others soon after
-
-// The same for all names of a socket; it need not be there, but its directory.
-std::string Canonical(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  const auto dir = std::filesystem::weakly_canonical(absolute.parent_path(), error);
-  return error ? path : (dir / absolute.filename()).string();
-}
-
-struct CloseDir {
-  void operator()(DIR* dir) const { closedir(dir); }
-};
-
-std::vector<std::string> RingsIn(const std::string& dir) {
-  std::vector<std::string> paths;
-  struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
-      (info.st_mode & 022) != 0) {
-    return paths;  // no rank of ours makes its spool there
-  }
-  const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
-  while (const dirent* entry = open ? readdir(open.get()) : nullptr) {
-    const std::string name = entry->d_name;
-    if (absl::StartsWith(name, "ring-") && absl::EndsWith(name, ".spool")) {
-      paths.push_back(absl::StrCat(dir, "/", name));
-    }
-  }
-  return paths;
-}
 
 }  // namespace
 
@@ -245,19 +209,6 @@ std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
   return left;
 }
 
-bool RankWatch::IsForUs(const RingReader& ring) const {
-  v1::Hello hello;
-  if (options_.socket_path.empty() || !hello.ParseFromString(ring.hello())) return true;
-  absl::string_view address = hello.ring().address();
-  const std::string ours = Canonical(options_.socket_path);
-  if (absl::ConsumePrefix(&address, "unix:")) return Canonical(std::string(address)) == ours;
-  if (address != v1::kDefaultAddress) return true;
-  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
-  return std::any_of(dirs.begin(), dirs.end(), [&ours](const v1::PrivateDir& dir) {
-    return Canonical(absl::StrCat(dir.path, "/", v1::kSocketFile)) == ours;
-  });
-}
-
 void RankWatch::Examine(const std::string& path, absl::Time now,
                         const std::map<FileId, absl::Time>& suspected,
                         std::vector<Orphans::Left>* left) {
@@ -277,7 +228,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
   if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
-  if (!IsForUs(*ring)) return;
+  if (!IsForDaemonAt(options_.socket_path, *ring)) return;
   const auto same = [&id](const Orphans::Left& other) {
     return FileId(other.file->device(), other.file->inode()) == id;
   };

@@ -111,8 +111,6 @@ class RankWatch {
 
   // The rings to be adopted. Rings of live streams are offered to these.
   std::vector<Orphans::Left> Scan(absl::Time now);
-  // Whether a ring that never attached is for this daemon, by the address in its Hello.
-  bool IsForUs(const RingReader& ring) const;
   // Adds a ring without a lock, which had none at the last look either, to `left`.
   void Examine(const std::string& path, absl::Time now,
                const std::map<FileId, absl::Time>& suspected, std::vector<Orphans::Left>* left);

@@ -6,8 +6,10 @@
 // Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on; "none": rows
 // without a step, n from 0 on. Fewer rows once STOP_FILE is there; with ROWS = 0 it waits for that
 // file. Each of THREADS logs all of them. Ends with Finish(EXIT_CODE), and prints how many calls of
-// Log() returned true and whether all was durable.
+// Log() returned true and whether all was durable. EXIT_CODE `kill`: is killed then; `stay`: prints
+// "logged", and waits for it.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -48,6 +50,12 @@ int main(int argc, char** argv) {
   log();
   for (std::thread& thread : threads) thread.join();
   while (rows == 0 && stop_file != nullptr && access(stop_file, F_OK) != 0) usleep(10000);
+  if (argc > 2 && strcmp(argv[2], "kill") == 0) raise(SIGKILL);
+  if (argc > 2 && strcmp(argv[2], "stay") == 0) {
+    puts("logged");
+    fflush(stdout);
+    pause();
+  }
   const bool durable = run.Finish(exit_code) == ranklog::FlushResult::kDurable;
   printf("logged %ld, %s\n", logged.load(), durable ? "durable" : "spooled");
   return durable ? 0 : 3;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <map>
@@ -18,8 +19,10 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr int kSyncRows = 300;
@@ -33,6 +36,13 @@ class SyncTest : public ::testing::Test {
                         {{"RANKLOG_DESTINATIONS", "local"}, {"WANDB_BASE_URL", wandb_->url()}});
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
+  }
+
+  // The same, but no daemon runs, and it is killed when it has logged.
+  void LeaveInASpool(const std::string& job, const std::map<std::string, std::string>& settings) {
+    ChildProcess rank =
+        node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kSyncRows), "kill"}, settings);
+    EXPECT_EQ(rank.Wait(), -SIGKILL) << rank.Output();
   }
 
   // `where` is how the store is found.
@@ -146,6 +156,75 @@ TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_EQ(waits.Wait(), 0) << waits.Output();
   EXPECT_TRUE(wandb_->run("job").complete);
+}
+
+// The last word of a container: the rank was killed before a daemon was there, and no store is.
+TEST_F(SyncTest, TakesTheSpoolOfARankThatNoDaemonMet) {
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  auto to_wandb = WandbAt(wandb_->url());
+  to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
+  LeaveInASpool("job", to_wandb);
+  for (const char* command : {"runs", "status"}) {
+    const Finished untaken =
+        RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options_);
+    EXPECT_EQ(untaken.code, 1);
+    EXPECT_THAT(untaken.output, HasSubstr("300 rows of rank 0 of test:job lie in a spool"));
+  }
+  const Finished sync = Sync({});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_THAT(sync.output, HasSubstr("took 300 rows from the spool of 1 rank"));
+  EXPECT_THAT(sync.output, HasSubstr("test:job  wandb  300 of 300 rows delivered"));
+  ExpectEveryRowOnce("job");
+  EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
+  EXPECT_THAT(Sync({}).output, HasSubstr("nothing waits to be delivered"));
+}
+
+// Where its run is but the newest of those that are in the store, and stays on this node.
+TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
+  node_.Start();
+  LogLocally("first");
+  EXPECT_EQ(node_.Terminate(), 0);
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  const auto ranklog = [&](const char* command) {
+    return RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options_);
+  };
+  EXPECT_THAT(ranklog("doctor").output, Not(HasSubstr("in a spool")));
+  LeaveInASpool("second", {{"RANKLOG_DESTINATIONS", "local"}});
+  const std::string text = "300 rows of rank 0 of test:second lie in a spool";
+  const Finished doctor = ranklog("doctor");
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_THAT(doctor.output, AllOf(HasSubstr(text), HasSubstr("`ranklog sync`")));
+  EXPECT_THAT(ranklog("status").output, AllOf(HasSubstr(text), HasSubstr("`ranklog sync`")));
+  const std::vector<std::string> show = {RANKLOG_CLI, "show", "latest", "--state-dir",
+                                         node_.state_dir()};
+  EXPECT_THAT(RunToEnd(show, options_).output, HasSubstr(text));
+  EXPECT_EQ(Sync({}).code, 0);
+  EXPECT_THAT(RunToEnd(show, options_).output, HasSubstr("second"));
+  EXPECT_EQ(node_.GetRun("second").rows, uint64_t{kSyncRows});
+  EXPECT_THAT(ranklog("doctor").output, Not(HasSubstr("in a spool")));
+}
+
+// Both were killed at once: the run is in the store, and runs.
+TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
+  node_.Start();
+  auto settings = WandbAt(wandb_->url());
+  settings["RANKLOG_FLUSH_INTERVAL_MS"] = "60000";
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows), "stay"}, settings);
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; }));
+  ASSERT_TRUE(WaitFor([&] { return rank.Output().find("logged") != std::string::npos; }));
+  node_.Kill();
+  rank.Kill();
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  const Finished doctor =
+      RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options_);
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_THAT(doctor.output, HasSubstr("300 rows of rank 0 of test:job lie in a spool"));
+  const Finished sync = Sync({});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  ExpectEveryRowOnce("job");
 }
 
 TEST_F(SyncTest, WithoutAKeySaysWhereToPutOne) {

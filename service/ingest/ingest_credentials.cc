@@ -1,4 +1,4 @@
-#include "service/daemon/ingest_credentials.h"
+#include "service/ingest/ingest_credentials.h"
 
 #include <map>
 #include <string>
@@ -6,14 +6,14 @@
 
 #include "service/pipeline/trackers.h"
 
-namespace ranklog::daemon {
+namespace ranklog::ingest {
 namespace {
 
 constexpr char kWandbKey[] = "WANDB_API_KEY";
 
 }  // namespace
 
-ingest::Credentials IngestCredentials(deliver::CredentialStore* store) {
+Credentials IngestCredentials(deliver::CredentialStore* store) {
   return {
       .remember =
           [store](const model::Session& session, const std::map<std::string, std::string>& given) {
@@ -44,4 +44,4 @@ ingest::Credentials IngestCredentials(deliver::CredentialStore* store) {
   };
 }
 
-}  // namespace ranklog::daemon
+}  // namespace ranklog::ingest

@@ -1,0 +1,190 @@
+#include "service/cli/left_spools.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "ranklog/v1/places.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/base/clock.h"
+#include "service/base/status_macros.h"
+#include "service/cli/daemon_status.h"
+#include "service/cli/number_text.h"
+#include "service/cli/spool_dirs.h"
+#include "service/cli/sync_pipeline.h"
+#include "service/cli/terminal.h"
+#include "service/deliver/credentials.h"
+#include "service/ingest/attach.h"
+#include "service/ingest/convert.h"
+#include "service/ingest/ingest_context.h"
+#include "service/ingest/ingest_credentials.h"
+#include "service/ingest/left_rings.h"
+#include "service/ingest/rank_watch.h"
+#include "service/ingest/ring_file.h"
+#include "service/ingest/ring_reader.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kTake = absl::Seconds(30);  // a full ring is read in a second
+constexpr absl::Duration kMakeRows = absl::Seconds(5);
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr size_t kNamed = 3;
+
+// Where a daemon that is started here would listen. Empty: nowhere.
+std::string SocketPath(const Globals& globals) {
+  std::string address = globals.address;
+  if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
+    address = named;
+  }
+  if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
+}
+
+// How far the store has the rows of a ring; none: it has them all, and the end of its stream.
+absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
+                                       uint64_t rows) {
+  if (store == nullptr) return 0;
+  const absl::StatusOr<uint64_t> removed = store->RemovedThrough(key);
+  if (removed.ok() && *removed >= rows) return absl::nullopt;
+  const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
+  if (!stream.ok()) return 0;
+  if (stream->state != model::StreamState::kLive && stream->durable_seq >= rows) {
+    return absl::nullopt;
+  }
+  return stream->durable_seq;
+}
+
+bool AllRowsAreMade(storage::StoreReader& reader) {
+  const auto runs = reader.Runs();
+  if (!runs.ok()) return true;
+  return std::none_of(runs->begin(), runs->end(), [&](const model::Run& run) {
+    if (run.state != model::RunState::kRunning) return false;
+    const auto streams = reader.Streams(run.id);
+    return streams.ok() && std::all_of(streams->begin(), streams->end(), [](const auto& stream) {
+             return stream.state != model::StreamState::kLive;
+           });
+  });
+}
+
+}  // namespace
+
+std::vector<LeftSpool> FindLeftSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left;
+  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
+  const auto store = storage::StoreReader::Open(state_dir);
+  const std::string socket_path = SocketPath(globals);
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    for (const std::string& path : ingest::RingsIn(dir)) {
+      const auto file = ingest::RingFile::OpenLeft(path);
+      if (!file.ok() || (*file)->locked()) continue;
+      const auto ring = ingest::RingReader::Open((*file)->fd());
+      if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
+      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
+      v1::Hello hello;
+      if (!hello.ParseFromString(ring->hello())) continue;
+      const absl::StatusOr<model::Session> session = ingest::ToSession(hello);
+      if (!session.ok()) continue;
+      const auto stored =
+          StoredThrough(store.ok() ? store->get() : nullptr, session->stream, ring->rows());
+      if (!stored) continue;
+      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
+      left.push_back({path, session->stream, ring->rows() - std::min(before, ring->rows())});
+    }
+  }
+  return left;
+}
+
+std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left = FindLeftSpools(globals, state_dir);
+  if (left.empty()) return left;
+  if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
+    left.clear();
+  }
+  return left;
+}
+
+bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir) {
+  const std::vector<std::string> addresses =
+      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  return !FindDaemon(state_dir, globals.address) &&
+         std::any_of(addresses.begin(), addresses.end(),
+                     [](const std::string& address) { return AskDaemon(address).ok(); });
+}
+
+uint64_t LeftRows(const std::vector<LeftSpool>& left) {
+  uint64_t rows = 0;
+  for (const LeftSpool& spool : left) rows += spool.rows;
+  return rows;
+}
+
+std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
+  const uint64_t rows = LeftRows(left);
+  std::vector<std::string> names;
+  for (const LeftSpool& spool : left) {
+    if (names.size() == kNamed) continue;
+    names.push_back(Printable(
+        absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
+  }
+  const std::string more =
+      left.size() > kNamed ? absl::StrCat(" and ", left.size() - kNamed, " more") : "";
+  return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ",
+                      absl::StrJoin(names, ", "), more, rows > 1 ? " lie" : " lies", " in ",
+                      left.size() == 1 ? "a spool" : "spools", " only");
+}
+
+absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir) {
+  LogToStderr();
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> opened, storage::Store::Open(state_dir, {}));
+  pipeline::StoreLoop store(std::move(opened), {});
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
+                   storage::StoreReader::Open(state_dir));
+  pipeline::AggregateLoop aggregate(&store, std::move(reader), SteadyNow, [](int64_t) {}, {});
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  ingest::Attacher attacher(std::move(reader));
+  deliver::CredentialStore keys(deliver::CredentialStore::Options::FromEnvironment(state_dir));
+  ingest::WakeEvent wake;
+  ingest::StreamRegistry registry([&wake] { wake.Notify(); });
+  ingest::PeerTable peers;
+  ingest::IngestCounters counters;
+  const ingest::IngestContext context{
+      .store = &store,
+      .attacher = &attacher,
+      .registry = &registry,
+      .peers = &peers,
+      .counters = &counters,
+      .credentials = ingest::IngestCredentials(&keys),
+      .run_attached = [](int64_t) {},
+      .run_changed = [&aggregate](int64_t run) { aggregate.Notify(run); },
+      .when_caught_up = [](auto then) { then(); }};
+  ingest::RankWatch::Options options;
+  options.spool_dirs = SpoolDirs(state_dir);
+  options.socket_path = SocketPath(globals);
+  options.head_start = kTake;
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  ingest::RankWatch watch(&context, std::move(reader), &wake, options);
+  aggregate.Start();
+  const absl::Status started = watch.Start();
+  store.StopRetrying();  // a disk that is full would keep us
+  watch.Stop();
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  const absl::Time deadline = SteadyNow() + kMakeRows;
+  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline) absl::SleepFor(kPoll);
+  aggregate.Stop();
+  store.Stop();
+  return started;
+}
+
+}  // namespace ranklog::cli
