@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <system_error>
 
@@ -25,6 +26,7 @@
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/cli/number_text.h"
 #include "service/storage/store.h"
@@ -35,7 +37,19 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);  // it is on this node and does no I/O to answer
 constexpr auto kCommitPatience = std::chrono::seconds(10);  // as the rank's Finish()
 
+constexpr auto kRemembered = absl::Seconds(1);  // so that a command waits for one answer only
+
 constexpr char kUnix[] = "unix:";
+
+// A daemon that did not answer, by its address.
+struct Silence {
+  int64_t pid = 0;  // who bound the socket; 0: not of this pid namespace
+  absl::Time until;
+};
+std::map<std::string, Silence>& Silent() {
+  static auto* const silent = new std::map<std::string, Silence>;
+  return *silent;
+}
 
 bool IsDirectoryOfOurs(const std::string& path) {
   struct stat info {};
@@ -44,15 +58,17 @@ bool IsDirectoryOfOurs(const std::string& path) {
 }
 
 // As a rank does before it sends a key: in a directory that others may write, anybody could answer.
-bool IsOurDaemon(int fd, const std::string& path) {
+bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  *pid = peer.pid;
   return peer.uid == geteuid() || peer.uid == 0 ||
          IsDirectoryOfOurs(std::filesystem::path(path).parent_path());
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       int64_t* pid = nullptr) {
   const auto failed = [&](absl::string_view why) {
     return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": ", why));
   };
@@ -68,7 +84,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     close(fd);
     return failed(strerror(error));
   }
-  if (!IsOurDaemon(fd, path)) {
+  int64_t listener = 0;
+  const bool ours = IsOurDaemon(fd, path, &listener);
+  if (pid != nullptr) *pid = listener;
+  if (!ours) {
     close(fd);
     return failed("it is another user's");
   }
@@ -82,12 +101,22 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
   }
-  ASSIGN_OR_RETURN(const auto channel, Connect(address));
+  if (const auto silent = Silent().find(address);
+      silent != Silent().end() && SteadyNow() < silent->second.until) {
+    return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": it is silent"));
+  }
+  int64_t pid = 0;
+  ASSIGN_OR_RETURN(const auto channel, Connect(address, &pid));
   const auto stub = v1::Control::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kPatience);
   v1::StatusReply reply;
-  if (const grpc::Status status = stub->Status(&context, {}, &reply); !status.ok()) {
+  const grpc::Status status = stub->Status(&context, {}, &reply);
+  Silent().erase(address);
+  if (status.error_code() == grpc::DEADLINE_EXCEEDED) {
+    Silent()[address] = {pid, SteadyNow() + kRemembered};
+  }
+  if (!status.ok()) {
     return absl::UnavailableError(
         absl::StrCat("no daemon answers at ", address, ": ", status.error_message()));
   }
@@ -115,6 +144,19 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());
   return daemon;
+}
+
+std::string SilentAddress(int64_t pid, const std::string& address) {
+  const std::vector<std::string> addresses =
+      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  for (const std::string& candidate : addresses) {
+    const auto silent = Silent().find(candidate);
+    if (silent == Silent().end()) continue;
+    std::string name;  // systemd may have bound the socket
+    std::getline(std::ifstream(absl::StrCat("/proc/", silent->second.pid, "/comm")), name);
+    if (silent->second.pid == pid || name != "ranklogd") return candidate;
+  }
+  return "";
 }
 
 std::vector<std::string> UsualAddresses() {

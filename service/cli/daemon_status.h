@@ -43,8 +43,14 @@ struct DaemonStatus {
 
 // `address` is unix:PATH.
 //   kInvalidArgument  it is not
-//   kUnavailable      no daemon answers there, or another user's
+//   kUnavailable      no daemon answers there, or another user's. One that listens and is silent
+//                     has two seconds, and is not asked again in the second after that.
+// Not thread-safe.
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
+
+// Of addresses that AskDaemon() had no answer from in time, though somebody listens there: the
+// first of those that FindDaemon() asks for whom `pid` listens. Empty: there is none.
+std::string SilentAddress(int64_t pid, const std::string& address);
 
 // Where a rank would look for its daemon: at $RANKLOG_ADDRESS alone if it is set, else at the usual
 // addresses that are there, best first.

@@ -52,7 +52,9 @@ Finding LookAtDirectory(const std::string& dir) {
   Finding finding{
       "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};
   const absl::Status local = storage::CheckLocal(dir);
-  if (!local.ok()) {
+  if (!S_ISDIR(info.st_mode)) {
+    finding.advice = "it is no directory: name one with --state-dir";
+  } else if (!local.ok()) {
     finding.advice = std::string(local.message());
   } else if (info.st_uid != geteuid()) {
     finding.advice = "it belongs to another user: name your own with --state-dir";
@@ -124,6 +126,10 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
     if (const std::string trouble = StoreTrouble(*daemon); !trouble.empty()) {
       finding.advice = trouble;
     }
+  } else if (const std::string silent = SilentAddress(pid, globals.address); !silent.empty()) {
+    finding.data["address"] = silent;
+    finding.advice = absl::StrCat("it does not answer at ", silent, ": is process ", pid,
+                                  " stopped (kill -CONT ", pid, "), or does its disk hang?");
   } else if (globals.address.empty()) {
     absl::StrAppend(&finding.text,
                     "; it listens at none of the usual addresses (--address asks it elsewhere)");

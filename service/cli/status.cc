@@ -72,6 +72,7 @@ struct Overview {
   int64_t store_bytes = 0;
   int64_t used_bytes = 0;                        // of the store, without its free pages
   int64_t daemon_pid = 0;                        // 0: no daemon
+  std::string silent_at;                         // its address, where it does not answer
   absl::optional<DaemonStatus> daemon;           // what it said, if it could be asked
   absl::optional<DaemonLog> log;                 // of one that a rank started
   std::vector<RunReport> runs;                   // newest first
@@ -134,6 +135,9 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
   ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
+  if (overview.daemon_pid != 0 && !overview.daemon) {
+    overview.silent_at = SilentAddress(overview.daemon_pid, globals.address);
+  }
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
@@ -236,6 +240,10 @@ model::Json DiskJson(const DiskOutlook& disk) {
   return json;
 }
 
+std::string SilentText(const Overview& overview) {
+  return absl::StrCat("does not answer at ", overview.silent_at, ": is it stopped?");
+}
+
 // What --check finds.
 std::vector<std::string> ProblemsOf(const Overview& overview) {
   std::vector<std::string> problems;
@@ -243,7 +251,9 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back("no daemon runs");
   } else if (!overview.daemon) {
     problems.push_back(
-        absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers"));
+        overview.silent_at.empty()
+            ? absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers")
+            : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilentText(overview)));
   }
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     problems.push_back(trouble);
@@ -333,6 +343,8 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
     if (daemon.started_by == "rank" && overview.log) {
       absl::StrAppend(&text, ", log ", overview.log->path);
     }
+  } else if (!overview.silent_at.empty()) {
+    absl::StrAppend(&text, ", but ", terminal.Red(SilentText(overview)));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,21 @@ class DoctorTest : public ::testing::Test {
   const TempDir dir_;
   ChildProcess::Options options_;
 };
+
+TEST_F(DoctorTest, ADaemonThatHangsIsNamed) {
+  Node node;
+  node.Start();
+  options_.environment["RANKLOG_ADDRESS"] = node.address();
+  const auto ask = [&](const char* command) {
+    return RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}, options_);
+  };
+  node.daemon().Signal(SIGSTOP);
+  const std::string silent = "does not answer at " + node.address() + ": is ";
+  ExpectAdvice(ask("doctor"), {"it " + silent + "process " + std::to_string(node.daemon().pid())});
+  EXPECT_THAT(ask("status").output, HasSubstr("but " + silent));
+  node.daemon().Signal(SIGCONT);
+  EXPECT_THAT(ask("status").output, Not(HasSubstr(silent)));
+}
 
 TEST_F(DoctorTest, SoundSetUpNeedsNothing) {
   const Finished sound = Doctor({}, {"--json"});
