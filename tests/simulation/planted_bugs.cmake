@@ -99,7 +99,7 @@ plant(store_streams.cc attempts_by_wall_clock
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
                      kBeganLater,"
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
-                     @BUG@ ? \"init_us > ?4\" : kBeganLater,")
+                     @BUG@ ? \"init_us > ?4 AND ?7 IS NOT NULL\" : kBeganLater,")
 plant(store_streams.cc resumed_run_stays_ended
   "RETURN_IF_ERROR(Reopen(owner.run));"
   "if (!@BUG@) RETURN_IF_ERROR(Reopen(owner.run));")

@@ -115,7 +115,7 @@ class UnseenLauncherTest : public AttachStartTest {
     session.launch.unseen = true;
     session.identity.boot_id = "boot";
     session.identity.began_us = began_s * 1'000'000;
-    session.settings.start_time_us = 1;  // somebody sets the wall clock all the time
+    session.settings.start_time_us = 1'000 - began_s;  // somebody sets the wall clock all the time
     return session;
   }
 };
