@@ -189,8 +189,8 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
       Clear("daemon");
     } else if (!troubles_["daemon"].active) {  // else the seconds would make it another trouble
       Set("daemon", Severity::kWarning,
-          absl::StrCat("the daemon answers no more, the rows wait in the spool: ",
-                       TakenNothing(facts.stalled), "; `ranklog doctor` looks for the reason"),
+          absl::StrCat(TakenNothing(facts.stalled),
+                       ", the rows wait in the spool; `ranklog doctor` looks for the reason"),
           "the daemon takes the rows again");
     }
   } else {

@@ -99,6 +99,7 @@ Settings Resolve(Settings settings) {
   settings.quiet = true;
   return settings;
 }
+std::vector<std::string> RankErrors(const Settings&) { return {}; }
 std::map<std::string, std::string> JobVariables() { return {}; }
 v1::Hello MakeHello(const Settings&) { return {}; }
 v1::Launch MakeLaunch(const Settings&, bool) { return {}; }
@@ -112,6 +113,7 @@ void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   world->new_rings.emplace_back(std::move(run), std::move(ring));
 }
 void Sender::AddSpeaker(std::shared_ptr<RunState>) {}
+void Sender::AddToFinish(const std::shared_ptr<RunState>&) {}
 bool Sender::SendUntil(Time, const std::function<bool()>& done) {
   while (!done()) testing::Yield();
   return true;

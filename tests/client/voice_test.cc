@@ -218,8 +218,8 @@ TEST_F(VoiceTest, ADaemonThatHangsIsSaidOnceAndThatItIsOver) {
   EXPECT_THAT(Said(voice, hangs), IsEmpty());
   hangs.stalled = milliseconds(3100);
   EXPECT_THAT(Said(voice, hangs),
-              ElementsAre("the daemon answers no more, the rows wait in the spool: the daemon has "
-                          "taken nothing for 3 s; `ranklog doctor` looks for the reason"));
+              ElementsAre("the daemon has taken nothing for 3 s, the rows wait in the spool; "
+                          "`ranklog doctor` looks for the reason"));
   now_ += minutes(2);
   hangs.stalled = minutes(2);
   EXPECT_THAT(Said(voice, hangs), IsEmpty());
