@@ -99,7 +99,7 @@ TEST(RunIdTest, OneProcessHasItsLaunchersId) {
                                                  {"TORCHELASTIC_RESTART_COUNT", "0"},
                                                  {"TORCHELASTIC_RUN_ID", "none"}};
   const std::string derived = id(torchrun);
-  EXPECT_EQ(derived, HashName(LauncherProcess()));
+  EXPECT_EQ(derived, HashName(FindLauncher().id));
   torchrun["TORCHELASTIC_RESTART_COUNT"] = "1";
   EXPECT_EQ(id(torchrun), derived);
   torchrun["TORCHELASTIC_RUN_ID"] = "rendezvous";
