@@ -33,7 +33,7 @@ struct DoctorFlags {
   int ranks = 8;  // of a node with as many GPUs
 };
 
-constexpr size_t kNameColumns = 11;
+constexpr size_t kNameColumns = 12;  // of "other store"
 
 void PrintFindings(const std::vector<Finding>& findings) {
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);

@@ -164,10 +164,10 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   const bool allow_http =
       request.variables.has_value() ? AllowsHttp(*request.variables) : options_.allow_plain_http;
   if (url->scheme != "https" && !url->loopback() && !allow_http) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("post to ", url->netloc,
-                     ": https:// is required beyond this machine; RANKLOG_ALLOW_HTTP=1 in the "
-                     "environment of the job allows http://"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "post to ", url->netloc,
+        ": https:// is required beyond this machine; RANKLOG_ALLOW_HTTP=1 allows http://",
+        request.variables.has_value() ? ", in the environment of the job" : ""));
   }
 
   CURL* const easy = handle_->easy.get();

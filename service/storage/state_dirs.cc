@@ -33,6 +33,12 @@ bool IsHeldHere(const std::string& dir) {
   return pid != getpid() && std::getline(file, program) && absl::StartsWith(program, "ranklog");
 }
 
+absl::Status HeldElsewhere(const std::string& dir) {
+  return absl::AlreadyExistsError(
+      absl::StrCat(dir, " is in use by a daemon of another container or node (there its process ",
+                   StateLock::Holder(dir), ")"));
+}
+
 }  // namespace
 
 std::vector<std::string> DefaultStateDirs() {
@@ -58,6 +64,7 @@ absl::Status CheckUsable(const std::string& dir) {
     }
     const int64_t pid = StateLock::Holder(dir);
     if (pid == 0) return absl::OkStatus();
+    if (!IsHeldHere(dir)) return HeldElsewhere(dir);
     return absl::AlreadyExistsError(absl::StrCat(dir, " is in use by process ", pid));
   }
   while (missing.has_relative_path() && !std::filesystem::exists(missing.parent_path(), error)) {
@@ -84,7 +91,9 @@ absl::StatusOr<LockedDir> LockFirst(const std::vector<std::string>& dirs) {
     if (absl::IsResourceExhausted(status) || (absl::IsAlreadyExists(status) && IsHeldHere(dir))) {
       return status;
     }
-    skipped.emplace_back(status.message());
+    skipped.emplace_back(absl::IsAlreadyExists(status) && StateLock::Holder(dir) != 0
+                             ? HeldElsewhere(dir).message()
+                             : status.message());
   }
   return absl::Status(code, absl::StrJoin(skipped, "; "));
 }

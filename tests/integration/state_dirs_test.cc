@@ -90,8 +90,9 @@ TEST_F(StateDirsTest, AHomeThatADaemonOfAnotherContainerHoldsIsPassedOver) {
   ChildProcess second(container("second.sock"), options_);
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("second.sock")); }))
       << second.Output();
-  EXPECT_THAT(second.Output(), AllOf(HasSubstr("is in use by process 1"),
-                                     HasSubstr("the log is kept in " + Fallback())));
+  EXPECT_THAT(second.Output(),
+              AllOf(HasSubstr("is in use by a daemon of another container or node"),
+                    HasSubstr("the log is kept in " + Fallback())));
 }
 
 TEST_F(StateDirsTest, ASecondDaemonOfTheNodeIsRefused) {

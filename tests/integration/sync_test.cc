@@ -218,10 +218,11 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
   node_.Kill();
   rank.Kill();
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
   const Finished doctor =
       RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options_);
   EXPECT_EQ(doctor.code, 1);
-  EXPECT_THAT(doctor.output, HasSubstr("300 rows of rank 0 of test:job lie in a spool"));
+  EXPECT_THAT(doctor.output, HasSubstr("of rank 0 of test:job lie"));  // rows, or its end alone
   const Finished sync = Sync({});
   EXPECT_EQ(sync.code, 0) << sync.output;
   ExpectEveryRowOnce("job");
