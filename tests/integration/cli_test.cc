@@ -214,7 +214,7 @@ TEST_F(CliTest, RunsCanBeCutToTheNewest) {
 TEST_F(CliTest, DoctorSaysWhatATrackerDoesNotTake) {
   const Finished finished = Ranklog({"doctor"});
   EXPECT_EQ(finished.code, 1);
-  EXPECT_THAT(finished.output, AllOf(HasSubstr("delivery   wandb, 1 run, 1 waiting, 2 rows to go"),
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("delivery    wandb, 1 run, 1 waiting, 2 rows to go"),
                                      HasSubstr("start ranklogd"), HasSubstr("HTTP 503")));
 }
 
