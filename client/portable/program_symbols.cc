@@ -1,6 +1,8 @@
 // What a portable program needs besides old_symbols.cc: it has libstdc++ inside, and starts by itself.
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,6 +32,23 @@ __attribute__((visibility("hidden"))) const char* sigabbrev_np(int signal) {
   static const auto name =
       reinterpret_cast<const char* (*)(int)>(dlsym(RTLD_DEFAULT, "sigabbrev_np"));
   return name == nullptr ? nullptr : name(signal);
+}
+
+// Since 2.34. Without it, what is open now is closed, one by one.
+__attribute__((visibility("hidden"))) int posix_spawn_file_actions_addclosefrom_np(
+    posix_spawn_file_actions_t* actions, int from) {
+  static const auto add = reinterpret_cast<int (*)(posix_spawn_file_actions_t*, int)>(
+      dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addclosefrom_np"));
+  if (add != nullptr) return add(actions, from);
+  DIR* const open = opendir("/proc/self/fd");
+  if (open == nullptr) return 0;  // all of ours are closed by exec
+  int error = 0;
+  while (const dirent* const entry = readdir(open)) {
+    const int fd = std::atoi(entry->d_name);  // 0 for "." and ".."
+    if (error == 0 && fd >= from) error = posix_spawn_file_actions_addclose(actions, fd);
+  }
+  closedir(open);
+  return error;
 }
 
 // Since 2.34 it runs the constructors of the program by itself; before, the program hands it a
