@@ -38,7 +38,7 @@ namespace {
 
 constexpr absl::Duration kTake = absl::Seconds(30);  // a full ring is read in a second
 constexpr absl::Duration kMakeRows = absl::Seconds(5);
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
+constexpr absl::Duration kTakePoll = absl::Milliseconds(20);
 constexpr size_t kNamed = 3;
 
 // Where a daemon that is started here would listen. Empty: nowhere.
@@ -181,7 +181,7 @@ absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir
   watch.Stop();
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
   const absl::Time deadline = SteadyNow() + kMakeRows;
-  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline) absl::SleepFor(kPoll);
+  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline) absl::SleepFor(kTakePoll);
   aggregate.Stop();
   store.Stop();
   return started;
