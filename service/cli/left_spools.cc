@@ -181,7 +181,8 @@ absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir
   watch.Stop();
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
   const absl::Time deadline = SteadyNow() + kMakeRows;
-  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline) absl::SleepFor(kTakePoll);
+  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline)
+    absl::SleepFor(kTakePoll);
   aggregate.Stop();
   store.Stop();
   return started;
