@@ -185,9 +185,12 @@ bool LiveRun::AllRead() const {
 
 bool LiveRun::AllRanksCame() const {
   if (run_.settings.strategy == model::LogStrategy::kAll) return true;
+  uint32_t newest = 0;
+  for (const Stream& stream : streams_) newest = std::max(newest, stream.attempt);
   std::set<uint32_t> local_ranks;
   uint32_t expected = 0;
   for (const Stream& stream : streams_) {
+    if (stream.attempt < newest) continue;
     local_ranks.insert(stream.identity.local_rank);
     expected = std::max(expected, stream.identity.local_world_size);
   }

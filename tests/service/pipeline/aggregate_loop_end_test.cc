@@ -45,6 +45,30 @@ TEST_F(AggregateLoopTest, WaitsForRanksThatNeverComeOnlySoLong) {
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3));
 }
 
+// Ranks that run one after the other, as in containers of their own.
+TEST_F(AggregateLoopTest, WaitsForTheOtherRanksOfEachAttempt) {
+  const int64_t first = Attach(0);
+  const int64_t second = Attach(1);
+  for (const int64_t stream : {first, second}) {
+    Log(stream, 0, 3, 1);
+    End(stream);
+  }
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  const int64_t resumed = Attach(0, /*incarnation=*/2);
+  Log(resumed, 0, 3, 1);  // without steps of its own: they count on
+  End(resumed);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kRunning) << "rank 1 may still come";
+  const int64_t other = Attach(1, /*incarnation=*/2);
+  Log(other, 0, 3, 1);
+  End(other);
+  Settle();
+  EXPECT_EQ(StoredRun().state, RunState::kFinished);
+  EXPECT_EQ(StoredRun().late_rows, 0u);
+  EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 TEST_F(AggregateLoopTest, UnderAllARunEndsWithItsRank) {
   strategy_ = model::LogStrategy::kAll;
   const int64_t first = Attach(0);
