@@ -63,9 +63,10 @@ std::string DeriveRunId(const Settings& settings) {
     return absl::StrCat("slurm-", *job, "-", *step);
   }
   const auto elastic_id = Variable("TORCHELASTIC_RUN_ID");
+  // Nobody else must come to the same id, so it need not be torchrun's, which a user may give twice.
+  if (alone) return elastic_id ? HashName(FindLauncher().id) : RandomName();
   const std::string elastic = elastic_id.value_or("none");
   if (elastic != "none") return IsRunId(elastic) ? elastic : HashName(elastic);
-  if (alone) return elastic_id ? HashName(FindLauncher().id) : RandomName();
   if (const auto job_namespace = Variable("PMIX_NAMESPACE")) return HashName(*job_namespace);
   const auto host = Variable("MASTER_ADDR");
   const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size

@@ -112,9 +112,11 @@ JobChoice ChooseJob(const Session& session, Starts starts) {
     }
   }
   if (start == nullptr && session.launch.requeue > 0) {
-    start = NewestStart(starts, [&](const JobStart& has) {
+    // What was queued again begins from the top: the first program of a step goes on first.
+    const auto found = std::find_if(starts.begin(), starts.end(), [&](const JobStart& has) {
       return has.has_batch_job && has.requeue < session.launch.requeue;
     });
+    if (found != starts.end()) start = &*found;
   }
   if (start != nullptr) return {.job_id = start->job_id, .refused = start->refused};
   return OfAnotherLaunch(session, starts);

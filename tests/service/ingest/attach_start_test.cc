@@ -344,6 +344,19 @@ TEST_F(RequeuedTest, EachStepGoesOnInItsOwnJob) {
   EXPECT_EQ(JobOfStep(0, "2", 1), "job-3") << "it was not there before";
 }
 
+// As of `srun -n1 sh -c "train; finetune"`.
+TEST_F(RequeuedTest, ProgramsOfAStepGoOnInTheirOrder) {
+  for (const uint32_t requeue : {0u, 1u, 2u}) {
+    for (const std::string expected : {"job", "job-2"}) {
+      model::Session session = SessionOf(0, absl::StrCat(expected, "/", requeue));
+      session.launch.batch_job = "slurm-7.0";
+      session.launch.requeue = requeue;
+      EXPECT_EQ(JobOf(session), expected) << requeue;
+      EndAll();
+    }
+  }
+}
+
 // It began at another node.
 TEST_F(RequeuedTest, ABatchJobThatIsNotKnownHereGoesOnInItsId) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
