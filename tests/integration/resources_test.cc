@@ -121,7 +121,7 @@ TEST_F(ResourcesTest, ATrainingWithoutRoomForAnySpoolGoesOnAndIsTold) {
 }
 
 TEST_F(ResourcesTest, RanksThatFindNoDescriptorWaitUntilOthersLeave) {
-  constexpr int kRanks = 40;
+  constexpr int kRanks = 24;
   node_.Start();
   const rlimit few{.rlim_cur = 80, .rlim_max = 80};  // a dozen ranks
   SKIP_WITHOUT(prlimit(node_.daemon().pid(), RLIMIT_NOFILE, &few, nullptr) == 0,
