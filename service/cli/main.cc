@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
   program.options().Add(
       "--state-dir", &globals.state_dir,
       "the directory of the store; else $RANKLOG_STATE_DIR, that of the daemon which a rank would "
-      "find, or the first with a store of $XDG_STATE_HOME/ranklog or ~/.local/state/ranklog, and "
+      "find, or the first with a store of /var/lib/ranklog/UID, $XDG_STATE_HOME/ranklog or "
+      "~/.local/state/ranklog, and "
       "/var/tmp/ranklog-UID",
       {.type = "DIR"});
   program.options().Add(

@@ -211,7 +211,8 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--state-dir", state_dir,
                  "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else the first of "
-                 "$XDG_STATE_HOME/ranklog or ~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
+                 "/var/lib/ranklog/UID if it is there, $XDG_STATE_HOME/ranklog or "
+                 "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
                  "that lies on one and that no daemon of another container holds]")
       ->type_name("DIR");
   app.add_option("--listen", address,

@@ -55,6 +55,9 @@ class Daemon {
   // process holds it by now, so Stop().
   bool KeepLock();
 
+  // systemd listens at our address now.
+  bool IsSuperseded() const { return acceptor_->superseded(); }
+
   // The loop that has been silent (base/pulse.h) for `limit` or longer; empty: none.
   std::string HangingLoop(absl::Duration limit) const;
 

@@ -40,7 +40,7 @@ std::string Sender(const siginfo_t& told) {
   return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
 }
 
-enum class End { kSignal, kIdle, kStoreRemoved, kLockTaken };
+enum class End { kSignal, kIdle, kSuperseded, kStoreRemoved, kLockTaken };
 
 // Waits for what ends the daemon; looks once a second, or as often as the watchdog wants it.
 End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon::Daemon& daemon,
@@ -52,6 +52,7 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
     daemon.Look();
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
     if (!daemon.KeepLock()) return End::kLockTaken;
+    if (daemon.IsSuperseded()) return End::kSuperseded;
     if (idle_exit == absl::InfiniteDuration()) continue;
     const absl::Time now = ranklog::SteadyNow();
     if (!daemon.IsIdle()) busy = now;
@@ -97,6 +98,9 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
       if (end == End::kIdle) {
         spdlog::info("no rank was here for {}, and no delivery is due: stopping (--idle-exit)",
                      absl::FormatDuration(config.idle_exit));
+      } else if (end == End::kSuperseded) {
+        spdlog::info("systemd listens at {} now: stopping, so that its daemon goes on with the log",
+                     (*daemon)->address());
       } else {
         spdlog::info(
             "{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT", Sender(told),
@@ -107,7 +111,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       // Then the next one ends us as SIGKILL would, which costs nothing.
       if (drains) sigprocmask(SIG_UNBLOCK, &ending, nullptr);
-      (*daemon)->Stop(config.drain);
+      (*daemon)->Stop(end == End::kSuperseded ? absl::ZeroDuration() : config.drain);
       spdlog::info("stopped");
       return 0;
     }

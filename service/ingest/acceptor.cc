@@ -170,6 +170,10 @@ void Acceptor::LookAtFile(absl::Time now) {
   look_ = now + options_.look_interval;
   if (socket_.InPlace()) return;
   absl::StatusOr<ListenSocket> again = ListenSocket::Bind(path_);
+  if (!again.ok() && SystemdAnswers(path_)) {
+    superseded_ = true;
+    return;
+  }
   if (!again.ok()) {
     if (std::exchange(unbound_, true)) return;
     spdlog::error(

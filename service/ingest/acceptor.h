@@ -25,7 +25,7 @@ namespace ranklog::ingest {
 
 // A third of the process's descriptors is left to what comes behind a connection: the ring of its
 // rank, the store's files, the trackers. Ranks that find no room wait in the socket's backlog until
-// others leave. A socket file that somebody removes is made again.
+// others leave. A socket file that somebody removes is made again, unless systemd listens there by then.
 //
 // A thread of its own; Stop() from any other. Processes of other users are refused: the rows, the
 // credentials and the files of a daemon are its user's.
@@ -64,6 +64,8 @@ class Acceptor {
   void Stop();
 
   const std::string& path() const { return path_; }
+  // systemd listens at path() now: new ranks come to its unit, not to us.
+  bool superseded() const { return superseded_.load(); }
   // Of its thread: see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
@@ -103,6 +105,7 @@ class Acceptor {
   absl::Time look_;                     // the next look at the socket's file
   bool unbound_ = false;                // its file is gone, and cannot be made: said once
   std::map<int, Undecided> undecided_;  // by descriptor; of Run() only
+  std::atomic<bool> superseded_{false};
   Pulse pulse_;
   std::thread thread_;
 };

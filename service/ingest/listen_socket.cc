@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -37,6 +38,20 @@ bool SomebodyAnswers(const std::string& path) {
   const sockaddr_un address = AddressOf(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
          errno == EAGAIN;  // EAGAIN: its backlog is full, so there is one
+}
+
+bool SystemdAnswers(const std::string& path) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = AddressOf(path);
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return false;
+  }
+  ucred listener{};  // who called listen()
+  socklen_t size = sizeof(listener);
+  if (getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0) return false;
+  std::string program;
+  std::getline(std::ifstream(absl::StrCat("/proc/", listener.pid, "/comm")), program);
+  return program == "systemd";
 }
 
 absl::Status PreparePrivateDirectory(const std::string& dir) {

@@ -17,6 +17,8 @@ inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, with t
 
 // Whether a process listens at this path.
 bool SomebodyAnswers(const std::string& path);
+// Whether a systemd listens there, for a unit of its own.
+bool SystemdAnswers(const std::string& path);
 
 // Makes `dir` (mode 0700; one level) if it is absent.
 //   kFailedPrecondition  it is no directory, not ours, or others may enter it

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -44,6 +45,11 @@ absl::Status HeldElsewhere(const std::string& dir) {
 std::vector<std::string> DefaultStateDirs() {
   if (std::string dir = Variable("RANKLOG_STATE_DIR"); !dir.empty()) return {std::move(dir)};
   std::vector<std::string> dirs;
+  std::string made = absl::StrCat("/var/lib/ranklog/", geteuid());
+  struct stat info;  // of what a link leads to: only root can have made one there
+  if (stat(made.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
+    dirs.push_back(std::move(made));
+  }
   if (const std::string dir = Variable("XDG_STATE_HOME"); !dir.empty()) {
     dirs.push_back(dir + "/ranklog");
   } else if (const std::string home = Variable("HOME"); !home.empty()) {

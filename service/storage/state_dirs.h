@@ -13,8 +13,10 @@
 
 namespace ranklog::storage {
 
-// $RANKLOG_STATE_DIR alone if it is set. Else, best first: $XDG_STATE_HOME/ranklog or
-// ~/.local/state/ranklog, then /var/tmp/ranklog-UID, which lies on the node itself and survives a
+// $RANKLOG_STATE_DIR alone if it is set. Else, best first: /var/lib/ranklog/UID, if an administrator
+// made it for this user, as the units of systemd and the prolog of Slurm do: a daemon that a rank
+// starts when theirs is gone goes on with the same store; $XDG_STATE_HOME/ranklog or
+// ~/.local/state/ranklog; then /var/tmp/ranklog-UID, which lies on the node itself and survives a
 // reboot. Reads the environment: not thread-safe.
 std::vector<std::string> DefaultStateDirs();
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -77,6 +78,35 @@ TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
     EXPECT_THAT(daemon.Output(), HasSubstr(has_home ? "the log is kept in " + Fallback() : ""));
     EXPECT_THAT(Ranklog("runs"), HasSubstr(job)) << "without a daemon";
   }
+}
+
+// Else a rank whose daemon of systemd or Slurm is gone would begin a second store, and the tracker would get rows of both.
+TEST_F(StateDirsTest, ThatOfAnAdministratorComesFirst) {
+  const SmallDisk var_lib("/var/lib/ranklog", "64m");
+  ASSERT_TRUE(var_lib.mounted());
+  const std::string dir = "/var/lib/ranklog/" + std::to_string(geteuid());
+  ASSERT_EQ(mkdir(dir.c_str(), 0700), 0);
+  options_.environment["WANDB_BASE_URL"] = "http://127.0.0.1:1";
+  options_.environment["WANDB_API_KEY"] = std::string(40, 'k');
+  options_.environment["RANKLOG_DESTINATIONS"] = "wandb";
+  options_.environment["RANKLOG_RUN_ID"] = "job";
+  {
+    ChildProcess daemon({RANKLOGD, "--state-dir", dir}, options_);
+    ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }));
+    EXPECT_EQ(RunToEnd({LOGGING_RANK, "10"}, options_).code, 0);
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  EXPECT_THAT(Ranklog("runs"), HasSubstr("job")) << "without a daemon";
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "sync", "--timeout", "1s"}, options_).code, 1);
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "doctor"}, options_).code, 1) << "rows wait, no daemon delivers";
+
+  options_.environment["RANKLOG_RUN_ID"] = "next";
+  options_.environment["RANKLOG_DAEMON"] = RANKLOGD;
+  EXPECT_EQ(RunToEnd({LOGGING_RANK, "10"}, options_).code, 0) << "by a daemon that it started";
+  EXPECT_THAT(Ranklog("runs"), AllOf(HasSubstr("job"), HasSubstr("next")));
+  EXPECT_THAT(Ranklog("status"), HasSubstr(dir));
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "stop"}, options_).code, 0);
 }
 
 // Containers that share a home have process ids of their own.
