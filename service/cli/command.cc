@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <iostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -80,7 +79,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
                          log->path, ")");
     }
     if (const auto left = FindUntakenSpools(*this, dir); !left.empty()) {
-      why = absl::StrCat(why, ". ", LeftSpoolsText(left), ": ", kTakeLeftSpools);
+      absl::StrAppend(&why, ". ", LeftSpoolsText(left), ": ", HowToTake(*this, dir, left));
     }
     return absl::NotFoundError(
         absl::StrCat("there is no store in ", dir,
@@ -126,11 +125,7 @@ absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
   // What is meant may be there, and nowhere else: `./train && ranklog show latest`.
-  if (const auto dir = globals.StateDir(); dir.ok()) {
-    if (const auto left = FindUntakenSpools(globals, *dir); !left.empty()) {
-      std::cerr << LeftSpoolsText(left) << ": " << kTakeLeftSpools << "\n";
-    }
-  }
+  WarnOfUntakenSpools(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);

@@ -101,8 +101,7 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
   }
-  if (const auto silent = Silent().find(address);
-      silent != Silent().end() && SteadyNow() < silent->second.until) {
+  if (IsSilent(address)) {
     return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": it is silent"));
   }
   int64_t pid = 0;
@@ -144,6 +143,11 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
   daemon.counters.insert(reply.counters().begin(), reply.counters().end());
   return daemon;
+}
+
+bool IsSilent(const std::string& address) {
+  const auto silent = Silent().find(address);
+  return silent != Silent().end() && SteadyNow() < silent->second.until;
 }
 
 std::string SilentAddress(int64_t pid, const std::string& address) {

@@ -48,6 +48,10 @@ struct DaemonStatus {
 // Not thread-safe.
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
+// Whether AskDaemon() had no answer from `address` in time, in the second before, though somebody
+// listens there.
+bool IsSilent(const std::string& address);
+
 // Of addresses that AskDaemon() had no answer from in time, though somebody listens there: the
 // first of those that FindDaemon() asks for whom `pid` listens. Empty: there is none.
 std::string SilentAddress(int64_t pid, const std::string& address);

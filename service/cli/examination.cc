@@ -440,7 +440,7 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   return finding;
 }
 
-// Rows of dead ranks that nobody has taken.
+// Rows of ranks that nobody takes.
 absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir) {
   const std::vector<LeftSpool> left = FindUntakenSpools(globals, dir);
   if (left.empty()) return absl::nullopt;
@@ -449,7 +449,7 @@ absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::stri
   return Finding{"spool",
                  {{"left", paths}, {"left_rows", LeftRows(left)}},
                  LeftSpoolsText(left),
-                 kTakeLeftSpools};
+                 HowToTake(globals, dir, left)};
 }
 
 // Where ranks of ours would put their spools, and the daemon its socket.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -67,6 +69,67 @@ absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model:
   return stream->durable_seq;
 }
 
+std::string NamesOf(const std::vector<LeftSpool>& spools) {
+  std::vector<std::string> names;
+  for (const LeftSpool& spool : spools) {
+    if (names.size() == kNamed) break;
+    names.push_back(Printable(
+        absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
+  }
+  return absl::StrCat(
+      absl::StrJoin(names, ", "),
+      spools.size() > kNamed ? absl::StrCat(" and ", spools.size() - kNamed, " more") : "");
+}
+
+std::string TextOfTheDead(const std::vector<LeftSpool>& dead) {
+  const uint64_t rows = LeftRows(dead);
+  return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ", NamesOf(dead),
+                      rows > 1 ? " lie" : " lies", " in ", dead.size() == 1 ? "a spool" : "spools",
+                      " only");
+}
+
+std::string TextOfTheLiving(const std::vector<LeftSpool>& living) {
+  const uint64_t rows = LeftRows(living);
+  const bool one = living.size() == 1;
+  return absl::StrCat(NamesOf(living), one ? " still runs; " : " still run; ", Counted(rows, "row"),
+                      rows == 1 ? " waits in " : " wait in ", one ? "its spool" : "their spools",
+                      " until a daemon takes ", rows == 1 ? "it" : "them");
+}
+
+bool AnyLives(const std::vector<LeftSpool>& left) {
+  return std::any_of(left.begin(), left.end(), [](const LeftSpool& each) { return each.lives; });
+}
+
+// Those that a daemon of `state_dir` would take. While one runs, living ranks have rows in theirs
+// now and then.
+std::vector<LeftSpool> FindAllSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left;
+  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
+  const auto store = storage::StoreReader::Open(state_dir);
+  const std::string socket_path = SocketPath(globals);
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    for (const std::string& path : ingest::RingsIn(dir)) {
+      const auto file = ingest::RingFile::OpenLeft(path);
+      if (!file.ok()) continue;
+      const bool lives = (*file)->locked();  // first: of one that dies now all rows are counted
+      const auto ring = ingest::RingReader::Open((*file)->fd());
+      if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
+      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
+      v1::Hello hello;
+      if (!hello.ParseFromString(ring->hello())) continue;
+      const absl::StatusOr<model::Session> session = ingest::ToSession(hello);
+      if (!session.ok()) continue;
+      const auto stored =
+          StoredThrough(store.ok() ? store->get() : nullptr, session->stream, ring->rows());
+      if (!stored) continue;
+      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
+      const uint64_t rows = ring->rows() - std::min(before, ring->rows());
+      if (!lives || rows > 0) left.push_back({path, session->stream, rows, lives});
+    }
+  }
+  return left;
+}
+
 bool AllRowsAreMade(storage::StoreReader& reader) {
   const auto runs = reader.Runs();
   if (!runs.ok()) return true;
@@ -81,34 +144,14 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
 
 }  // namespace
 
-std::vector<LeftSpool> FindLeftSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left;
-  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
-  const auto store = storage::StoreReader::Open(state_dir);
-  const std::string socket_path = SocketPath(globals);
-  for (const std::string& dir : SpoolDirs(state_dir)) {
-    for (const std::string& path : ingest::RingsIn(dir)) {
-      const auto file = ingest::RingFile::OpenLeft(path);
-      if (!file.ok() || (*file)->locked()) continue;
-      const auto ring = ingest::RingReader::Open((*file)->fd());
-      if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
-      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
-      v1::Hello hello;
-      if (!hello.ParseFromString(ring->hello())) continue;
-      const absl::StatusOr<model::Session> session = ingest::ToSession(hello);
-      if (!session.ok()) continue;
-      const auto stored =
-          StoredThrough(store.ok() ? store->get() : nullptr, session->stream, ring->rows());
-      if (!stored) continue;
-      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
-      left.push_back({path, session->stream, ring->rows() - std::min(before, ring->rows())});
-    }
-  }
+std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left = FindAllSpools(globals, state_dir);
+  std::erase_if(left, [](const LeftSpool& each) { return each.lives; });
   return left;
 }
 
 std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left = FindLeftSpools(globals, state_dir);
+  std::vector<LeftSpool> left = FindAllSpools(globals, state_dir);
   if (left.empty()) return left;
   if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
     left.clear();
@@ -120,8 +163,9 @@ bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_d
   const std::vector<std::string> addresses =
       globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
   return !FindDaemon(state_dir, globals.address) &&
-         std::any_of(addresses.begin(), addresses.end(),
-                     [](const std::string& address) { return AskDaemon(address).ok(); });
+         std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
+           return AskDaemon(address).ok() || IsSilent(address);
+         });
 }
 
 uint64_t LeftRows(const std::vector<LeftSpool>& left) {
@@ -131,18 +175,31 @@ uint64_t LeftRows(const std::vector<LeftSpool>& left) {
 }
 
 std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
-  const uint64_t rows = LeftRows(left);
-  std::vector<std::string> names;
-  for (const LeftSpool& spool : left) {
-    if (names.size() == kNamed) continue;
-    names.push_back(Printable(
-        absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
+  std::vector<LeftSpool> living, dead;
+  std::partition_copy(left.begin(), left.end(), std::back_inserter(living),
+                      std::back_inserter(dead), [](const LeftSpool& each) { return each.lives; });
+  std::vector<std::string> texts;
+  if (!dead.empty()) texts.push_back(TextOfTheDead(dead));
+  if (!living.empty()) texts.push_back(TextOfTheLiving(living));
+  return absl::StrJoin(texts, "; ");
+}
+
+std::string HowToTake(const Globals& globals, const std::string& state_dir,
+                      const std::vector<LeftSpool>& left) {
+  if (!AnyLives(left)) {
+    return "no daemon runs, which would take them: `ranklog sync` does, and delivers";
   }
-  const std::string more =
-      left.size() > kNamed ? absl::StrCat(" and ", left.size() - kNamed, " more") : "";
-  return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ",
-                      absl::StrJoin(names, ", "), more, rows > 1 ? " lie" : " lies", " in ",
-                      left.size() == 1 ? "a spool" : "spools", " only");
+  return absl::StrCat("no daemon runs: `ranklogd --background --state-dir ", state_dir,
+                      globals.address.empty() ? "" : " --listen " + globals.address,
+                      "` starts one, or says why it cannot");
+}
+
+void WarnOfUntakenSpools(const Globals& globals) {
+  const absl::StatusOr<std::string> state_dir = globals.StateDir();
+  if (!state_dir.ok()) return;
+  const std::vector<LeftSpool> left = FindUntakenSpools(globals, *state_dir);
+  if (left.empty()) return;
+  std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
 }
 
 absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir) {

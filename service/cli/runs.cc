@@ -11,6 +11,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
+#include "service/cli/left_spools.h"
 #include "service/cli/number_text.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
@@ -118,6 +119,7 @@ std::string WaitingText(const std::vector<RunReport>& reports) {
 
 absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  WarnOfUntakenSpools(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // `./train && ranklog runs`
   ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));

@@ -79,7 +79,8 @@ struct Overview {
   std::vector<std::string> set_aside;            // stores that were damaged
   std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
   DiskOutlook disk;
-  std::vector<LeftSpool> left;  // of dead ranks, and not in the store
+  std::vector<LeftSpool> left;  // not in the store, and nobody takes them
+  std::string left_advice;
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
@@ -147,6 +148,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
       LookAtDisk(overview.state_dir,
                  overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
   if (overview.daemon_pid == 0) overview.left = FindUntakenSpools(globals, overview.state_dir);
+  overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
   AddUpRuns(&overview);
   return overview;
 }
@@ -451,7 +453,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
                   "lost    ", LostText(overview, terminal), "\n");
   if (!overview.left.empty()) {
     absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
-                    kTakeLeftSpools, "\n");
+                    overview.left_advice, "\n");
   }
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");

@@ -30,6 +30,8 @@ constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 constexpr absl::Duration kQuiet = absl::Seconds(2);
 // A daemon looks for spools every 3 s, and waits a little before it takes one.
 constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
+// A rank that finds no daemon starts one at once, which then opens its store.
+constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 
 constexpr char kSyncFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
@@ -41,7 +43,8 @@ With --wait it also waits while a daemon runs and runs go on, until they have en
 
 A run whose only destination is `local` stays on this node, unless --to gives it another.
 
-Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run.
+Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run. 1 too while a rank
+runs that has no daemon, and rows in its spool: only a daemon takes those.
 
 Examples:
   ranklog sync
@@ -95,7 +98,7 @@ class Sync {
   absl::Status Run() {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
-    const bool left = !FindLeftSpools(globals_, state_dir_).empty();
+    const bool left = !FindSpoolsOfTheDead(globals_, state_dir_).empty();
     if (!left) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
     }
@@ -110,7 +113,12 @@ class Sync {
       ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, *std::move(lock)));
     }
     RETURN_IF_ERROR(Choose());
-    if (chosen_.empty()) return AllIsTaken();
+    if (chosen_.empty()) {
+      pipeline_.reset();
+      RETURN_IF_ERROR(AllIsTaken());
+      std::cout << "nothing waits to be delivered\n";
+      return absl::OkStatus();
+    }
     if (pipeline_ != nullptr) {
       RETURN_IF_ERROR(CheckCredentials());
       RETURN_IF_ERROR(LeaveOldErrors());
@@ -128,14 +136,14 @@ class Sync {
     if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
     if (!locked) {
       const absl::Time deadline = SteadyNow() + kDaemonTakes;
-      while (!FindLeftSpools(globals_, state_dir_).empty() && SteadyNow() < deadline) {
+      while (!FindSpoolsOfTheDead(globals_, state_dir_).empty() && SteadyNow() < deadline) {
         absl::SleepFor(kSyncPoll);
       }
       return absl::OkStatus();
     }
-    const std::vector<LeftSpool> before = FindLeftSpools(globals_, state_dir_);
+    const std::vector<LeftSpool> before = FindSpoolsOfTheDead(globals_, state_dir_);
     RETURN_IF_ERROR(TakeLeftSpools(globals_, state_dir_));
-    const std::vector<LeftSpool> after = FindLeftSpools(globals_, state_dir_);
+    const std::vector<LeftSpool> after = FindSpoolsOfTheDead(globals_, state_dir_);
     if (after.size() < before.size()) {
       std::cout << "took "
                 << Counted(LeftRows(before) - std::min(LeftRows(after), LeftRows(before)), "row")
@@ -147,11 +155,27 @@ class Sync {
 
   // Nothing is delivered that lies in a spool.
   absl::Status AllIsTaken() const {
-    const std::vector<LeftSpool> left = FindLeftSpools(globals_, state_dir_);
+    RETURN_IF_ERROR(LivingHaveADaemon());
+    const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
     if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
     return absl::UnavailableError(absl::StrCat(
         "not in the store yet: ", LeftSpoolsText(left),
         ". A daemon takes them when it can read and store them; see its log: ranklog daemon-log"));
+  }
+
+  // Or soon: a rank that has just begun starts one.
+  absl::Status LivingHaveADaemon() const {
+    const absl::Time deadline = SteadyNow() + kDaemonStarts;
+    while (true) {
+      std::vector<LeftSpool> left = FindUntakenSpools(globals_, state_dir_);
+      std::erase_if(left, [](const LeftSpool& each) { return !each.lives; });
+      if (left.empty()) return absl::OkStatus();
+      if (SteadyNow() > deadline) {
+        return absl::UnavailableError(
+            absl::StrCat(LeftSpoolsText(left), ": ", HowToTake(globals_, state_dir_, left)));
+      }
+      absl::SleepFor(kSyncPoll);
+    }
   }
 
   absl::Status Choose() {
@@ -233,7 +257,6 @@ class Sync {
     if (local > 0) {
       std::cout << Staying(local, looked_at) << "; `ranklog sync RUN --to wandb` uploads one\n";
     }
-    if (chosen_.empty()) std::cout << "nothing waits to be delivered\n";
     return absl::OkStatus();
   }
 

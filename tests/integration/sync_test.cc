@@ -206,6 +206,46 @@ TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
   EXPECT_THAT(ranklog("doctor").output, Not(HasSubstr("in a spool")));
 }
 
+// It cannot start, say, or was killed. A rank that calls another daemon is none of its business.
+TEST_F(SyncTest, RowsOfALivingRankThatHasNoDaemonAreNoSecret) {
+  node_.Start();
+  LogLocally("first");
+  EXPECT_EQ(node_.Terminate(), 0);
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  ChildProcess rank = node_.StartRank("second", 0, 0, 1, 1, {std::to_string(kSyncRows), "stay"},
+                                      {{"RANKLOG_DESTINATIONS", "local"}});
+  ASSERT_TRUE(WaitFor([&] { return rank.Output().find("logged") != std::string::npos; }));
+  const std::string text =
+      "rank 0 of test:second still runs; 300 rows wait in its spool until a daemon takes them: no "
+      "daemon runs: `ranklogd --background --state-dir " +
+      node_.state_dir() + "`";
+  const auto ranklog = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), RANKLOG_CLI);
+    args.insert(args.end(), {"--state-dir", node_.state_dir()});
+    return RunToEnd(args, options_);
+  };
+  const std::vector<std::vector<std::string>> commands = {{"status"}, {"runs"}, {"show", "latest"}};
+  for (const auto& command : commands) EXPECT_THAT(ranklog(command).output, HasSubstr(text));
+  const Finished doctor = ranklog({"doctor"});
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_THAT(doctor.output, AllOf(HasSubstr(text.substr(0, 40)), HasSubstr("no daemon runs: `")));
+  const Finished sync = ranklog({"sync"});
+  EXPECT_EQ(sync.code, 1);
+  EXPECT_THAT(sync.output, AllOf(HasSubstr(text), Not(HasSubstr("nothing waits"))));
+
+  options_.environment["RANKLOG_ADDRESS"] = node_.address() + ".other";
+  EXPECT_THAT(ranklog({"status"}).output, Not(HasSubstr("still runs")));
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  node_.Start();
+  // The last step is open until the rank logs another one.
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("second").rows >= uint64_t{kSyncRows - 1}; }));
+  for (const auto& command : commands) {
+    EXPECT_THAT(ranklog(command).output, Not(HasSubstr("still runs")));
+  }
+  EXPECT_EQ(ranklog({"sync"}).code, 0);
+}
+
 // Both were killed at once: the run is in the store, and runs.
 TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
   node_.Start();
