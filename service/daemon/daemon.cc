@@ -129,6 +129,12 @@ absl::Status Daemon::StartStages() {
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
   spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
+  for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not be told of it
+    if (const absl::Status status = spool_dirs_->Remember(dir + "/"); !status.ok()) {
+      spdlog::warn("the next daemon will not look for spools in {}: {}", dir,
+                   std::string(status.message()));
+    }
+  }
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
               .registry = &registry_,

@@ -132,12 +132,11 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
 }
 
 // Nobody else may know where it lies.
-void AttachSession::RememberDirOf(const RingFile& ring) const {
-  if (context_.spool_dirs == nullptr || ring.path().empty()) return;
-  if (absl::Status status = context_.spool_dirs->Remember(ring.path()); !status.ok()) {
-    spdlog::warn("the next daemon will not look for spools beside {}: {}", ring.path(),
-                 std::string(status.message()));
+absl::Status AttachSession::RememberDirOf(const RingFile* ring) const {
+  if (context_.spool_dirs == nullptr || ring == nullptr || ring->path().empty()) {
+    return absl::OkStatus();
   }
+  return context_.spool_dirs->Remember(ring->path());
 }
 
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
@@ -187,11 +186,15 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
         }
         context_.registry->BeginAttaching(
             {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
+        // First: a daemon that dies now leaves the ring to the next one.
+        RememberDirOf(ring.get()).IgnoreError();  // Attached() tries again, and logs it
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
+        FAULT_POINT("attach");
         return absl::OkStatus();
       },
-      [this, attached, destinations = std::move(destinations), ring = std::move(ring)]() mutable {
-        Attached(*attached, std::move(ring), destinations);
+      // A copy: which of these two is made first, the compiler chooses.
+      [this, attached, destinations = std::move(destinations), ring] {
+        Attached(*attached, ring, destinations);
       },
       /*bytes=*/0, /*urgent=*/true);
 }
@@ -225,7 +228,11 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   run_ = stream.run;
   ++context_.counters->attaches;
   context_.run_attached(stream.run);
-  if (ring != nullptr) RememberDirOf(*ring);  // once the disk has taken the attach
+  // Done before, but if the disk was full: by now it has taken the attach.
+  if (const absl::Status status = RememberDirOf(ring.get()); !status.ok()) {
+    spdlog::warn("the next daemon will not look for spools beside {}: {}", ring->path(),
+                 std::string(status.message()));
+  }
   if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
   context_.registry->EndAttaching(key_);

@@ -54,7 +54,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   // kUnavailable while a program that this process ran before has not been ended: its rows come
   // first.
   absl::Status CheckFormerProgram(const v1::Hello& hello) const;
-  void RememberDirOf(const RingFile& ring) const;
+  absl::Status RememberDirOf(const RingFile* ring) const;
   // Each submits a write for the message just read, or says what is wrong with it.
   absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);

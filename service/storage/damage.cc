@@ -1,7 +1,6 @@
 #include "service/storage/damage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "service/base/status_macros.h"
 #include "service/storage/documents.h"
+#include "service/storage/file_system.h"
 #include "service/storage/migrations.h"
 #include "service/storage/store.h"
 
@@ -93,15 +93,6 @@ int64_t SizeOf(const std::string& path) {
 bool IsTaken(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0;
-}
-
-absl::Status SyncDirectory(const std::string& directory) {
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", directory));
-  const bool synced = fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  return synced ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("sync ", directory));
 }
 
 }  // namespace

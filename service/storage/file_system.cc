@@ -191,6 +191,15 @@ absl::Status MakeFile(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status SyncDirectory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", directory));
+  const bool synced = fsync(fd) == 0;
+  const int error = errno;
+  close(fd);
+  return synced ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("sync ", directory));
+}
+
 absl::Status CheckFile(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) {

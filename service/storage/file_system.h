@@ -43,6 +43,9 @@ absl::Status MakeDirectory(const std::string& directory);
 // there, which would drop the locks that this process holds on it.
 absl::Status MakeFile(const std::string& path);
 
+// The names in `directory` survive a power cut from then on.
+absl::Status SyncDirectory(const std::string& directory);
+
 // OK: `path` is a file of this user, readable for nobody else any more, all of whose names lie in
 // its directory; or there is nothing. What is opened then is no file that somebody lent its name.
 //   kPermissionDenied    it is a link, a pipe, another user's, or has a name elsewhere

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "service/storage/file_system.h"
 
 namespace ranklog::storage {
 namespace {
@@ -71,19 +74,19 @@ std::vector<std::string> SpoolDirs::All() const {
 
 absl::Status SpoolDirs::Write() const {
   const std::string part = file_ + ".part";
-  const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("make ", part));
+  const std::string text = absl::StrCat(absl::StrJoin(dirs_, "\n"), "\n");
+  errno = ENOSPC;  // of a write that ends early
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const int error = errno;
   close(fd);
-  {
-    std::ofstream file(part, std::ios::trunc);
-    for (const std::string& dir : dirs_) file << dir << "\n";
-    file.flush();
-    if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", part));
+  if (!written) return absl::ErrnoToStatus(error, absl::StrCat("write ", part));
+  if (rename(part.c_str(), file_.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("give ", part, " the name ", file_));
   }
-  std::error_code error;
-  fs::rename(part, file_, error);
-  if (error) return absl::UnavailableError(absl::StrCat(file_, ": ", error.message()));
-  return absl::OkStatus();
+  return SyncDirectory(fs::path(file_).parent_path());
 }
 
 }  // namespace ranklog::storage

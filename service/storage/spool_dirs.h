@@ -28,7 +28,7 @@ class SpoolDirs {
   // daemon looks there.
   SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard);
 
-  // Of a ring at `path`. Writes the file if its directory is new.
+  // Of a ring at `path`. Writes the file if its directory is new; on OK it survives a power cut.
   absl::Status Remember(absl::string_view path) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The remembered ones.

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "tests/integration/counting_job.h"
 #include "tests/support/fake_wandb.h"
@@ -78,6 +80,45 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
       [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
       absl::Seconds(60)));
   ExpectEachLineOnce(wandb_, counting);
+}
+
+// A spool directory of the job's own, which the next daemon is not told of, such as systemd's.
+class OwnSpoolDirTest : public ::testing::Test {
+ protected:
+  std::string own_dir() const {
+    return std::filesystem::path(node_.state_dir()).parent_path() / "own";
+  }
+
+  // Starts a daemon that dies at `point`, kills its rank, and expects the rows in the next one.
+  void DieAndExpectEveryRow(const std::string& point, const std::vector<std::string>& flags = {}) {
+    constexpr uint64_t kRows = 1000;
+    std::filesystem::create_directory(own_dir());
+    CountingJob counting(node_, "job", kRows, {{"RANKLOG_SPOOL_DIR", own_dir()}});
+    ASSERT_TRUE(counting.WaitForReturned(kRows));
+    ChildProcess::Options options;
+    options.environment = {{"RANKLOG_DIE_AT", point}};
+    options.unset = {"RANKLOG_SPOOL_DIR"};
+    std::vector<std::string> daemon = {RANKLOGD, "--state-dir", node_.state_dir(), "--listen",
+                                       node_.address()};
+    daemon.insert(daemon.end(), flags.begin(), flags.end());
+    const Finished died = RunToEnd(daemon, options);
+    ASSERT_EQ(died.code, -SIGKILL) << "it never came by there: " << died.output;
+    counting.rank().Kill();
+    node_.Start();
+    ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+    counting.ExpectEveryReturnedRowOnce();
+  }
+
+  Node node_;
+};
+
+TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheAttachIsCommitted) {
+  DieAndExpectEveryRow("attach:1");
+}
+
+// A daemon that a rank starts is told of its directory.
+TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheDaemonLooksThere) {
+  DieAndExpectEveryRow("scan:1", {"--spool-dir", own_dir()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, FaultPointTest,

@@ -138,8 +138,7 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
   environment["RANKLOG_SPOOL_DIR"] = dir.string();
   CountingJob counting(node_, "job", kOrphanRows, environment);
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
-  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/spool_dirs"); }))
-      << "it has not attached";
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
   node_.Kill();
   counting.rank().Kill();
   const std::vector<std::string> doctor = {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()};
@@ -155,8 +154,7 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonWasTold) {
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
-  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/spool_dirs"); }))
-      << "it has not attached";
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
   node_.Kill();
   counting.rank().Kill();
   ChildProcess::Options options;
