@@ -163,6 +163,11 @@ std::string SilentAddress(int64_t pid, const std::string& address) {
   return "";
 }
 
+std::string SilentText(int64_t pid, const std::string& address) {
+  return absl::StrCat("it does not answer at ", address, ": is process ", pid,
+                      " stopped (kill -CONT ", pid, "), or does its disk hang?");
+}
+
 std::vector<std::string> UsualAddresses() {
   if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
     return {address};

@@ -56,6 +56,10 @@ bool IsSilent(const std::string& address);
 // first of those that FindDaemon() asks for whom `pid` listens. Empty: there is none.
 std::string SilentAddress(int64_t pid, const std::string& address);
 
+// What that address has: "it does not answer at ADDRESS: is process PID stopped (kill -CONT PID), or
+// does its disk hang?"
+std::string SilentText(int64_t pid, const std::string& address);
+
 // Where a rank would look for its daemon: at $RANKLOG_ADDRESS alone if it is set, else at the usual
 // addresses that are there, best first.
 std::vector<std::string> UsualAddresses();

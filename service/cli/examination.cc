@@ -128,8 +128,7 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
     }
   } else if (const std::string silent = SilentAddress(pid, globals.address); !silent.empty()) {
     finding.data["address"] = silent;
-    finding.advice = absl::StrCat("it does not answer at ", silent, ": is process ", pid,
-                                  " stopped (kill -CONT ", pid, "), or does its disk hang?");
+    finding.advice = SilentText(pid, silent);
   } else if (globals.address.empty()) {
     absl::StrAppend(&finding.text,
                     "; it listens at none of the usual addresses (--address asks it elsewhere)");

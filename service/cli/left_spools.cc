@@ -100,9 +100,21 @@ bool AnyLives(const std::vector<LeftSpool>& left) {
   return std::any_of(left.begin(), left.end(), [](const LeftSpool& each) { return each.lives; });
 }
 
-// Those that a daemon of `state_dir` would take. While one runs, living ranks have rows in theirs
-// now and then.
-std::vector<LeftSpool> FindAllSpools(const Globals& globals, const std::string& state_dir) {
+bool AllRowsAreMade(storage::StoreReader& reader) {
+  const auto runs = reader.Runs();
+  if (!runs.ok()) return true;
+  return std::none_of(runs->begin(), runs->end(), [&](const model::Run& run) {
+    if (run.state != model::RunState::kRunning) return false;
+    const auto streams = reader.Streams(run.id);
+    return streams.ok() && std::all_of(streams->begin(), streams->end(), [](const auto& stream) {
+             return stream.state != model::StreamState::kLive;
+           });
+  });
+}
+
+}  // namespace
+
+std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
   std::vector<LeftSpool> left;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
   const auto store = storage::StoreReader::Open(state_dir);
@@ -130,28 +142,14 @@ std::vector<LeftSpool> FindAllSpools(const Globals& globals, const std::string& 
   return left;
 }
 
-bool AllRowsAreMade(storage::StoreReader& reader) {
-  const auto runs = reader.Runs();
-  if (!runs.ok()) return true;
-  return std::none_of(runs->begin(), runs->end(), [&](const model::Run& run) {
-    if (run.state != model::RunState::kRunning) return false;
-    const auto streams = reader.Streams(run.id);
-    return streams.ok() && std::all_of(streams->begin(), streams->end(), [](const auto& stream) {
-             return stream.state != model::StreamState::kLive;
-           });
-  });
-}
-
-}  // namespace
-
 std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left = FindAllSpools(globals, state_dir);
+  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
   std::erase_if(left, [](const LeftSpool& each) { return each.lives; });
   return left;
 }
 
 std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left = FindAllSpools(globals, state_dir);
+  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
   if (left.empty()) return left;
   if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
     left.clear();

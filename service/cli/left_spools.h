@@ -20,12 +20,16 @@ struct LeftSpool {
   bool lives = false;    // its rank, which sends them once a daemon answers
 };
 
-// The rings of dead ranks that a daemon of `state_dir` would take, and has not. For some seconds
-// after a rank's death there may be one though a daemon runs.
+// The rings that a daemon of `state_dir` would take, and has not: those of dead ranks, and those of
+// living ones with rows that the store lacks. While a daemon runs, living ranks have such now and
+// then, and dead ones for some seconds.
+std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir);
+
+// The same, of dead ranks alone.
 std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir);
 
-// The same, and those of living ranks that have rows which the store lacks; but none where a daemon
-// holds `state_dir`, or listens where they look for theirs: it takes them.
+// The same as the first, but none where a daemon holds `state_dir`, or listens where they look for
+// theirs: it takes them.
 std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir);
 
 // Whether a daemon of another state directory listens where `state_dir`'s would: it takes them. Not

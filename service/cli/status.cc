@@ -242,7 +242,7 @@ model::Json DiskJson(const DiskOutlook& disk) {
   return json;
 }
 
-std::string SilentText(const Overview& overview) {
+std::string SilenceText(const Overview& overview) {
   return absl::StrCat("does not answer at ", overview.silent_at, ": is it stopped?");
 }
 
@@ -255,7 +255,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(
         overview.silent_at.empty()
             ? absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers")
-            : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilentText(overview)));
+            : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilenceText(overview)));
   }
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     problems.push_back(trouble);
@@ -346,7 +346,7 @@ std::string DaemonText(const Overview& overview, const Terminal& terminal) {
       absl::StrAppend(&text, ", log ", overview.log->path);
     }
   } else if (!overview.silent_at.empty()) {
-    absl::StrAppend(&text, ", but ", terminal.Red(SilentText(overview)));
+    absl::StrAppend(&text, ", but ", terminal.Red(SilenceText(overview)));
   }
   return text;
 }

@@ -30,6 +30,9 @@ constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
 constexpr absl::Duration kQuiet = absl::Seconds(2);
 // A daemon looks for spools every 3 s, and waits a little before it takes one.
 constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
+// Before a daemon that did not answer is asked once more: a busy one may be late. Longer than
+// AskDaemon() remembers it.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
 // A rank that finds no daemon starts one at once, which then opens its store.
 constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 
@@ -103,7 +106,11 @@ class Sync {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
     }
     auto lock = storage::StateLock::Acquire(state_dir_);
-    if (!lock.ok() && !absl::IsAlreadyExists(lock.status())) return lock.status();
+    if (absl::IsAlreadyExists(lock.status())) {
+      RETURN_IF_ERROR(CheckDaemon());
+    } else {
+      RETURN_IF_ERROR(lock.status());
+    }
     if (left) RETURN_IF_ERROR(TakeSpools(lock.ok()));
     if (reader_ == nullptr) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
@@ -130,6 +137,26 @@ class Sync {
   }
 
  private:
+  // A daemon that hangs stores and delivers nothing. What it had not stored yet, nobody can know.
+  absl::Status CheckDaemon() {
+    if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
+    const int64_t pid = storage::StateLock::Holder(state_dir_);
+    const std::string address = SilentAddress(pid, globals_.address);
+    if (address.empty()) return absl::OkStatus();  // it listens elsewhere, or not yet, or is a sync
+    absl::SleepFor(kAskAgain);
+    if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
+    if (auto reader = storage::StoreReader::Open(state_dir_); reader.ok()) {
+      reader_ = *std::move(reader);
+      ASSIGN_OR_RETURN(const std::vector<model::Run> runs, NamedRuns());
+      for (const model::Run& run : runs) RETURN_IF_ERROR(ChooseIfOpen(run).status());
+      Conclude().IgnoreError();  // it says what is left
+    }
+    const std::vector<LeftSpool> left = FindSpools(globals_, state_dir_);
+    return absl::UnavailableError(absl::StrCat(
+        "the daemon has the store, but ", SilentText(pid, address),
+        left.empty() ? "" : "\nUntil it goes on: ", left.empty() ? "" : LeftSpoolsText(left)));
+  }
+
   // What ranks left that are gone: by itself, or by the daemon that has the store, which may be
   // starting.
   absl::Status TakeSpools(bool locked) {
@@ -178,26 +205,39 @@ class Sync {
     }
   }
 
-  absl::Status Choose() {
-    ASSIGN_OR_RETURN(const std::vector<model::Run> all, reader_->Runs());
+  // All runs, of the project, where none is named.
+  absl::StatusOr<std::vector<model::Run>> NamedRuns() const {
+    ASSIGN_OR_RETURN(std::vector<model::Run> all, reader_->Runs());
+    if (flags_.runs.empty()) {
+      std::erase_if(all, [&](const model::Run& run) {
+        return !flags_.project.empty() && run.project != flags_.project;
+      });
+      return all;
+    }
     std::vector<model::Run> runs;
     for (const std::string& text : flags_.runs) {
       ASSIGN_OR_RETURN(runs.emplace_back(), SelectRun(all, text, flags_.project));
     }
-    const bool named = !runs.empty();
-    if (!named) {
-      runs = all;
-      std::erase_if(runs, [&](const model::Run& run) {
-        return !flags_.project.empty() && run.project != flags_.project;
-      });
-    }
+    return runs;
+  }
+
+  // Whether it has a tracker.
+  absl::StatusOr<bool> ChooseIfOpen(const model::Run& run) {
+    ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
+    if (!HasTracker(report)) return false;
+    if (!flags_.runs.empty() || !Settled(report)) chosen_.insert(run.id);
+    return true;
+  }
+
+  absl::Status Choose() {
+    ASSIGN_OR_RETURN(const std::vector<model::Run> runs, NamedRuns());
+    const bool named = !flags_.runs.empty();
     uint64_t local = 0;
     for (const model::Run& run : runs) {
       RETURN_IF_ERROR(AddDestination(run));
       if (named) RETURN_IF_ERROR(TryAgain(run));
-      ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
-      if (!HasTracker(report)) ++local;
-      if (HasTracker(report) && (named || !Settled(report))) chosen_.insert(run.id);
+      ASSIGN_OR_RETURN(const bool has_tracker, ChooseIfOpen(run));
+      if (!has_tracker) ++local;
     }
     return SayWhatIsLeftOut(runs.size(), local, named);
   }

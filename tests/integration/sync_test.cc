@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 
@@ -244,6 +246,31 @@ TEST_F(SyncTest, RowsOfALivingRankThatHasNoDaemonAreNoSecret) {
     EXPECT_THAT(ranklog(command).output, Not(HasSubstr("still runs")));
   }
   EXPECT_EQ(ranklog({"sync"}).code, 0);
+}
+
+TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
+  const std::string url = wandb_->url();
+  wandb_.reset();
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  node_.Start();
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows)}, WandbAt(url));
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows == uint64_t{kSyncRows}; }));
+  node_.daemon().Signal(SIGSTOP);
+  LeaveInASpool("left", WandbAt(url));
+  const absl::Time began = SteadyNow();
+  const Finished sync = Sync({});
+  const absl::Duration took = SteadyNow() - began;
+  node_.daemon().Signal(SIGCONT);
+  EXPECT_EQ(sync.code, 1);
+  EXPECT_LT(took, absl::Seconds(9));  // two answers are waited for, two seconds each
+  EXPECT_THAT(sync.output, AllOf(HasSubstr("the daemon has the store, but it does not answer at " +
+                                           node_.address() + ": is process " +
+                                           std::to_string(node_.daemon().pid()) + " stopped"),
+                                 HasSubstr("test:job  wandb  0 of 300 rows delivered, 300 left"),
+                                 HasSubstr("300 rows of rank 0 of test:left lie in a spool only"),
+                                 Not(HasSubstr("nothing waits"))));
 }
 
 // Both were killed at once: the run is in the store, and runs.
