@@ -50,9 +50,9 @@ struct RecoverFlags {
   bool json = false;
 };
 
-// Makes the rows of the runs from those of the ranks.
-absl::Status MakeRunRows(const std::string& dir, storage::StateLock lock) {
-  ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir, std::move(lock)));
+// Makes the rows of the runs from those of the ranks. The caller holds the directory's lock.
+absl::Status MakeRunRows(const std::string& dir) {
+  ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir));
   RETURN_IF_ERROR(pipeline->Start({}));
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(dir));
   Progress progress("make the rows of runs", /*lines=*/false);
@@ -128,13 +128,13 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   }
   // Under another name until it is whole, so that nobody takes a part for all.
   const std::string partial = to + ".partial";
-  ASSIGN_OR_RETURN(storage::StateLock lock, TakeEmpty(partial));
+  ASSIGN_OR_RETURN(const storage::StateLock lock, TakeEmpty(partial));
   const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(flags.file, partial, partial);
   if (!salvaged.ok()) {
     fs::remove_all(partial, error);
     return salvaged.status();
   }
-  const absl::Status made = MakeRunRows(partial, std::move(lock));
+  const absl::Status made = MakeRunRows(partial);
   fs::rename(partial, to, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -38,8 +39,8 @@ constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 
 constexpr char kSyncFooter[] = R"(
 Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
-for it; else this command takes what ranks left in their spools, and delivers by itself. Stopping it loses
-nothing: the next one goes on where it was.
+for it; else this command takes what ranks left in their spools, and delivers by itself, until a rank begins: then
+the daemon of that does. Stopping it loses nothing: the next one goes on where it was.
 A run that is set apart, since its delivery crashed Ranklog twice in a row, is tried once more if it is named.
 
 With --wait it also waits while a daemon runs and runs go on, until they have ended, however long that takes.
@@ -105,38 +106,72 @@ class Sync {
     if (!left) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
     }
-    auto lock = storage::StateLock::Acquire(state_dir_);
-    if (absl::IsAlreadyExists(lock.status())) {
-      RETURN_IF_ERROR(CheckDaemon());
-    } else {
-      RETURN_IF_ERROR(lock.status());
-    }
-    if (left) RETURN_IF_ERROR(TakeSpools(lock.ok()));
+    RETURN_IF_ERROR(TakeLock());
+    if (lock_ == nullptr) RETURN_IF_ERROR(CheckDaemon());
+    if (left) RETURN_IF_ERROR(TakeSpools());
     if (reader_ == nullptr) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     }
     file_ = FileIdentity(StorePath());
-    if (lock.ok()) {
-      ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_, *std::move(lock)));
-    }
+    RETURN_IF_ERROR(OpenPipeline());
     RETURN_IF_ERROR(Choose());
-    if (chosen_.empty()) {
-      pipeline_.reset();
-      RETURN_IF_ERROR(AllIsTaken());
-      std::cout << "nothing waits to be delivered\n";
-      return absl::OkStatus();
-    }
-    if (pipeline_ != nullptr) {
-      RETURN_IF_ERROR(CheckCredentials());
-      RETURN_IF_ERROR(LeaveOldErrors());
-      RETURN_IF_ERROR(pipeline_->Start(chosen_));
-    }
-    RETURN_IF_ERROR(Wait());
-    RETURN_IF_ERROR(Conclude());
-    return AllIsTaken();
+    RETURN_IF_ERROR(Deliver());
+    absl::Status status = DeliverTheRest();
+    status.Update(Conclude());
+    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(AllIsTaken());
+    if (chosen_.empty()) std::cout << "nothing waits to be delivered\n";
+    return absl::OkStatus();
   }
 
  private:
+  // None where another process has it: a daemon, or a sync.
+  absl::Status TakeLock() {
+    auto lock = storage::StateLock::Acquire(state_dir_);
+    if (absl::IsAlreadyExists(lock.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(lock.status());
+    lock_ = std::make_unique<storage::StateLock>(*std::move(lock));
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenPipeline() {
+    if (lock_ == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(pipeline_, SyncPipeline::Open(state_dir_));
+    return absl::OkStatus();
+  }
+
+  absl::Status StartPipeline() {
+    if (pipeline_ == nullptr) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckCredentials());
+    RETURN_IF_ERROR(LeaveOldErrors());
+    return pipeline_->Start(chosen_);
+  }
+
+  absl::Status Deliver() {
+    if (chosen_.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(StartPipeline());
+    return Wait();
+  }
+
+  // Of ranks that have ended meanwhile.
+  absl::Status DeliverTheRest() {
+    while (lock_ != nullptr && AnyNewSpool()) {
+      pipeline_.reset();
+      RETURN_IF_ERROR(TakeSpools());
+      RETURN_IF_ERROR(OpenPipeline());
+      if (flags_.runs.empty()) RETURN_IF_ERROR(Choose());
+      RETURN_IF_ERROR(Deliver());
+    }
+    return absl::OkStatus();
+  }
+
+  bool AnyNewSpool() const {
+    const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
+    return std::any_of(left.begin(), left.end(), [this](const LeftSpool& spool) {
+      return tried_spools_.count(spool.path) == 0;
+    });
+  }
+
   // A daemon that hangs stores and delivers nothing. What it had not stored yet, nobody can know.
   absl::Status CheckDaemon() {
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
@@ -159,16 +194,17 @@ class Sync {
 
   // What ranks left that are gone: by itself, or by the daemon that has the store, which may be
   // starting.
-  absl::Status TakeSpools(bool locked) {
+  absl::Status TakeSpools() {
+    const std::vector<LeftSpool> before = FindSpoolsOfTheDead(globals_, state_dir_);
+    for (const LeftSpool& spool : before) tried_spools_.insert(spool.path);
     if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
-    if (!locked) {
+    if (lock_ == nullptr) {
       const absl::Time deadline = SteadyNow() + kDaemonTakes;
       while (!FindSpoolsOfTheDead(globals_, state_dir_).empty() && SteadyNow() < deadline) {
         absl::SleepFor(kSyncPoll);
       }
       return absl::OkStatus();
     }
-    const std::vector<LeftSpool> before = FindSpoolsOfTheDead(globals_, state_dir_);
     RETURN_IF_ERROR(TakeLeftSpools(globals_, state_dir_));
     const std::vector<LeftSpool> after = FindSpoolsOfTheDead(globals_, state_dir_);
     if (after.size() < before.size()) {
@@ -289,12 +325,12 @@ class Sync {
                         " on this node only (destination local)");
   }
 
-  absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local, bool named) const {
+  absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local, bool named) {
     if (local > 0 && named) {
       return absl::FailedPreconditionError(
           absl::StrCat(Staying(local, looked_at), "; --to wandb gives them another destination"));
     }
-    if (local > 0) {
+    if (local > 0 && !std::exchange(said_local_, true)) {
       std::cout << Staying(local, looked_at) << "; `ranklog sync RUN --to wandb` uploads one\n";
     }
     return absl::OkStatus();
@@ -349,6 +385,13 @@ class Sync {
       progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
       SayErrors(reports, &progress);
       SayStoreError(&progress);
+      if (lock_ != nullptr && storage::StateWish::Any(state_dir_)) {
+        progress.Clear();
+        GiveWay();
+        last.reset();
+      } else if (lock_ == nullptr && gave_way_) {
+        RETURN_IF_ERROR(Follow());
+      }
       if (last != sum) moved = SteadyNow();
       last = sum;
       const absl::Duration still = SteadyNow() - moved;
@@ -359,6 +402,39 @@ class Sync {
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kSyncPoll);
     }
+  }
+
+  // A rank has begun, and its ring may be full long before all is delivered.
+  void GiveWay() {
+    std::cerr << "a daemon is started: it takes the store, and delivers from now on\n";
+    pipeline_.reset();
+    lock_.reset();
+    gave_way_ = true;
+    handed_over_ = false;
+  }
+
+  // The daemon that came for the store; or goes on by itself, if that is gone.
+  absl::Status Follow() {
+    if (storage::StateLock::Holder(state_dir_) != 0 || storage::StateWish::Any(state_dir_)) {
+      if (!handed_over_) handed_over_ = HandOver();
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(TakeLock());
+    RETURN_IF_ERROR(OpenPipeline());
+    return StartPipeline();
+  }
+
+  // A daemon that a rank starts has that rank's key alone. False: it does not answer yet.
+  bool HandOver() const {
+    const auto reports = Reports();
+    if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
+    for (const RunReport& report : *reports) {
+      for (const DestinationReport& destination : report.destinations) {
+        if (!Leaves(destination) || destination.set_apart || !IsOpen(report, destination)) continue;
+        AskDaemonToDeliver(report.run, destination.kind).IgnoreError();  // it says what it lacks
+      }
+    }
+    return true;
   }
 
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
@@ -398,6 +474,7 @@ class Sync {
   // A line for each run and destination; an error unless all is there.
   absl::Status Conclude() {
     pipeline_.reset();
+    lock_.reset();
     ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
     uint64_t unfinished = 0;
     for (const RunReport& report : reports) {
@@ -448,9 +525,14 @@ class Sync {
   absl::Duration timeout_;
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
-  FileIdentity file_;                       // the store that `reader_` holds open
-  std::unique_ptr<SyncPipeline> pipeline_;  // null: a daemon has the store, and delivers
+  FileIdentity file_;                         // the store that `reader_` holds open
+  std::unique_ptr<storage::StateLock> lock_;  // null: a daemon has the store, and delivers
+  std::unique_ptr<SyncPipeline> pipeline_;    // only with `lock_`
+  bool gave_way_ = false;                     // to a daemon that came since
+  bool handed_over_ = false;                  // the keys, to that daemon
+  std::set<std::string> tried_spools_;        // those that could not be taken are not tried again
   std::set<int64_t> chosen_;
+  bool said_local_ = false;
   std::string store_error_;  // the last one that was said; empty: there is none now
   std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said
 };

@@ -41,19 +41,15 @@ void LogToStderr() {
   spdlog::set_level(spdlog::level::err);
 }
 
-absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir,
-                                                                 storage::StateLock lock) {
+absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir) {
   LogToStderr();
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
   pipeline::CountCrashedDeliveries(state_dir, *store);
-  return std::unique_ptr<SyncPipeline>(
-      new SyncPipeline(state_dir, std::move(lock), std::move(store)));
+  return std::unique_ptr<SyncPipeline>(new SyncPipeline(state_dir, std::move(store)));
 }
 
-SyncPipeline::SyncPipeline(std::string state_dir, storage::StateLock lock,
-                           std::unique_ptr<storage::Store> store)
+SyncPipeline::SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store)
     : state_dir_(std::move(state_dir)),
-      lock_(std::move(lock)),
       credentials_(deliver::CredentialStore::Options::FromEnvironment(state_dir_)),
       unused_(std::move(store)) {}
 

@@ -28,13 +28,12 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
 // What the loops log, goes there: errors only. Before any of them runs.
 void LogToStderr();
 
-// Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed.
-// Holds the state directory's lock meanwhile.
+// Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed. The
+// caller holds the state directory's lock meanwhile.
 class SyncPipeline {
  public:
   // Opens the store, and starts nothing yet. The errors are those of storage::Store::Open.
-  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir,
-                                                            storage::StateLock lock);
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir);
   ~SyncPipeline();
 
   // Gives a run another destination; tried once. Before Start().
@@ -55,11 +54,9 @@ class SyncPipeline {
 
  private:
   absl::Status Write(const std::function<absl::Status(storage::Store&)>& write);
-  SyncPipeline(std::string state_dir, storage::StateLock lock,
-               std::unique_ptr<storage::Store> store);
+  SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store);
 
   const std::string state_dir_;
-  const storage::StateLock lock_;  // first in, last out
   deliver::CredentialStore credentials_;
   std::unique_ptr<storage::Store> unused_;  // until Start()
   std::unique_ptr<pipeline::StoreLoop> store_;

@@ -14,6 +14,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/storage/file_system.h"
 
@@ -25,13 +29,32 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Another container or node has process ids of its own: here, the one in the file is free, ours, or
-// another program's.
-bool IsHeldHere(const std::string& dir) {
+constexpr char kCommand[] = "ranklog";
+// Less than the 10 s after which a rank starts another daemon.
+constexpr absl::Duration kCommandWait = absl::Seconds(8);
+constexpr absl::Duration kCommandPoll = absl::Milliseconds(20);
+
+// The program of ours that holds it. Another container or node has process ids of its own: here,
+// the one in the file is free, ours, or another program's, and this is empty.
+std::string HolderHere(const std::string& dir) {
   const int64_t pid = StateLock::Holder(dir);
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
   std::string program;
-  return pid != getpid() && std::getline(file, program) && absl::StartsWith(program, "ranklog");
+  std::getline(file, program);
+  return pid != getpid() && absl::StartsWith(program, "ranklog") ? program : "";
+}
+
+bool IsHeldHere(const std::string& dir) { return !HolderHere(dir).empty(); }
+
+// A command gives it back soon.
+absl::StatusOr<StateLock> AcquireFromCommand(const std::string& dir) {
+  absl::optional<StateWish> wish;  // until it is held, lest the command takes it again
+  if (HolderHere(dir) == kCommand) wish.emplace(dir);
+  const absl::Time deadline = SteadyNow() + kCommandWait;
+  while (wish && StateLock::Holder(dir) != 0 && SteadyNow() < deadline) {
+    absl::SleepFor(kCommandPoll);
+  }
+  return StateLock::Acquire(dir);
 }
 
 absl::Status HeldElsewhere(const std::string& dir) {
@@ -90,7 +113,7 @@ absl::StatusOr<LockedDir> LockFirst(const std::vector<std::string>& dirs) {
   std::vector<std::string> skipped;
   absl::StatusCode code = absl::StatusCode::kFailedPrecondition;
   for (const std::string& dir : dirs) {
-    absl::StatusOr<StateLock> lock = StateLock::Acquire(dir);
+    absl::StatusOr<StateLock> lock = AcquireFromCommand(dir);
     if (lock.ok()) return LockedDir{dir, *std::move(lock), std::move(skipped)};
     const absl::Status& status = lock.status();
     code = status.code();

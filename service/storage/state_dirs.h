@@ -32,8 +32,10 @@ struct LockedDir {
 };
 
 // Locks the first of `dirs` that this process can use. Skips a network file system, a directory
-// that cannot be made, and one that a daemon of another container or node holds.
-//   kAlreadyExists       a process of this node holds it: another daemon, or `ranklog sync`
+// that cannot be made, and one that a daemon of another container or node holds. For one that a
+// `ranklog sync`, or another command of this node, holds it waits 8 s at most, and says so to that
+// (StateWish).
+//   kAlreadyExists       a process of this node holds it: another daemon, or still that command
 //   kResourceExhausted   no space
 //   kFailedPrecondition, kPermissionDenied   none can be used; the message has the reason for each
 absl::StatusOr<LockedDir> LockFirst(const std::vector<std::string>& dirs);

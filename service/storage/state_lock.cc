@@ -23,13 +23,31 @@ constexpr char kLockFile[] = "/lock";
 constexpr absl::Duration kDirectoryWait = absl::Seconds(3);
 constexpr absl::Duration kDirectoryPoll = absl::Milliseconds(50);
 
+// The holder locks the file up to here, and those who wish for the directory the byte behind.
+constexpr off_t kWishAt = 1 << 20;
+
 // A lock of the open file description, not of the process: it is tested without being taken
 // (F_OFD_GETLK), and closing another descriptor of the file does not drop it.
-struct flock WholeFile() {
+struct flock HolderLock() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
+  lock.l_len = kWishAt;
   return lock;
+}
+
+// F_RDLCK to have it, as several may; F_WRLCK to ask.
+struct flock WishLock(short type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = kWishAt;
+  lock.l_len = 1;
+  return lock;
+}
+
+int OpenLockFile(const std::string& state_dir) {
+  return open((state_dir + kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
 int64_t PidIn(int fd) {
@@ -92,7 +110,7 @@ absl::Status StateLock::LockFile() {
     return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
   }
   absl::Status status;
-  struct flock lock = WholeFile();
+  struct flock lock = HolderLock();
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) {
     status = WritePid(fd, path);
   } else if (errno == EAGAIN || errno == EACCES) {
@@ -117,10 +135,9 @@ absl::StatusOr<bool> StateLock::Keep() {
 }
 
 int64_t StateLock::Holder(const std::string& state_dir) {
-  const int fd =
-      open((state_dir + kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const int fd = OpenLockFile(state_dir);
   if (fd < 0) return 0;
-  struct flock lock = WholeFile();
+  struct flock lock = HolderLock();
   const bool held = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   const int64_t pid = held ? PidIn(fd) : 0;
   close(fd);
@@ -130,6 +147,24 @@ int64_t StateLock::Holder(const std::string& state_dir) {
 StateLock::~StateLock() {
   if (dir_fd_ >= 0) close(dir_fd_);  // first: who sees the file free finds the directory free, too
   if (fd_ >= 0) close(fd_);
+}
+
+StateWish::StateWish(const std::string& state_dir) : fd_(OpenLockFile(state_dir)) {
+  struct flock lock = WishLock(F_RDLCK);
+  if (fd_ >= 0) fcntl(fd_, F_OFD_SETLK, &lock);
+}
+
+StateWish::~StateWish() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool StateWish::Any(const std::string& state_dir) {
+  const int fd = OpenLockFile(state_dir);
+  if (fd < 0) return false;
+  struct flock lock = WishLock(F_WRLCK);
+  const bool any = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return any;
 }
 
 }  // namespace ranklog::storage

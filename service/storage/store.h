@@ -402,6 +402,23 @@ class StateLock {
   int fd_ = -1;
 };
 
+// Says that a daemon waits for a state directory, as long as it lives: `ranklog sync`, which may
+// hold the directory for hours, looks for it and gives way. Without such a lock to be had it says
+// nothing.
+class StateWish {
+ public:
+  explicit StateWish(const std::string& state_dir);
+  ~StateWish();
+  StateWish(const StateWish&) = delete;
+  StateWish& operator=(const StateWish&) = delete;
+
+  // Whether there is one. Takes nothing.
+  static bool Any(const std::string& state_dir);
+
+ private:
+  int fd_ = -1;
+};
+
 }  // namespace ranklog::storage
 
 #endif  // SERVICE_STORAGE_STORE_H_

@@ -15,9 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "tests/integration/counting_job.h"
 #include "tests/integration/node.h"
 #include "tests/integration/processes.h"
+#include "tests/support/fake_wandb.h"
 #include "tests/support/file_content.h"
 #include "tests/support/own_mounts.h"
 
@@ -273,6 +277,36 @@ TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
   for (const int fd : copies) close(fd);
   close(canary[0]);
   close(canary[1]);
+}
+
+// Which may deliver for hours; the rank's ring is full long before. The daemon has the key of the
+// sync's run from the sync alone.
+TEST_F(StartDaemonTest, HasTheStoreSoonThoughASyncHoldsIt) {
+  auto wandb = std::make_unique<FakeWandb>();
+  const int port = wandb->port();
+  std::map<std::string, std::string> to_wandb = WandbAt(wandb->url());
+  to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
+  wandb.reset();
+  ChildProcess left = node_.StartRank("left", 0, 0, 1, 1, {"300", "kill"}, to_wandb);
+  ASSERT_EQ(left.Wait(), -SIGKILL);
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", to_wandb["WANDB_API_KEY"]},
+                         {"RANKLOG_ADDRESS", node_.address()},
+                         {"RANKLOG_SPOOL_DIR", node_.spool_dir()}};
+  ChildProcess sync({RANKLOG_CLI, "sync", "--state-dir", node_.state_dir(), "--timeout", "1h"},
+                    options);
+  ASSERT_TRUE(WaitFor([&] { return absl::StrContains(sync.Output(), "127.0.0.1"); }));
+
+  const absl::Time began = SteadyNow();
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"300"}, StartsDaemon());
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_LT(SteadyNow() - began, absl::Seconds(8)) << "it waited for a second daemon";
+  EXPECT_THAT(sync.Output(), HasSubstr("a daemon is started"));
+  EXPECT_THAT(Daemons(), SizeIs(2)) << "the sync is there, too";  // it has the directory's name
+  wandb = std::make_unique<FakeWandb>(port);
+  EXPECT_EQ(sync.Wait(), 0) << sync.Output();
+  EXPECT_THAT(sync.Output(), HasSubstr("test:left  wandb  300 of 300 rows delivered"));
+  EXPECT_THAT(wandb->run("left").history, SizeIs(300));
 }
 
 TEST_F(StartDaemonTest, SaysWhyNoneCouldBeStarted) {

@@ -182,6 +182,23 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatNoDaemonMet) {
   EXPECT_THAT(Sync({}).output, HasSubstr("nothing waits to be delivered"));
 }
 
+TEST_F(SyncTest, TakesTheSpoolOfARankThatEndedMeanwhile) {
+  const int port = wandb_->port();
+  auto to_wandb = WandbAt(wandb_->url());
+  to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
+  wandb_.reset();
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  LeaveInASpool("first", to_wandb);
+  ChildProcess sync({RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync"}, options_);
+  ASSERT_TRUE(WaitFor([&] { return sync.Output().find("127.0.0.1") != std::string::npos; }));
+  LeaveInASpool("second", to_wandb);
+  wandb_ = std::make_unique<FakeWandb>(port);
+  EXPECT_EQ(sync.Wait(), 0) << sync.Output();
+  ExpectEveryRowOnce("first");
+  ExpectEveryRowOnce("second");
+}
+
 // Where its run is but the newest of those that are in the store, and stays on this node.
 TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
   node_.Start();

@@ -41,6 +41,22 @@ TEST(StateLockTest, IsHeldByOneAndNamesIt) {
   EXPECT_OK(StateLock::Acquire(state_dir));
 }
 
+TEST(StateLockTest, WishIsSeenByTheHolderAndKeepsNobodyOut) {
+  TempDir dir;
+  {
+    ASSERT_OK_AND_ASSIGN(const StateLock lock, StateLock::Acquire(dir.path()));
+    EXPECT_FALSE(StateWish::Any(dir.path()));
+    const StateWish wish(dir.path());
+    const StateWish another(dir.path());
+    EXPECT_TRUE(StateWish::Any(dir.path()));
+    EXPECT_EQ(StateLock::Holder(dir.path()), getpid());
+  }
+  EXPECT_FALSE(StateWish::Any(dir.path()));
+  const StateWish wish(dir.path());
+  EXPECT_EQ(StateLock::Holder(dir.path()), 0);
+  EXPECT_OK(StateLock::Acquire(dir.path()));
+}
+
 TEST(StateLockTest, GoesWithTheProcessThatHeldIt) {
   TempDir dir;
   int pipe_ends[2];
