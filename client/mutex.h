@@ -1,4 +1,4 @@
-// A mutex and a condition variable over the standard ones, with Clang's thread-safety annotations.
+// A mutex over the standard one, with Clang's thread-safety annotations.
 //
 // Not absl::Mutex: a fork must be able to replace the state of a lock in the child, and Debian's
 // Abseil is not instrumented for TSan, which would then report all that the lock guards.
@@ -6,8 +6,9 @@
 #ifndef CLIENT_MUTEX_H_
 #define CLIENT_MUTEX_H_
 
-#include <chrono>
-#include <condition_variable>
+#include <pthread.h>
+#include <signal.h>
+
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
@@ -20,10 +21,27 @@ class ABSL_LOCKABLE Mutex {
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
 
  private:
-  friend class Condition;
   std::mutex mutex_;
 };
 
+// While one lives, no signal handler interrupts its thread.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// A signal handler that calls exit() needs our locks, and never returns to a thread that it would
+// interrupt while that holds one.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
@@ -34,23 +52,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
+  const SignalsBlocked signals_blocked_;
   Mutex* const mutex_;
-};
-
-class Condition {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-
-  // May wake early; the caller checks what it waits for.
-  void WaitUntil(Mutex* mutex, Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    condition_.wait_until(lock, deadline);
-    lock.release();
-  }
-  void WakeAll() { condition_.notify_all(); }
-
- private:
-  std::condition_variable condition_;
 };
 
 }  // namespace ranklog::internal

@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
 #include <chrono>
@@ -21,23 +22,32 @@ constexpr std::chrono::milliseconds kGrpcEnd{500};
 enum class GrpcUse { kNone, kOurs, kShared };
 std::atomic<GrpcUse> grpc_use = GrpcUse::kNone;
 
-uint64_t generation = 0;        // changes in a forked child only, where there is one thread
-Sender* held_sender = nullptr;  // between the handlers of one fork; under StateMutex()
+uint64_t generation = 0;  // changes in a forked child only, where there is one thread
+// Between the handlers of one fork; under StateMutex().
+Sender* held_sender = nullptr;
+sigset_t signals_before_fork;
 
 // A child must not inherit a gRPC that is in use: its threads would be missing, its locks taken,
 // and its sockets shared with us. So the sender leaves gRPC first, and connects again afterwards.
 void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   const Uncancelled uncancelled;  // it waits
+  // As MutexLock does: the locks are held until the fork is done.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   Sender* const sender = Sender::Get();
   sender->HoldForFork();
   StateMutex()->Lock();
   held_sender = sender;
+  signals_before_fork = before;
 }
 
 void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Sender* const sender = held_sender;
+  const sigset_t before = signals_before_fork;
   StateMutex()->Unlock();
   sender->ReleaseAfterFork();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void AfterForkInChild() {
@@ -45,6 +55,7 @@ void AfterForkInChild() {
   new (StateMutex()) Mutex;
   ++generation;
   ForgetThreadRings();
+  pthread_sigmask(SIG_SETMASK, &signals_before_fork, nullptr);
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ struct Ring {
 
   // Written by Finish(): no record follows, tell the daemon so.
   std::atomic<bool> closing = false;
+  // The thread that logs has ended in the middle of a call.
+  std::atomic<bool> cut_off = false;
 
   uint64_t head() const { return spool->header()->head.load(std::memory_order_acquire); }
   uint64_t tail() const { return spool->header()->tail.load(std::memory_order_acquire); }

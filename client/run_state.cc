@@ -65,6 +65,11 @@ ThreadRings::~ThreadRings() {
   thread_is_exiting = true;
   thread_cache = {};
   for (Entry& entry : entries_) {
+    // exit() ends the thread, too, where a signal handler calls it in the middle of a Log().
+    if (entry.ring->writer.busy.load(std::memory_order_relaxed)) {
+      entry.ring->cut_off.store(true, std::memory_order_release);
+      continue;
+    }
     if (auto run = entry.run.lock()) run->ReturnRing(std::move(entry.ring));
   }
 }
@@ -390,18 +395,23 @@ Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
 // looks whether the run is closed; we say "closed", then look whether it is busy. That is safe only
 // if each side's store is seen before its load is done: here the kernel puts a barrier into every
 // running thread, so that a WriterCall need not.
-void RunState::Close(int exit_code, bool by_destructor) {
+Clock::time_point RunState::Close(int exit_code, bool by_destructor) {
+  const Clock::time_point now = Clock::now();
   {
     MutexLock lock(StateMutex());
-    if (closed_.load(std::memory_order_relaxed)) return;
+    if (closed_.load(std::memory_order_relaxed)) {
+      return delivery_.load() == Delivery::kAwaited ? closed_at_ : now;
+    }
     exit_code_ = exit_code;
     by_destructor_ = by_destructor;
+    closed_at_ = now;
     closed_.store(true);
   }
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no store lingers that long
   }
+  return now;
 }
 
 // False: a thread is still in a call that writes to it, for longer than any takes, or this thread
@@ -419,6 +429,7 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   }
   header->finished.store(finished, std::memory_order_release);
   while (ring->writer.busy.load(std::memory_order_acquire)) {
+    if (ring->cut_off.load(std::memory_order_acquire)) break;
     if (thread_cache.writer == &ring->writer || Clock::now() >= deadline) return false;
     sched_yield();
   }
@@ -456,13 +467,11 @@ bool RunState::HasRunsRows() const {
 
 FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor) {
   if (!usable_) return FlushResult::kDurable;
-  const auto start = Clock::now();
-  const auto deadline = start + timeout;
   const std::vector<std::shared_ptr<Ring>> rings_before = Rings();  // notices a fork
   const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 &&
                       !is_forked_ && !rings_before.empty() && HasRunsRows();
   if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream
-  Close(exit_code, by_destructor);
+  const Clock::time_point start = Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;
   for (const auto& ring : rings) {
@@ -493,7 +502,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
     return durable() || std::any_of(rings.begin(), rings.end(),
                                     [](const auto& ring) { return ring->given_up.load(); });
   };
-  Sender::Get()->SendUntil(deadline, over);
+  Sender::Get()->SendUntil(start + timeout, over);
   if (awaits) {
     Sender::Get()->Await(start + settings_.delivery_timeout, [&] {
       return (over() && !durable()) || (durable() && !AwaitsDelivery());
@@ -510,8 +519,9 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
 
 void RunState::FinishAtExit(int exit_code) {
   LeaveProgramAlone();
-  // One that was finished has waited, unless another thread is at it.
-  if (closed_.load() && !AwaitsDelivery()) return;
+  // One that was finished has waited, unless another thread is at it, or this one was when a signal
+  // handler called exit().
+  if (closed_.load() && delivery_.load() != Delivery::kAwaited) return;
   Finish(exit_code, settings_.finish_timeout, /*by_destructor=*/true);
 }
 

@@ -106,7 +106,10 @@ class RunState : public std::enable_shared_from_this<RunState> {
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // This process's rows are the run's, so that it is the one to wait for their delivery.
   bool HasRunsRows() const;
-  void Close(int exit_code, bool by_destructor) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Since when the run's end is waited for: from now on, or since another Finish() began that is
+  // not over.
+  std::chrono::steady_clock::time_point Close(int exit_code, bool by_destructor)
+      ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
   Outcome WriteControl(RingWriter* writer, std::string_view bytes);
   template <typename WriteFn>
@@ -172,6 +175,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // what the daemon tells of
   std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // by the daemon's word; empty: not yet
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
+  std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
 

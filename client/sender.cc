@@ -72,7 +72,7 @@ void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   new_rings_.emplace_back(std::move(run), std::move(ring));
   nudged_ = true;
   if (!started_) StartThread();
-  wake_.WakeAll();
+  wake_.NotifyAll();
 }
 
 void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
@@ -81,7 +81,7 @@ void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
   new_speakers_.push_back(std::move(run));
   nudged_ = true;
   if (!started_) StartThread();
-  wake_.WakeAll();
+  wake_.NotifyAll();
 }
 
 void Sender::AddToFinish(const std::shared_ptr<RunState>& run) {
@@ -124,9 +124,7 @@ void Sender::Speak(bool last) {
 
 void Sender::StartThread() {
   // The trainer's signals are for the trainer's threads; gRPC's threads inherit this.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked signals_blocked;
   try {
     thread_ = std::thread([this] { Run(); });
     started_ = true;
@@ -136,38 +134,41 @@ void Sender::StartThread() {
     trouble =
         "no thread can be started to send the rows: the daemon takes them when the process ends";
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   static const int registered = on_exit(StopAtExit, nullptr);
   static_cast<void>(registered);
 }
 
 bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
+  {
+    MutexLock lock(StateMutex());
+    if (!started_ && !new_rings_.empty()) StartThread();
+    ++waiters_;
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+  const bool is_done = Await(deadline, done);
   MutexLock lock(StateMutex());
-  if (!started_ && !new_rings_.empty()) StartThread();
-  ++waiters_;
-  nudged_ = true;
-  wake_.WakeAll();
-  const bool is_done = AwaitLocked(deadline, done);
   --waiters_;
   return is_done;
 }
 
+// With no lock held: a signal handler that calls exit() may come here, and waits for the same.
 bool Sender::Await(Time deadline, const std::function<bool()>& done) {
-  MutexLock lock(StateMutex());
-  return AwaitLocked(deadline, done);
-}
-
-bool Sender::AwaitLocked(Time deadline, const std::function<bool()>& done) {
-  while (!done() && !HasEnded() && Clock::now() < deadline) {
-    done_.WaitUntil(StateMutex(), std::min(deadline, Clock::now() + milliseconds(100)));
+  while (true) {
+    const uint32_t seen = done_.Count();
+    if (done()) return true;
+    const Time now = Clock::now();
+    if (HasEnded() || now >= deadline) return false;
+    done_.WaitUntil(seen, std::min(deadline, now + milliseconds(100)));
   }
-  return done();
 }
 
 void Sender::Nudge() {
-  MutexLock lock(StateMutex());
-  nudged_ = true;
-  wake_.WakeAll();
+  {
+    MutexLock lock(StateMutex());
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
 }
 
 void Sender::Stop(int exit_code) {
@@ -179,16 +180,21 @@ void Sender::Stop(int exit_code) {
     started = started_;
     exit_code_ = exit_code;
     ended_ = true;
-    wake_.WakeAll();
-    done_.WakeAll();
     thread = std::move(thread_);
-    const Time deadline = Clock::now() + kStopPatience;
-    while (thread.joinable() && !stopped_ && Clock::now() < deadline) {
-      done_.WaitUntil(StateMutex(), deadline);
-    }
-    if (thread.joinable() && !stopped_) return thread.detach();
   }
-  if (thread.joinable()) thread.join();
+  wake_.NotifyAll();
+  done_.NotifyAll();
+  const Time deadline = Clock::now() + kStopPatience;
+  while (thread.joinable()) {
+    const uint32_t seen = done_.Count();
+    if (stopped_) {
+      thread.join();
+    } else if (Clock::now() >= deadline) {
+      return thread.detach();
+    } else {
+      done_.WaitUntil(seen, deadline);
+    }
+  }
   if (started) return;  // the thread has noted it
   MutexLock lock(&tick_mutex_);
   NoteExit();
@@ -214,19 +220,24 @@ void Sender::HoldForFork() {
 void Sender::ReleaseAfterFork() {
   tick_mutex_.Unlock();
   --forks_;
-  MutexLock lock(StateMutex());
-  nudged_ = true;
-  wake_.WakeAll();
+  Nudge();
 }
 
 bool Sender::WaitForTick(Time next, bool* urgent) {
-  MutexLock lock(StateMutex());
-  while (!HasEnded() && (forks_.load() > 0 || (!nudged_ && Clock::now() < next))) {
-    wake_.WaitUntil(StateMutex(), forks_.load() > 0 ? Clock::now() + milliseconds(100) : next);
+  while (true) {
+    const uint32_t seen = wake_.Count();
+    const Time now = Clock::now();
+    const bool forks = forks_.load() > 0;
+    {
+      MutexLock lock(StateMutex());
+      if (HasEnded() || (!forks && (nudged_ || now >= next))) {
+        nudged_ = false;
+        *urgent = waiters_ > 0;
+        return !HasEnded();
+      }
+    }
+    wake_.WaitUntil(seen, forks ? now + milliseconds(100) : next);
   }
-  nudged_ = false;
-  *urgent = waiters_ > 0;
-  return !HasEnded();
 }
 
 void Sender::Run() {
@@ -236,9 +247,8 @@ void Sender::Run() {
   } catch (...) {
     Abandon();
   }
-  MutexLock lock(StateMutex());
   stopped_ = true;
-  done_.WakeAll();
+  done_.NotifyAll();
 }
 
 // For lack of memory. gRPC was left in the middle of something: it must not be called any more, not
@@ -249,10 +259,9 @@ void Sender::Abandon() {
     for (auto& endpoint : endpoints_) static_cast<void>(endpoint.release());
     endpoints_.clear();
   }
-  MutexLock lock(StateMutex());
   trouble = "memory ran out while rows were sent: the daemon takes the rest when the process ends";
   ended_ = true;
-  done_.WakeAll();
+  done_.NotifyAll();
 }
 
 const char* Sender::Trouble() { return trouble.load(std::memory_order_relaxed); }
@@ -271,8 +280,7 @@ void Sender::Loop() {
     }
     Speak(/*last=*/false);
     if (!speakers_.empty()) next = std::min(next, Clock::now() + kSpeakInterval);
-    MutexLock lock(StateMutex());
-    done_.WakeAll();
+    done_.NotifyAll();
   }
   Speak(/*last=*/true);
   MutexLock lock(&tick_mutex_);

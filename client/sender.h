@@ -18,6 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "client/endpoint.h"
+#include "client/event.h"
 #include "client/mutex.h"
 #include "client/process.h"
 
@@ -47,7 +48,7 @@ class Sender {
   bool SendUntil(Time deadline, const std::function<bool()>& done)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   // The same without a hurry: as the sender goes on by itself.
-  bool Await(Time deadline, const std::function<bool()>& done) ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool Await(Time deadline, const std::function<bool()>& done);
   // Sends at once, without waiting for it.
   void Nudge() ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -70,8 +71,6 @@ class Sender {
 
   Sender();
 
-  bool AwaitLocked(Time deadline, const std::function<bool()>& done)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void Run() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void Loop() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
@@ -97,13 +96,13 @@ class Sender {
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;
-  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;     // of the process, for Stop()
-  bool stopped_ ABSL_GUARDED_BY(StateMutex()) = false;  // the thread has done all it will
+  int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;  // of the process, for Stop()
   bool nudged_ ABSL_GUARDED_BY(StateMutex()) = false;
   int waiters_ ABSL_GUARDED_BY(StateMutex()) = 0;
-  Condition wake_;              // the thread
-  Condition done_;              // who waits in SendUntil()
-  std::atomic<int> forks_ = 0;  // threads that wait to fork, or do
+  Event wake_;                         // the thread
+  Event done_;                         // who waits in Await()
+  std::atomic<int> forks_ = 0;         // threads that wait to fork, or do
+  std::atomic<bool> stopped_ = false;  // the thread has done all it will
   std::atomic<bool> ended_ = false;
   std::atomic<bool> exiting_ = false;  // the process is in exit()
 };

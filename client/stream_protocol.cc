@@ -176,7 +176,10 @@ bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
   *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
   *request->mutable_losses() = CurrentLosses();
-  request->set_last_seq(header_->rows.load(std::memory_order_relaxed));
+  // A Log() that never goes on may have counted a row that it did not come to publish.
+  request->set_last_seq(ring_->cut_off.load(std::memory_order_relaxed)
+                            ? read_seq_
+                            : header_->rows.load(std::memory_order_relaxed));
   return true;
 }
 

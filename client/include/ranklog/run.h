@@ -128,7 +128,7 @@ class RANKLOG_EXPORT Run {
   // False: the row was refused, and stats() counts why.
   //
   // Never waits. Makes no system call after a thread's first row and its first large one (see
-  // Settings::spool_bytes). Allocates only at the first row of a shape.
+  // Settings::spool_bytes), unless the row is invalid. Allocates only at the first row of a shape.
   //
   // A row that is refused changes only its counter. Rows without a step that follow it have the
   // same steps as they would have without it. So give steps where the rows of several ranks are to
@@ -163,7 +163,8 @@ class RANKLOG_EXPORT Run {
   //
   // A signal handler may log what its thread has logged before (the same keys, no larger). If it
   // interrupts a call of its thread that writes to the run, its row is refused, and counted as
-  // invalid. It must not call any other function of a run.
+  // invalid. It must not call any other function of a run. It may call exit() wherever it interrupts
+  // its thread, in these functions too: the process ends as by any other exit().
   //
   // A thread's rows may have 10,000 different lists of keys, of 64 MiB in all. A row that would
   // need one more is invalid.
