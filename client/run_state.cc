@@ -522,7 +522,7 @@ void RunState::FinishAtExit(int exit_code) {
   // One that was finished has waited, unless another thread is at it, or this one was when a signal
   // handler called exit().
   if (closed_.load() && delivery_.load() != Delivery::kAwaited) return;
-  Finish(exit_code, settings_.finish_timeout, /*by_destructor=*/true);
+  Finish(exit_code, settings_.finish_timeout);
 }
 
 Stats RunState::GetStats() const {

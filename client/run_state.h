@@ -46,7 +46,7 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // `by_destructor`: the exit code is not what the program said.
+  // `by_destructor`: the program said no exit code; that of the process, if it ends soon, counts.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   // For exit(), which destroys no Run that lives in a function: waits as Finish() does, where the

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -99,6 +100,21 @@ TEST_F(DeliveredTest, ExitWaitsAsFinishDoes) {
     EXPECT_THAT(wandb_->run(how).history, SizeIs(Ge(200u))) << how;
     EXPECT_THAT(rank.Output(), HasSubstr(" rows of this rank are durable and delivered")) << how;
   }
+}
+
+// The daemon need not wait for the end of the process, whose exit code exit() tells.
+TEST_F(DeliveredTest, ExitTakesNoLongerThanFinish) {
+  constexpr absl::Duration kLastMoments = absl::Seconds(2);  // that a destroyed run has
+  absl::Duration shortest = absl::InfiniteDuration();
+  for (int i = 0; i < 5 && shortest >= kLastMoments; ++i) {
+    const absl::Time start = absl::Now();
+    ChildProcess rank = StartEnding("exit-5", "delivered");
+    EXPECT_EQ(rank.Wait(), 5) << rank.Output();
+    shortest = std::min(shortest, absl::Now() - start);
+  }
+  EXPECT_LT(shortest, kLastMoments);
+  EXPECT_EQ(node_.GetRun("exit-5").state, model::RunState::kFailed);
+  EXPECT_EQ(node_.GetRun("exit-5").exit_code, 5);
 }
 
 TEST_F(DeliveredTest, ExitWaitsForATrackerThatIsAwayAsLongAsWasSaid) {

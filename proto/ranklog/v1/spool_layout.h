@@ -51,7 +51,7 @@ struct ClockCalibration {
 
 enum FinishedBy : uint32_t {
   kNotFinished = 0,
-  kFinishedByCall = 1,        // Finish() gave `exit_code`
+  kFinishedByCall = 1,        // Finish(), or exit() that waits for the delivery, gave `exit_code`
   kFinishedByDestructor = 2,  // or by exit(); how the process then ends counts more, if it is known
 };
 
