@@ -272,8 +272,14 @@ void Voice::SayDelivery(Time now) {
   if (next_delivery_line_ == Time::min()) next_delivery_line_ = now + kDeliveryGrace;
   if (now < next_delivery_line_) return;
   next_delivery_line_ = now + kDeliveryLine;
-  Say(Severity::kInfo, absl::StrCat("run ", run_id_, " waits until the tracker has it",
-                                    delivered_rows_.empty() ? "" : ": ", delivered_rows_));
+  std::string line = absl::StrCat("run ", run_id_, " waits until the tracker has it",
+                                  delivered_rows_.empty() ? "" : ": ", delivered_rows_);
+  for (const std::string& destination : destinations_) {
+    const auto trouble = troubles_.find(destination);
+    if (trouble == troubles_.end() || !trouble->second.active) continue;
+    absl::StrAppend(&line, "; ", trouble->second.text);
+  }
+  Say(Severity::kInfo, line);
 }
 
 void Voice::SayEnd(const Facts& facts) {

@@ -360,6 +360,16 @@ TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {
   EXPECT_THAT(Said(voice, waits), IsEmpty());
   now_ += Voice::kDeliveryLine;
   EXPECT_THAT(Said(voice, waits), ElementsAre(HasSubstr("50 of 90 rows delivered")));
+  voice.OnMessage(Notice("wandb", "rows wait for wandb: answered 503"));
+  EXPECT_THAT(Said(voice, waits), ElementsAre("rows wait for wandb: answered 503"));
+  now_ += Voice::kDeliveryLine;
+  EXPECT_THAT(Said(voice, waits),
+              ElementsAre("run job waits until the tracker has it: 50 of 90 rows delivered; rows "
+                          "wait for wandb: answered 503"));
+  voice.OnMessage(Notice("wandb", "", /*over=*/true));
+  EXPECT_THAT(Said(voice, waits), ElementsAre(HasSubstr("over: ")));
+  now_ += Voice::kDeliveryLine;
+  EXPECT_THAT(Said(voice, waits), ElementsAre(EndsWith(": 50 of 90 rows delivered")));
   EXPECT_FALSE(voice.delivered());
   voice.OnMessage(told(90, true));
   EXPECT_TRUE(voice.delivered());
