@@ -29,6 +29,10 @@ namespace {
 constexpr size_t kTouchedFirst = v1::kSpoolDataOffset + (512 << 10);
 // While the kernel works on one stretch, no other thread can map or unmap memory.
 constexpr size_t kTouchStretch = 256 << 10;
+// What a rank without a spool file risks.
+constexpr char kNoFile[] =
+    "the spool lies in memory without a name, and is lost if this process ends while no daemon "
+    "answers";
 
 absl::Status ErrnoStatus(const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", strerror(errno));
@@ -171,10 +175,8 @@ absl::Status Spool::CreateInAnyDirectory(const Options& options, const v1::Hello
     passed_over.emplace_back(status.message());
   }
   if (passed_over.empty()) return status;
-  notice_ = absl::StrCat(absl::StrJoin(passed_over, "; "), "; the spool lies ",
-                         status.ok() ? "at " + path_
-                                     : "in memory without a name, and is lost if this process ends "
-                                       "while no daemon answers");
+  notice_ = absl::StrCat(absl::StrJoin(passed_over, "; "), "; ",
+                         status.ok() ? "the spool lies at " + path_ : kNoFile);
   return status;
 }
 
@@ -274,6 +276,7 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
   hello.mutable_stream()->set_incarnation(incarnation);
   // A message takes no other text; without it the daemon asks for the descriptor.
   hello.mutable_ring()->set_path(IsUtf8(path_) ? path_ : "");
+  if (path_.empty()) hello.mutable_ring()->set_unnamed(IsUtf8(notice_) ? notice_ : kNoFile);
   hello.mutable_ring()->set_device(info.st_dev);
   hello.mutable_ring()->set_inode(info.st_ino);
   hello.mutable_ring()->set_file_bytes(file_bytes());

@@ -451,6 +451,22 @@ absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::stri
                  HowToTake(globals, dir, left)};
 }
 
+// Rings that are no files, as no directory had room for them.
+std::vector<Finding> LookAtUnnamedSpools(const std::vector<RunReport>& runs) {
+  std::vector<Finding> findings;
+  for (const RunReport& run : runs) {
+    for (const std::string& unnamed : UnnamedTexts(run)) {
+      findings.push_back(
+          {"spool",
+           {{"unnamed", unnamed}},
+           Printable(unnamed),
+           "make room there (df -h /dev/shm /var/tmp), or set RANKLOG_SPOOL_DIR to a "
+           "local directory of yours, and start these ranks again"});
+    }
+  }
+  return findings;
+}
+
 // Where ranks of ours would put their spools, and the daemon its socket.
 absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
@@ -496,6 +512,7 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   for (const std::string& path : storage::SetAsideStores(state_dir)) {
     findings.push_back(LookAtSetAside(path));
   }
+  add(LookAtUnnamedSpools(runs));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }

@@ -104,6 +104,9 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     rank.rows += stream.durable_seq - stream.losses.with_store;
     rank.late_rows += stream.late_rows;
     rank.replayed_rows += stream.replayed_rows;
+    if (stream.state == model::StreamState::kLive && rank.unnamed.empty()) {
+      rank.unnamed = stream.reason;
+    }
     AddLosses(stream.losses, &rank.losses);
     AddLosses(stream.losses, &report.losses);
   }
@@ -122,6 +125,19 @@ absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader) 
   return reports;
 }
 
+std::vector<std::string> UnnamedTexts(const RunReport& report) {
+  std::map<std::string, std::vector<uint32_t>> ranks;  // by the reason
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.unnamed.empty()) ranks[rank.unnamed].push_back(rank.rank);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [reason, of] : ranks) {
+    texts.push_back(absl::StrCat(of.size() == 1 ? "rank " : "ranks ", absl::StrJoin(of, ", "),
+                                 " of ", report.run.run_id, ": ", reason));
+  }
+  return texts;
+}
+
 Json ToJson(const RunReport& report) {
   const model::Run& run = report.run;
   Json ranks = Json::array();
@@ -131,7 +147,8 @@ Json ToJson(const RunReport& report) {
                      {"lost", rank.losses.total()},
                      {"losses", LossesJson(rank.losses)},
                      {"late_rows", rank.late_rows},
-                     {"replayed_rows", rank.replayed_rows}});
+                     {"replayed_rows", rank.replayed_rows},
+                     {"unnamed_spool", rank.unnamed}});
   }
   Json destinations = Json::array();
   for (const DestinationReport& destination : report.destinations) {

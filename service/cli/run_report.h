@@ -24,6 +24,7 @@ struct RankReport {
   model::Losses losses;
   uint64_t late_rows = 0;      // came after their step was closed: here, but not in the run
   uint64_t replayed_rows = 0;  // logged again from a checkpoint on
+  std::string unnamed;         // why a ring of it is no file now; empty: all are, or it has ended
 };
 
 struct DestinationReport {
@@ -69,6 +70,10 @@ model::Json LossesJson(const model::Losses& losses);
 // Those that are not zero: "ring_full 2, step_behind 1".
 std::string LossesText(const model::Losses& losses);
 void AddLosses(const model::Losses& more, model::Losses* sum);
+
+// Ranks whose rings are no files, by the reason: "ranks 0, 1 and 2 of RUN: REASON". What they log is
+// lost if they end while no daemon holds the ring.
+std::vector<std::string> UnnamedTexts(const RunReport& report);
 
 // As `ranklog runs --json` has it, an interface to scripts.
 model::Json ToJson(const RunReport& report);

@@ -101,6 +101,11 @@ std::string TableOf(const std::vector<RunReport>& reports) {
     if (notice.empty() || !notices.insert(notice).second) continue;
     absl::StrAppend(&text, report.run.refused ? terminal.Red(notice) : notice, "\n");
   }
+  for (const RunReport& report : reports) {
+    for (const std::string& unnamed : UnnamedTexts(report)) {
+      absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
+    }
+  }
   return text;
 }
 

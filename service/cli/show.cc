@@ -111,6 +111,9 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
     absl::StrAppend(&text, "\n");
   }
+  for (const std::string& unnamed : UnnamedTexts(report)) {
+    absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
+  }
   for (const DestinationReport& destination : report.destinations) {
     if (destination.kind == kLocal) continue;  // it has what this node has
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,

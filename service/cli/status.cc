@@ -455,6 +455,11 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
   }
+  for (const RunReport* report : live) {
+    for (const std::string& unnamed : UnnamedTexts(*report)) {
+      absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unnamed)), "\n");
+    }
+  }
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");
   }

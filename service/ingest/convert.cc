@@ -6,9 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
+#include "service/base/utf8.h"
 
 namespace ranklog::ingest {
 namespace {
+
+constexpr size_t kMaxUnnamed = 1024;  // it is for people to read
 
 template <typename T>
 std::vector<std::string> Strings(const T& field) {
@@ -149,6 +152,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
                       .client_version = identity.client_version(),
                       .began_us = static_cast<int64_t>(identity.began_us()),
                       .boot_id = identity.boot_id()};
+  session.unnamed = ToUtf8(hello.ring().unnamed().substr(0, kMaxUnnamed));
   if (hello.first_seq() != 0) session.first_seq = hello.first_seq();
   if (const v1::Launch& launch = hello.launch(); !launch.id().empty()) {
     session.launch = {.id = launch.id(),

@@ -194,7 +194,7 @@ struct Stream {
   int64_t passed_step = -1;  // no row with a step up to this one will come, by the rank's own word
   StreamState state = StreamState::kLive;
   int32_t exit_code = 0;
-  std::string reason;
+  std::string reason;  // why it crashed; while it is live, why its ring is no file, if it is none
   Losses losses;
   // Counts the times that the run was begun: one more for a rank that attaches once its streams and
   // those of the primary rank have ended.

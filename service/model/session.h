@@ -86,7 +86,8 @@ struct Session {
   Identity identity;
   uint64_t first_seq = 1;  // the first row that can still come; those before were acknowledged
   Launch launch{};
-  bool left = false;  // its process is gone: the ring was found
+  bool left = false;      // its process is gone: the ring was found
+  std::string unnamed{};  // why its ring is no file, and what that risks; empty: it is one
 };
 
 // kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256

@@ -81,9 +81,9 @@ absl::Status SaveEnd(const model::Stream& old, int64_t stream, Store& store) {
   if (old.state == model::StreamState::kFinished) {
     return store.EndStream(stream, old.state, old.exit_code, "", ended_us);
   }
+  const bool ran = old.state == model::StreamState::kLive || old.reason.empty();
   return store.EndStream(stream, model::StreamState::kCrashed, old.exit_code,
-                         old.reason.empty() ? "it ran when its store was damaged" : old.reason,
-                         ended_us);
+                         ran ? "it ran when its store was damaged" : old.reason, ended_us);
 }
 
 model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {

@@ -92,9 +92,9 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
     }
     if (stream.state == StreamState::kLive) return ReadStream(writer_, stream.id);
     RETURN_IF_ERROR(
-        Write("UPDATE stream SET state = ?2, exit_code = 0, reason = '', ended_us = 0 "
+        Write("UPDATE stream SET state = ?2, exit_code = 0, reason = ?3, ended_us = 0 "
               "WHERE id = ?1",
-              {stream.id, static_cast<int64_t>(StreamState::kLive)}));
+              {stream.id, static_cast<int64_t>(StreamState::kLive), session.unnamed}));
     RETURN_IF_ERROR(Reopen(stream.run));
     return ReadStream(writer_, stream.id);
   }
@@ -304,11 +304,11 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
       "INSERT INTO stream(id, run, job, rank, incarnation, is_primary, local_rank, world_size, "
       "local_world_size, node_rank, node, pid, thread, client_version, state, started_us, "
       "durable_seq, aggregated_seq, lost_with_store, begun_step, start, process, attempt, "
-      "began_anew, init_us, began_us, boot_id) VALUES("
+      "began_anew, init_us, began_us, boot_id, reason) VALUES("
       "1 + max((SELECT coalesce(max(id), 0) FROM stream), "
       "(SELECT coalesce(max(id), 0) FROM removed_stream)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
       "?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?16, ?17, ?18, ?19, ?20, ?21, ?22, "
-      "?23, ?24)",
+      "?23, ?24, ?25)",
       {owner.run,
        owner.job,
        session.stream.rank,
@@ -332,7 +332,8 @@ absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::S
        beginning.anew,
        session.settings.start_time_us,
        identity.began_us,
-       identity.boot_id}));
+       identity.boot_id,
+       session.unnamed}));
   return writer_.last_insert_id();
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr uint64_t kOrphanRows = 1000;
 const std::map<std::string, std::string> kNoFlush = {{"RANKLOG_FLUSH_INTERVAL_MS", "60000"}};
@@ -32,6 +33,12 @@ class OrphanSpoolTest : public ::testing::Test {
     EXPECT_EQ(node_.GetRun("job").state, model::RunState::kCrashed);
     EXPECT_EQ(counting.Stream().durable_seq, kOrphanRows);
     counting.ExpectEveryReturnedRowOnce();
+  }
+  // By `ranklog`, of the node's store.
+  std::string Said(std::vector<std::string> command) const {
+    command.insert(command.begin(), RANKLOG_CLI);
+    command.insert(command.end(), {"--state-dir", node_.state_dir()});
+    return RunToEnd(command).output;
   }
   bool SpoolsAreGone() const {
     std::error_code error;
@@ -92,6 +99,27 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   // read.
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   KillAndExpectAll(counting);
+}
+
+TEST_F(OrphanSpoolTest, RankWithoutANameIsReportedWhileItRuns) {
+  SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
+  node_.Start();
+  CountingJob counting(node_, "job", kOrphanRows, {{"RANKLOG_SPOOL_DIR", "/proc/none"}},
+                       WithOwnMounts("mount -t tmpfs -o ro none /dev/shm && "
+                                     "mount -t tmpfs -o ro none /var/tmp"));
+  ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
+  const auto unnamed =
+      AllOf(HasSubstr("rank 0 of job: "), HasSubstr("/proc/none"),
+            HasSubstr("; the spool lies in memory without a name, and is lost if this process"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"runs"}, {"status"}, {"show", "job"}, {"doctor"}};
+  for (const auto& command : commands) EXPECT_THAT(Said(command), unnamed) << command.front();
+  EXPECT_THAT(Said({"doctor"}), HasSubstr("set RANKLOG_SPOOL_DIR"));
+  counting.rank().Kill();
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  for (const auto& command : commands) {
+    EXPECT_THAT(Said(command), Not(HasSubstr("without a name"))) << command.front();
+  }
 }
 
 TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21

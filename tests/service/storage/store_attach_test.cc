@@ -437,6 +437,20 @@ TEST_F(AttachTest, ReopensARunForANewStream) {
   EXPECT_EQ(reader_->PendingDeliveries()->at(0).kind, "wandb");
 }
 
+TEST_F(AttachTest, LiveStreamSaysWhyItsRingIsNoFile) {
+  model::Session session = SessionOf(0, 7);
+  session.unnamed = "no room";
+  for (const StreamState ends : {StreamState::kCrashed, StreamState::kFinished}) {
+    Do([&] {
+      const auto stream = store_->Attach(session, AssignmentOf("job", true), now_us_);
+      ASSERT_OK(stream);
+      EXPECT_EQ(stream->reason, "no room");
+      EXPECT_OK(store_->EndStream(stream->id, ends, 0, "", 2000));
+    });
+    EXPECT_EQ(reader_->Streams(TheRun().id)->at(0).reason, "");
+  }
+}
+
 TEST_F(AttachTest, TakesUpACrashedStreamAndItsRun) {
   Do([&] {
     const model::Stream stream = Attach(0);
