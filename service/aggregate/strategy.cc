@@ -26,7 +26,7 @@ const JobRun* Newest(absl::Span<const JobRun> runs,
 
 RunAssignment OfRank(const Session& session) {
   const uint32_t rank = session.stream.rank;
-  return {.run_id = absl::StrCat(session.stream.job_id, "-", rank),
+  return {.run_id = model::WithNumber(session.stream.job_id, rank),
           .name = absl::StrCat("rank-", rank),
           .primary_rank = rank,
           .primary = true};
@@ -84,7 +84,7 @@ RunAssignment RunOfNode(const model::RunSettings& settings, const std::string& j
                         uint32_t first_rank) {
   RunAssignment assignment;
   assignment.primary_rank = first_rank;
-  assignment.run_id = absl::StrCat(job_id, "-", first_rank);
+  assignment.run_id = model::WithNumber(job_id, first_rank);
   if (settings.strategy == model::LogStrategy::kNode) {
     assignment.name = absl::StrCat("rank-", first_rank);
     return assignment;

@@ -21,6 +21,8 @@ namespace ranklog::aggregate {
 // node: one run per node, {id}-{rank} and rank-{rank} of the node's first rank, which is primary.
 // all:  one run per rank, {id}-{rank} and rank-{rank}.
 //
+// {id}-{rank} has at most 128 characters: of a longer one {id} is cut (model::WithNumber).
+//
 // The node of a rank is its daemon's, and the name that the rank gives it: one daemon may serve
 // several containers. Nothing is computed from rank numbers, which launchers lay out in blocks or
 // in cycles. The node's first rank is known

@@ -3,9 +3,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace ranklog::model {
+namespace {
+
+// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/, folded to 32 bits.
+std::string Mark(absl::string_view id) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return absl::StrCat(absl::Hex(static_cast<uint32_t>(hash ^ (hash >> 32)), absl::kZeroPad8));
+}
+
+}  // namespace
 
 absl::string_view Name(RunState state) {
   switch (state) {
@@ -29,16 +38,24 @@ absl::optional<RunState> ParseRunState(absl::string_view name) {
   return absl::nullopt;
 }
 
+std::string WithNumber(absl::string_view id, uint64_t number) {
+  std::string numbered = absl::StrCat(id, "-", number);
+  if (numbered.size() <= kMaxIdBytes) return numbered;
+  const std::string end = absl::StrCat("-", Mark(id), "-", number);
+  return absl::StrCat(id.substr(0, kMaxIdBytes - end.size()), end);
+}
+
 bool IsNumbered(absl::string_view run_id, absl::string_view wanted) {
-  if (!absl::ConsumePrefix(&run_id, wanted)) return false;
+  if (run_id == wanted) return true;
+  const size_t dash = run_id.rfind('-');
   uint32_t number = 0;
-  return run_id.empty() ||
-         (absl::ConsumePrefix(&run_id, "-") && absl::SimpleAtoi(run_id, &number) && number >= 2);
+  return dash != absl::string_view::npos && absl::SimpleAtoi(run_id.substr(dash + 1), &number) &&
+         number >= 2 && run_id == WithNumber(wanted, number);
 }
 
 bool AddNumberNotice(absl::string_view job_id, absl::string_view run_id, uint32_t primary_rank,
                      std::string* notice) {
-  const std::string of_rank = absl::StrCat(job_id, "-", primary_rank);
+  const std::string of_rank = WithNumber(job_id, primary_rank);
   if (run_id == job_id || run_id == of_rank) return false;
   for (const absl::string_view wanted : {absl::string_view(of_rank), job_id}) {
     if (!IsNumbered(run_id, wanted)) continue;

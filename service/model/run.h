@@ -118,8 +118,15 @@ struct JobRun {
   bool of_start = false;     // it has a stream from here of the session's start
 };
 
+inline constexpr size_t kMaxIdBytes = 128;  // trackers refuse longer ids
+
+// `id`, a dash and `number`. Where that is longer than kMaxIdBytes, the end of `id` is cut, and a
+// mark of the whole `id` stands in its place: two ids stay two. It depends on nothing else, so every
+// daemon comes to the same.
+std::string WithNumber(absl::string_view id, uint64_t number);
+
 // Whether a run that is to be called `wanted` may have got this id: `wanted` itself, or, where
-// another run had that, the first of {wanted}-2, {wanted}-3, ... that was free.
+// another run had that, the first of WithNumber(wanted, 2), WithNumber(wanted, 3), ... that was free.
 bool IsNumbered(absl::string_view run_id, absl::string_view wanted);
 // Adds to a notice what the user should know of a run with a number, and returns true; nothing of
 // one that is called as its job and its primary rank say.

@@ -26,14 +26,6 @@ constexpr char kSelectJobs[] =
     "LEFT JOIN stream ON stream.job = job.id "
     "GROUP BY given.job_id ORDER BY given.first";
 
-constexpr size_t kMaxIdBytes = 128;  // as of ids that are given
-
-// `id`-`number`; of a long id the end is cut, so that the trackers take it.
-std::string Numbered(const std::string& id, int64_t number) {
-  const std::string suffix = absl::StrCat("-", number);
-  return id.substr(0, std::max(kMaxIdBytes, suffix.size()) - suffix.size()) + suffix;
-}
-
 std::string NodeOf(const model::Identity& identity) {
   return absl::StrCat(identity.node, "/", identity.node_rank);
 }
@@ -143,8 +135,8 @@ absl::StatusOr<std::vector<model::JobStart>> Store::StartsOf(const model::Sessio
 absl::StatusOr<std::string> Store::FreeJobId(const model::Session& session) {
   RETURN_IF_ERROR(CheckInTransaction());
   const std::string& project = session.stream.project;
-  for (int next = 2;; ++next) {
-    std::string job_id = Numbered(session.launch.given_id, next);
+  for (uint64_t next = 2;; ++next) {
+    std::string job_id = model::WithNumber(session.launch.given_id, next);
     ASSIGN_OR_RETURN(
         const int64_t taken,
         writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM job WHERE project = ?1 AND job_id = ?2) "
@@ -174,7 +166,7 @@ absl::StatusOr<bool> Store::IsFree(const std::string& project, int64_t job,
 absl::StatusOr<std::string> Store::FreeRunId(const std::string& project, int64_t job, int64_t run,
                                              const RunAssignment& assignment) {
   std::string run_id = assignment.run_id;
-  for (int next = 2;; ++next) {
+  for (uint64_t next = 2;; ++next) {
     ASSIGN_OR_RETURN(const int64_t taken,
                      writer_.SelectInteger("SELECT EXISTS(SELECT 1 FROM run WHERE job = ?1 "
                                            "AND run_id = ?2 AND id <> ?3)",
@@ -184,7 +176,7 @@ absl::StatusOr<std::string> Store::FreeRunId(const std::string& project, int64_t
       ASSIGN_OR_RETURN(free, IsFree(project, job, run_id));
     }
     if (free) return run_id;
-    run_id = Numbered(assignment.run_id, next);
+    run_id = model::WithNumber(assignment.run_id, next);
   }
 }
 

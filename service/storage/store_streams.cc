@@ -17,6 +17,11 @@ using model::StreamState;
 constexpr char kSelectStreamId[] =
     "SELECT id FROM stream WHERE job = ?1 AND rank = ?2 AND incarnation = ?3";
 
+// An id up to this long has room for any number; of a longer one model::WithNumber() keeps more than
+// this.
+constexpr size_t kNeverCut = model::kMaxIdBytes - 11;
+constexpr size_t kKeptOfCut = 100;
+
 // Whether a stream's process called Init() after the session's (?4 init_us, ?5 boot_id, ?6
 // began_us; ?7 is this boot). Somebody may have set the wall clock in between, so it is asked last.
 constexpr char kBeganLater[] =
@@ -167,11 +172,15 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(const std::string& project, int64_t
 absl::StatusOr<int64_t> Store::FindRun(const std::string& project, int64_t job,
                                        const RunAssignment& assignment) {
   std::vector<std::pair<int64_t, std::string>> parts;  // which stayed here until now
+  // Those with a number end before '.'; where the id had to be cut for it, they begin as it does.
+  const bool cut = assignment.run_id.size() > kNeverCut;
+  const std::string begin = assignment.run_id.substr(0, cut ? kKeptOfCut : kNeverCut);
+  const std::string end = begin + (cut ? '\x7f' : '.');
   {
     Query query = writer_.Select(
-        "SELECT id, run_id, local_only FROM run WHERE job = ?1 AND run_id >= ?2 "
-        "AND run_id < ?2 || '.' AND (run_id = ?2 OR primary_rank = ?3) ORDER BY run_id",
-        {job, assignment.run_id, assignment.primary_rank});  // those with a number end before '.'
+        "SELECT id, run_id, local_only FROM run WHERE job = ?1 AND run_id >= ?4 "
+        "AND run_id < ?5 AND (run_id = ?2 OR primary_rank = ?3) ORDER BY run_id",
+        {job, assignment.run_id, assignment.primary_rank, begin, end});
     while (query.Next()) {
       std::string run_id = query.Text(1);
       if (!model::IsNumbered(run_id, assignment.run_id)) continue;

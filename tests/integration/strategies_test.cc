@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
@@ -143,6 +145,23 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
   ASSERT_TRUE(streams.ok());
   ASSERT_THAT(*streams, SizeIs(2));
   for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, kStrategyRows);
+}
+
+// W&B refuses longer ids.
+TEST_F(StrategiesTest, LongIdOfAJobIsCutForItsRanks) {
+  RunJob(std::string(128, 'j'), "all");
+  ASSERT_TRUE(wandb_.WaitFor(
+      [](const std::map<std::string, FakeWandb::Run>& runs) {
+        return runs.size() == 4 && std::all_of(runs.begin(), runs.end(),
+                                               [](const auto& run) { return run.second.complete; });
+      },
+      absl::Seconds(60)));
+  int rank = 0;
+  for (const auto& [id, run] : wandb_.runs()) {  // they differ by their ends
+    EXPECT_EQ(id.size(), 128u) << id;
+    EXPECT_EQ(run.variables["displayName"], absl::StrCat("rank-", rank));
+    ExpectRowsOfRank(run, rank++);
+  }
 }
 
 TEST_F(StrategiesTest, NodeIsOneRunPerNodeOfItsFirstRank) {

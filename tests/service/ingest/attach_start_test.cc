@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -305,12 +306,36 @@ TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
 
 TEST_F(AttachStartTest, ANumberedIdIsNoLongerThanAnIdMayBe) {
   const std::string id(128, 'x');
-  for (const std::string& expected : {id, id.substr(2) + "-2", id.substr(2) + "-3"}) {
+  for (const std::string& expected : {id, model::WithNumber(id, 2), model::WithNumber(id, 3)}) {
+    EXPECT_EQ(expected.size(), 128u);
     model::Session session = SessionOf(0, expected);
     session.stream.job_id = session.launch.given_id = id;
     EXPECT_EQ(JobOf(session), expected);
     EndAll();
   }
+}
+
+// Of a job that goes on, too: the runs are found again.
+TEST_F(AttachStartTest, RunOfARankHasAnIdThatTrackersTake) {
+  std::map<std::string, std::string> runs;  // job and rank by run id
+  for (const std::string end : {"a", "b"}) {
+    const std::string id = std::string(127, 'x') + end;
+    for (const std::string launch : {"one", "two"}) {
+      for (const uint32_t rank : {0u, 7u, 10u}) {
+        model::Session session = SessionOf(rank, launch);
+        session.stream.job_id = session.launch.given_id = id;
+        session.settings.strategy = model::LogStrategy::kAll;
+        session.settings.resume = "allow";
+        session.identity.world_size = session.identity.local_world_size = 16;
+        const std::string run_id = Attach(session).run_id;
+        EXPECT_EQ(run_id.size(), 128u) << run_id;
+        const std::string of = absl::StrCat(end, " ", rank);
+        EXPECT_EQ(runs.try_emplace(run_id, of).first->second, of) << run_id;
+      }
+      EndAll();
+    }
+  }
+  EXPECT_EQ(runs.size(), 6u);
 }
 
 class RequeuedTest : public AttachStartTest {

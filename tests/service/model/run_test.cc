@@ -24,6 +24,24 @@ TEST(IsNumberedTest, TakesTheIdAndTheNumbersFromTwoOn) {
   }
 }
 
+// The marks are those of every daemon that ever made such an id.
+TEST(WithNumberTest, LongIdIsCutAndMarked) {
+  EXPECT_EQ(WithNumber("job", 2), "job-2");
+  const std::string fits(126, 'x');
+  EXPECT_EQ(WithNumber(fits, 2), fits + "-2");
+  EXPECT_TRUE(IsNumbered(fits + "-2", fits));
+  const std::string id(127, 'x');
+  const std::string kept(117, 'x');
+  EXPECT_EQ(WithNumber(id, 2), kept + "-bd7d7c85-2");
+  EXPECT_EQ(WithNumber(id, 10), kept.substr(1) + "-bd7d7c85-10");
+  EXPECT_NE(WithNumber(id + "y", 2), WithNumber(id + "z", 2));
+  for (const uint32_t number : {2u, 10u, 4294967295u}) {
+    EXPECT_EQ(WithNumber(id, number).size(), kMaxIdBytes);
+    EXPECT_TRUE(IsNumbered(WithNumber(id, number), id)) << number;
+    EXPECT_FALSE(IsNumbered(WithNumber(id, number), id + "y")) << number;
+  }
+}
+
 TEST(NumberNoticeTest, IsOfARunWithANumberOnly) {
   std::string notice;
   for (const char* id : {"job", "job-3", "job-3-pending", ""}) {
