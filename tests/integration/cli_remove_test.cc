@@ -16,6 +16,7 @@
 #include "tests/support/dead_port.h"
 #include "tests/support/fake_wandb.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/terminal.h"
 
 namespace ranklog::testing {
 namespace {
@@ -128,6 +129,25 @@ TEST_F(PruneTest, AgeAndSizeDecideWhatGoes) {
   EXPECT_THAT(RunsLeft(), ElementsAre("new", "job2"));
   EXPECT_EQ(Ranklog({"prune", "--yes", "--keep-for", "forever", "--keep-bytes", "0"}).code, 0);
   EXPECT_THAT(RunsLeft(), ElementsAre("job2")) << "it runs";
+}
+
+TEST_F(PruneTest, AsksBeforeItRemoves) {
+  const auto answered = [&](const std::string& answer) {
+    return RunOnTerminal({RANKLOG_CLI, "prune", "--keep-for", "24h", "--state-dir", state_dir()},
+                         options_, answer + "\n");
+  };
+  for (const char* answer : {"", "n", "yesterday"}) {
+    const Finished kept = answered(answer);
+    EXPECT_EQ(kept.code, 1) << kept.output;
+    EXPECT_THAT(kept.output,
+                AllOf(HasSubstr("gpt:old"), Not(HasSubstr("gpt:new")), HasSubstr("Remove 1 run, "),
+                      HasSubstr("[y/N]"), HasSubstr("nothing was removed")));
+    EXPECT_THAT(RunsLeft(), SizeIs(3)) << answer;
+  }
+  const Finished removed = answered(" Yes");
+  EXPECT_EQ(removed.code, 0) << removed.output;
+  EXPECT_THAT(removed.output, HasSubstr("removed 1 run, "));
+  EXPECT_THAT(RunsLeft(), ElementsAre("new", "job2"));
 }
 
 TEST_F(PruneTest, NoMoreGoesThanTheSizeAsksFor) {

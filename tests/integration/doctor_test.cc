@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,28 +166,70 @@ TEST_F(DoctorTest, ServerThatIsAwayIsSaidAndTheProxyNamed) {
   EXPECT_THAT(by_proxy.output, Not(HasSubstr("secret")));
 }
 
-// Of a cgroup of a Slurm step, as its plugin of the version 1 or 2 makes them.
-TEST_F(DoctorTest, DaemonInAJobStepIsNamed) {
-  std::string step;
-  for (const char* hierarchy : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
-    const std::string job = absl::StrCat(hierarchy, "/ranklog_doctor_", getpid(), "/job_1");
-    std::error_code error;
-    if (!std::filesystem::exists(absl::StrCat(hierarchy, "/cgroup.procs"))) continue;
-    if (std::filesystem::create_directories(job + "/step_0", error)) step = job + "/step_0";
-    if (!step.empty()) break;
+// A cgroup of its own, where this kernel or container lets us make one.
+class OwnCgroup {
+ public:
+  // Each of the names lies in the one before.
+  explicit OwnCgroup(const std::vector<std::string>& names) {
+    for (const char* hierarchy : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
+      if (!std::filesystem::exists(absl::StrCat(hierarchy, "/cgroup.procs"))) continue;
+      std::filesystem::path dir = absl::StrCat(hierarchy, "/ranklog_doctor_", getpid());
+      for (const std::string& name : names) dir /= name;
+      std::error_code error;
+      if (std::filesystem::create_directories(dir, error)) path_ = dir;
+      if (!path_.empty()) break;
+    }
   }
-  SKIP_WITHOUT(!step.empty(), "cgroups of this kernel or container");
-  {
+  ~OwnCgroup() {
+    for (std::filesystem::path dir = path_;
+         !dir.empty() && dir.filename() != "cgroup" && dir.filename() != "memory";
+         dir = dir.parent_path()) {
+      WaitFor([&] { return rmdir(dir.c_str()) == 0; }, absl::Seconds(5));
+    }
+  }
+  OwnCgroup(const OwnCgroup&) = delete;
+  OwnCgroup& operator=(const OwnCgroup&) = delete;
+
+  const std::string& path() const { return path_; }  // empty: there is none
+
+ private:
+  std::string path_;
+};
+
+class DaemonInACgroupTest : public DoctorTest {
+ protected:
+  // What the doctor says of a daemon there.
+  Finished DoctorOfDaemonIn(const OwnCgroup& cgroup) {
     const ChildProcess daemon({"/bin/sh", "-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\"",
-                               step, RANKLOGD, "--state-dir", dir_.File("state")},
+                               cgroup.path(), RANKLOGD, "--state-dir", dir_.File("state")},
                               options_);
-    ASSERT_TRUE(WaitFor([&] { return access(dir_.File("socket/d.sock").c_str(), F_OK) == 0; }))
+    EXPECT_TRUE(WaitFor([&] { return access(dir_.File("socket/d.sock").c_str(), F_OK) == 0; }))
         << daemon.Output();
-    ExpectAdvice(Doctor(), {"the daemon is part of a job's step", "have the prolog start it"});
+    return Doctor();
   }
-  for (std::filesystem::path dir = step; dir.filename() != "cgroup" && dir.filename() != "memory";
-       dir = dir.parent_path()) {
-    WaitFor([&] { return rmdir(dir.c_str()) == 0; }, absl::Seconds(5));
+};
+
+// As Slurm's plugin of the version 1 or 2 makes them.
+TEST_F(DaemonInACgroupTest, OfAJobStepIsNamed) {
+  const OwnCgroup step({"job_1", "step_0"});
+  SKIP_WITHOUT(!step.path().empty(), "cgroups of this kernel or container");
+  ExpectAdvice(DoctorOfDaemonIn(step),
+               {"the daemon is part of a job's step", "have the prolog start it"});
+}
+
+TEST_F(DaemonInACgroupTest, OfAUserManagerNeedsLinger) {
+  const passwd* const user = getpwuid(geteuid());
+  const OwnCgroup manager({"user@1000.service", "app.slice"});
+  SKIP_WITHOUT(!manager.path().empty() && user != nullptr, "cgroups of this kernel or container");
+  const Finished said = DoctorOfDaemonIn(manager);
+  EXPECT_THAT(said.output,
+              HasSubstr(absl::StrCat("the daemon belongs to the user manager of ", user->pw_name)));
+  if (access(absl::StrCat("/var/lib/systemd/linger/", user->pw_name).c_str(), F_OK) == 0) {
+    EXPECT_EQ(said.code, 0) << said.output;
+  } else {
+    ExpectAdvice(said, {absl::StrCat("it ends at your last logout, and starts at no boot: "
+                                     "loginctl enable-linger ",
+                                     user->pw_name)});
   }
 }
 
