@@ -36,6 +36,9 @@ constexpr std::chrono::milliseconds kShutdown(200);
 
 constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 
+// How long the ranks that live may take to attach again: their pauses grow to 5 s.
+constexpr absl::Duration kRanksReturn = absl::Seconds(10);
+
 // A store that is damaged is set aside, and a new one taken: what ranks log from now on is not to
 // wait for somebody who looks at the old one.
 absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir) {
@@ -103,6 +106,7 @@ absl::Status Daemon::StartStages() {
 
   pipeline::TrackerOptions trackers = pipeline::TrackerOptions::FromEnvironment();
   trackers.wandb_transmit_interval = config_.wandb_transmit_interval;
+  trackers.ranks_return_by = SteadyNow() + kRanksReturn;
   ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
                    pipeline::MakeTrackerWorkers(place_.dir, &credentials_, trackers));
   pipeline::DeliverLoop::Options deliver_options;

@@ -117,6 +117,16 @@ absl::Status CredentialStore::Set(absl::string_view job, absl::string_view base_
   return CheckWandbKey(key);
 }
 
+void CredentialStore::Meet(absl::string_view job) {
+  const absl::MutexLock lock(&mutex_);
+  met_.insert(std::string(job));
+}
+
+bool CredentialStore::HasMet(absl::string_view job) const {
+  const absl::MutexLock lock(&mutex_);
+  return met_.count(std::string(job)) > 0;
+}
+
 void CredentialStore::SetVariables(absl::string_view job,
                                    std::map<std::string, std::string> variables) {
   const absl::MutexLock lock(&mutex_);
@@ -171,7 +181,7 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
     }
   }
   return absl::NotFoundError(absl::StrCat(
-      "no API key for ", url.netloc,
+      kNoKey, url.netloc,
       ": none came with a rank of the job since the daemon started, WANDB_API_KEY is not set, and "
       "there is none in ",
       absl::StrJoin(looked_in, ", "), "; `ranklog login` keeps one"));

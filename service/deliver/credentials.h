@@ -47,6 +47,11 @@ class CredentialStore {
   absl::Status Set(absl::string_view job, absl::string_view base_url, absl::string_view key)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A rank of the job has come, and what it had is told.
+  void Meet(absl::string_view job) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether one has come since the daemon started.
+  bool HasMet(absl::string_view job) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Takes what came with a rank of the job beside the key, by variable name.
   void SetVariables(absl::string_view job, std::map<std::string, std::string> variables)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -71,7 +76,11 @@ class CredentialStore {
   std::map<std::pair<std::string, std::string>, std::string> given_ ABSL_GUARDED_BY(mutex_);
   // By job.
   std::map<std::string, std::map<std::string, std::string>> variables_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> met_ ABSL_GUARDED_BY(mutex_);
 };
+
+// The message of Find()'s kNotFound begins so.
+inline constexpr char kNoKey[] = "no API key for ";
 
 // Jobs are told apart by their project and id.
 std::string JobOf(absl::string_view project, absl::string_view job_id);

@@ -17,19 +17,17 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
   return {
       .remember =
           [store](const model::Session& session, const std::map<std::string, std::string>& given) {
+            const std::string job = deliver::JobOf(session.stream.project, session.stream.job_id);
             std::map<std::string, std::string> variables = given;
             variables.erase(kWandbKey);
             // An older client sends none, and means the daemon's.
-            if (!variables.empty()) {
-              store->SetVariables(deliver::JobOf(session.stream.project, session.stream.job_id),
-                                  std::move(variables));
+            if (!variables.empty()) store->SetVariables(job, std::move(variables));
+            const auto key = given.find(kWandbKey);
+            if (key != given.end()) {
+              // The run's delivery finds the same error, and says it.
+              store->Set(job, pipeline::WandbBaseUrl(session.settings), key->second).IgnoreError();
             }
-            auto key = given.find(kWandbKey);
-            if (key == given.end()) return;
-            store
-                ->Set(deliver::JobOf(session.stream.project, session.stream.job_id),
-                      pipeline::WandbBaseUrl(session.settings), key->second)
-                .IgnoreError();  // the run's delivery finds the same, and says it
+            store->Meet(job);
           },
       .has_wandb =
           [store](const model::Session& session) {

@@ -49,6 +49,7 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
   wandb.transmit_interval = options.wandb_transmit_interval;
   wandb.username = options.wandb_username;
   wandb.user_email = options.wandb_user_email;
+  wandb.ranks_return_by = options.ranks_return_by;
 
   // Shared by the functions below, and gone with the last worker.
   struct Shared {

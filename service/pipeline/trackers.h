@@ -22,6 +22,8 @@ struct TrackerOptions {
   std::string wandb_username;  // the person under whom a service account's runs appear
   std::string wandb_user_email;
   bool allow_plain_http = false;  // http:// beyond loopback; see CurlTransport
+  // Until then a live run without a key waits quietly for its ranks; of a steady clock.
+  absl::Time ranks_return_by = absl::InfinitePast();
   // Which runs are delivered; null: all. Any worker's thread may call it. A run's `local` delivery,
   // which costs nothing, is always made.
   std::function<bool(int64_t run)> wanted;

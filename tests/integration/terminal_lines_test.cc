@@ -57,7 +57,7 @@ class TerminalLinesTest : public ::testing::Test {
     return WaitFor([&] { return absl::StrContains(rank.Output(), text); });
   }
 
-  Node node_;
+  Node node_{{"--wandb-transmit-interval", "1s"}};
 };
 
 TEST_F(TerminalLinesTest, RankZeroSaysTheRunAndItsEnd) {
@@ -112,6 +112,37 @@ TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
   EXPECT_THAT(Lines(refused).back(),
               AllOf(HasSubstr("are durable"), HasSubstr("; rows wait for wandb: ")));
   EXPECT_THAT(Lines(refused).back(), HasSubstr("401"));
+}
+
+// The daemon takes the delivery up before the rank, which has the key, attaches again.
+TEST_F(TerminalLinesTest, KeyThatComesAgainIsNoTrouble) {  // S42
+  FakeWandb wandb;
+  const std::string key(40, 'k');
+  wandb.RequireKey(key);
+  const Environment no_key = {{"HOME", node_.state_dir()},
+                              {"XDG_CONFIG_HOME", node_.state_dir()},
+                              {"NETRC", "/nonexistent"}};
+  node_.StartWith(no_key);
+  ChildProcess rank = StartLong(0, {{"WANDB_BASE_URL", wandb.url()}, {"WANDB_API_KEY", key}});
+  const auto delivered = [&] { return wandb.run("job").history.size(); };
+  ASSERT_TRUE(WaitFor([&] { return delivered() > 0; })) << rank.Output() << node_.Log();
+  rank.Signal(SIGSTOP);
+  node_.Kill();
+  node_.StartWith(no_key);
+  ASSERT_TRUE(WaitFor([&] { return node_.Counter("deliver.steps") > 2; })) << node_.Log();
+  EXPECT_EQ(node_.Counter("deliver.failing"), 0u) << node_.Log();
+  const auto output = [&](const char* command) {
+    return RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}).output;
+  };
+  EXPECT_THAT(output("runs"), Not(HasSubstr("no API key")));
+  EXPECT_THAT(output("status"), Not(HasSubstr("no API key")));
+  const size_t before = delivered();
+  rank.Signal(SIGCONT);
+  EXPECT_TRUE(WaitFor([&] { return delivered() > before; })) << rank.Output() << node_.Log();
+  Stop();
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(rank.Output(), Not(HasSubstr("no API key")));
+  EXPECT_THAT(Lines(rank).back(), Not(HasSubstr("wait")));
 }
 
 TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {

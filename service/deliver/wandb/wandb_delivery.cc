@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
@@ -22,6 +23,7 @@ constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches 
 // How often a run that waits for a key looks for another one: whoever has just put one right looks
 // at the run. Three small files are read.
 constexpr absl::Duration kLookForKey = absl::Seconds(2);
+constexpr absl::Duration kLookForRanks = absl::Milliseconds(200);  // a step that asks nobody
 // Who found that the server is away lets others try before: it may be at fault itself.
 constexpr absl::Duration kLetOthersTry = absl::Milliseconds(100);
 
@@ -125,6 +127,17 @@ bool WandbDelivery::HasNewKey() const {
   return base_url.ok() && credentials_->Find(job_, *base_url, refused_keys_).ok();
 }
 
+bool WandbDelivery::HasKey() const {
+  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
+  return base_url.ok() && credentials_->Find(job_, *base_url).ok();
+}
+
+// Whether a key that is missing may be no trouble: the daemon has just started, and the run's ranks
+// have not come yet.
+bool WandbDelivery::AwaitsRanks(absl::Time now) const {
+  return now < options_.ranks_return_by && !ended() && !credentials_->HasMet(job_) && !HasKey();
+}
+
 void WandbDelivery::Leave() {
   project_->Leave();
   server_->Leave();
@@ -140,6 +153,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   if (delivery_.complete) {
     if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
     delivery_.complete = false;  // the run goes on
+  }
+  if (AwaitsRanks(now)) return kLookForRanks;
+  // Told before the next answer, which may take long.
+  if (absl::StartsWith(delivery_.last_error, kNoKey) && HasKey()) {
+    delivery_.last_error.clear();
+    return absl::ZeroDuration();
   }
   if (!features_known_) return AskFeatures(now);
   if (standing_.has_value()) return Settle(reader, now);

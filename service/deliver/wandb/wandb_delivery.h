@@ -58,9 +58,12 @@ class WandbDelivery : public RunDelivery {
     size_t max_post_bytes = 10485760;  // of lines; a post this full does not wait for the interval
     size_t max_line_bytes = 10383360;  // longer lines are dead letters: the server refuses them
     bool gzip = true;                  // where the server can
-    Backoff::Options backoff;          // for what only this run meets; the gates have their own
-    std::string user_agent;            // empty: ranklog/VERSION
-    std::string username;              // the person under whom a service account's runs appear
+    // Until then, of a steady clock, the ranks of a live run may still bring the key again that they
+    // had brought to the daemon before this one.
+    absl::Time ranks_return_by = absl::InfinitePast();
+    Backoff::Options backoff;  // for what only this run meets; the gates have their own
+    std::string user_agent;    // empty: ranklog/VERSION
+    std::string username;      // the person under whom a service account's runs appear
     std::string user_email;
   };
 
@@ -78,6 +81,8 @@ class WandbDelivery : public RunDelivery {
   void TellWhy(absl::Duration wait);
   absl::Duration Until(absl::Time time, absl::Time now) const;
   bool HasNewKey() const;
+  bool HasKey() const;
+  bool AwaitsRanks(absl::Time now) const;
   // Each makes at most one exchange, and returns how long to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);

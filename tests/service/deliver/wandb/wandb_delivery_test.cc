@@ -412,6 +412,52 @@ TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
 }
 
+// A daemon that has just started: the ranks that live bring their key again in a moment.
+TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
+  CredentialStore keys(CredentialStore::Options{});
+  const CredentialStore none(CredentialStore::Options{});
+  WandbDelivery::Options options;
+  options.ranks_return_by = now_ + absl::Seconds(10);
+  const auto error = [&](absl::Time now, const CredentialStore& with) {
+    WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &with,
+                           options);
+    const StepResult result = delivery.Step(stored_.reader(), now, false);
+    EXPECT_GT(result.wait, absl::ZeroDuration());
+    EXPECT_LE(result.wait, absl::Seconds(2));
+    return result.delivery.last_error;
+  };
+  EXPECT_EQ(error(now_, keys), "");
+  EXPECT_THAT(error(now_ + absl::Seconds(10), keys), HasSubstr("no API key"));
+  keys.Meet(JobOf("p", "another"));
+  EXPECT_EQ(error(now_, keys), "");
+  keys.Meet(JobOf("p", "r"));
+  EXPECT_THAT(error(now_, keys), HasSubstr("no API key")) << "its rank has none";
+  stored_.Close(model::RunState::kCrashed, 1);
+  EXPECT_THAT(error(now_, none), HasSubstr("no API key")) << "nobody will bring one";
+  EXPECT_THAT(transport_.sent(), IsEmpty());
+}
+
+TEST_F(WandbDeliveryTest, KeyThatComesEndsTheTroubleBeforeAnyAnswer) {
+  for (const bool restarted : {false, true}) {
+    CredentialStore keys(CredentialStore::Options{});
+    auto delivery = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
+                                                    gates_.get(), &keys, WandbDelivery::Options{});
+    model::Delivery stored = delivery->Step(stored_.reader(), now_, false).delivery;
+    EXPECT_THAT(stored.last_error, HasSubstr("no API key")) << restarted;
+    if (restarted) {
+      delivery = std::make_unique<WandbDelivery>(stored_.run(), stored, &transport_, gates_.get(),
+                                                 &keys, WandbDelivery::Options{});
+    }
+    ASSERT_OK(keys.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
+    now_ += absl::Seconds(2);
+    const StepResult result = delivery->Step(stored_.reader(), now_, false);
+    EXPECT_EQ(result.delivery.last_error, "") << restarted;
+    EXPECT_TRUE(result.changed);
+    EXPECT_EQ(result.wait, absl::ZeroDuration());
+    EXPECT_THAT(transport_.sent(), IsEmpty());
+  }
+}
+
 TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
   transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
   const StepResult result = StepUntilIdle();
