@@ -128,10 +128,14 @@ void AddUpRuns(Overview* overview) {
   }
 }
 
-absl::StatusOr<Overview> TakeOverview(const Globals& globals) {
+absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   Overview overview;
   ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
+  if (await_ends) {  // `./train && ranklog status`
+    ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
+    RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));
+  }
   ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
   ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
@@ -568,7 +572,7 @@ absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
   absl::Duration interval = kInterval;
   if (!flags.interval.empty()) absl::ParseDuration(flags.interval, &interval);  // it was checked
   for (int shown = 0;; absl::SleepFor(interval)) {
-    ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals));
+    ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals, /*await_ends=*/!flags.watch));
     Show(overview, flags);
     if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
     if (flags.watch && ++shown != flags.times) continue;

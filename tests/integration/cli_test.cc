@@ -49,7 +49,7 @@ TEST_F(CliTest, WrongUsageIsTwo) {
 }
 
 // `./train && ranklog runs`: its rank has ended, and the daemon makes its last rows.
-TEST_F(CliTest, RunsWaitsForARunThatIsAboutToEnd) {
+TEST_F(CliTest, RunsAndStatusWaitForARunThatIsAboutToEnd) {
   const auto daemon = storage::StateLock::Acquire(state_dir());
   ASSERT_OK(daemon.status());
   ASSERT_OK(store_->Begin());
@@ -57,12 +57,16 @@ TEST_F(CliTest, RunsWaitsForARunThatIsAboutToEnd) {
                               absl::ToUnixMicros(absl::Now())));
   ASSERT_OK(store_->Commit());
   ChildProcess runs({RANKLOG_CLI, "runs", "--json", "--state-dir", state_dir()}, options_);
+  ChildProcess status({RANKLOG_CLI, "status", "--json", "--state-dir", state_dir()}, options_);
   EXPECT_EQ(runs.Wait(absl::Milliseconds(300)), absl::nullopt) << "it ended: " << runs.Output();
+  EXPECT_EQ(status.Wait(absl::ZeroDuration()), absl::nullopt) << "it ended: " << status.Output();
   ASSERT_OK(store_->Begin());
   ASSERT_OK(store_->CloseRun(live_.run, model::RunState::kFinished, 0, "", kStart));
   ASSERT_OK(store_->Commit());
   EXPECT_EQ(runs.Wait(), 0) << runs.Output();
   EXPECT_EQ(Parse(runs.Output())[0]["state"], "finished") << runs.Output();
+  EXPECT_EQ(status.Wait(), 0) << status.Output();
+  EXPECT_EQ(Parse(status.Output())["live_runs"], Json::array()) << status.Output();
 }
 
 TEST_F(CliTest, RunsDoesNotWaitForARunWhoseRanksEndedLongAgo) {
