@@ -125,7 +125,7 @@ absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
   // What is meant may be there, and nowhere else: `./train && ranklog show latest`.
-  WarnOfUntakenSpools(globals);
+  WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);

@@ -517,6 +517,9 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
   if (auto left = LookAtLeftSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
+  if (const std::string unmade = UnmadeRowsText(state_dir); !unmade.empty()) {
+    findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToMakeThem});
+  }
   for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
   }

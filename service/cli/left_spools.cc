@@ -69,16 +69,21 @@ absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model:
   return stream->durable_seq;
 }
 
+// The first ones, and how many more.
+std::string NameList(std::vector<std::string> names) {
+  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
 std::string NamesOf(const std::vector<LeftSpool>& spools) {
   std::vector<std::string> names;
   for (const LeftSpool& spool : spools) {
-    if (names.size() == kNamed) break;
     names.push_back(Printable(
         absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
   }
-  return absl::StrCat(
-      absl::StrJoin(names, ", "),
-      spools.size() > kNamed ? absl::StrCat(" and ", spools.size() - kNamed, " more") : "");
+  return NameList(std::move(names));
 }
 
 std::string TextOfTheDead(const std::vector<LeftSpool>& dead) {
@@ -192,12 +197,36 @@ std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       "` starts one, or says why it cannot");
 }
 
-void WarnOfUntakenSpools(const Globals& globals) {
+std::string UnmadeRowsText(const std::string& state_dir) {
+  if (storage::StateLock::Holder(state_dir) != 0) return "";
+  const auto reader = storage::StoreReader::Open(state_dir);
+  if (!reader.ok()) return "";
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok()) return "";
+  uint64_t rows = 0;
+  std::vector<std::string> names;
+  for (const model::Run& run : *runs) {
+    if (run.state != model::RunState::kRunning) continue;
+    const auto streams = (*reader)->Streams(run.id);
+    if (!streams.ok()) continue;
+    const uint64_t before = rows;
+    for (const model::Stream& stream : *streams) rows += stream.durable_seq - stream.aggregated_seq;
+    if (rows > before) names.push_back(Printable(run.run_id));
+  }
+  if (rows == 0) return "";
+  return absl::StrCat(Counted(rows, "row"), " of ", NameList(names), rows == 1 ? " is" : " are",
+                      " stored, but not in ", names.size() == 1 ? "its run" : "their runs", " yet");
+}
+
+void WarnOfUntakenRows(const Globals& globals) {
   const absl::StatusOr<std::string> state_dir = globals.StateDir();
   if (!state_dir.ok()) return;
-  const std::vector<LeftSpool> left = FindUntakenSpools(globals, *state_dir);
-  if (left.empty()) return;
-  std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
+  if (const auto left = FindUntakenSpools(globals, *state_dir); !left.empty()) {
+    std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
+  }
+  if (const std::string unmade = UnmadeRowsText(*state_dir); !unmade.empty()) {
+    std::cerr << unmade << ": " << kHowToMakeThem << "\n";
+  }
 }
 
 absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir) {

@@ -1,4 +1,5 @@
-// Rows that nobody has taken: they lie in the rings of ranks, and no daemon runs.
+// Rows that nobody has taken: they lie in the rings of ranks, or in the store without a run, and no
+// daemon runs.
 
 #ifndef SERVICE_CLI_LEFT_SPOOLS_H_
 #define SERVICE_CLI_LEFT_SPOOLS_H_
@@ -47,8 +48,14 @@ std::string LeftSpoolsText(const std::vector<LeftSpool>& left);
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       const std::vector<LeftSpool>& left);
 
-// Says both on stderr, if there are any that nobody takes.
-void WarnOfUntakenSpools(const Globals& globals);
+// "20 rows of job and job-2 are stored, but not in their runs yet", where no daemon holds `state_dir`
+// that would make them. Empty: there are none.
+std::string UnmadeRowsText(const std::string& state_dir);
+inline constexpr char kHowToMakeThem[] =
+    "no daemon runs: `ranklog sync` brings them there, and delivers";
+
+// Says all of it on stderr, if there are any that nobody takes.
+void WarnOfUntakenRows(const Globals& globals);
 
 // Does what a daemon does first: brings them into the store of `state_dir`, makes it if there is
 // none, ends their streams and makes rows of them. The caller holds the lock. What cannot be read

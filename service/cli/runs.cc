@@ -124,7 +124,7 @@ std::string WaitingText(const std::vector<RunReport>& reports) {
 
 absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  WarnOfUntakenSpools(globals);
+  WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // `./train && ranklog runs`
   ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));

@@ -81,6 +81,7 @@ struct Overview {
   DiskOutlook disk;
   std::vector<LeftSpool> left;  // not in the store, and nobody takes them
   std::string left_advice;
+  std::string unmade;  // rows in the store that no daemon brings into their runs; empty: none
   // Sums over the runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
@@ -152,6 +153,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
       LookAtDisk(overview.state_dir,
                  overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
   if (overview.daemon_pid == 0) overview.left = FindUntakenSpools(globals, overview.state_dir);
+  overview.unmade = UnmadeRowsText(overview.state_dir);
   overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
   AddUpRuns(&overview);
   return overview;
@@ -268,6 +270,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
   if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
+  if (!overview.unmade.empty()) problems.push_back(overview.unmade);
   if (overview.lost() > 0) {
     problems.push_back(
         absl::StrCat(Counted(overview.lost(), "row"), " lost: ", LossesText(overview.losses)));
@@ -458,6 +461,9 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   if (!overview.left.empty()) {
     absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
+  }
+  if (!overview.unmade.empty()) {
+    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToMakeThem, "\n");
   }
   for (const RunReport* report : live) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -43,16 +45,20 @@ struct StopFlags {
   std::string timeout = "30s";
 };
 
-// Processes that hold a lock by flock(), as each daemon does of its state directory.
-std::set<int64_t> LockHolders() {
+// Processes that hold a lock by flock(), as each daemon does of its state directory; but not of `dir`.
+std::set<int64_t> HoldersOfOthers(const std::string& dir) {
+  struct stat info {};
+  const std::string inode =
+      stat(dir.c_str(), &info) == 0 ? absl::StrCat(":", info.st_ino) : std::string("none");
   std::set<int64_t> holders;
   std::ifstream locks("/proc/locks");
   std::string line;
   while (std::getline(locks, line)) {  // "1: FLOCK  ADVISORY  WRITE 1234 08:01:77 0 EOF"
     std::istringstream words(line);
-    std::string number, kind, advisory, access;
+    std::string number, kind, advisory, access, file;
     int64_t pid = 0;
-    if (words >> number >> kind >> advisory >> access >> pid && kind == "FLOCK") {
+    if (words >> number >> kind >> advisory >> access >> pid >> file && kind == "FLOCK" &&
+        !absl::EndsWith(file, inode)) {
       holders.insert(pid);
     }
   }
@@ -72,10 +78,10 @@ bool IsDaemonOfOurs(const std::string& pid) {
   return name == kDaemon && state != "Z" && uid == geteuid();
 }
 
-// Whether a daemon of this user has no state directory yet, or none any more. Where it will have
-// its directory, nobody else can know.
-bool IsOneStarting() {
-  const std::set<int64_t> holders = LockHolders();
+// Whether a daemon of this user has no state directory yet, or none any more, or has `dir` and may not
+// have said so in its file. Where it will have its directory, nobody else can know.
+bool IsOneStarting(const std::string& dir) {
+  const std::set<int64_t> holders = HoldersOfOthers(dir);
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
@@ -91,7 +97,7 @@ int64_t AwaitHolder(const std::string& dir) {
   const absl::Time deadline = SteadyNow() + kStartWait;
   while (true) {
     // It may take the directory between the two looks.
-    const bool starting = IsOneStarting();
+    const bool starting = IsOneStarting(dir);
     const int64_t pid = storage::StateLock::Holder(dir);
     if (pid != 0 || !starting || SteadyNow() > deadline) return pid;
     absl::SleepFor(kStopPoll);

@@ -103,12 +103,13 @@ class Sync {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
     const bool left = !FindSpoolsOfTheDead(globals_, state_dir_).empty();
+    const bool unmade = !UnmadeRowsText(state_dir_).empty();
     if (!left) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
     }
     RETURN_IF_ERROR(TakeLock());
     if (lock_ == nullptr) RETURN_IF_ERROR(CheckDaemon());
-    if (left) RETURN_IF_ERROR(TakeSpools());
+    if (left || unmade) RETURN_IF_ERROR(TakeSpools());
     if (reader_ == nullptr) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     }

@@ -14,7 +14,9 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 struct Death {
   const char* point;
@@ -80,6 +82,31 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
       [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
       absl::Seconds(60)));
   ExpectEachLineOnce(wandb_, counting);
+}
+
+// With the rank and the daemon gone, nothing but the store knows of them.
+TEST(StoredRowsTest, ThoseThatAreInNoRunYetAreNamed) {
+  constexpr uint64_t kRows = 20;
+  Node node;
+  node.StartWith({{"RANKLOG_DIE_AT", "aggregate:1:hang"}});
+  CountingJob counting(node, "job", kRows);
+  ASSERT_TRUE(counting.WaitForReturned(kRows));
+  ASSERT_EQ(counting.Finish(), 0);
+  node.Kill();
+  const auto ranklog = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), RANKLOG_CLI);
+    words.insert(words.end(), {"--state-dir", node.state_dir()});
+    return RunToEnd(words);
+  };
+  for (const std::string command : {"status", "runs", "doctor"}) {
+    const Finished said = ranklog({command});
+    EXPECT_THAT(said.output, HasSubstr("20 rows of job are stored, but not in its run yet"));
+    EXPECT_EQ(said.code, command == "doctor" ? 1 : 0) << said.output;
+  }
+  EXPECT_EQ(ranklog({"status", "--check"}).code, 1);
+  EXPECT_EQ(ranklog({"sync"}).code, 0);
+  EXPECT_THAT(ranklog({"status"}).output, Not(HasSubstr("not in its run")));
+  EXPECT_EQ(node.GetRun("job").rows, kRows);
 }
 
 // A spool directory of the job's own, which the next daemon is not told of, such as systemd's.
