@@ -1,6 +1,16 @@
 #ifndef RANKLOG_EXPORT_H_
 #define RANKLOG_EXPORT_H_
 
+#include <string>  // defines what the checks below look at
+
+// A program with other layouts of the standard types would link with libranklog.so, and crash in
+// its first call.
+#if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#error "libranklog needs _GLIBCXX_USE_CXX11_ABI=1: use PyTorch 2.7 or later, or libtorch-cxx11-abi"
+#elif defined(_GLIBCXX_DEBUG)
+#error "libranklog cannot be used with -D_GLIBCXX_DEBUG: use -D_GLIBCXX_ASSERTIONS in its place"
+#endif
+
 // Marks what libranklog.so exports; all else is hidden.
 #define RANKLOG_EXPORT __attribute__((visibility("default")))
 
