@@ -14,6 +14,7 @@
 #include "client/launch.h"
 #include "client/socket_address.h"
 #include "client/version.h"
+#include "ranklog/v1/base_url.h"
 
 namespace ranklog::internal {
 namespace {
@@ -110,7 +111,7 @@ std::string ProgramPath() {
 Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
   for (auto& [name, value] : settings.credentials) value = Trimmed(value);  // as of a secret's file
-  settings.base_url = Trimmed(settings.base_url);
+  settings.base_url = v1::WithoutUser(Trimmed(settings.base_url));
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
   // Of several ranks that do not know which they are, the daemon must not take each for the first.

@@ -12,6 +12,7 @@
 #include "client/resolve.h"
 #include "client/socket_address.h"
 #include "ranklog/settings.h"
+#include "ranklog/v1/base_url.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog {
@@ -66,11 +67,6 @@ bool HasBlank(std::string_view text) {
                      [](unsigned char c) { return c <= ' ' || c == 0x7f; });
 }
 
-// It may hold a password.
-std::string ShownUrl(const std::string& url) {
-  return url.find('@') == std::string::npos ? absl::StrCat("is \"", url, "\", which ") : "";
-}
-
 // Whether the server takes the key is for the server to say.
 void CheckTracker(const Settings& settings, Errors* errors) {
   for (const auto& [name, value] : settings.credentials) {
@@ -78,10 +74,15 @@ void CheckTracker(const Settings& settings, Errors* errors) {
       errors->push_back(name + " has a blank or a control character in it");
     }
   }
-  const std::string url = internal::Trimmed(settings.base_url);
-  if (url.empty()) return;
+  const std::string given = internal::Trimmed(settings.base_url);
+  if (given.empty()) return;
+  const std::string url = v1::WithoutUser(given);
+  if (url != given) {
+    errors->push_back(
+        "base_url has a user or a password, or an @, in it, which is left out: set WANDB_API_KEY");
+  }
   if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
-    errors->push_back(absl::StrCat("base_url ", ShownUrl(url), "has no http:// or https://"));
+    errors->push_back(absl::StrCat("base_url is \"", url, "\", which has no http:// or https://"));
   } else if (HasBlank(url)) {
     errors->push_back("base_url has a blank or a control character in it");
   }

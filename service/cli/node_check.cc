@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "ranklog/v1/base_url.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/cli/number_text.h"
@@ -243,7 +244,7 @@ std::vector<Finding> LookAtServers(const std::string& state_dir,
     }
   }
   model::RunSettings settings;
-  settings.base_url = ShellVariable("WANDB_BASE_URL");
+  settings.base_url = v1::WithoutUser(ShellVariable("WANDB_BASE_URL"));
   const std::string usual = pipeline::WandbBaseUrl(settings);
   // One that cannot be used is worth a word, too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);

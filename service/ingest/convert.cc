@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/base_url.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
@@ -50,7 +51,7 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
                             .strategy = strategy,
                             .destinations = Strings(settings.destinations()),
                             .rank_statistics = Strings(settings.rank_statistics()),
-                            .base_url = settings.base_url(),
+                            .base_url = v1::WithoutUser(settings.base_url()),
                             .host = settings.host(),
                             .program = settings.program(),
                             .resume = settings.resume(),

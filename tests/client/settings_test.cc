@@ -23,11 +23,13 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -142,9 +144,25 @@ TEST_F(SettingsTest, AnAddressWithoutASchemeIsAnErrorAndStays) {
               ElementsAre("base_url is \"localhost:8080\", which has no http:// or https://"));
   EXPECT_EQ(internal::Repair(settings).base_url, "localhost:8080");
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
-  Settings secret;
-  secret.base_url = "user:password@host";
-  EXPECT_THAT(secret.Validate(), ElementsAre("base_url has no http:// or https://"));
+}
+
+// It would be stored, printed and sent.
+TEST_F(SettingsTest, PasswordInTheAddressIsAnErrorAndLeftOut) {
+  const std::map<std::string, std::string> kLeft = {
+      {"https://user:secret@host:8080/path", "https://host:8080/path"},
+      {"https://secret@host", "https://host"},
+      {"https://a@b:secret@host", "https://host"},
+      {"user:secret@host", "host"},
+      {"https://user:sec/ret@host", "https://@host"},  // no address: nobody takes a key there
+      {"https://host/secret@other", "https://@other"},
+  };
+  for (const auto& [given, left] : kLeft) {
+    Settings settings;
+    settings.base_url = given;
+    EXPECT_THAT(settings.Validate(), Contains(HasSubstr("a user or a password"))) << given;
+    EXPECT_THAT(settings.Validate(), Each(Not(HasSubstr("ret")))) << given;
+    EXPECT_EQ(internal::Resolve(internal::Repair(settings)).base_url, left) << given;
+  }
 }
 
 TEST_F(SettingsTest, RunIdsMayHaveDots) {

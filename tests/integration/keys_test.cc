@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
 #include "tests/support/file_content.h"
@@ -19,6 +21,7 @@ namespace ranklog::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 bool IsComplete(FakeWandb& wandb, const std::string& run_id) {
@@ -160,6 +163,32 @@ TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
     EXPECT_THAT(text, HasSubstr("has no http:// or https://")) << command;
     EXPECT_THAT(text, HasSubstr("RANKLOG_ALLOW_HTTP=1")) << command;
   }
+}
+
+// The address is stored and shown, so it comes without its user.
+TEST(KeysTest, PasswordInTheAddressIsKeptNowhere) {
+  FakeWandb wandb;
+  Node node;
+  node.Start();
+  auto there = WandbAt(absl::StrReplaceAll(wandb.url(), {{"://", "://me:URLSECRET@"}}));
+  there["RANKLOG_QUIET"] = "0";
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"}, there);
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_THAT(rank.Output(), HasSubstr("a user or a password"));
+  EXPECT_THAT(rank.Output(), Not(HasSubstr("URLSECRET")));
+  EXPECT_TRUE(IsComplete(wandb, "job"));
+  ChildProcess::Options options;
+  options.environment = there;
+  for (const char* command : {"runs", "status", "doctor"}) {
+    EXPECT_THAT(
+        RunToEnd({RANKLOG_CLI, command, "--json", "--state-dir", node.state_dir()}, options).output,
+        Not(HasSubstr("URLSECRET")))
+        << command;
+  }
+  for (const auto& file : std::filesystem::directory_iterator(node.state_dir())) {
+    EXPECT_THAT(FileContent(file.path()), Not(HasSubstr("URLSECRET"))) << file.path();
+  }
+  EXPECT_EQ(node.TimesSaid("URLSECRET"), 0u);
 }
 
 TEST(KeysTest, EachJobIsDeliveredWithItsOwn) {

@@ -35,6 +35,14 @@ TEST(ConvertTest, ASessionIsCheckedAtTheEdge) {
   EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// As of earlier clients, and of the rings that they left.
+TEST(ConvertTest, AddressComesWithoutItsUser) {
+  v1::Hello hello = ValidHello();
+  hello.mutable_settings()->set_base_url("https://me:secret@host:8080");
+  ASSERT_OK_AND_ASSIGN(const model::Session session, ToSession(hello));
+  EXPECT_EQ(session.settings.base_url, "https://host:8080");
+}
+
 TEST(ConvertTest, DeltasAddUp) {
   v1::Batch batch;
   batch.set_first_seq(7);
