@@ -36,7 +36,9 @@ constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
 // What a service manager said to us is not for the daemon. A key is, but comes with Hello: the
 // environment of a process lies open in /proc, and goes to its children.
 constexpr const char* kNotInherited[] = {
-    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY="};
+    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY=",
+    // The libraries of the training's environment, such as conda's, are not those of the daemon's.
+    "LD_LIBRARY_PATH=", "LD_PRELOAD=", "LD_AUDIT="};
 
 // Prepared before the process is split: afterwards nothing may allocate.
 struct Launch {

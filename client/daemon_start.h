@@ -34,8 +34,8 @@ class StartLock {
 std::string FindDaemon(const std::string& daemon);
 
 // Starts `program` at the settings' state and spool directories, in a session of its own, without
-// our descriptors, signals' state or output; what it prints goes to ranklogd.log beside the socket.
-// It is no child of ours: nobody has to wait for it.
+// our descriptors, signals' state, output or preloaded libraries; what it prints goes to
+// ranklogd.log beside the socket. It is no child of ours: nobody has to wait for it.
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
                          const Settings& settings);
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "tests/support/fake_wandb.h"
 #include "tests/support/file_content.h"
 #include "tests/support/own_mounts.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::testing {
 namespace {
@@ -241,6 +243,21 @@ TEST_F(StartDaemonTest, LeavesThePlaceOfTheRank) {
   if (!error) {
     EXPECT_EQ(directory, "/");
   }
+}
+
+// Such as conda's, with other versions of libraries: none of the daemons could start.
+TEST_F(StartDaemonTest, DoesNotTakeTheLibrariesOfTheTraining) {
+  TempDir conda;
+  std::ofstream(conda.File("libsqlite3.so.0")) << "a library of another system";
+  std::map<std::string, std::string> environment = StartsDaemon();
+  environment["LD_LIBRARY_PATH"] = conda.path();
+  environment["LD_PRELOAD"] = conda.File("missing.so");
+  environment["LD_AUDIT"] = conda.File("missing.so");
+  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"200"}, environment);
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  const std::vector<pid_t> daemons = Daemons();
+  ASSERT_THAT(daemons, SizeIs(1));
+  EXPECT_THAT(ReadProc(daemons[0], "environ"), Not(HasSubstr(conda.path())));
 }
 
 // The daemon lasts; what it inherits of the training's sockets and files stays open as long. The
