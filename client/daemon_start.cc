@@ -33,10 +33,13 @@ constexpr long kMostDescriptors = 1 << 16;
 
 // `ranklog status` says it of the daemon.
 constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
+// A variable, since an earlier ranklogd would not start with a flag that it does not know.
+constexpr char kFormerStateDir[] = "RANKLOG_FORMER_STATE_DIR=";
 // What a service manager said to us is not for the daemon. A key is, but comes with Hello: the
 // environment of a process lies open in /proc, and goes to its children.
 constexpr const char* kNotInherited[] = {
-    "RANKLOG_STARTED_BY=", "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY=",
+    "RANKLOG_STARTED_BY=", kFormerStateDir,
+    "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY=",
     // The libraries of the training's environment, such as conda's, are not those of the daemon's.
     "LD_LIBRARY_PATH=", "LD_PRELOAD=", "LD_AUDIT="};
 
@@ -150,8 +153,9 @@ std::vector<char*> Pointers(std::vector<std::string>* strings) {
   return pointers;
 }
 
-std::vector<std::string> DaemonEnvironment() {
+std::vector<std::string> DaemonEnvironment(const std::string& former_state_dir) {
   std::vector<std::string> variables = {kStartedByRank};
+  if (!former_state_dir.empty()) variables.push_back(kFormerStateDir + former_state_dir);
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const bool inherited =
         std::none_of(std::begin(kNotInherited), std::end(kNotInherited),
@@ -227,7 +231,7 @@ std::string LastWords(const SocketPlace& place) {
 }
 
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
-                         const Settings& settings) {
+                         const Settings& settings, const std::string& former_state_dir) {
   std::vector<std::string> arguments = {program, "--listen", "unix:" + place.path};
   if (!settings.state_dir.empty()) {
     arguments.insert(arguments.end(), {"--state-dir", settings.state_dir});
@@ -236,7 +240,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
     arguments.insert(arguments.end(), {"--spool-dir", settings.spool_dir});
   }
   const std::vector<char*> argument_pointers = Pointers(&arguments);
-  std::vector<std::string> variables = DaemonEnvironment();
+  std::vector<std::string> variables = DaemonEnvironment(former_state_dir);
   const std::vector<char*> variable_pointers = Pointers(&variables);
 
   const std::string log = LogPath(place);

@@ -36,8 +36,10 @@ std::string FindDaemon(const std::string& daemon);
 // Starts `program` at the settings' state and spool directories, in a session of its own, without
 // our descriptors, signals' state, output or preloaded libraries; what it prints goes to
 // ranklogd.log beside the socket. It is no child of ours: nobody has to wait for it.
+// `former_state_dir` is that of the daemon before, or empty: where the settings name none, the new
+// one keeps its store there, too, if it can.
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
-                         const Settings& settings);
+                         const Settings& settings, const std::string& former_state_dir);
 
 // Why the last daemon that a rank started at `place` could not start, with its log's path; empty if
 // it did start, or none was. The log's last lines say it.

@@ -67,7 +67,9 @@ void Endpoint::AttachWaiting() {
 }
 
 void Endpoint::Attach(RingStream* stream) {
-  stream->Attach(connection_.get(), [this, stream] {
+  stream->Attach(connection_.get(), [this, stream](const v1::HelloReply& reply) {
+    state_dir_ = reply.state_dir();
+    if (!reply.send_descriptor()) return;
     const Spool& spool = *stream->ring()->spool;
     const absl::Status status =
         PassDescriptor(places_[answered_], spool.header()->incarnation, spool.fd());
@@ -160,7 +162,7 @@ void Endpoint::TryStartDaemon(Time now) {
     why_not = lock.status();
     if (!why_not.ok()) continue;
     no_start_before_ = start_lock_until_ = now + kDaemonStart;
-    const absl::Status status = StartDaemon(program, place, settings);
+    const absl::Status status = StartDaemon(program, place, settings, state_dir_);
     if (!status.ok()) return SetStartError(std::string(status.message()));
     start_lock_ = *std::move(lock);
     back_off_ = kMinBackOff;

@@ -79,7 +79,8 @@ class Endpoint {
 
   const std::string address_;
   std::vector<SocketPlace> places_;
-  size_t answered_ = 0;  // which of the places
+  size_t answered_ = 0;    // which of the places
+  std::string state_dir_;  // of the daemon that answered last
   std::list<std::unique_ptr<RingStream>> streams_;
   std::map<RingStream*, Time> refused_;  // of streams_, with the time to try again
   std::unique_ptr<Connection> connection_;

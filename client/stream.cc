@@ -34,9 +34,10 @@ CallTag* RingStream::Tag(Operation operation) {
   return &tags_[operation];
 }
 
-void RingStream::Attach(Connection* connection, std::function<void()> pass_descriptor) {
+void RingStream::Attach(Connection* connection,
+                        std::function<void(const v1::HelloReply&)> attached) {
   connection_ = connection;
-  pass_descriptor_ = std::move(pass_descriptor);
+  on_attached_ = std::move(attached);
   health_ = Health::kGood;
   cancelled_ = writing_ = heard_ = false;
   attach_time_ = std::chrono::steady_clock::now();
@@ -98,7 +99,8 @@ void RingStream::OnDone(int operation, bool ok) {
       if (ok) {
         heard_ = true;
         run_->OnServerMessage(call_->incoming);
-        if (protocol_.OnMessage(call_->incoming)) pass_descriptor_();
+        protocol_.OnMessage(call_->incoming);
+        if (call_->incoming.has_hello()) on_attached_(call_->incoming.hello());
         call_->stream->Read(&call_->incoming, Tag(kRead));
         return;
       }

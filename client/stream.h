@@ -22,9 +22,9 @@ class RingStream : public CallListener {
 
   RingStream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
 
-  // Begins on a new connection. `pass_descriptor` is called if the daemon asks for the ring's
-  // descriptor.
-  void Attach(Connection* connection, std::function<void()> pass_descriptor);
+  // Begins on a new connection. `attached` gets the daemon's answer; if it asks for the ring's
+  // descriptor, that has to be passed.
+  void Attach(Connection* connection, std::function<void(const v1::HelloReply&)> attached);
   // Ends all calls; the connection's Drain() follows, then Detach().
   void Cancel();
   void Detach();
@@ -108,7 +108,7 @@ class RingStream : public CallListener {
 
   // Of this connection.
   Connection* connection_ = nullptr;
-  std::function<void()> pass_descriptor_;
+  std::function<void(const v1::HelloReply&)> on_attached_;
   std::unique_ptr<Call> call_;
   std::unique_ptr<Unary<v1::UpdateReply>> update_;
   std::unique_ptr<Unary<v1::FinishReply>> finish_;

@@ -45,22 +45,19 @@ void StreamProtocol::End() {
   ring_->attached.store(false, std::memory_order_relaxed);
 }
 
-bool StreamProtocol::OnMessage(const v1::ServerMessage& message) {
-  bool wants_descriptor = false;
+void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
   if (message.has_hello()) {
     // Less than an earlier daemon acknowledged, if the store of that one is gone.
     durable_seq_ = message.hello().durable_seq();
     read_seq_ = durable_seq_;
     attached_ = true;
     ring_->attached.store(true, std::memory_order_relaxed);
-    wants_descriptor = message.hello().send_descriptor();
   } else if (message.has_ack()) {
     durable_seq_ = std::max(durable_seq_, message.ack().durable_seq());
   } else {
-    return false;
+    return;
   }
   Free();
-  return wants_descriptor;
 }
 
 bool StreamProtocol::Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message) {

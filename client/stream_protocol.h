@@ -38,8 +38,8 @@ class StreamProtocol {
   // The connection is gone, or to be given up: nothing more is sent on it.
   void End();
 
-  // A message of the daemon. True: it asks for the ring's descriptor.
-  bool OnMessage(const v1::ServerMessage& message);
+  // A message of the daemon.
+  void OnMessage(const v1::ServerMessage& message);
   // The daemon takes rows on this connection.
   bool attached() const { return attached_; }
 

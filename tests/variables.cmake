@@ -1,7 +1,7 @@
 # Each variable of ours, and of W&B's, that the programs read stands in the README of the client or of the service:
 #   cmake -DROOT=<source tree> -P tests/variables.cmake
 cmake_minimum_required(VERSION 3.25)
-set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY)  # of tests; from a rank to the daemon that it starts
+set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY RANKLOG_FORMER_STATE_DIR)  # of tests; from a rank to the daemon that it starts
 
 file(READ ${ROOT}/client/README.md documents)
 file(READ ${ROOT}/service/README.md service)

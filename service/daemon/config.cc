@@ -163,6 +163,16 @@ storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& kee
   return limits;
 }
 
+// A rank that starts us says where the daemon that it was attached to kept the store: its rows are
+// there. Unless this process sees no such directory, as in another container.
+std::vector<std::string> StateDirs() {
+  std::vector<std::string> dirs = storage::DefaultStateDirs();
+  std::string former = Environment("RANKLOG_FORMER_STATE_DIR");
+  std::error_code error;
+  if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
+  return dirs;
+}
+
 }  // namespace
 
 std::string StartedBy() {
@@ -325,8 +335,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     return parsed;
   }
   parsed.run = true;
-  config.state_dirs =
-      state_dir.empty() ? storage::DefaultStateDirs() : std::vector<std::string>{state_dir};
+  config.state_dirs = state_dir.empty() ? StateDirs() : std::vector<std::string>{state_dir};
   for (std::string& dir : config.state_dirs) dir = Absolute(dir);
   config.socket_path = Absolute(address.substr(sizeof(kUnix) - 1));
   config.drain = ToDuration(drain);

@@ -149,7 +149,8 @@ absl::Status Daemon::StartStages() {
               .run_changed = [this](int64_t run) { aggregate_->Notify(run); },
               .when_caught_up = [this](auto then) { watch_->WhenCaughtUp(std::move(then)); },
               .notices = &notices_,
-              .spool_dirs = spool_dirs_.get()};
+              .spool_dirs = spool_dirs_.get(),
+              .state_dir = place_.dir};
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   ingest::RankWatch::Options watch_options;
   watch_options.spool_dirs = config_.spool_dirs;

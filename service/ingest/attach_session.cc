@@ -256,6 +256,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   reply_.set_send_descriptor(!live || live->ring == nullptr);
   reply_.set_daemon_version(RANKLOG_VERSION);
   reply_.set_run_id(stream.run_id);
+  reply_.set_state_dir(ToUtf8(context_.state_dir));
   if (stream.refused) {
     reply_.add_destinations("local");
   } else {

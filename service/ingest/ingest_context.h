@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/clock.h"
@@ -55,6 +56,7 @@ struct IngestContext {
   std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
   NoticeBoard* notices = nullptr;                      // null: nobody is told anything
   storage::SpoolDirs* spool_dirs = nullptr;            // null: none are remembered
+  std::string state_dir = "";                          // of the store; empty: ranks are not told it
 };
 
 }  // namespace ranklog::ingest

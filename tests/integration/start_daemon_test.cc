@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "service/base/clock.h"
 #include "tests/integration/counting_job.h"
@@ -54,7 +55,7 @@ int DescriptorsTo(pid_t pid, const std::string& target) {
 class StartDaemonTest : public ::testing::Test {
  protected:
   ~StartDaemonTest() override {
-    for (const pid_t pid : Daemons()) kill(pid, SIGKILL);
+    for (const pid_t pid : ProcessesWith(node_.address())) kill(pid, SIGKILL);
   }
 
   std::vector<pid_t> Daemons() const { return ProcessesWith(node_.state_dir()); }
@@ -84,7 +85,7 @@ class StartDaemonTest : public ::testing::Test {
     return environment;
   }
 
-  Node node_;
+  Node node_{{"--drain", "5s", "--wandb-transmit-interval", "20ms"}};
 };
 
 TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
@@ -179,6 +180,73 @@ TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
   ASSERT_TRUE(streams.ok()) << streams.status();
   ASSERT_THAT(*streams, SizeIs(kRanks));
   for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, 200u);
+}
+
+// As after `ranklog stop` of a daemon that an administrator gave a directory of its own. A second
+// store for the run would not know which rows the tracker has of the first, which still delivers.
+TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
+  const TempDir home;
+  const std::string own = home.File("ranklog");  // where a rank would look
+  std::filesystem::create_directory(own);
+  std::filesystem::permissions(own, std::filesystem::perms::owner_all);
+  FakeWandb wandb;
+  node_.Start();
+  std::map<std::string, std::string> environment = StartsDaemon();
+  environment.merge(WandbAt(wandb.url()));
+  environment["RANKLOG_DESTINATIONS"] = "wandb";
+  environment["RANKLOG_STATE_DIR"] = "";
+  environment["XDG_STATE_HOME"] = home.path();
+  const std::string stop = home.File("stop");
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"1000000", "0", "1000", stop}, environment);
+  const auto delivered = [&] { return wandb.run("job").history.size(); };
+  ASSERT_TRUE(WaitFor([&] { return delivered() > 100; })) << rank.Output();
+
+  wandb.Inject({.times = 3, .code = 503});
+  node_.daemon().Signal(SIGTERM);
+  const std::string log = std::filesystem::path(node_.socket()).parent_path() / "ranklogd.log";
+  ASSERT_TRUE(WaitFor([&] {
+    return absl::StrContains(FileContent(log), node_.state_dir() + " is in use") ||
+           std::filesystem::exists(own + "/ranklog.db");
+  }));
+  EXPECT_FALSE(std::filesystem::exists(own + "/ranklog.db"));
+  EXPECT_EQ(node_.daemon().Wait(), 0);
+  const size_t before = delivered();
+  EXPECT_TRUE(WaitFor([&] { return delivered() > before + 100; })) << FileContent(log);
+  std::ofstream{stop};
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_TRUE(wandb.WaitFor(
+      [](const std::map<std::string, FakeWandb::Run>& runs) { return runs.at("job").complete; },
+      absl::Seconds(60)));
+  EXPECT_THAT(rank.Output(), HasSubstr(absl::StrCat("logged ", delivered(), ", durable")));
+  EXPECT_THAT(wandb.errors(), SizeIs(0));
+
+  ChildProcess::Options options;
+  options.environment = {{"WANDB_API_KEY", environment["WANDB_API_KEY"]}};
+  const Finished verify =
+      RunToEnd({RANKLOG_CLI, "verify", "job", "--state-dir", node_.state_dir()}, options);
+  EXPECT_EQ(verify.code, 0) << verify.output;
+  EXPECT_EQ(RunToEnd({RANKLOG_CLI, "stop", "--state-dir", node_.state_dir()}).code, 0);
+  EXPECT_THAT(ProcessesWith(node_.address()), SizeIs(0));
+}
+
+// The next daemon sees another file system, as in a container; the rows are kept all the same.
+TEST_F(StartDaemonTest, GoesElsewhereWhereTheStoreBeforeIsGone) {
+  const TempDir home;
+  node_.Start();
+  std::map<std::string, std::string> environment = StartsDaemon();
+  environment["RANKLOG_STATE_DIR"] = "";
+  environment["XDG_STATE_HOME"] = home.path();
+  const std::string stop = home.File("stop");
+  ChildProcess rank =
+      node_.StartRank("job", 0, 0, 1, 1, {"1000000", "0", "1000", stop}, environment);
+  ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows > 0; }));
+  node_.Kill();
+  std::filesystem::rename(node_.state_dir(), home.File("moved"));
+  ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home.File("ranklog/ranklog.db")); }));
+  std::ofstream{stop};
+  EXPECT_EQ(rank.Wait(), 0) << rank.Output();
+  EXPECT_FALSE(std::filesystem::exists(node_.state_dir()));
 }
 
 // `ulimit -f` of the shell is the training's; SIGXFSZ killed each daemon that a rank started.
