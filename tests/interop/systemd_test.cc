@@ -39,6 +39,7 @@ constexpr int kHangingUser = 54324;
 constexpr int kStoppingUser = 54325;
 constexpr int kRebootedUser = 54326;
 constexpr int kOwnSystemdUser = 54327;
+constexpr int kRestartedUser = 54328;
 
 // Before the container boots: programs, units, users and settings. Arguments: BUILD, CMAKE, the files of a rank, ROOT.
 constexpr char kPrepare[] = R"(
@@ -46,7 +47,7 @@ set -eu
 build=$1 cmake=$2 key=$3 root=${!#}
 cp "${@:4:$#-4}" "$root/usr/bin/"
 DESTDIR=$root "$cmake" --install "$build" --prefix /usr --component systemd >/dev/null
-for uid in $(seq 54321 54327); do
+for uid in $(seq 54321 54328); do
   echo "u$uid:x:$uid:$uid::/home/u$uid:/bin/sh" >>"$root/etc/passwd"
   echo "u$uid:*:20000::::::" >>"$root/etc/shadow"
   install -d -o $uid -g $uid -m 0700 "$root/home/u$uid"
@@ -261,6 +262,56 @@ TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
   EXPECT_FALSE(IsActive(Socket(kStoppingUser)));
   EXPECT_THAT(Inside({"journalctl", "--priority=warning", "--unit", Service(kStoppingUser)}).output,
               AllOf(HasSubstr("run job: wandb:"), Not(HasSubstr("stopped"))));
+}
+
+// A rank that goes on meanwhile starts a daemon itself, which must not have a store of its own, and ends when systemd listens again.
+TEST_F(SystemdTest, StopAndStartUnderARankKeepsItsRunInOneStore) {
+  const std::string key(40, 'k');
+  FakeWandb wandb;
+  StartSocket(kRestartedUser);
+  ChildProcess rank(RankOf(kRestartedUser, "job",
+                           {"RANKLOG_START_DAEMON=1", "RANKLOG_FINISH_TIMEOUT_MS=60000",
+                            "WANDB_BASE_URL=" + wandb.url(), "WANDB_API_KEY=" + key},
+                           {"1000000", "0", "1000", "/tmp/stop-restarted"}));
+  const auto daemon = [] {  // whoever listens, but does not start one
+    const Finished status = RunToEnd(
+        CommandOf(kRestartedUser, {"ranklog", "status", "--state-dir",
+                                   absl::StrCat("/var/lib/ranklog/", kRestartedUser), "--json"}));
+    const auto json = nlohmann::json::parse(status.output, nullptr, /*allow_exceptions=*/false);
+    return json.is_object() ? json.value("daemon", nlohmann::json::object())
+                            : nlohmann::json::object();
+  };
+  ASSERT_TRUE(WaitFor([] { return RowsOf(kRestartedUser, "job") > 100; }));
+  EXPECT_EQ(Inside({"systemctl", "stop", Socket(kRestartedUser)}).code, 0);
+  ASSERT_TRUE(WaitFor([&] { return daemon().value("started_by", "") == "rank"; })) << daemon();
+  const int before = RowsOf(kRestartedUser, "job");
+  EXPECT_TRUE(WaitFor([=] { return RowsOf(kRestartedUser, "job") > before + 100; }));
+  const std::string pid = absl::StrCat(daemon().value("pid", 0));
+
+  StartSocket(kRestartedUser);
+  EXPECT_TRUE(WaitFor([&] { return Inside({"test", "-e", "/proc/" + pid}).code != 0; }));
+  EXPECT_TRUE(WaitFor([] { return IsActive(Service(kRestartedUser)); }));
+  ASSERT_TRUE(WaitFor([&] { return daemon().value("started_by", "") == "systemd"; })) << daemon();
+  const int again = RowsOf(kRestartedUser, "job");
+  EXPECT_TRUE(WaitFor([=] { return RowsOf(kRestartedUser, "job") > again + 100; }));
+  EXPECT_EQ(Inside({"touch", "/tmp/stop-restarted"}).code, 0);
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  int logged = 0;
+  ASSERT_EQ(sscanf(strstr(rank.Output().c_str(), "logged"), "logged %d, durable", &logged), 1)
+      << rank.Output();
+  ASSERT_TRUE(wandb.WaitFor(
+      [](const auto& runs) { return runs.count("job") != 0 && runs.at("job").complete; },
+      absl::Seconds(60)));
+  const FakeWandb::Run run = wandb.run("job");
+  ASSERT_THAT(run.history, SizeIs(logged));
+  for (int step = 0; step < logged; ++step) {
+    EXPECT_EQ(nlohmann::json::parse(run.history[step])["loss"], step);
+  }
+  const Finished verified =
+      RunToEnd(CommandOf(kRestartedUser, {"WANDB_API_KEY=" + key, "ranklog", "verify", "job"}));
+  EXPECT_EQ(verified.code, 0) << verified.output;
+  const std::string home = absl::StrCat("/home/u", kRestartedUser, "/.local/state/ranklog");
+  EXPECT_NE(Inside({"test", "-e", home}).code, 0) << "there are two stores";
 }
 
 TEST_F(SystemdTest, UserHasOneOfHisOwn) {
