@@ -122,7 +122,12 @@ logged=$(sed -nE 's/^logged ([0-9]+), durable$/\1/p' "$work/rank")
 # ---- Remove, with undelivered rows ----
 
 store=/var/lib/ranklog/$uid/ranklog.db
-inside dpkg -r ranklog >>"$work/container" 2>&1 || fail "dpkg -r"
+# One user's unit never stops.
+dropin=/home/u$own/.config/systemd/user/ranklogd.service.d
+by_user $own sh -c "mkdir -p $dropin && printf '[Service]\nExecStop=/bin/sleep infinity\nTimeoutStopSec=infinity\n' >$dropin/trial.conf"
+inside systemctl --user --machine="$own@" daemon-reload
+inside timeout 120 dpkg -r ranklog >>"$work/container" 2>&1 || fail "dpkg -r"
+inside pkill -KILL -u $own -x "ranklogd|sleep" || fail "the user's unit has stopped"
 if inside test -e /usr/bin/ranklogd; then fail "the removal left ranklogd"; fi
 if inside systemctl is-active --quiet "ranklogd@$uid.socket" "ranklogd@$uid.service"; then fail "the removal left a unit active"; fi
 if inside pgrep -x ranklogd >/dev/null; then fail "the removal left a daemon"; fi
