@@ -21,5 +21,5 @@ fi
 ((10#$drain > 0)) || exit 0 # `timeout 0` has no limit
 timeout --kill-after=0.5 "$drain" \
   setpriv --reuid="$uid" --regid="$SLURM_JOB_GID" --init-groups --no-new-privs env -C / \
-  ranklog sync --wait --address "unix:$run/$uid/ranklogd.sock" >/dev/null
+  ranklog sync --wait --slurm-job "$SLURM_JOB_ID" --address "unix:$run/$uid/ranklogd.sock" >/dev/null
 exit 0

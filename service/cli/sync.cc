@@ -21,6 +21,7 @@
 #include "service/cli/run_report.h"
 #include "service/cli/select_run.h"
 #include "service/cli/sync_pipeline.h"
+#include "service/pipeline/slurm_job.h"
 
 namespace ranklog::cli {
 namespace {
@@ -62,6 +63,7 @@ struct SyncFlags {
   std::string to;
   bool wandb = false;
   bool wait = false;
+  std::string slurm_job;
   std::string timeout = "2m";
 };
 
@@ -258,10 +260,21 @@ class Sync {
     return runs;
   }
 
+  // Whether it goes on, as another job than that of --slurm-job, which need not wait for it.
+  absl::StatusOr<bool> GoesOnElsewhere(const model::Run& run) const {
+    if (flags_.slurm_job.empty() || run.state != model::RunState::kRunning) return false;
+    ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(run.id));
+    return std::none_of(streams.begin(), streams.end(), [this](const model::Stream& stream) {
+      return pipeline::SlurmJobId(stream.launch.batch_job) == flags_.slurm_job;
+    });
+  }
+
   // Whether it has a tracker.
   absl::StatusOr<bool> ChooseIfOpen(const model::Run& run) {
     ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
     if (!HasTracker(report)) return false;
+    ASSIGN_OR_RETURN(const bool elsewhere, GoesOnElsewhere(run));
+    if (elsewhere) return true;
     if (!flags_.runs.empty() || !Settled(report)) chosen_.insert(run.id);
     return true;
   }
@@ -553,6 +566,9 @@ void AddSync(Program& program) {
               {.one_of = {"wandb"}});
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
   options.Add("--wait", &flags.wait, "wait until the runs have ended, too");
+  options.Add("--slurm-job", &flags.slurm_job,
+              "with --wait: leave out runs that go on and are not of this job of Slurm",
+              {.type = "ID"});
   options.Add("--timeout", &flags.timeout,
               "give up when nothing has moved for so long; 2m if not given",
               {.type = "DURATION", .check = CheckDuration});

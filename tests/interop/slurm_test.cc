@@ -87,6 +87,25 @@ TEST_F(SlurmTest, EpilogWaitsForDeliveryIfTheSiteWantsThat) {
   EXPECT_TRUE(AreComplete(wandb.runs(), 1)) << "the node is free before its rows are delivered";
 }
 
+TEST_F(SlurmTest, EpilogDoesNotWaitForOtherJobsOfTheUser) {
+  cluster_.Start({});
+  FakeWandb wandb;
+  cluster_.On("n1", {"sh", "-c", "echo drain=100 >>/etc/ranklog/slurm.conf"});
+  const auto state = [&](const std::string& job) { return cluster_.JobField(job, "JobState"); };
+  const auto submit = [&](const std::string& rank) {
+    return cluster_.Submit({"-N1", "-n1", "-w", "n1", "--wrap", "srun logging_rank " + rank},
+                           Settings(wandb.url()));
+  };
+  const std::string other = submit("1000000 0 1000");
+  ASSERT_TRUE(wandb.WaitFor([](const auto& runs) { return runs.size() == 1; }, absl::Seconds(60)));
+  const std::string job = submit(std::to_string(kSlurmRows));
+  EXPECT_TRUE(WaitFor([&] { return state(job) == "COMPLETED"; })) << state(job);
+  EXPECT_TRUE(AreComplete(wandb.runs(), 1));
+  EXPECT_EQ(state(other), "RUNNING");
+  cluster_.Run({"scancel", other});
+  EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; }));
+}
+
 class SlurmBadDaemonTest : public SlurmTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(SlurmBadDaemonTest, DoesNotDrainTheNode) {
