@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -105,6 +107,72 @@ TEST_F(SlurmTest, EpilogDoesNotWaitForOtherJobsOfTheUser) {
   cluster_.Run({"scancel", other});
   EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; }));
 }
+
+// By the kernel for lack of memory, say. The rank starts another one, which ends with the job.
+class SlurmKilledDaemonTest : public SlurmTest,
+                              public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SlurmKilledDaemonTest, RankGoesOnInTheSameStore) {
+  cluster_.Start({});
+  const std::string state = GetParam();
+  cluster_.On("n1", {"sh", "-c", "echo state=" + state + " >>/etc/ranklog/slurm.conf"});
+  const int port = FakeWandb().port();  // nobody answers there, for now
+  const std::string home = cluster_.File("home");
+  std::map<std::string, std::string> settings = WandbAt(absl::StrCat("http://127.0.0.1:", port));
+  settings.merge(std::map<std::string, std::string>{
+      {"HOME", home}, {"RANKLOG_RUN_ID", "job"}, {"RANKLOG_FINISH_TIMEOUT_MS", "60000"}});
+  const std::string stop = cluster_.File("stop");
+  const std::string job = cluster_.Submit(
+      {"-N1", "-w", "n1", "--wrap", "srun logging_rank 1000000 0 1000 " + stop}, settings);
+  const auto by_user = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"env", "HOME=" + home, "WANDB_API_KEY=" + settings["WANDB_API_KEY"],
+                               cluster_.File("bin/ranklog")});
+    return cluster_.On("n1", args);
+  };
+  const auto rows = [&] {
+    const Finished runs = by_user({"runs", "--json"});
+    const json all = json::parse(runs.output, nullptr, /*allow_exceptions=*/false);
+    return all.is_array() && !all.empty() ? all[0].value("rows", 0) : 0;
+  };
+  ASSERT_TRUE(WaitFor([&] { return rows() > 100; })) << by_user({"status"}).output;
+  const Finished killed =
+      cluster_.On("n1", {"sh", "-c", "kill -KILL $(tr -cd 0-9 <" + state + "/0/lock)"});
+  ASSERT_EQ(killed.code, 0) << killed.output;
+  const int before = rows();
+  EXPECT_TRUE(WaitFor([&] { return rows() > before + 100; }));
+  EXPECT_THAT(by_user({"status"}).output, HasSubstr("started by rank"));
+  std::ofstream(stop).flush();
+  ASSERT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
+  const std::string output = FileContent(cluster_.File(job + ".out"));
+  int logged = 0;
+  const size_t last_line = output.rfind("logged ");
+  ASSERT_NE(last_line, std::string::npos) << output;
+  ASSERT_EQ(sscanf(output.c_str() + last_line, "logged %d, durable", &logged), 1) << output;
+
+  const std::string key = "machine 127.0.0.1:" + std::to_string(port) + " login user password " +
+                          settings["WANDB_API_KEY"];
+  cluster_.On("n1", {"sh", "-c",
+                     "umask 077; echo '" + key + "' >" + state +
+                         "/0/credentials"});  // the rank's went with its daemon
+  FakeWandb wandb(port);
+  EXPECT_EQ(cluster_.Run({"srun", "-N1", "-w", "n1", "true"}).code,
+            0);  // by whose prolog it goes on
+  const auto complete = [](const auto& runs) {
+    return runs.count("job") && runs.at("job").complete;
+  };
+  ASSERT_TRUE(wandb.WaitFor(complete, absl::Seconds(60))) << by_user({"doctor"}).output;
+  const FakeWandb::Run run = wandb.run("job");
+  ASSERT_THAT(run.history, SizeIs(logged));
+  for (int step = 0; step < logged; ++step) {
+    EXPECT_EQ(json::parse(run.history[step])["loss"], step);
+  }
+  const Finished verified = by_user({"verify", "job"});
+  EXPECT_EQ(verified.code, 0) << verified.output;
+  EXPECT_FALSE(std::filesystem::exists(home)) << "there are two stores";
+}
+
+INSTANTIATE_TEST_SUITE_P(States, SlurmKilledDaemonTest,
+                         ::testing::Values("/var/lib/ranklog", "/var/lib/site/ranklog"));
 
 class SlurmBadDaemonTest : public SlurmTest, public ::testing::WithParamInterface<const char*> {};
 
