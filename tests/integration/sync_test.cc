@@ -117,6 +117,29 @@ TEST_F(SyncTest, SaysWhatIsLeftWhileTheBackendIsDownAndTheNextOneGoesOn) {
   ExpectEveryRowOnce("job");
 }
 
+// As the epilog of Slurm does, which must not wait for another job of the user.
+TEST_F(SyncTest, WaitLeavesOutRunsThatGoOnInOtherSlurmJobs) {
+  node_.Start();
+  std::map<std::string, std::string> settings = WandbAt(wandb_->url());
+  settings["SLURM_JOB_ID"] = "8";
+  const std::string stop = node_.state_dir() + "/stop";
+  ChildProcess other =
+      node_.StartRank("other", 0, 0, 1, 1, {"1000000", "0", "1000", stop}, settings);
+  settings["SLURM_JOB_ID"] = "7";
+  ChildProcess ours =
+      node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kSyncRows), "0", "10000"}, settings);
+  for (const char* job : {"other", "job"}) {
+    ASSERT_TRUE(WaitFor([&] { return node_.GetRun(job).rows > 0; }));
+  }
+  const Finished sync = SyncAtDaemon({"--wait", "--slurm-job", "7"});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  EXPECT_THAT(sync.output,
+              AllOf(HasSubstr("test:job  wandb  300 of 300 rows"), Not(HasSubstr("test:other"))));
+  ExpectEveryRowOnce("job");
+  EXPECT_FALSE(wandb_->run("other").complete);
+  other.Kill();
+}
+
 TEST_F(SyncTest, AsksTheRunningDaemonToDeliverAndWaitsForIt) {
   node_.Start();
   LogLocally("job");
