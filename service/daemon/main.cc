@@ -17,6 +17,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "ranklog/v1/places.h"
 #include "service/base/clock.h"
@@ -31,6 +32,10 @@
 #include "service/ingest/listen_socket.h"
 
 namespace {
+
+// Less than the 5 s that the prolog of Slurm gives it.
+constexpr absl::Duration kOtherStarts = absl::Seconds(4);
+constexpr absl::Duration kOtherPoll = absl::Milliseconds(20);
 
 // Who wants the end, for who wonders later.
 std::string Sender(const siginfo_t& told) {
@@ -61,6 +66,21 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
   return End::kSignal;
 }
 
+std::string AnswersAlready(const std::string& path) {
+  return "a daemon answers at " + path + " already";
+}
+
+// Whether another daemon that has the store, or the address, answers there soon: it may have been
+// started at the same time, as by the prologs of two jobs.
+bool AnotherStarts(const std::string& path) {
+  const absl::Time deadline = ranklog::SteadyNow() + kOtherStarts;
+  while (!ranklog::ingest::SomebodyAnswers(path)) {
+    if (ranklog::SteadyNow() >= deadline) return false;
+    absl::SleepFor(kOtherPoll);
+  }
+  return true;
+}
+
 int CannotStart(const absl::Status& why, ranklog::daemon::Background& background) {
   const std::string text = "cannot start: " + std::string(why.message());
   spdlog::error(text);
@@ -77,6 +97,11 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
   auto watchdog = ranklog::daemon::Watchdog::FromEnvironment();
   while (true) {
     auto daemon = ranklog::daemon::Daemon::Start(config);
+    if (config.background && absl::IsAlreadyExists(daemon.status()) &&
+        AnotherStarts(config.socket_path)) {
+      background.Report(0, AnswersAlready(config.socket_path));
+      return 0;
+    }
     if (!daemon.ok()) {
       return CannotStart(daemon.status(), background);
     }
@@ -154,7 +179,7 @@ int main(int argc, char** argv) {
   if (parsed.config.background) {
     const std::string& path = parsed.config.socket_path;
     if (ranklog::ingest::SomebodyAnswers(path)) {
-      printf("a daemon answers at %s already\n", path.c_str());
+      puts(AnswersAlready(path).c_str());
       return 0;
     }
     const auto dir = std::filesystem::path(path).parent_path();

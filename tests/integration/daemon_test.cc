@@ -185,6 +185,24 @@ TEST(DaemonTest, InTheBackgroundItReturnsOnceItServes) {
   EXPECT_EQ(ranklog("stop").code, 0);
 }
 
+// As the prologs of several jobs of a user do.
+TEST(DaemonTest, BackgroundStartsAtTheSameTimeAllSucceed) {
+  for (int round = 0; round < 3; ++round) {
+    const Node node;
+    std::vector<ChildProcess> starters;
+    for (int i = 0; i < 6; ++i) {
+      starters.emplace_back(std::vector<std::string>{RANKLOGD, "--background", "--state-dir",
+                                                     node.state_dir(), "--listen", node.address(),
+                                                     "--spool-dir", node.spool_dir()});
+    }
+    for (ChildProcess& starter : starters) {
+      EXPECT_EQ(starter.Wait(), 0) << starter.Output();
+      EXPECT_THAT(starter.Output(), HasSubstr(node.socket()));
+    }
+    EXPECT_EQ(RunToEnd({RANKLOG_CLI, "stop", "--address", node.address()}).code, 0);
+  }
+}
+
 TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
   Node node({"--idle-exit", "1s"});
   node.Start();
