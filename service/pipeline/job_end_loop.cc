@@ -14,6 +14,9 @@ namespace {
 // A run of a job may be closed so long after the first one's, and still get its answer.
 constexpr absl::Duration kKeepAnswer = absl::Minutes(2);
 
+// Questions without an answer. After the first, slurmctld may not have been there for a moment.
+constexpr size_t kSayAfter = 2;
+
 // Longer than the thread needs to see that it is to end, unless it hangs.
 constexpr absl::Duration kStopWait = absl::Seconds(1);
 
@@ -95,10 +98,10 @@ class JobEndLoop::Thread {
   // False: there is nothing more to be had of this job.
   bool Ask(const Key& key, Job* job) {
     if (job->why) return false;
+    absl::StatusOr<std::string> output("");
     if (job->has_rank_0) {
-      const absl::StatusOr<std::string> output =
-          OutputOf({"scontrol", "--details", "show", "job", key.first}, {"SLURM_CONF"},
-                   options_.timeout, [this] { return stopping(); });
+      output = OutputOf({"scontrol", "--details", "show", "job", key.first}, {"SLURM_CONF"},
+                        options_.timeout, [this] { return stopping(); });
       if (absl::IsNotFound(output.status())) {
         spdlog::info("why Slurm ended job {} is not known: {}", key.first,
                      std::string(output.status().message()));
@@ -111,9 +114,19 @@ class JobEndLoop::Thread {
       job->due = SteadyNow() + kKeepAnswer;
       return true;
     }
-    if (++job->asked >= options_.waits.size()) return false;
+    ++job->asked;
+    if (job->has_rank_0 && job->asked == kSayAfter) SayUnknown(key.first, output);
+    if (job->asked >= options_.waits.size()) return false;
     job->due = SteadyNow() + options_.waits[job->asked];
     return true;
+  }
+
+  static void SayUnknown(const std::string& job, const absl::StatusOr<std::string>& output) {
+    if (output.ok() && !output->empty()) return;  // the job is not over
+    spdlog::info(
+        "why Slurm ended job {} is not known yet: scontrol {}. If it finds no slurm.conf, set "
+        "SLURM_CONF for ranklogd",
+        job, output.ok() ? "prints nothing" : std::string(output.status().message()));
   }
 
   void Apply(Job* job) {

@@ -100,6 +100,16 @@ TEST_F(JobEndTest, ReasonIsThatOfTheRankWithoutScontrol) {
   EXPECT_EQ(node_.Terminate(), 0);
 }
 
+TEST_F(JobEndTest, LogSaysThatScontrolPrintsNothing) {
+  StartWith("echo 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1");
+  EndedRun("terminate", "12");
+  EXPECT_TRUE(WaitFor([&] {
+    return node_.TimesSaid(
+               "job 12 is not known yet: scontrol prints nothing. If it finds no "
+               "slurm.conf, set SLURM_CONF for ranklogd") == 1;
+  }));
+}
+
 TEST_F(JobEndTest, HangingScontrolHoldsUpNoStop) {
   StartWith("trap '' TERM; sleep 1000 & echo $! >" + dir_.File("sleep") + "; wait");
   EndedRun("terminate", "12");
