@@ -20,10 +20,10 @@
 #include "service/cli/json_text.h"
 #include "service/cli/left_spools.h"
 #include "service/cli/number_text.h"
+#include "service/cli/overview.h"
 #include "service/cli/run_report.h"
 #include "service/cli/table.h"
 #include "service/cli/terminal.h"
-#include "service/storage/damage.h"
 
 namespace ranklog::cli {
 namespace {
@@ -65,99 +65,6 @@ struct StatusFlags {
 };
 
 constexpr absl::Duration kInterval = absl::Seconds(2);  // as that of watch(1)
-constexpr absl::Duration kSoon = absl::Hours(24);       // a full disk within this is a problem
-
-struct Overview {
-  std::string state_dir;
-  int64_t store_bytes = 0;
-  int64_t used_bytes = 0;                        // of the store, without its free pages
-  int64_t daemon_pid = 0;                        // 0: no daemon
-  std::string silent_at;                         // its address, where it does not answer
-  absl::optional<DaemonStatus> daemon;           // what it said, if it could be asked
-  absl::optional<DaemonLog> log;                 // of one that a rank started
-  std::vector<RunReport> runs;                   // newest first
-  std::vector<std::string> set_aside;            // stores that were damaged
-  std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
-  DiskOutlook disk;
-  std::vector<LeftSpool> left;  // not in the store, and nobody takes them
-  std::string left_advice;
-  std::string unmade;  // rows in the store that no daemon brings into their runs; empty: none
-  // Sums over the runs.
-  std::map<std::string, DestinationReport> destinations;
-  uint64_t late_rows = 0;
-  model::Losses losses;
-
-  uint64_t queued() const { return Sum(&DestinationReport::pending_rows); }
-  uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
-  uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
-  uint64_t lost() const { return losses.total(); }
-  // What waits, over all trackers: the bytes, and when the oldest row was logged (0: none waits).
-  storage::Queue Queued() const {
-    storage::Queue all;
-    for (const auto& [kind, queue] : queues) {
-      all.bytes += queue.bytes;
-      if (queue.oldest_us == 0) continue;
-      all.oldest_us =
-          all.oldest_us == 0 ? queue.oldest_us : std::min(all.oldest_us, queue.oldest_us);
-    }
-    return all;
-  }
-
- private:
-  uint64_t Sum(uint64_t DestinationReport::*field) const {
-    uint64_t sum = 0;
-    for (const auto& [kind, destination] : destinations) sum += destination.*field;
-    return sum;
-  }
-};
-
-void AddUpRuns(Overview* overview) {
-  for (const RunReport& report : overview->runs) {
-    overview->late_rows += report.run.late_rows;
-    AddLosses(report.losses, &overview->losses);
-    for (const DestinationReport& one : report.destinations) {
-      DestinationReport& sum = overview->destinations[one.kind];
-      sum.kind = one.kind;
-      sum.delivered_rows += one.delivered_rows;
-      sum.pending_rows += one.pending_rows;
-      sum.refused_rows += one.refused_rows;
-      sum.replayed_rows += one.replayed_rows;
-      if (sum.last_error.empty() && IsOpen(report, one)) {
-        sum.last_error = one.last_error;  // the newest run's
-      }
-    }
-  }
-}
-
-absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
-  Overview overview;
-  ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
-  ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  if (await_ends) {  // `./train && ranklog status`
-    ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
-    RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));
-  }
-  ASSIGN_OR_RETURN(overview.store_bytes, reader->FileBytes());
-  ASSIGN_OR_RETURN(overview.used_bytes, reader->UsedBytes());
-  overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
-  if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
-  if (overview.daemon_pid != 0 && !overview.daemon) {
-    overview.silent_at = SilentAddress(overview.daemon_pid, globals.address);
-  }
-  overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
-  ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
-  overview.set_aside = storage::SetAsideStores(overview.state_dir);
-  ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());
-  for (const storage::Queue& queue : queues) overview.queues[queue.kind] = queue;
-  overview.disk =
-      LookAtDisk(overview.state_dir,
-                 overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
-  if (overview.daemon_pid == 0) overview.left = FindUntakenSpools(globals, overview.state_dir);
-  overview.unmade = UnmadeRowsText(overview.state_dir);
-  overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
-  AddUpRuns(&overview);
-  return overview;
-}
 
 std::vector<const RunReport*> Live(const Overview& overview) {
   std::vector<const RunReport*> live;
@@ -165,18 +72,6 @@ std::vector<const RunReport*> Live(const Overview& overview) {
     if (report.run.state == model::RunState::kRunning) live.push_back(&report);
   }
   return live;
-}
-
-// Destinations that are set apart, each with its run.
-std::vector<std::pair<const RunReport*, const DestinationReport*>> SetApart(
-    const Overview& overview) {
-  std::vector<std::pair<const RunReport*, const DestinationReport*>> apart;
-  for (const RunReport& report : overview.runs) {
-    for (const DestinationReport& destination : report.destinations) {
-      if (destination.set_apart) apart.emplace_back(&report, &destination);
-    }
-  }
-  return apart;
 }
 
 model::Json SetApartJson(const Overview& overview) {
@@ -189,10 +84,6 @@ model::Json SetApartJson(const Overview& overview) {
                      {"last_error", destination->last_error}});
   }
   return apart;
-}
-
-std::string StoreTroubleOf(const Overview& overview) {
-  return overview.daemon ? StoreTrouble(*overview.daemon) : "";
 }
 
 model::Json DaemonJson(const Overview& overview) {
@@ -246,46 +137,6 @@ model::Json DiskJson(const DiskOutlook& disk) {
                       {"full_in_seconds", nullptr}};
   if (disk.lasts) json["full_in_seconds"] = absl::ToDoubleSeconds(*disk.lasts);
   return json;
-}
-
-std::string SilenceText(const Overview& overview) {
-  return absl::StrCat("does not answer at ", overview.silent_at, ": is it stopped?");
-}
-
-// What --check finds.
-std::vector<std::string> ProblemsOf(const Overview& overview) {
-  std::vector<std::string> problems;
-  if (overview.daemon_pid == 0) {
-    problems.push_back("no daemon runs");
-  } else if (!overview.daemon) {
-    problems.push_back(
-        overview.silent_at.empty()
-            ? absl::StrCat("process ", overview.daemon_pid, " has the store, but no daemon answers")
-            : absl::StrCat("the daemon, pid ", overview.daemon_pid, ", ", SilenceText(overview)));
-  }
-  if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
-    problems.push_back(trouble);
-  }
-  if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
-    problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
-  }
-  if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
-  if (!overview.unmade.empty()) problems.push_back(overview.unmade);
-  if (overview.lost() > 0) {
-    problems.push_back(
-        absl::StrCat(Counted(overview.lost(), "row"), " lost: ", LossesText(overview.losses)));
-  }
-  if (overview.refused() > 0) {
-    problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
-  }
-  for (const auto& [report, destination] : SetApart(overview)) {
-    problems.push_back(absl::StrCat("the delivery of ", Printable(report->run.run_id), " to ",
-                                    destination->kind, " is set apart"));
-  }
-  for (const std::string& path : overview.set_aside) {
-    problems.push_back(absl::StrCat(path, " is damaged, and set aside"));
-  }
-  return problems;
 }
 
 model::Json OverviewJson(const Overview& overview) {
