@@ -38,6 +38,7 @@ struct DaemonStatus {
   std::map<std::string, Destination> destinations;  // by kind
   absl::optional<absl::Duration> keep_for;          // none: age removes nothing
   absl::optional<int64_t> keep_bytes;               // none: size removes nothing
+  std::map<int64_t, std::string> stopped_runs;      // why, by their id in the store
   std::map<std::string, uint64_t> counters;
 };
 

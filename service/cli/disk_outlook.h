@@ -16,6 +16,8 @@ struct DiskOutlook {
   int64_t free_bytes = 0;
   double growth_per_second = 0;          // of the store's files; 0: they do not grow, or unknown
   absl::optional<absl::Duration> lasts;  // until it is full at this rate; none: longer than years
+
+  bool full() const { return bytes > 0 && free_bytes <= 0; }
 };
 
 // Of the disk below `dir`. `growth_per_second`: what the daemon has seen, if it has.

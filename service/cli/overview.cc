@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/cli/number_text.h"
+#include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
 #include "service/storage/damage.h"
 
@@ -27,6 +28,35 @@ void AddUpRuns(Overview* overview) {
       }
     }
   }
+}
+
+// Why the rows of a run do not arrive, and will not by themselves.
+std::vector<std::string> ProblemsOfRun(const RunReport& report) {
+  std::vector<std::string> problems;
+  if (!report.stopped.empty()) problems.push_back(Printable(StoppedText(report)));
+  for (const std::string& unread : UnreadTexts(report)) problems.push_back(Printable(unread));
+  const auto& destinations = report.destinations;
+  const bool taken_since =
+      std::any_of(destinations.begin(), destinations.end(),
+                  [](const DestinationReport& to) { return to.kind != kLocal && to.complete; });
+  if (report.run.refused && !taken_since) {
+    problems.push_back(absl::StrCat("run ", Printable(report.run.run_id),
+                                    " was refused, and is kept on this node only"));
+  }
+  for (const DestinationReport& destination : destinations) {
+    if (!AwaitsPerson(report, destination)) continue;
+    problems.push_back(absl::StrCat("run ", Printable(report.run.run_id), " waits for ",
+                                    destination.kind, ": ", Printable(destination.last_error)));
+  }
+  return problems;
+}
+
+// Those that the daemon has found since it started, and left as they are.
+uint64_t LeftRings(const Overview& overview) {
+  if (!overview.daemon) return 0;
+  const auto& counters = overview.daemon->counters;
+  const auto counter = counters.find("ingest.left_rings");
+  return counter == counters.end() ? 0 : counter->second;
 }
 
 }  // namespace
@@ -63,8 +93,10 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
     overview.silent_at = SilentAddress(overview.daemon_pid, globals.address);
   }
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
-  ASSIGN_OR_RETURN(overview.runs, ReportRuns(*reader));
+  ASSIGN_OR_RETURN(overview.runs,
+                   ReportRuns(*reader, overview.daemon ? &*overview.daemon : nullptr));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
+  overview.damaged_rings = DamagedRings(overview.state_dir);
   ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());
   for (const storage::Queue& queue : queues) overview.queues[queue.kind] = queue;
   overview.disk =
@@ -109,7 +141,9 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     problems.push_back(trouble);
   }
-  if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
+  if (overview.disk.full()) {
+    problems.push_back("the disk is full");
+  } else if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
   if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
@@ -120,6 +154,18 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   }
   if (overview.refused() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
+  }
+  for (const RunReport& report : overview.runs) {
+    for (std::string& problem : ProblemsOfRun(report)) problems.push_back(std::move(problem));
+  }
+  if (const size_t damaged = overview.damaged_rings.size(); damaged > 0) {
+    problems.push_back(absl::StrCat(Counted(damaged, "ring"), " set aside as damaged: ",
+                                    Printable(overview.damaged_rings.front()),
+                                    damaged == 1 ? "" : " and others"));
+  }
+  if (const uint64_t left = LeftRings(overview); left > 0) {
+    problems.push_back(
+        absl::StrCat("the daemon cannot read ", Counted(left, "ring"), " (`ranklog doctor`)"));
   }
   for (const auto& [report, destination] : SetApart(overview)) {
     problems.push_back(absl::StrCat("the delivery of ", Printable(report->run.run_id), " to ",

@@ -33,6 +33,7 @@ struct Overview {
   std::vector<RunReport> runs;                   // newest first
   std::vector<std::string> set_aside;            // stores that were damaged
   std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
+  std::vector<std::string> damaged_rings;        // paths; set aside, too
   DiskOutlook disk;
   std::vector<LeftSpool> left;  // not in the store, and nobody takes them
   std::string left_advice;

@@ -4,10 +4,14 @@
 #include <cstddef>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/retry.h"
 #include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::cli {
 namespace {
@@ -93,6 +97,13 @@ bool IsOpen(const RunReport& report, const DestinationReport& destination) {
   return !destination.complete && report.run.state != model::RunState::kRunning;
 }
 
+bool AwaitsPerson(const RunReport& report, const DestinationReport& destination) {
+  const std::string& error = destination.last_error;
+  return IsOpen(report, destination) &&
+         (absl::StartsWith(error, deliver::kNoKey) || deliver::IsDenied(error) ||
+          absl::StartsWith(error, deliver::wandb::kMustBeThere));
+}
+
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run) {
   RunReport report;
   report.run = run;
@@ -107,6 +118,7 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
     if (stream.state == model::StreamState::kLive && rank.unnamed.empty()) {
       rank.unnamed = stream.reason;
     }
+    if (model::SpoolIsUnread(stream)) rank.unread = stream.reason;
     AddLosses(stream.losses, &rank.losses);
     AddLosses(stream.losses, &report.losses);
   }
@@ -116,11 +128,15 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
   return report;
 }
 
-absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader) {
+absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
+                                                  const DaemonStatus* daemon) {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   std::vector<RunReport> reports;
   for (const model::Run& run : runs) {
     ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(reader, run));
+    if (daemon == nullptr) continue;
+    const auto stopped = daemon->stopped_runs.find(run.id);
+    if (stopped != daemon->stopped_runs.end()) reports.back().stopped = stopped->second;
   }
   return reports;
 }
@@ -138,6 +154,20 @@ std::vector<std::string> UnnamedTexts(const RunReport& report) {
   return texts;
 }
 
+std::string StoppedText(const RunReport& report) {
+  return absl::StrCat("run ", report.run.run_id, " is stopped: ", report.stopped);
+}
+
+std::vector<std::string> UnreadTexts(const RunReport& report) {
+  std::vector<std::string> texts;
+  for (const RankReport& rank : report.ranks) {
+    if (rank.unread.empty()) continue;
+    texts.push_back(absl::StrCat("rows may be missing, nobody knows how many: ", rank.unread,
+                                 " (run ", report.run.run_id, ")"));
+  }
+  return texts;
+}
+
 Json ToJson(const RunReport& report) {
   const model::Run& run = report.run;
   Json ranks = Json::array();
@@ -148,7 +178,8 @@ Json ToJson(const RunReport& report) {
                      {"losses", LossesJson(rank.losses)},
                      {"late_rows", rank.late_rows},
                      {"replayed_rows", rank.replayed_rows},
-                     {"unnamed_spool", rank.unnamed}});
+                     {"unnamed_spool", rank.unnamed},
+                     {"unread_spool", rank.unread}});
   }
   Json destinations = Json::array();
   for (const DestinationReport& destination : report.destinations) {
@@ -176,6 +207,7 @@ Json ToJson(const RunReport& report) {
                {"local_only", run.local_only},
                {"notice", run.notice},
                {"refused", run.refused},
+               {"stopped", report.stopped},
                {"started", static_cast<double>(run.started_us) / 1e6}};
   if (run.state != model::RunState::kRunning) {
     json["ended"] = static_cast<double>(run.ended_us) / 1e6;

@@ -8,8 +8,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
+#include "service/cli/daemon_status.h"
 #include "service/cli/json_text.h"
 #include "service/cli/left_spools.h"
 #include "service/cli/number_text.h"
@@ -105,6 +107,10 @@ std::string TableOf(const std::vector<RunReport>& reports) {
     for (const std::string& unnamed : UnnamedTexts(report)) {
       absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
     }
+    if (!report.stopped.empty()) {
+      absl::StrAppend(&text, terminal.Red(Printable(StoppedText(report))),
+                      ": see `ranklog doctor`\n");
+    }
   }
   return text;
 }
@@ -123,11 +129,14 @@ std::string WaitingText(const std::vector<RunReport>& reports) {
 }
 
 absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // `./train && ranklog runs`
-  ASSIGN_OR_RETURN(std::vector<RunReport> reports, ReportRuns(*reader));
+  const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
+  ASSIGN_OR_RETURN(std::vector<RunReport> reports,
+                   ReportRuns(*reader, daemon ? &*daemon : nullptr));
   std::erase_if(reports, [&](const RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);

@@ -87,6 +87,21 @@ std::string OtherVersion(const std::string& path) {
                       hello.stream().job_id());
 }
 
+std::vector<std::string> DamagedRings(const std::string& state_dir) {
+  std::set<std::string> paths;  // a directory may be named twice
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    std::error_code error;
+    for (auto entry = std::filesystem::directory_iterator(dir, error);
+         !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (absl::StartsWith(name, kRingPrefix) && absl::EndsWith(name, kDamagedSuffix)) {
+        paths.insert(entry->path().string());
+      }
+    }
+  }
+  return {paths.begin(), paths.end()};
+}
+
 void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations) {
   for (const std::string& dir : SpoolDirs(state_dir)) {
     std::error_code error;

@@ -18,6 +18,9 @@ std::vector<std::string> SpoolDirs(const std::string& state_dir);
 // another. Empty if one can, or if that is not a ring.
 std::string OtherVersion(const std::string& path);
 
+// The paths of rings that were set aside, since they are damaged.
+std::vector<std::string> DamagedRings(const std::string& state_dir);
+
 // Removes the files of rings with these incarnations, also those that were set aside as damaged;
 // but none that a rank still holds.
 void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations);

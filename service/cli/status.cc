@@ -44,8 +44,10 @@ daemon has seen since it started.
 time, of KEY=VALUE pairs, or with --json an object.
 
 --check is for monitoring. Exit code 0: all is well. 1: something is not, and stderr says what: no daemon runs, or
-none answers; rows cannot be stored; the disk will be full within a day; rows were lost or refused; a delivery or a
-damaged store was set apart. A tracker that is away is no such thing: rows wait for it. 2: wrong usage.
+none answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a
+run cannot be made; a delivery, or a damaged store or ring, was set apart; a ring could not be read; a start was
+refused; a run waits for a person: for a key, for a right (HTTP 401, 403), for a run that resume=must asks for.
+Any other trouble with a tracker is no such thing: rows wait for it. 2: wrong usage.
 Without --check the exit code is 0 where the store can be read, else 1.
 
 Examples:
@@ -167,6 +169,7 @@ model::Json OverviewJson(const Overview& overview) {
             {"used_bytes", overview.used_bytes}}},
           {"disk", DiskJson(overview.disk)},
           {"set_aside", overview.set_aside},
+          {"damaged_rings", overview.damaged_rings},
           {"runs", overview.runs.size()},
           {"live_runs", live},
           {"rows",
@@ -238,7 +241,8 @@ std::string LostText(const Overview& overview, const Terminal& terminal) {
 std::string DiskLineText(const Overview& overview, const Terminal& terminal) {
   const std::string text = DiskText(overview.disk);
   const auto& lasts = overview.disk.lasts;
-  return lasts && *lasts < kSoon ? terminal.Red(text) : text;
+  const bool soon = overview.disk.full() || (lasts && *lasts < kSoon);
+  return soon ? terminal.Red(text) : text;
 }
 
 std::string AgoText(int64_t unix_us) {
@@ -320,6 +324,19 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {
       absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unnamed)), "\n");
     }
+  }
+  for (const RunReport& report : overview.runs) {
+    if (!report.stopped.empty()) {
+      absl::StrAppend(&text, "stopped ", terminal.Red(Printable(StoppedText(report))),
+                      ": see `ranklog doctor`\n");
+    }
+    for (const std::string& unread : UnreadTexts(report)) {
+      absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unread)), "\n");
+    }
+  }
+  for (const std::string& path : overview.damaged_rings) {
+    absl::StrAppend(&text, "damaged ", terminal.Red(Printable(path)),
+                    ", set aside: see `ranklog doctor`\n");
   }
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");

@@ -39,6 +39,9 @@ grpc::ServerUnaryReactor* ControlService::Status(grpc::CallbackServerContext* ca
     to.set_last_error_us(MicrosOf(destination.last_error_time));
     to.set_last_error(ToUtf8(destination.last_error));
   }
+  for (const auto& [run, why] : now.stopped_runs) {
+    (*reply->mutable_stopped_runs())[run] = ToUtf8(why);
+  }
   if (about_.keep.keep_for < absl::InfiniteDuration()) {
     reply->set_keep_for_us(absl::ToInt64Microseconds(about_.keep.keep_for));
   }

@@ -34,6 +34,7 @@ class ControlService final : public v1::Control::CallbackService {
     Monitor::View monitor;
     std::string store_error;  // empty: rows can be stored
     std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
+    std::map<int64_t, std::string> stopped_runs;  // why, by their id in the store
     std::map<std::string, uint64_t> counters;
   };
   struct About {

@@ -378,6 +378,7 @@ ControlService::Now Daemon::StatusNow() const {
           .monitor = monitor_.view(),
           .store_error = store_->counters().last_error,
           .destinations = deliver_->counters().destinations,
+          .stopped_runs = aggregate_->counters().stopped,
           .counters = Counters()};
 }
 

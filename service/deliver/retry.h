@@ -36,6 +36,9 @@ std::string Excerpt(absl::string_view text);
 // For people: the code and the start of what the answer says, or the transport's error.
 std::string Explain(const absl::StatusOr<HttpResponse>& answer);
 
+// Whether that, or a text with it, is HTTP 401 or 403: a key or a right is missing.
+bool IsDenied(absl::string_view explained);
+
 // Waits that double from `min` to `max`, up to a quarter longer each so that many senders spread
 // out.
 class Backoff {

@@ -146,6 +146,7 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
                (written.write.close && !written.closed);
   if (written.closed && !entry.due) runs_.erase(run);
   absl::MutexLock lock(&mutex_);
+  counters_.stopped.erase(run);
   counters_.made_rows += rows;
   counters_.late_rows += late;
   if (written.closed) ++counters_.closed_runs;
@@ -165,6 +166,8 @@ void AggregateLoop::StepRun(int64_t run, Entry& entry, absl::Time now) {
   if (!write.ok()) return Failed(run, entry, write.status());
   if (write->empty()) {
     entry.due = write->more;
+    absl::MutexLock lock(&mutex_);
+    counters_.stopped.erase(run);
     return;
   }
   entry.writing = true;
@@ -214,7 +217,11 @@ void AggregateLoop::Failed(int64_t run, Entry& entry, const absl::Status& status
   entry.retry_at = steady_clock_() + options_.retry_interval;
   absl::MutexLock lock(&mutex_);
   ++counters_.errors;
-  counters_.last_error = error;
+  if (entry.due) {
+    counters_.stopped[run] = error;
+  } else {
+    counters_.stopped.erase(run);  // it was removed
+  }
 }
 
 size_t AggregateLoop::OpenValues() const {

@@ -54,7 +54,8 @@ class AggregateLoop {
     uint64_t late_rows = 0;  // found late since the start
     uint64_t open_values = 0;
     uint64_t errors = 0;  // reads and writes that failed
-    std::string last_error;
+    // Why no rows are made of what came, by run: the last try failed. Tried again each second.
+    std::map<int64_t, std::string> stopped;
   };
 
   // `store` outlives this. `steady_clock` never goes back. `on_rows` is told of runs that have new

@@ -179,7 +179,7 @@ TEST_F(CliTest, RunsAsJsonHasTheFieldsThatScriptsReadInTheirOrder) {
   EXPECT_EQ(run["ranks"][0]["lost"], 0);
   EXPECT_EQ(run["ranks"][1], Parse(R"({"rank":1,"rows":4,"lost":3,"losses":{"ring_full":2,
       "invalid":0,"step_behind":1,"too_large":0,"after_finish":0,"with_store":0},"late_rows":1,"replayed_rows":0,
-      "unnamed_spool":""})"));
+      "unnamed_spool":"","unread_spool":""})"));
   ASSERT_THAT(run["destinations"], SizeIs(1));
   EXPECT_EQ(run["destinations"][0]["kind"], "wandb");
   EXPECT_EQ(run["destinations"][0]["delivered_rows"], 2);

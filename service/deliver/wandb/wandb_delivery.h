@@ -33,6 +33,9 @@ inline constexpr char kKind[] = "wandb";  // Delivery.kind
 inline constexpr char kConfigLetter[] = "config: ";
 inline constexpr char kSummaryLetter[] = "summary: ";
 
+// The `last_error` of a run that `resume=must` wants to be there, and that is not, begins so.
+inline constexpr char kMustBeThere[] = "resume=must, and the tracker has no run '";
+
 // Unix time in microseconds at which the run's clock stood at 0.
 int64_t StartOf(const model::Run& run);
 

@@ -67,7 +67,7 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
     if (!created && run_.must_be_there) {
       return Unsettled(Blocked(
           absl::StrCat(
-              "resume=must, and the tracker has no run '", run_.run_id,
+              kMustBeThere, run_.run_id,
               "': the rows are kept on this node, and wait for one. RANKLOG_RESUME=allow makes it"),
           now));
     }

@@ -54,6 +54,13 @@ TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
   EXPECT_LE(Explain(Answer(500, std::string(10000, '\xFC'))).size(), 600);
 }
 
+TEST(ExplainTest, DeniedIsAKeyOrARightThatIsMissing) {
+  EXPECT_TRUE(IsDenied("create the run: " + Explain(Answer(401, "no"))));
+  EXPECT_TRUE(IsDenied(Explain(Answer(403, ""))));
+  EXPECT_FALSE(IsDenied(Explain(Answer(502, "upstream: HTTP 403"))));
+  EXPECT_FALSE(IsDenied("no answer from the tracker"));
+}
+
 TEST(BackoffTest, DoublesUpToTheMaximum) {
   Backoff backoff(Backoff::Options{});
   for (const double seconds : {2.0, 4.0, 8.0, 16.0, 32.0}) {

@@ -21,6 +21,7 @@ using model::RunState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 TEST_F(AggregateLoopTest, MakesRowsWithStatisticsAndTells) {
   const int64_t first = Attach(0);
@@ -131,11 +132,13 @@ TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
   Settle();
   spdlog::set_default_logger(logger);
   EXPECT_EQ(loop_->counters().errors, 1u);
+  EXPECT_THAT(loop_->counters().stopped, ElementsAre(Pair(kRun, HasSubstr("these begin at 0"))));
   EXPECT_THAT(log.str(), HasSubstr("aggregate: run job: it has 1 rows; these begin at 0"));
   now_ += absl::Seconds(1);
   Settle();
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(StoredRun().last_step, 3);
+  EXPECT_THAT(loop_->counters().stopped, IsEmpty());
 }
 
 TEST_F(AggregateLoopTest, TheThreadServesNotificationsUntilItIsStopped) {
