@@ -250,6 +250,11 @@ std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   return to.Take();
 }
 
+// Any user of the node may connect and say nothing: such a connection has a thread for a second.
+std::vector<std::string> OptionsOf(const std::string& address) {
+  return {"listening_ports", address, "num_threads", "4", "request_timeout_ms", "1000"};
+}
+
 class Collector final : public prometheus::Collectable {
  public:
   explicit Collector(std::function<Figures()> figures) : figures_(std::move(figures)) {}
@@ -295,7 +300,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   const std::string address = absl::StrCat("127.0.0.1:", port);
   try {
     std::unique_ptr<Parts> parts(new Parts{std::make_shared<Collector>(std::move(figures)),
-                                           prometheus::Exposer(address, /*num_threads=*/1)});
+                                           prometheus::Exposer(OptionsOf(address))});
     parts->exposer.RegisterCollectable(parts->collector);
     return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
   } catch (const std::exception&) {  // its message says only that there is no context

@@ -11,9 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "service/base/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/absent.h"
 #include "tests/support/dead_port.h"
@@ -67,6 +70,27 @@ double ValueOf(const std::string& text, const std::string& metric) {
   const size_t begin = at + metric.size() + 2;
   EXPECT_TRUE(absl::SimpleAtod(text.substr(begin, text.find('\n', begin) - begin), &value));
   return value;
+}
+
+// Any user of the node may do so; Prometheus waits for ten seconds.
+TEST(MetricsTest, SilentConnectionsHoldNoScrapeUp) {
+  Node node({"--metrics-port", "0"});
+  node.Start();
+  const int port = PortOf(node);
+  std::vector<int> silent;
+  for (int i = 0; i < 4; ++i) {
+    silent.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    ASSERT_EQ(connect(silent.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+  }
+  const absl::Time begin = SteadyNow();
+  EXPECT_THAT(Get(port), HasSubstr("ranklog_ranks 0"));
+  EXPECT_LT(SteadyNow() - begin, absl::Seconds(3));
+  for (const int fd : silent) close(fd);
 }
 
 TEST(MetricsTest, RowsAreCountedFromTheRankToTheTracker) {
