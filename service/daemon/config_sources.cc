@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/optional.h"
 
 namespace ranklog::daemon {
 namespace {
@@ -29,9 +31,62 @@ std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char each : text) {
     if (each == '"' || each == '\\') quoted += '\\';
-    quoted += each;
+    if (each == '\n' || each == '\t') {
+      quoted += each == '\n' ? "\\n" : "\\t";
+    } else {
+      quoted += each;
+    }
   }
   return quoted + "\"";
+}
+
+CLI::ConfigError BadLine(int number, absl::string_view why) {
+  return CLI::ConfigError(absl::StrCat("line ", number, ": ", why));
+}
+
+// Takes the string of TOML that `text` begins with, in " or ', off it.
+std::string TakeString(int number, absl::string_view* text) {
+  const char quote = text->front();
+  std::string value;
+  for (size_t i = 1; i < text->size(); ++i) {
+    char each = (*text)[i];
+    if (each == quote) {
+      text->remove_prefix(i + 1);
+      return value;
+    }
+    if (each == '\\' && quote == '"') {
+      each = ++i < text->size() ? (*text)[i] : ' ';
+      if (each == 'n' || each == 't') {
+        each = each == 'n' ? '\n' : '\t';
+      } else if (each != '"' && each != '\\') {
+        throw BadLine(number, "a backslash in quotes is written \\\\; or put the value into '...'");
+      }
+    }
+    value += each;
+  }
+  throw BadLine(number, "its value has no closing quote");
+}
+
+// Of a line KEY = "VALUE", with a comment or without; none: CLI11 is to read the line, which knows
+// neither a '#' in quotes nor a backslash.
+absl::optional<CLI::ConfigItem> QuotedSetting(int number, absl::string_view line) {
+  const size_t equals = line.find('=');
+  if (equals == absl::string_view::npos) return absl::nullopt;
+  absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
+  absl::string_view rest = absl::StripAsciiWhitespace(line.substr(equals + 1));
+  if (key.empty() || key.front() == '#' || key.front() == ';' || key.front() == '[') {
+    return absl::nullopt;
+  }
+  if (rest.empty() || (rest.front() != '"' && rest.front() != '\'')) return absl::nullopt;
+  if (key.size() > 1 && key.front() == '"') key = key.substr(1, key.size() - 2);
+  CLI::ConfigItem item;
+  item.name = std::string(key);
+  item.inputs = {TakeString(number, &rest)};
+  rest = absl::StripLeadingAsciiWhitespace(rest);
+  if (!rest.empty() && rest.front() != '#') {
+    throw BadLine(number, "there is more behind the closing quote of its value");
+  }
+  return item;
 }
 
 }  // namespace
@@ -39,8 +94,16 @@ std::string Quoted(const std::string& text) {
 std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const {
   const std::string text(std::istreambuf_iterator<char>(input), {});
   int number = 0;
+  std::vector<CLI::ConfigItem> items;
+  std::string others;  // what CLI11 reads, each in its line
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
+    if (auto item = QuotedSetting(number, line)) {
+      items.push_back(*std::move(item));
+    } else {
+      absl::StrAppend(&others, line);
+    }
+    others += '\n';
     line = line.substr(0, line.find('='));
     line = absl::StripAsciiWhitespace(line);
     if (line.size() > 1 && (line.front() == '"' || line.front() == '[')) {
@@ -48,8 +111,9 @@ std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const
     }
     lines_.emplace(line, number);  // the first one counts
   }
-  std::istringstream again(text);
-  return CLI::ConfigTOML::from_config(again);
+  std::istringstream again(others);
+  for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(again)) items.push_back(item);
+  return items;
 }
 
 int LinedConfig::LineOf(const std::string& key) const {

@@ -11,7 +11,8 @@
 
 namespace ranklog::daemon {
 
-// Reads a configuration file as CLI11 does, and remembers in which line each key stands.
+// Reads a configuration file as CLI11 does, but values in quotes as TOML has them, and remembers in
+// which line each key stands.
 class LinedConfig : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;

@@ -182,6 +182,42 @@ TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {
   EXPECT_EQ(parsed.config.socket_path, Parse({}).config.socket_path);
 }
 
+TEST(ConfigTest, ValuesInQuotesAreAsTheyAreWritten) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  const auto state_dir = [&](const std::string& line) {
+    std::ofstream(file) << "# ours\n" << line << "\ndrain = \"2m\" # \"two\"\n";
+    const Parsed parsed = Parse({"--config", file.c_str()});
+    EXPECT_EQ(parsed.config.drain, absl::Minutes(2)) << parsed.text;
+    return parsed.config.state_dirs.front();
+  };
+  EXPECT_EQ(state_dir("state-dir = \"/data/run#1/log\""), "/data/run#1/log");
+  EXPECT_EQ(state_dir("state-dir = '/data/run#1/a\\b'  # a comment"), "/data/run#1/a\\b");
+  EXPECT_EQ(state_dir("state-dir=\"/a\\\"b\\\\c\"#"), "/a\"b\\c");
+}
+
+TEST(ConfigTest, BadQuotesAreRefusedWithTheirLine) {
+  testing::TempDir dir;
+  const std::string file = dir.File("c.toml");
+  for (const char* line : {"drain = \"2m", "drain = \"2m\" s", "state-dir = \"C:\\dir\""}) {
+    std::ofstream(file) << "# ours\n" << line << "\n";
+    const Parsed parsed = Parse({"--config", file.c_str()});
+    EXPECT_EQ(parsed.exit_code, 2) << line;
+    EXPECT_THAT(parsed.text, StartsWith("ranklogd: " + file + ": line 2: ")) << line;
+  }
+  std::ofstream(file) << "ranklogd.drain = \"1s\"\n";
+  EXPECT_THAT(Parse({"--config", file.c_str()}).text,
+              HasSubstr(":1: there is no option 'ranklogd.drain'"));
+}
+
+TEST(ConfigTest, PrintedSettingsAreReadBackUnchanged) {
+  testing::TempDir dir;
+  const std::string file = dir.File("printed.toml");
+  const std::string odd = "/data/run#1/\"a\" \\b\t'c'";
+  std::ofstream(file) << Parse({"--state-dir", odd.c_str(), "--print-config"}).text;
+  EXPECT_THAT(Parse({"--config", file.c_str()}).config.state_dirs, ElementsAre(odd));
+}
+
 TEST(ConfigTest, MetricsAreServedWhereAskedFor) {
   EXPECT_EQ(Parse({"--state-dir", "/s"}).config.metrics_port, absl::nullopt);
   EXPECT_EQ(Parse({"--metrics-port", "0"}).config.metrics_port, 0);
