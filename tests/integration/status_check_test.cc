@@ -124,6 +124,17 @@ TEST(StatusCheckTest, RefusedKeyIsNamedAndATrackerThatIsAwayIsNot) {
   EXPECT_THAT(Check(node).output, HasSubstr("HTTP 401"));
 }
 
+TEST(StatusCheckTest, RunThatMustBeAtTheTrackerIsNamed) {
+  FakeWandb wandb;
+  Node node;
+  node.Start();
+  auto there = WandbAt(wandb.url());
+  there["RANKLOG_RESUME"] = "must";
+  ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"}, there);
+  ASSERT_EQ(rank.Wait(), 0) << rank.Output();
+  ExpectProblem(node, "run job waits for wandb: resume=must, and the tracker has no run 'job'");
+}
+
 TEST(StatusCheckTest, RefusedStartIsNamed) {
   Node node;
   node.Start();
