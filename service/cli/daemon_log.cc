@@ -2,7 +2,10 @@
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/terminal.h"
@@ -12,7 +15,8 @@ namespace {
 
 constexpr char kDaemonLogFooter[] = R"(
 A daemon that a rank started writes its messages beside its socket. Of one that systemd started, journald has
-them: journalctl --user -u ranklogd. Of one that you started, your terminal.
+them: journalctl --user -u ranklogd, or of the system's unit journalctl -u ranklogd@UID. Of one that you
+started, your terminal.
 
 Examples:
   ranklog daemon-log
@@ -22,7 +26,26 @@ struct DaemonLogFlags {
   uint64_t lines = 50;
 };
 
+// Where the messages of the daemon are that answers now, if journald has them; else empty.
+std::string JournalCommand(const Globals& globals) {
+  const std::vector<std::string> addresses =
+      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<DaemonStatus> daemon = AskDaemon(address);
+    if (!daemon.ok()) continue;
+    if (daemon->started_by != "systemd") return "";
+    const SystemdUnit unit = UnitOf(daemon->pid).value_or(SystemdUnit{true, "ranklogd.service"});
+    return absl::StrCat("journalctl ", unit.of_user_manager ? "--user " : "", "-u ", unit.name);
+  }
+  return "";
+}
+
 absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) {
+  if (const std::string journal = JournalCommand(globals); !journal.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("systemd started the daemon, so the journal has its messages: ", journal,
+                     " -n ", flags.lines));
+  }
   const absl::optional<DaemonLog> log = FindDaemonLog(globals.address);
   if (!log) {
     return absl::NotFoundError(

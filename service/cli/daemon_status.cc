@@ -94,6 +94,19 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // which owns it now
 }
 
+// Whether that is a daemon; else it may be systemd, which bound the socket for one.
+bool IsDaemon(int64_t pid) {
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+  return name == "ranklogd";
+}
+
+std::string WhySilent(int64_t pid) {
+  return IsDaemon(pid) ? absl::StrCat("is process ", pid, " stopped (kill -CONT ", pid,
+                                      "), or does its disk hang?")
+                       : "is the daemon stopped, or does its disk hang?";
+}
+
 }  // namespace
 
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
@@ -101,9 +114,11 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
   }
-  if (IsSilent(address)) {
-    return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": it is silent"));
-  }
+  const auto silence = [&](int64_t pid) {
+    return absl::UnavailableError(
+        absl::StrCat("no daemon answers at ", address, " in time: ", WhySilent(pid)));
+  };
+  if (IsSilent(address)) return silence(SilentPid(address));
   int64_t pid = 0;
   ASSIGN_OR_RETURN(const auto channel, Connect(address, &pid));
   const auto stub = v1::Control::NewStub(channel);
@@ -114,6 +129,7 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   Silent().erase(address);
   if (status.error_code() == grpc::DEADLINE_EXCEEDED) {
     Silent()[address] = {pid, SteadyNow() + kRemembered};
+    return silence(pid);
   }
   if (!status.ok()) {
     return absl::UnavailableError(
@@ -151,22 +167,24 @@ bool IsSilent(const std::string& address) {
   return silent != Silent().end() && SteadyNow() < silent->second.until;
 }
 
+int64_t SilentPid(const std::string& address) {
+  const auto silent = Silent().find(address);
+  return silent == Silent().end() ? 0 : silent->second.pid;
+}
+
 std::string SilentAddress(int64_t pid, const std::string& address) {
   const std::vector<std::string> addresses =
       address.empty() ? UsualAddresses() : std::vector<std::string>{address};
   for (const std::string& candidate : addresses) {
     const auto silent = Silent().find(candidate);
     if (silent == Silent().end()) continue;
-    std::string name;  // systemd may have bound the socket
-    std::getline(std::ifstream(absl::StrCat("/proc/", silent->second.pid, "/comm")), name);
-    if (silent->second.pid == pid || name != "ranklogd") return candidate;
+    if (silent->second.pid == pid || !IsDaemon(silent->second.pid)) return candidate;
   }
   return "";
 }
 
 std::string SilentText(int64_t pid, const std::string& address) {
-  return absl::StrCat("it does not answer at ", address, ": is process ", pid,
-                      " stopped (kill -CONT ", pid, "), or does its disk hang?");
+  return absl::StrCat("it does not answer at ", address, ": ", WhySilent(pid));
 }
 
 std::vector<std::string> UsualAddresses() {
@@ -238,6 +256,17 @@ std::string StoreTrouble(const DaemonStatus& daemon) {
       error ? "" : absl::StrCat(BytesText(static_cast<int64_t>(space.available)), " are free in "),
       error ? "" : absl::StrCat(daemon.state_dir, "; make room on that disk; "),
       "the daemon's log has the reason");
+}
+
+absl::optional<SystemdUnit> UnitOf(int64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/cgroup"));
+  // "0::/user.slice/user-1000.slice/user@1000.service/app.slice/ranklogd.service"
+  for (std::string line; std::getline(file, line);) {
+    const std::string name = line.substr(line.rfind('/') + 1);
+    if (!absl::StartsWith(name, "ranklogd") || !absl::EndsWith(name, ".service")) continue;
+    return SystemdUnit{absl::StrContains(line, "/user@"), name};
+  }
+  return absl::nullopt;
 }
 
 absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {

@@ -45,13 +45,18 @@ struct DaemonStatus {
 // `address` is unix:PATH.
 //   kInvalidArgument  it is not
 //   kUnavailable      no daemon answers there, or another user's. One that listens and is silent
-//                     has two seconds, and is not asked again in the second after that.
+//                     has two seconds, and is not asked again in the second after that; the
+//                     message names its process.
 // Not thread-safe.
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
 // Whether AskDaemon() had no answer from `address` in time, in the second before, though somebody
 // listens there.
 bool IsSilent(const std::string& address);
+
+// The process that AskDaemon() had no answer from there, ever: a daemon's, or systemd's, which bound
+// the socket. 0: there is none, or it is of another pid namespace.
+int64_t SilentPid(const std::string& address);
 
 // Of addresses that AskDaemon() had no answer from in time, though somebody listens there: the
 // first of those that FindDaemon() asks for whom `pid` listens. Empty: there is none.
@@ -75,6 +80,14 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
 
 // Why the daemon cannot store rows now, such as a full disk, and what to do; empty if it can.
 std::string StoreTrouble(const DaemonStatus& daemon);
+
+// The unit of systemd that a process belongs to.
+struct SystemdUnit {
+  bool of_user_manager = false;
+  std::string name;  // ranklogd.service, ranklogd@1000.service
+};
+// By its cgroup; none: there is no such unit.
+absl::optional<SystemdUnit> UnitOf(int64_t pid);
 
 // The log of a daemon that a rank started, which lies beside its socket.
 struct DaemonLog {

@@ -139,6 +139,30 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   return finding;
 }
 
+// A daemon that listens where ranks look for theirs, and does not keep `dir`, for which no daemon
+// runs: it has the ranks' rows, and they are not looked at here.
+absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir) {
+  const std::vector<std::string> addresses =
+      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<DaemonStatus> daemon = AskDaemon(address);
+    if (daemon.ok()) {
+      return Finding{"elsewhere",
+                     {{"pid", daemon->pid}, {"address", address}, {"state_dir", daemon->state_dir}},
+                     absl::StrCat("pid ", daemon->pid, " answers at ", address, " and keeps ",
+                                  Printable(daemon->state_dir)),
+                     absl::StrCat("ranks send it their rows, which are not in ", dir,
+                                  ": ranklog doctor --address ", address)};
+    }
+    if (!IsSilent(address)) continue;
+    return Finding{"elsewhere",
+                   {{"pid", SilentPid(address)}, {"address", address}},
+                   absl::StrCat("somebody listens at ", address),
+                   SilentText(SilentPid(address), address)};
+  }
+  return absl::nullopt;
+}
+
 // Where a daemon that is started here would listen, or where the one that is named does.
 Finding LookAtSocket(const Globals& globals) {
   std::string address = globals.address;
@@ -492,6 +516,9 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
       LookAtRoom(state_dir, pid == 0 ? absl::nullopt : FindDaemon(state_dir, globals.address)));
   findings.push_back(LookAtSocket(globals));
   findings.push_back(LookAtDaemon(globals, state_dir));
+  if (pid == 0) {
+    if (auto other = LookAtOtherDaemon(globals, state_dir)) add({*std::move(other)});
+  }
   if (auto ends = LookAtSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
   if (auto clients = LookAtClients(state_dir); clients.has_value()) add({*std::move(clients)});
   findings.push_back(LookAtStore(state_dir));

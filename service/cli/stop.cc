@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
@@ -124,6 +125,7 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
     return absl::FailedPreconditionError(absl::StrCat("process ", pid, " (", program, ") holds ",
                                                       dir, ", and is no daemon: let it end"));
   }
+  const SystemdUnit unit = UnitOf(pid).value_or(SystemdUnit{true, "ranklogd.service"});
   auto daemon = FindDaemon(dir, globals.address);
   if (daemon && daemon->pid != pid) daemon.reset();
   if (kill(static_cast<pid_t>(pid), SIGTERM) != 0) {
@@ -143,9 +145,13 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   std::cout << "stopped pid " << pid << "\n";
   if (!daemon) return absl::OkStatus();  // it did not answer, for lack of descriptors or of time
   if (daemon->started_by == "systemd") {
-    std::cout
-        << "systemd starts it again when a rank calls; `systemctl --user stop ranklogd.socket "
-           "ranklogd` ends that too\n";
+    const std::string socket = absl::StrCat(absl::StripSuffix(unit.name, ".service"), ".socket");
+    std::cout << "systemd starts it again when a rank calls; `"
+              << (unit.of_user_manager
+                      ? absl::StrCat("systemctl --user stop ", socket, " ", unit.name)
+                      : absl::StrCat("systemctl stop ", socket))
+              << "`" << (unit.of_user_manager ? "" : ", which root may call,")
+              << " ends that too\n";
   } else if (daemon->live_streams > 0) {
     std::cout << Counted(daemon->live_streams, "stream")
               << " of ranks waited for it: running ranks "

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -76,6 +77,32 @@ TEST_F(DoctorTest, ADaemonThatHangsIsNamed) {
   EXPECT_THAT(ask("status").output, HasSubstr("but " + silent));
   node.daemon().Signal(SIGCONT);
   EXPECT_THAT(ask("status").output, Not(HasSubstr(silent)));
+}
+
+TEST_F(DoctorTest, ADaemonThatHangsIsNamedByItsAddressAlone) {
+  Node node;
+  node.Start();
+  node.daemon().Signal(SIGSTOP);
+  const Finished told = RunToEnd({RANKLOG_CLI, "status", "--address", node.address()}, options_);
+  node.daemon().Signal(SIGCONT);
+  ExpectAdvice(
+      told, {absl::StrCat("no daemon answers at ", node.address(), " in time: is process ",
+                          node.daemon().pid(), " stopped (kill -CONT ", node.daemon().pid(), ")")});
+}
+
+// RANKLOG_STATE_DIR was set in this shell alone: the ranks' daemon keeps another directory.
+TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
+  Node node;
+  node.Start();
+  options_.environment["RANKLOG_ADDRESS"] = node.address();
+  options_.environment["RANKLOG_STATE_DIR"] = dir_.File("state");
+  const Finished told = RunToEnd({RANKLOG_CLI, "doctor"}, options_);
+  ExpectAdvice(told, {absl::StrCat("pid ", node.daemon().pid(), " answers at ", node.address(),
+                                   " and keeps ", node.state_dir()),
+                      "ranklog doctor --address " + node.address()});
+  const Finished its = RunToEnd({RANKLOG_CLI, "doctor", "--address", node.address()}, options_);
+  EXPECT_EQ(its.code, 0) << its.output;
+  EXPECT_THAT(its.output, HasSubstr(node.state_dir() + "/ranklog.db"));
 }
 
 TEST_F(DoctorTest, SoundSetUpNeedsNothing) {
@@ -208,6 +235,35 @@ class DaemonInACgroupTest : public DoctorTest {
     return Doctor();
   }
 };
+
+// Its messages are in the journal, and not in the log of a daemon that a rank started before.
+TEST_F(DaemonInACgroupTest, OfAUnitHasItsMessagesInTheJournal) {
+  options_.environment["INVOCATION_ID"] = "1";
+  options_.environment["NOTIFY_SOCKET"] = dir_.File("notify");
+  std::ofstream(dir_.File("socket/ranklogd.log")) << "of an older daemon\n";
+  const std::pair<std::vector<std::string>, std::vector<std::string>> units[] = {
+      {{"system-ranklogd.slice", "ranklogd@1000.service"},
+       {"journalctl -u ranklogd@1000.service", "`systemctl stop ranklogd@1000.socket`"}},
+      {{"user@1000.service", "ranklogd.service"},
+       {"journalctl --user -u ranklogd.service",
+        "`systemctl --user stop ranklogd.socket ranklogd.service`"}}};
+  for (const auto& [names, commands] : units) {
+    const OwnCgroup unit(names);
+    SKIP_WITHOUT(!unit.path().empty(), "cgroups of this kernel or container");
+    const ChildProcess daemon({"/bin/sh", "-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\"",
+                               unit.path(), RANKLOGD, "--state-dir", dir_.File("state")},
+                              options_);
+    ASSERT_TRUE(WaitFor([&] { return access(dir_.File("socket/d.sock").c_str(), F_OK) == 0; }))
+        << daemon.Output();
+    const Finished log = RunToEnd({RANKLOG_CLI, "daemon-log"}, options_);
+    ExpectAdvice(log, {commands[0]});
+    EXPECT_THAT(log.output, Not(HasSubstr("older")));
+    const Finished stop =
+        RunToEnd({RANKLOG_CLI, "stop", "--state-dir", dir_.File("state")}, options_);
+    EXPECT_EQ(stop.code, 0);
+    EXPECT_THAT(stop.output, HasSubstr(commands[1]));
+  }
+}
 
 // As Slurm's plugin of the version 1 or 2 makes them.
 TEST_F(DaemonInACgroupTest, OfAJobStepIsNamed) {
