@@ -238,7 +238,13 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
   ASSIGN_OR_RETURN(const int64_t version, database.SelectInteger("PRAGMA user_version"));
   ASSIGN_OR_RETURN(const int64_t tables,
                    database.SelectInteger("SELECT count(*) FROM sqlite_schema"));
-  if (application == kApplicationId) return version;
+  if (application == kApplicationId) {
+    if (version < 0 || version > static_cast<int64_t>(std::size(kMigrations)) + kMaxVersionsAhead) {
+      return absl::DataLossError(
+          absl::StrCat(database.path(), ": its version, ", version, ", is none"));
+    }
+    return version;
+  }
   if (application == 0 && version == 0 && tables == 0) return 0;
   if (application == kUnreleasedId) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -267,10 +273,6 @@ absl::Status Newer(const Database& database, int64_t version, int64_t known) {
 absl::Status RunMigrations(Database& database, absl::Span<const char* const> migrations) {
   ASSIGN_OR_RETURN(const int64_t version, VersionOf(database));
   const auto known = static_cast<int64_t>(migrations.size());
-  if (version < 0 || version > known + kMaxVersionsAhead) {
-    return absl::DataLossError(
-        absl::StrCat(database.path(), ": its version, ", version, ", is none"));
-  }
   if (version > known) return Newer(database, version, known);
   if (version == known) return absl::OkStatus();
   RETURN_IF_ERROR(CheckTables(database, migrations.first(static_cast<size_t>(version))));
@@ -310,6 +312,7 @@ absl::Status CheckReadable(Database& database, int64_t version) {
   ASSIGN_OR_RETURN(const int64_t found, VersionOf(database));
   if (found == version) return absl::OkStatus();
   if (found > version) return Newer(database, found, version);
+  if (found == 0) RETURN_IF_ERROR(CheckTables(database, {}));  // those of a damaged header
   if (found == 0) return absl::NotFoundError(absl::StrCat(database.path(), " is empty"));
   return absl::FailedPreconditionError(
       absl::StrCat(database.path(), " has version ", found, " of the store's format, older than ",

@@ -105,6 +105,17 @@ TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
   EXPECT_THAT(its.output, HasSubstr(node.state_dir() + "/ranklog.db"));
 }
 
+// One bit of the header, say. It is no store that is yet to be made.
+TEST_F(DoctorTest, AStoreWithoutAVersionIsDamaged) {
+  Node node;
+  node.Start();
+  ASSERT_EQ(node.Terminate(), 0);
+  node.EditStore("PRAGMA user_version = 0");
+  const Finished told =
+      RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node.state_dir()}, options_);
+  ExpectAdvice(told, {"store       damaged: ", "ranklog recover "});
+}
+
 TEST_F(DoctorTest, SoundSetUpNeedsNothing) {
   const Finished sound = Doctor({}, {"--json"});
   EXPECT_EQ(sound.code, 0) << sound.output;
