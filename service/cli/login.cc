@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -55,17 +58,53 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
+// What ReadKey() has switched off, for the handler of signals.
+termios typed_with{};
+
+void EchoAgain(int signal) {
+  tcsetattr(STDIN_FILENO, TCSANOW, &typed_with);
+  raise(signal);  // the handler was for once: this ends the process as usual
+}
+
+// Without an echo while this lives, also if Ctrl-C ends the process meanwhile.
+class SilentTerminal {
+ public:
+  SilentTerminal() : known_(tcgetattr(STDIN_FILENO, &typed_with) == 0) {
+    if (!known_) return;
+    struct sigaction once {};
+    once.sa_handler = EchoAgain;
+    once.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      // Who ignores it, as nohup does, goes on ignoring it.
+      if (before_[i].sa_handler == SIG_DFL) sigaction(kSignals[i], &once, nullptr);
+    }
+    termios silent = typed_with;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+  }
+  ~SilentTerminal() {
+    if (!known_) return;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &typed_with);
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  SilentTerminal(const SilentTerminal&) = delete;
+  SilentTerminal& operator=(const SilentTerminal&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  const bool known_;
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
 absl::StatusOr<std::string> ReadKey(const std::string& page) {
   std::string key;
   if (isatty(STDIN_FILENO) == 1) {
     std::cerr << "API key, as " << page << "/authorize shows it: " << std::flush;
-    termios before{};
-    const bool known = tcgetattr(STDIN_FILENO, &before) == 0;
-    termios silent = before;
-    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    if (known) tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
-    std::getline(std::cin, key);
-    if (known) tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    {
+      const SilentTerminal silent;
+      std::getline(std::cin, key);
+    }
     std::cerr << "\n";
   } else {
     std::getline(std::cin, key);

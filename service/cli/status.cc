@@ -40,7 +40,7 @@ Rows are counted per destination: queued ones wait to be delivered, refused ones
 over the ranks. Lost ones were refused by Log() itself, by reason. What succeeded and failed last is what the
 daemon has seen since it started.
 
---watch draws the page again at each --interval, until Ctrl-C. Where the output is no terminal it prints a line each
+--watch draws the page again at each --interval, until Ctrl-C, as far as it fits into the terminal. Where the output is no terminal it prints a line each
 time, of KEY=VALUE pairs, or with --json an object.
 
 --check is for monitoring. Exit code 0: all is well. 1: something is not, and stderr says what: no daemon runs, or
@@ -434,7 +434,7 @@ void Show(const Overview& overview, const StatusFlags& flags) {
     std::cout << OverviewLine(overview);
   } else {
     const std::string text = OverviewText(overview, terminal);
-    std::cout << (flags.watch ? Redrawn(text) : text);
+    std::cout << (flags.watch ? Redrawn(CutPage(text, terminal.width, terminal.height)) : text);
   }
 }
 

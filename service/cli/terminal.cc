@@ -52,6 +52,26 @@ bool In(const Block (&blocks)[kCount], uint32_t point) {
   });
 }
 
+// Of the last two bytes of U+2000 to U+207F: the separators of lines and paragraphs, U+2028 and
+// U+2029, and what changes the direction of text, U+202A to U+202E and U+2066 to U+2069.
+bool TurnsText(unsigned char second, unsigned char third) {
+  return (second == 0x80 && third >= 0xA8 && third <= 0xAE) ||
+         (second == 0x81 && third >= 0xA6 && third <= 0xA9);
+}
+
+// Without the sequences that Terminal::Paint() puts in.
+std::string WithoutColours(absl::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      while (i < text.size() && text[i] != 'm') ++i;
+    } else {
+      plain.push_back(text[i]);
+    }
+  }
+  return plain;
+}
+
 int Width(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
@@ -69,6 +89,8 @@ Terminal Terminal::Of(int fd) {
                    TerminalVariable("TERM") != "dumb";
   terminal.unicode = Utf8Locale();
   terminal.width = Width(fd);
+  winsize size = {};
+  if (ioctl(fd, TIOCGWINSZ, &size) == 0) terminal.height = size.ws_row;
   return terminal;
 }
 
@@ -82,9 +104,13 @@ std::string Printable(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const auto third = static_cast<unsigned char>(i + 2 < text.size() ? text[i + 2] : 0);
     if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F
       printable.push_back('?');
       ++i;
+    } else if (byte == 0xE2 && TurnsText(next, third)) {
+      printable.push_back('?');
+      i += 2;
     } else {
       printable.push_back(byte < 0x20 || byte == 0x7F ? '?' : text[i]);
     }
@@ -116,6 +142,26 @@ std::string CutMiddle(const std::string& text, int width) {
     tail.insert(0, characters.back().data(), characters.back().size());
   }
   return absl::StrCat(head, kDots, tail);
+}
+
+std::string CutPage(const std::string& page, int width, int height) {
+  if (height <= 0) return page;
+  constexpr int kBelow = 1;  // where the cursor is
+  std::vector<size_t> ends;  // of the lines of the page
+  std::vector<int> heights;
+  int all = 0;
+  for (size_t begin = 0, end; (end = page.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const int columns = TextWidth(WithoutColours({page.data() + begin, end - begin}));
+    ends.push_back(end + 1);
+    heights.push_back(std::max(1, (columns + width - 1) / std::max(1, width)));
+    all += heights.back();
+  }
+  if (all + kBelow <= height) return page;
+  size_t shown = ends.size();
+  while (shown > 0 && all + kBelow + 1 > height) all -= heights[--shown];
+  return absl::StrCat(page.substr(0, shown == 0 ? 0 : ends[shown - 1]), "... and ",
+                      ends.size() - shown, " more lines\n");
 }
 
 std::string CutEnd(const std::string& text, size_t bytes) {

@@ -68,6 +68,37 @@ TEST_F(CliTerminalTest, StatusIsDrawnAgainInTheSamePlace) {
   EXPECT_NE(drawn.output.find(home + "daemon  ", first + 1), std::string::npos) << drawn.output;
 }
 
+TEST_F(CliTerminalTest, WatchedStatusFitsIntoTheTerminal) {
+  ASSERT_OK(store_->Begin());
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "run" + std::to_string(i);
+    Attach(name, 0, name, "local", kStart);
+  }
+  ASSERT_OK(store_->Commit());
+  const Finished drawn = OnTerminalOfStore({"status", "--watch", "--times", "1"});
+  EXPECT_EQ(drawn.code, 0) << drawn.output;
+  EXPECT_THAT(drawn.output,
+              AllOf(HasSubstr("daemon  "), HasSubstr("... and "), HasSubstr(" more lines")));
+  EXPECT_LE(Lines(absl::StrReplaceAll(drawn.output, {{"\r", ""}})).size(), 24u) << drawn.output;
+}
+
+TEST_F(CliTerminalTest, ANameDoesNotTurnTheRestOfItsLine) {
+  ASSERT_OK(store_->Begin());
+  Attach("turned", 0, "x\u202Egnp.exe\u2066\u2028y", "local", kStart);
+  ASSERT_OK(store_->Commit());
+  EXPECT_THAT(Ranklog({"runs"}).output, HasSubstr("x?gnp.exe??y"));
+}
+
+TEST_F(CliTerminalTest, CtrlCAtTheKeysPromptLeavesTheEcho) {
+  // A shell's child in the background ignores Ctrl-C. The signal comes once the echo is off.
+  const std::string script =
+      "exec 3<&0; env --default-signal=INT \"$0\" login --no-check <&3 & "
+      "while stty -a | grep -q ' echo '; do sleep 0.01; done; "
+      "kill -INT $!; wait $!; echo code $?; stty -a";
+  const Finished told = RunOnTerminal({"bash", "-c", script, RANKLOG_CLI}, options_);
+  EXPECT_THAT(told.output, AllOf(HasSubstr("API key"), HasSubstr("code 130"), HasSubstr(" echo ")));
+}
+
 // It waits for a tracker that does not answer for longer than a bar takes to be drawn.
 TEST_F(CliTerminalTest, SyncDrawsABar) {
   store_.reset();
