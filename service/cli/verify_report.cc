@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "service/cli/number_text.h"
 #include "service/cli/table.h"
 
@@ -171,7 +173,9 @@ std::string SumText(const RowSum& sum) {
 std::string Lines(const std::string& where, const Findings& findings, const Terminal& terminal) {
   std::string text;
   for (const std::string& line : findings.texts()) {
-    absl::StrAppend(&text, where, ": ", terminal.Red(Printable(line)), "\n");
+    std::vector<std::string> parts;
+    for (absl::string_view part : absl::StrSplit(line, '\n')) parts.push_back(Printable(part));
+    absl::StrAppend(&text, where, ": ", terminal.Red(absl::StrJoin(parts, "\n    ")), "\n");
   }
   if (const uint64_t more = findings.count() - findings.texts().size(); more > 0) {
     absl::StrAppend(&text, where, ": ", more, " more like these\n");

@@ -229,6 +229,8 @@ TEST_F(VerifyTest, WithoutAKeyItSaysWhereOneMayBePut) {
   const Finished finished = Verify();
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output, HasSubstr("WANDB_API_KEY"));
+  EXPECT_THAT(finished.output,
+              HasSubstr("\n      machine HOST login user password KEY\n    into "));
 }
 
 TEST_F(VerifyTest, ALocalRunIsItsStore) {
