@@ -40,8 +40,8 @@ Rows are counted per destination: queued ones wait to be delivered, refused ones
 over the ranks. Lost ones were refused by Log() itself, by reason. What succeeded and failed last is what the
 daemon has seen since it started.
 
---watch draws the page again at each --interval, until Ctrl-C, as far as it fits into the terminal. Where the output is no terminal it prints a line each
-time, of KEY=VALUE pairs, or with --json an object.
+--watch draws the page again at each --interval, until Ctrl-C, as far as it fits into the terminal. Where the output
+is no terminal it prints a line each time, of KEY=VALUE pairs, or with --json an object.
 
 --check is for monitoring. Exit code 0: all is well. 1: something is not, and stderr says what: no daemon runs, or
 none answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a
