@@ -215,9 +215,10 @@ TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
   EXPECT_TRUE(WaitFor([&] { return delivered() > before + 100; })) << FileContent(log);
   std::ofstream{stop};
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
-  EXPECT_TRUE(wandb.WaitFor(
-      [](const std::map<std::string, FakeWandb::Run>& runs) { return runs.at("job").complete; },
-      absl::Seconds(60)));
+  EXPECT_TRUE(WaitFor([&] {  // the store knows it a moment after the tracker has it
+    const auto deliveries = node_.Reader()->Deliveries(node_.GetRun("job").id);
+    return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
+  }));
   EXPECT_THAT(rank.Output(), HasSubstr(absl::StrCat("logged ", delivered(), ", durable")));
   EXPECT_THAT(wandb.errors(), SizeIs(0));
 
