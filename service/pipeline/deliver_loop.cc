@@ -514,6 +514,8 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     bool complete = false;
     if (result != nullptr) {
       error = result->delivery.last_error;
+      // Stored since LookAtSilence(): the next step knows that it may be over.
+      if (error.empty() && task.silent) error = task.last_error;
       changed = error != task.last_error;
       task.last_error = error;
       run_id = task.run_id;
