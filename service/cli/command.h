@@ -73,6 +73,7 @@ void AddRecover(Program& program);
 void AddStop(Program& program);
 void AddDaemonLog(Program& program);
 void AddLogin(Program& program);
+void AddLogout(Program& program);
 
 }  // namespace ranklog::cli
 

@@ -1,4 +1,4 @@
-// `ranklog login`: checks a key and keeps it where daemons look.
+// `ranklog login`: checks a key and keeps it where daemons look. `ranklog logout`: removes it there.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
+#include "service/deliver/netrc.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/url.h"
 #include "service/deliver/wandb/base_url.h"
@@ -46,6 +45,13 @@ Examples:
   ranklog login < key.txt
   ranklog login --base-url https://wandb.example.com
   ranklog login --no-check < key.txt     # where the server cannot be reached)";
+
+constexpr char kLogoutFooter[] = R"(
+Runs that wait for the key say so, until another one comes.
+
+Examples:
+  ranklog logout
+  ranklog logout --base-url https://wandb.example.com)";
 
 struct LoginFlags {
   std::string tracker = "wandb";
@@ -155,28 +161,19 @@ absl::StatusOr<std::string> CredentialsFile(const Globals& globals) {
   return state_dir + "/credentials";
 }
 
-// The lines of the file but those of `machine`.
-std::string OtherLines(const std::string& path, const std::string& machine) {
+std::string ContentOf(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  std::string others;
-  for (absl::string_view line : absl::StrSplit(text.str(), '\n', absl::SkipEmpty())) {
-    if (!absl::StartsWith(line, absl::StrCat("machine ", machine, " "))) {
-      absl::StrAppend(&others, line, "\n");
-    }
-  }
-  return others;
+  return text.str();
 }
 
 // At once: a daemon may read it meanwhile.
-absl::Status Keep(const std::string& path, const std::string& machine, const std::string& key) {
+absl::Status Write(const std::string& path, const std::string& text) {
   std::error_code error;
   const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   std::filesystem::create_directories(dir, error);
   if (error)
     return absl::UnavailableError(absl::StrCat("make ", dir.string(), ": ", error.message()));
-  const std::string text = absl::StrCat("machine ", machine, " login user password ", key, "\n",
-                                        OtherLines(path, machine));
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", fresh));
@@ -203,9 +200,27 @@ absl::Status Login(const Globals& globals, const LoginFlags& flags) {
     ASSIGN_OR_RETURN(const std::string name, CheckKey(base_url, key));
     whose = absl::StrCat(" of ", Printable(name));
   }
-  RETURN_IF_ERROR(Keep(path, url.netloc, key));
+  RETURN_IF_ERROR(
+      Write(path, absl::StrCat("machine ", url.netloc, " login user password ", key, "\n",
+                               deliver::NetrcWithout(ContentOf(path), url.netloc))));
   std::cout << "the key" << whose << " for " << url.netloc << " is kept in " << path
             << "; runs that wait for it go on within a minute\n";
+  return absl::OkStatus();
+}
+
+absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
+  const std::string given = flags.base_url.empty() ? Variable("WANDB_BASE_URL") : flags.base_url;
+  ASSIGN_OR_RETURN(const std::string base_url, deliver::wandb::CheckBaseUrl(given));
+  ASSIGN_OR_RETURN(const deliver::Url url, deliver::ParseUrl(base_url));
+  ASSIGN_OR_RETURN(const std::string path, CredentialsFile(globals));
+  const std::string before = ContentOf(path);
+  const std::string after = deliver::NetrcWithout(before, url.netloc);
+  if (after == before) {
+    return absl::NotFoundError(absl::StrCat("there is no key for ", url.netloc, " in ", path));
+  }
+  RETURN_IF_ERROR(Write(path, after));
+  std::cout << "the key for " << url.netloc << " is no longer in " << path
+            << "; WANDB_API_KEY, netrc and what ranks bring stay as they are\n";
   return absl::OkStatus();
 }
 
@@ -218,6 +233,14 @@ void AddLogin(Program& program) {
   options.Add("--base-url", &flags.base_url,
               "of the server; else $WANDB_BASE_URL, else the public one", {.type = "URL"});
   options.Add("--no-check", &flags.no_check, "do not ask the server");
+}
+
+void AddLogout(Program& program) {
+  auto [options, flags] =
+      program.Add("logout", "forget a key that `ranklog login` kept", kLogoutFooter, Logout);
+  options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
+  options.Add("--base-url", &flags.base_url,
+              "of the server; else $WANDB_BASE_URL, else the public one", {.type = "URL"});
 }
 
 }  // namespace ranklog::cli

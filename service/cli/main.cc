@@ -66,5 +66,6 @@ int main(int argc, char** argv) {
   ranklog::cli::AddStop(program);
   ranklog::cli::AddDaemonLog(program);
   ranklog::cli::AddLogin(program);
+  ranklog::cli::AddLogout(program);
   return program.Main(argc, argv);
 }

@@ -1,6 +1,9 @@
 #include "service/deliver/netrc.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace ranklog::deliver {
 namespace {
@@ -9,7 +12,7 @@ namespace {
 // begins a comment to the end of the line.
 class Tokens {
  public:
-  explicit Tokens(absl::string_view text) : rest_(text) {}
+  explicit Tokens(absl::string_view text) : text_(text), rest_(text) {}
 
   bool Next(std::string* token) {
     token->clear();
@@ -19,6 +22,7 @@ class Tokens {
       if (rest_[0] != '#') break;
       SkipTo("\n");
     }
+    begin_ = end();
     if (rest_[0] == '"') return Quoted(token);
     size_t end = 0;
     while (end < rest_.size() && !absl::ascii_isspace(static_cast<unsigned char>(rest_[end])))
@@ -27,6 +31,10 @@ class Tokens {
     rest_.remove_prefix(end);
     return true;
   }
+
+  // Where in the text the last token is, and what follows it.
+  size_t begin() const { return begin_; }
+  size_t end() const { return text_.size() - rest_.size(); }
 
   // A macro ends at an empty line.
   void SkipMacro() { SkipTo("\n\n"); }
@@ -47,7 +55,9 @@ class Tokens {
     rest_.remove_prefix(at == absl::string_view::npos ? rest_.size() : at + end.size());
   }
 
+  const absl::string_view text_;
   absl::string_view rest_;
+  size_t begin_ = 0;
 };
 
 }  // namespace
@@ -74,6 +84,38 @@ absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_v
     }
   }
   return by_default;
+}
+
+std::string NetrcWithout(absl::string_view text, absl::string_view machine) {
+  std::string others;
+  size_t from = 0;  // what follows is kept, or is the entry
+  bool wanted = false;
+  Tokens tokens(text);
+  std::string token;
+  size_t end = 0;  // of the last token
+  const auto end_entry = [&] {
+    if (!wanted) return;
+    from = std::min(text.find_first_not_of(" \t\r", end), text.size());
+    if (from < text.size() && text[from] == '\n') ++from;
+    wanted = false;
+  };
+  while (tokens.Next(&token)) {
+    const size_t begin = tokens.begin();
+    if (token == "machine" || token == "default" || token == "macdef") end_entry();
+    if (token == "machine") {
+      if (!tokens.Next(&token)) break;
+      wanted = token == machine;
+      if (wanted) absl::StrAppend(&others, text.substr(from, begin - from));
+    } else if (token == "macdef") {
+      tokens.SkipMacro();
+    } else if (token == "password" || token == "login" || token == "account") {
+      if (!tokens.Next(&token)) break;
+    }
+    end = tokens.end();
+  }
+  end = tokens.end();
+  end_entry();
+  return absl::StrCat(others, text.substr(from));
 }
 
 }  // namespace ranklog::deliver

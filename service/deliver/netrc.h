@@ -13,6 +13,9 @@ namespace ranklog::deliver {
 // passed over.
 absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_view machine);
 
+// The text without the entries of `machine`; all else, comments and macros too, stays as it is.
+std::string NetrcWithout(absl::string_view text, absl::string_view machine);
+
 }  // namespace ranklog::deliver
 
 #endif  // SERVICE_DELIVER_NETRC_H_

@@ -88,6 +88,13 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
             absl::StrCat("machine 127.0.0.1:", wandb.port(), " login user password ", key, "\n"));
   ASSERT_TRUE(IsComplete(wandb, "job"));
   EXPECT_THAT(wandb.run("job").history, SizeIs(300));
+
+  const Finished out = RunToEnd({RANKLOG_CLI, "logout"}, options);
+  EXPECT_EQ(out.code, 0) << out.output;
+  EXPECT_EQ(FileContent(path), "");
+  const Finished again = RunToEnd({RANKLOG_CLI, "logout"}, options);
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.output, HasSubstr("there is no key for 127.0.0.1"));
 }
 
 // Without waiting for the next try, which is a minute away.

@@ -34,10 +34,24 @@ TEST(NetrcTest, SkipsCommentsAndMacrosAndReadsQuotes) {
   EXPECT_THAT(NetrcPassword(kText, "a.com"), Eq("ye\"s"));
 }
 
+TEST(NetrcTest, WithoutAMachineAllElseStays) {
+  const char kText[] =
+      "# mine\nmachine a.com\n  login user\n  password one\n# next\nmachine b.com password two\n"
+      "machine a.com password three\nmacdef a.com\nmachine a.com\n\ndefault password d\n";
+  EXPECT_EQ(NetrcWithout(kText, "a.com"),
+            "# mine\n# next\nmachine b.com password two\nmacdef a.com\nmachine a.com\n\n"
+            "default password d\n");
+  EXPECT_EQ(NetrcWithout(kText, "c.com"), kText);
+  EXPECT_EQ(NetrcWithout("machine b.com login x machine a.com password one", "a.com"),
+            "machine b.com login x ");
+  EXPECT_EQ(NetrcWithout("machine a.com", "a.com"), "");
+}
+
 TEST(NetrcTest, EndsInTheMiddleWithoutHarm) {
   for (const char* text :
        {"machine", "machine a.com password", "machine a.com password \"x", "macdef", "#"}) {
     NetrcPassword(text, "a.com");
+    NetrcWithout(text, "a.com");
   }
   EXPECT_THAT(NetrcPassword("machine a.com login password", "a.com"), Eq(absl::nullopt));
 }
