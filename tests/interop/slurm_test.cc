@@ -141,8 +141,8 @@ TEST_P(SlurmKilledDaemonTest, RankGoesOnInTheSameStore) {
   ASSERT_EQ(killed.code, 0) << killed.output;
   const int before = rows();
   EXPECT_TRUE(WaitFor([&] { return rows() > before + 100; }));
-  EXPECT_TRUE(WaitFor(
-      [&] { return absl::StrContains(by_user({"status"}).output, "started by rank"); }));
+  EXPECT_TRUE(
+      WaitFor([&] { return absl::StrContains(by_user({"status"}).output, "started by rank"); }));
   std::ofstream(stop).flush();
   ASSERT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
   const std::string output = FileContent(cluster_.File(job + ".out"));
