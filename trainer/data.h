@@ -15,6 +15,7 @@ struct Corpus {
   std::string source;  // where it was read from, for people
   std::vector<uint8_t> train;
   std::vector<uint8_t> validation;
+  int64_t vocabulary = 256;  // tokens are 0 to vocabulary - 1
 };
 
 // How many sequences of `seq_len` tokens, with a next token each, lie side by side in `bytes`.

@@ -1,11 +1,13 @@
 #ifndef TRAINER_MODEL_H_
 #define TRAINER_MODEL_H_
 
-#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace ranklog::trainer {
 
@@ -13,58 +15,51 @@ struct GptShape {
   int64_t layers = 0;
   int64_t heads = 0;
   int64_t width = 0;
-  int64_t vocabulary = 256;  // tokens are bytes
-  int64_t context = 1024;    // longest sequence
+  int64_t vocabulary = 256;
+  int64_t context = 1024;  // longest sequence
 };
 
-// "tiny", "small" or "gpt2". gpt2 has GPT-2's vocabulary, padded to a multiple of 64, of which
-// bytes use the first 256: with it the model has the 124 M parameters that the name stands for.
-GptShape ShapeOf(const std::string& model, int64_t seq_len);
-
-struct Parameter {
-  std::string name;  // as in GPT-2's published checkpoints
-  at::Tensor value;  // a leaf that requires a gradient
-  bool decays;       // matrices do, biases and norms do not
-};
-
-// A decoder-only transformer of GPT-2's architecture: learned positions, layer norm before each
-// part, GELU by tanh, the output head tied to the token embedding. No dropout.
+// The shape of a model by name.
 //
-// Plain tensors rather than a torch::nn::Module: nothing can then replace a parameter behind the
-// back of the gradient reduction, which is bound to the very tensors.
-class Gpt {
+// tiny, small  take the vocabulary of the text and a context of `seq_len`
+// gpt2         12 layers, 12 heads, width 768, context 1024, 50257 tokens, as published. A text with
+//              fewer tokens uses the first ones.
+//
+// `pad_vocabulary` rounds the vocabulary up to a multiple. GPUs multiply matrices faster by 64.
+GptShape ShapeOf(const std::string& model, int64_t seq_len, int64_t vocabulary,
+                 int64_t pad_vocabulary = 1);
+
+// GPT-2: a decoder-only transformer with learned positions, layer norm before each part and after
+// the last one, GELU by tanh, and an output head that is tied to the token embedding. No dropout.
+//
+// Parameters have the names of the published checkpoints, such as h.0.attn.c_attn.weight. A weight
+// is (out, in), as in torch::nn::Linear. The published ones are the transpose.
+//
+// Source: Radford et al., 2019, section 2.3, and the code published with it.
+class Gpt : public torch::nn::Module {
  public:
-  // Weights are drawn from `seed` as GPT-2's are. Source: Radford et al., 2019, section 2.3.
+  // Draws the weights from `seed`. Matrices have a standard deviation of 0.02, positions of 0.01.
+  // The projections that add to the residual stream have 0.02 / sqrt(2 * layers).
   Gpt(const GptShape& shape, uint64_t seed);
 
-  // The mean cross entropy, in nats per token. inputs, targets: (batch, time), int64, time <=
-  // context.
-  at::Tensor Loss(const at::Tensor& inputs, const at::Tensor& targets) const;
+  // The logits, (batch, time, vocabulary), of the token after each one.
+  // tokens: (batch, time), int64, time <= context.
+  at::Tensor forward(const at::Tensor& tokens);
 
-  const std::vector<Parameter>& parameters() const { return parameters_; }
-  std::vector<at::Tensor> values() const;
+  // The mean cross entropy, in nats per token. inputs, targets: (batch, time), int64.
+  at::Tensor Loss(const at::Tensor& inputs, const at::Tensor& targets);
+
+  const GptShape& shape() const { return shape_; }
   int64_t parameter_count() const;
 
  private:
-  struct Affine {
-    at::Tensor weight;
-    at::Tensor bias;
-  };
-  struct Block {
-    Affine ln_1, qkv, attention_out, ln_2, mlp_in, mlp_out;
-  };
-
-  at::Tensor Add(const std::string& name, at::Tensor value, bool decays);
-  Affine AddLinear(const std::string& name, int64_t in, int64_t out, double std);
-  Affine AddNorm(const std::string& name);
-  at::Tensor Attention(const Block& block, const at::Tensor& x, const at::Tensor& mask) const;
+  void Initialize(uint64_t seed);
 
   const GptShape shape_;
-  at::Tensor token_embedding_;     // (vocabulary, width)
-  at::Tensor position_embedding_;  // (context, width)
-  std::vector<Block> blocks_;
-  Affine ln_final_;
-  std::vector<Parameter> parameters_;
+  torch::nn::Embedding wte_;  // tokens
+  torch::nn::Embedding wpe_;  // positions
+  torch::nn::Sequential h_;   // the layers
+  torch::nn::LayerNorm ln_f_;
 };
 
 }  // namespace ranklog::trainer

@@ -2,38 +2,26 @@
 #define TRAINER_OPTIMIZER_H_
 
 #include <ATen/core/Tensor.h>
+#include <torch/optim/adamw.h>
 
-#include <memory>
 #include <vector>
-
-#include "trainer/model.h"
-
-namespace torch::optim {
-class AdamW;
-}
 
 namespace ranklog::trainer {
 
-// AdamW with GPT's usual settings (betas 0.9 and 0.95): matrices decay, biases and norms do not.
-class Optimizer {
- public:
-  Optimizer(const std::vector<Parameter>& parameters, double weight_decay);
-  ~Optimizer();
+// AdamW with GPT's usual settings, betas of 0.9 and 0.95. It has two parameter groups: matrices
+// decay, biases and norms do not.
+torch::optim::AdamW MakeAdamW(const std::vector<at::Tensor>& parameters, double weight_decay);
 
-  // Scales the gradients down to an L2 norm of `max_norm` over all of them (0: leaves them).
-  // Returns the norm before that, a float32 scalar on the parameters' device: reading it is left to
-  // the caller.
-  at::Tensor ClipGradients(double max_norm);
+// Of all parameter groups.
+void SetLearningRate(torch::optim::Optimizer& optimizer, double lr);
 
-  void Step(double lr);
+// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0 leaves them as they are.
+// Returns the norm before that, a float32 scalar on the parameters' device. Unlike
+// torch::nn::utils::clip_grad_norm_ it reads no value, so a GPU is not waited for.
+at::Tensor ClipGradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
-  // In place: the gradients are views into the buckets that go over the network.
-  void ZeroGradients();
-
- private:
-  std::vector<at::Tensor> values_;
-  std::unique_ptr<torch::optim::AdamW> adamw_;
-};
+// In place: the gradients are views into the buckets that go over the network.
+void ZeroGradients(const std::vector<at::Tensor>& parameters);
 
 }  // namespace ranklog::trainer
 

@@ -1,7 +1,6 @@
 #include "trainer/options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <utility>
@@ -37,49 +36,65 @@ struct Words {
   std::string group, project, log_strategy;
 };
 
-void AddTraining(CLI::App& app, Options& o, Words& words) {
-  const CLI::Range positive(int64_t{1}, int64_t{1} << 40);
-  const CLI::Range rate(0.0, 100.0);
+CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
+CLI::Range Rate() { return CLI::Range(0.0, 100.0); }
+
+void AddModelAndData(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "A text file (plain or gzipped), or builtin")
       ->capture_default_str();
   app.add_option("--model", o.model, "tiny (0.8 M parameters), small (10.8 M), gpt2 (124 M)")
       ->capture_default_str()
       ->check(CLI::IsMember({"tiny", "small", "gpt2"}));
-  app.add_option("--steps", o.steps, "Optimizer steps")->capture_default_str()->check(positive);
+  app.add_option("--pad-vocab", o.pad_vocabulary,
+                 "Round the vocabulary up to a multiple of this; 64 suits GPUs")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--seq-len", o.seq_len, "Bytes per sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
+}
+
+void AddTraining(CLI::App& app, Options& o) {
+  CLI::Option* steps = app.add_option("--steps", o.steps, "Optimizer steps")
+                           ->capture_default_str()
+                           ->check(AtLeast(1));
+  app.add_option("--epochs", o.epochs, "Passes over the text, instead of --steps")
+      ->check(AtLeast(1))
+      ->excludes(steps);
   app.add_option("--batch-size", o.batch_size, "Sequences per rank and micro-batch")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   app.add_option("--grad-accum", o.grad_accum, "Micro-batches per step")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  app.add_option("--seq-len", o.seq_len, "Bytes per sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
   app.add_option("--lr", o.lr, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]")
-      ->check(rate);
-  app.add_option("--min-lr", o.min_lr, "Learning rate of the last step [lr / 10]")->check(rate);
+      ->check(Rate());
+  app.add_option("--min-lr", o.min_lr, "Learning rate of the last step [lr / 10]")->check(Rate());
   app.add_option("--warmup-steps", o.warmup_steps,
                  "[a tenth of the steps, 20 to 200, at most half]")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+      ->check(AtLeast(0));
   app.add_option("--weight-decay", o.weight_decay, "Of matrices")
       ->capture_default_str()
-      ->check(rate);
+      ->check(Rate());
   app.add_option("--grad-clip", o.grad_clip, "Largest L2 norm of the gradient; 0: no limit")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e9));
-  app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
-  app.add_option("--dtype", words.dtype, "float32; this build has no bfloat16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
 }
 
-void AddRanksAndLog(CLI::App& app, Options& o, Words& words) {
+void AddRanks(CLI::App& app, Options& o, Words& words) {
   app.add_option("--nproc-per-node", o.nproc_per_node, "Start that many ranks on this machine")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--comm", words.comm, "auto or gloo; this build has no nccl")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  app.add_option("--dtype", words.dtype, "float32; this build has no bfloat16")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+}
+
+void AddLog(CLI::App& app, Options& o, Words& words) {
   app.add_option("--save-dir", o.save_dir, "Where the experiment lives; part of the run's id");
   app.add_option("--experiment-name", o.experiment_name, "With --save-dir: makes the run's id");
   app.add_option("--group", words.group, "The run's group");
@@ -87,20 +102,17 @@ void AddRanksAndLog(CLI::App& app, Options& o, Words& words) {
   app.add_option("--log-strategy", words.log_strategy,
                  "main: one run; node: one per node; all: one per rank")
       ->check(CLI::IsMember({"main", "node", "all"}));
-  app.add_option("--log-every", o.log_every, "Steps between rows of the log")
+  app.add_option("--log-every", o.log_every, "Steps between rows of the log; 0: only val/loss")
       ->capture_default_str()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--val-every", o.val_every, "Steps between validations; 0: never")
-      ->capture_default_str()
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+      ->check(AtLeast(0));
+  app.add_option("--val-every", o.val_every,
+                 "Steps between validations; 0: never [50; with --epochs: an epoch]")
+      ->check(AtLeast(0));
 }
 
 void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
-  if (app.count("--warmup-steps") == 0) {
-    o.warmup_steps = std::min(std::clamp<int64_t>(o.steps / 10, 20, 200), o.steps / 2);
-  }
   if (app.count("--group") > 0) o.group = words.group;
   if (app.count("--project") > 0) o.project = words.project;
   static const std::map<std::string, LogStrategy> strategies = {
@@ -117,8 +129,10 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App app(kAbout, "ranklog-train");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklog-train " RANKLOG_VERSION);
-  AddTraining(app, options, words);
-  AddRanksAndLog(app, options, words);
+  AddModelAndData(app, options);
+  AddTraining(app, options);
+  AddRanks(app, options, words);
+  AddLog(app, options, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

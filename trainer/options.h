@@ -15,16 +15,18 @@ struct Options {
   // ---- What is trained ----
   std::string data = "builtin";  // a file, plain or gzipped, or "builtin"
   std::string model = "tiny";    // tiny, small, gpt2
+  int64_t pad_vocabulary = 1;    // the model's vocabulary is rounded up to a multiple of this
   uint64_t seed = 1;             // of the initial weights and of the order of the samples
 
   // ---- How ----
-  int64_t steps = 300;       // optimizer steps
-  int64_t batch_size = 8;    // sequences per rank and micro-batch
-  int64_t grad_accum = 1;    // micro-batches per step
-  int64_t seq_len = 128;     // tokens (bytes) per sequence
-  double lr = 0;             // peak; ParseCommandLine() puts the model's default
-  double min_lr = 0;         // at the last step; default lr / 10
-  int64_t warmup_steps = 0;  // default a tenth of the steps, 20 to 200, at most half of them
+  int64_t steps = 300;                  // optimizer steps
+  int64_t epochs = 0;                   // over 0: instead of `steps`, see MakePlan()
+  int64_t batch_size = 8;               // sequences per rank and micro-batch
+  int64_t grad_accum = 1;               // micro-batches per step
+  int64_t seq_len = 128;                // tokens (bytes) per sequence
+  double lr = 0;                        // peak; ParseCommandLine() puts the model's default
+  double min_lr = 0;                    // at the last step; default lr / 10
+  std::optional<int64_t> warmup_steps;  // default: a tenth, 20 to 200, at most half of all steps
   double weight_decay = 0.1;
   double grad_clip = 1.0;  // of the gradient's L2 norm; 0: off
 
@@ -37,8 +39,8 @@ struct Options {
   std::optional<std::string> group;
   std::optional<std::string> project;
   std::optional<LogStrategy> log_strategy;
-  int64_t log_every = 1;   // steps
-  int64_t val_every = 50;  // steps; 0: never
+  int64_t log_every = 1;             // steps; 0: nothing of a step but its val/loss
+  std::optional<int64_t> val_every;  // steps; 0: never; default: 50, or an epoch with `epochs`
 };
 
 // The options, or the exit code of a program that has said all there is to say: 0 after --help and

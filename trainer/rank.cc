@@ -11,10 +11,8 @@
 #include "absl/time/clock.h"
 #include "ranklog/ranklog.h"
 #include "trainer/error_file.h"
-#include "trainer/model.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
-#include "trainer/run_log.h"
 #include "trainer/train.h"
 
 namespace ranklog::trainer {
@@ -39,32 +37,23 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
   return run;
 }
 
-// Trains, and logs and shows what each step reports.
-void TrainAndLog(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run) {
-  Gpt model(ShapeOf(options.model, options.seq_len), options.seed);
-  run.Config(RunConfig(options, corpus.source, model.parameter_count(), group.world_size()));
+// Trains, and shows on rank 0's terminal how far it is.
+void TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run) {
   if (group.rank() == 0) {
-    std::cerr << absl::StrCat("training ", options.model, " (", model.parameter_count(),
-                              " parameters) on ", corpus.source, " with ", group.world_size(),
-                              group.world_size() == 1 ? " rank" : " ranks", ", run ",
-                              run.settings().run_id, "\n");
+    std::cerr << absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
+                              group.world_size(), group.world_size() == 1 ? " rank" : " ranks",
+                              ", run ", run.settings().run_id, "\n");
   }
-  RunLog log(run);
   Progress progress(/*shown=*/group.rank() == 0);
-  Position position{.steps = options.steps};
+  Position position;
   const absl::Time start = absl::Now();
-  Train(options, corpus, model, group, [&](const StepReport& report) {
-    if (report.step % options.log_every == 0 || report.step == options.steps) {
-      log.Train(report.step, {report.loss, report.lr, report.tokens_per_second, report.grad_norm});
-    }
-    if (report.val_loss) {
-      log.Validation(report.step, *report.val_loss);
-      position.val_loss = *report.val_loss;
-    }
+  Train(options, corpus, group, run, [&](const StepReport& report) {
     position.step = report.step;
+    position.steps = report.steps;
     position.loss = report.loss;
     position.lr = report.lr;
     position.tokens_per_second = report.tokens_per_second;
+    if (report.val_loss) position.val_loss = *report.val_loss;
     position.elapsed = absl::Now() - start;
     progress.Show(position);
   });
@@ -110,7 +99,7 @@ int TrainAsRank(const Options& options, Settings settings, const Corpus& corpus)
   Run run;
   try {
     run = OpenRun(std::move(settings), *group);
-    TrainAndLog(options, corpus, *group, run);
+    TrainAndShow(options, corpus, *group, run);
     group->Leave();
   } catch (const std::exception& error) {
     ReportError(error.what(), rank);

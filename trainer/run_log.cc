@@ -31,41 +31,58 @@ void ApplyOptions(const Options& options, Settings& settings) {
   if (settings.name.empty()) settings.name = "gpt-" + options.model;
 }
 
-std::vector<Value::Field> RunConfig(const Options& o, const std::string& data_source,
-                                    int64_t parameters, int world_size) {
-  return {{"data", data_source},
+std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const RunFacts& facts) {
+  return {{"data", facts.data_source},
           {"model", o.model},
-          {"parameters", parameters},
+          {"pad_vocab", o.pad_vocabulary},
+          {"vocabulary", facts.vocabulary},
+          {"parameters", facts.parameters},
+          {"training_tokens", facts.training_tokens},
           {"seed", o.seed},
-          {"steps", o.steps},
+          {"steps", plan.steps},
+          {"epochs", plan.Epoch(plan.steps)},
+          {"batches_per_epoch", plan.batches_per_epoch},
+          {"steps_per_epoch", plan.steps_per_epoch},
           {"batch_size", o.batch_size},
           {"grad_accum", o.grad_accum},
           {"seq_len", o.seq_len},
-          {"tokens_per_step", o.batch_size * o.grad_accum * o.seq_len * world_size},
+          {"tokens_per_step", o.batch_size * o.grad_accum * o.seq_len * facts.world_size},
+          {"world_size", facts.world_size},
+          {"nproc_per_node", o.nproc_per_node},
           {"lr", o.lr},
           {"min_lr", o.min_lr},
-          {"warmup_steps", o.warmup_steps},
+          {"warmup_steps", plan.warmup_steps},
           {"weight_decay", o.weight_decay},
           {"grad_clip", o.grad_clip},
           {"dtype", "float32"},
           {"comm", "gloo"},
+          {"log_every", o.log_every},
+          {"val_every", plan.val_every},
           {"save_dir", o.save_dir},
           {"experiment_name", o.experiment_name}};
 }
 
 RunLog::RunLog(Run& run)
     : run_(run),
-      train_(run.Row({"train/loss", "train/lr", "train/tokens_per_second", "train/grad_norm"})) {
+      train_(run.Row({"train/loss", "train/lr", "train/tokens_per_second", "train/grad_norm",
+                      "global_step", "epoch"})) {
+  for (const char* all : {"train/*", "val/*"})
+    run.DefineMetric(all, {.step_metric = "global_step"});
   for (const char* loss : {"train/loss", "val/loss"}) {
-    run.DefineMetric(loss, {.step_metric = "", .summary = {"min", "last"}, .goal = "minimize"});
+    run.DefineMetric(
+        loss, {.step_metric = "global_step", .summary = {"min", "last"}, .goal = "minimize"});
   }
 }
 
-void RunLog::Train(int64_t step, const TrainRow& row) {
-  const std::array<double, 4> values = {row.loss, row.lr, row.tokens_per_second, row.grad_norm};
+void RunLog::Train(int64_t step, double epoch, const TrainRow& row) {
+  const std::array<double, 6> values = {
+      row.loss, row.lr, row.tokens_per_second, row.grad_norm, static_cast<double>(step), epoch};
   run_.Log(train_, values, step);
 }
 
-void RunLog::Validation(int64_t step, double loss) { run_.Log({{"val/loss", loss}}, step); }
+void RunLog::Validation(int64_t step, double epoch, double loss) {
+  run_.Log({{"val/loss", loss}, {"global_step", static_cast<double>(step)}, {"epoch", epoch}},
+           step);
+}
 
 }  // namespace ranklog::trainer

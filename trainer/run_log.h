@@ -7,6 +7,7 @@
 
 #include "ranklog/ranklog.h"
 #include "trainer/options.h"
+#include "trainer/plan.h"
 
 namespace ranklog::trainer {
 
@@ -18,11 +19,20 @@ std::string RunId(const std::string& save_dir, const std::string& experiment_nam
 // Puts what the command line says over what the environment said.
 void ApplyOptions(const Options& options, Settings& settings);
 
-// The run's config: every hyperparameter, and what they led to.
-std::vector<Value::Field> RunConfig(const Options& options, const std::string& data_source,
-                                    int64_t parameters, int world_size);
+// What the run's config has beside the options.
+struct RunFacts {
+  std::string data_source;
+  int64_t vocabulary = 0;       // of the model, with padding
+  int64_t parameters = 0;       // of the model
+  int64_t training_tokens = 0;  // of the text, without what is held out
+  int world_size = 1;
+};
 
-// What this rank logs.
+// The run's config: every option, and what they led to.
+std::vector<Value::Field> RunConfig(const Options& options, const Plan& plan,
+                                    const RunFacts& facts);
+
+// What this rank logs. Every row has global_step, the x axis of the charts, and epoch.
 class RunLog {
  public:
   struct TrainRow {
@@ -33,8 +43,8 @@ class RunLog {
   };
 
   explicit RunLog(Run& run);
-  void Train(int64_t step, const TrainRow& row);
-  void Validation(int64_t step, double loss);
+  void Train(int64_t step, double epoch, const TrainRow& row);
+  void Validation(int64_t step, double epoch, double loss);
 
  private:
   Run& run_;

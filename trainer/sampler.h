@@ -27,6 +27,9 @@ class EpochSampler {
   // The next `count` samples of this rank.
   std::vector<size_t> Next(size_t count);
 
+  // How many batches of this rank begin in an epoch.
+  int64_t batches_per_epoch(int64_t batch) const;
+
   // Of the last sample that Next() gave, from 0.
   size_t epoch() const { return epoch_; }
 
@@ -34,6 +37,7 @@ class EpochSampler {
   void StartEpoch(size_t epoch);
 
   const uint64_t seed_;
+  const int64_t samples_per_epoch_;  // of this rank
   size_t epoch_ = 0;
   std::unique_ptr<torch::data::samplers::DistributedRandomSampler> sampler_;
 };

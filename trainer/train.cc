@@ -7,7 +7,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "trainer/ddp.h"
 #include "trainer/optimizer.h"
+#include "trainer/plan.h"
+#include "trainer/run_log.h"
 #include "trainer/sampler.h"
 #include "trainer/schedule.h"
 
@@ -38,17 +41,17 @@ Batch MakeBatch(const std::vector<uint8_t>& text, const std::vector<size_t>& win
 
 // Ranks whose gradients differ would drift apart without an error; comparing one number once shows
 // that the reduction is bound to the parameters that are trained.
-void CheckAgreement(double grad_norm, ProcessGroup& group) {
-  at::Tensor extremes = at::tensor({grad_norm, -grad_norm}, at::kDouble);
+void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
+  at::Tensor extremes = at::stack({grad_norm, -grad_norm});
   group.Max(extremes);
-  if (extremes[0].item<double>() != -extremes[1].item<double>()) {
+  if (extremes[0].item<float>() != -extremes[1].item<float>()) {
     throw std::runtime_error("the ranks' gradients differ after the first step");
   }
 }
 
 }  // namespace
 
-double Validate(const Gpt& model, const std::vector<uint8_t>& text, const Options& options,
+double Validate(Gpt& model, const std::vector<uint8_t>& text, const Options& options,
                 ProcessGroup& group) {
   const at::NoGradGuard no_grad;
   const size_t count = WindowCount(text, options.seq_len);
@@ -68,40 +71,67 @@ double Validate(const Gpt& model, const std::vector<uint8_t>& text, const Option
   return total[0].item<double>() / total[1].item<double>();
 }
 
-void Train(const Options& options, const Corpus& corpus, Gpt& model, ProcessGroup& group,
-           const std::function<void(const StepReport&)>& report) {
-  Ddp ddp(model.values(), group);
-  Optimizer optimizer(model.parameters(), options.weight_decay);
+void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+           const std::function<void(const StepReport&)>& observe) {
+  Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
+            options.seed);
+  const std::vector<at::Tensor> parameters = model.parameters();
+  torch::optim::AdamW optimizer = MakeAdamW(parameters, options.weight_decay);
   EpochSampler sampler(WindowCount(corpus.train, options.seq_len), group.world_size(), group.rank(),
                        options.seed);
-  const CosineSchedule schedule{options.lr, options.min_lr, options.warmup_steps, options.steps};
-  const int64_t tokens_per_step =
-      options.batch_size * options.grad_accum * options.seq_len * group.world_size();
+  const Plan plan = MakePlan(options, sampler.batches_per_epoch(options.batch_size));
+  const CosineSchedule schedule{options.lr, options.min_lr, plan.warmup_steps, plan.steps};
 
-  for (int64_t step = 1; step <= options.steps; ++step) {
-    StepReport done{.step = step, .lr = schedule.At(step)};
+  run.Config(RunConfig(options, plan,
+                       {.data_source = corpus.source,
+                        .vocabulary = model.shape().vocabulary,
+                        .parameters = model.parameter_count(),
+                        .training_tokens = static_cast<int64_t>(corpus.train.size()),
+                        .world_size = group.world_size()}));
+  RunLog log(run);
+
+  // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
+  Ddp ddp(parameters, group);
+  for (int64_t step = 1; step <= plan.steps; ++step) {
+    StepReport done{
+        .step = step, .steps = plan.steps, .epoch = plan.Epoch(step), .lr = schedule.At(step)};
     const auto begin = SteadyClock::now();
-    optimizer.ZeroGradients();
-    for (int64_t micro = 1; micro <= options.grad_accum; ++micro) {
+
+    ZeroGradients(parameters);
+    at::Tensor loss = at::zeros({});
+    const int64_t micro_batches = plan.MicroBatches(step);
+    int64_t tokens = 0;
+    for (int64_t micro = 1; micro <= micro_batches; ++micro) {
       const Batch batch =
           MakeBatch(corpus.train, sampler.Next(options.batch_size), options.seq_len);
-      const Ddp::NoSync accumulate(ddp, /*on=*/micro < options.grad_accum);
+      // Until the last micro-batch the gradients add up on this rank. The last backward pass
+      // averages them over the ranks while it computes the rest.
+      const Ddp::NoSync accumulate(ddp, /*on=*/micro < micro_batches);
       ddp.BeforeForward();
-      const at::Tensor loss =
-          model.Loss(batch.inputs, batch.targets) / static_cast<double>(options.grad_accum);
+      const at::Tensor part =
+          model.Loss(batch.inputs, batch.targets) / static_cast<double>(micro_batches);
       ddp.BeforeBackward();
-      loss.backward();
-      done.loss += loss.item<double>();
+      part.backward();
+      loss += part.detach();
+      tokens += batch.inputs.numel();
     }
-    done.grad_norm = optimizer.ClipGradients(options.grad_clip).item<double>();
-    if (step == 1) CheckAgreement(done.grad_norm, group);
-    optimizer.Step(done.lr);
-    done.tokens_per_second =
-        tokens_per_step / std::chrono::duration<double>(SteadyClock::now() - begin).count();
-    if (options.val_every > 0 && (step % options.val_every == 0 || step == options.steps)) {
+    const at::Tensor grad_norm = ClipGradients(parameters, options.grad_clip);
+    if (step == 1) CheckAgreement(grad_norm, group);
+    SetLearningRate(optimizer, done.lr);
+    optimizer.step();
+
+    done.loss = loss.item<double>();
+    done.grad_norm = grad_norm.item<double>();
+    done.tokens_per_second = static_cast<double>(tokens * group.world_size()) /
+                             std::chrono::duration<double>(SteadyClock::now() - begin).count();
+    if (options.log_every > 0 && (step % options.log_every == 0 || step == plan.steps)) {
+      log.Train(step, done.epoch, {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
+    }
+    if (plan.Validates(step)) {
       done.val_loss = Validate(model, corpus.validation, options, group);
+      log.Validation(step, done.epoch, *done.val_loss);
     }
-    report(done);
+    observe(done);
   }
 }
 

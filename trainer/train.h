@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "ranklog/ranklog.h"
 #include "trainer/data.h"
-#include "trainer/ddp.h"
 #include "trainer/model.h"
 #include "trainer/options.h"
 #include "trainer/process_group.h"
@@ -16,23 +16,25 @@ namespace ranklog::trainer {
 
 // What a step did, on this rank.
 struct StepReport {
-  int64_t step = 0;  // 1 .. Options::steps
-  double loss = 0;   // mean over this rank's micro-batches before the step, nats per token
+  int64_t step = 0;   // 1 .. steps
+  int64_t steps = 0;  // of the training
+  double epoch = 0;   // after the step, see Plan::Epoch()
+  double loss = 0;    // mean over this rank's micro-batches before the step, nats per token
   double lr = 0;
   double grad_norm = 0;          // of the averaged gradients, before clipping
   double tokens_per_second = 0;  // over all ranks; validation does not count
-  // After the step, see Validate(); only every Options::val_every steps, and at the last.
+  // After the step, see Validate(). Only where Plan::Validates(step).
   std::optional<double> val_loss = {};
 };
 
-// Trains `model` for Options::steps steps as one rank of `group`, and calls `report` after each.
+// Trains a model as one rank of `group`, logs to `run`, and calls `observe` after each step.
 // Collective: all ranks must come with the same options and text. Throws what LibTorch throws: a
 // lost rank, no memory.
-void Train(const Options& options, const Corpus& corpus, Gpt& model, ProcessGroup& group,
-           const std::function<void(const StepReport&)>& report);
+void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+           const std::function<void(const StepReport&)>& observe);
 
 // The mean loss over held-out text, the same on all ranks. Collective.
-double Validate(const Gpt& model, const std::vector<uint8_t>& text, const Options& options,
+double Validate(Gpt& model, const std::vector<uint8_t>& text, const Options& options,
                 ProcessGroup& group);
 
 }  // namespace ranklog::trainer

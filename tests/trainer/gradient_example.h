@@ -20,10 +20,10 @@ constexpr int64_t kMicroBatches = 3;  // per rank and step
 constexpr int64_t kSteps = 3;         // the Reducer rebuilds its buckets before the second
 constexpr double kLearningRate = 0.1;
 
-inline GptShape ExampleShape() { return ShapeOf("tiny", kSequenceLength); }
+inline GptShape ExampleShape() { return ShapeOf("tiny", kSequenceLength, /*vocabulary=*/256); }
 
 // The mean loss over sequences first .. first + count - 1 of a step.
-inline at::Tensor ExampleLoss(const Gpt& model, int64_t step, int64_t first, int64_t count) {
+inline at::Tensor ExampleLoss(Gpt& model, int64_t step, int64_t first, int64_t count) {
   at::Tensor tokens = at::empty({count, kSequenceLength + 1}, at::kLong);
   int64_t* token = tokens.data_ptr<int64_t>();
   for (int64_t sequence = first; sequence < first + count; ++sequence) {
@@ -33,17 +33,17 @@ inline at::Tensor ExampleLoss(const Gpt& model, int64_t step, int64_t first, int
   return model.Loss(tokens.slice(1, 0, kSequenceLength), tokens.slice(1, 1, kSequenceLength + 1));
 }
 
-inline void Descend(const Gpt& model) {
+inline void Descend(Gpt& model) {
   const at::NoGradGuard no_grad;
-  for (at::Tensor& value : model.values()) {
+  for (at::Tensor& value : model.parameters()) {
     value.sub_(value.grad() * kLearningRate);
     value.grad().zero_();
   }
 }
 
-inline std::vector<float> Gradients(const Gpt& model) {
+inline std::vector<float> Gradients(Gpt& model) {
   std::vector<float> all;
-  for (const at::Tensor& value : model.values()) {
+  for (const at::Tensor& value : model.parameters()) {
     const at::Tensor gradient = value.grad().contiguous();
     all.insert(all.end(), gradient.data_ptr<float>(),
                gradient.data_ptr<float>() + gradient.numel());

@@ -26,7 +26,7 @@ int main(int, char** argv) {
   }
   {
     Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's is to win
-    Ddp ddp(model.values(), *group);
+    Ddp ddp(model.parameters(), *group);
     for (int64_t step = 0; step < kSteps; ++step) {
       for (int64_t micro = 0; micro < kMicroBatches; ++micro) {
         const Ddp::NoSync accumulate(ddp, /*on=*/micro + 1 < kMicroBatches);

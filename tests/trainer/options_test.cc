@@ -16,7 +16,7 @@ TEST(ParseCommandLineTest, DerivesDefaultsFromWhatIsGiven) {
   const auto options = std::get<Options>(Parse({"--model", "small", "--steps", "50"}));
   EXPECT_DOUBLE_EQ(options.lr, 1e-3);
   EXPECT_DOUBLE_EQ(options.min_lr, 1e-4);
-  EXPECT_EQ(options.warmup_steps, 20);
+  EXPECT_FALSE(options.warmup_steps.has_value());
   EXPECT_FALSE(options.project.has_value());
   EXPECT_FALSE(options.log_strategy.has_value());
 }
@@ -34,6 +34,10 @@ TEST(ParseCommandLineTest, WhatIsGivenIsKept) {  // S9
   EXPECT_EQ(options.nproc_per_node, 3);
 }
 
+TEST(ParseCommandLineTest, LogEveryZeroIsAllowed) {
+  EXPECT_EQ(std::get<Options>(Parse({"--log-every", "0"})).log_every, 0);
+}
+
 TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
   EXPECT_EQ(std::get<int>(Parse({"--help"})), 0);
   EXPECT_EQ(std::get<int>(Parse({"--version"})), 0);
@@ -41,13 +45,14 @@ TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
 
 TEST(ParseCommandLineTest, WrongUsageIsTwo) {
   const std::vector<std::vector<const char*>> wrong = {
-      {"--no-such-flag"},  {"stray"},
-      {"--steps", "0"},    {"--steps", "many"},
-      {"--model", "huge"}, {"--comm", "mpi"},
-      {"--seq-len", "0"},  {"--batch-size", "-1"},
-      {"--lr", "-1"},      {"--nproc-per-node", "0"},
-      {"--save-dir", "x"}, {"--log-every", "0"},
-      {"--dtype", "int8"}, {"--log-strategy", "some"}};
+      {"--no-such-flag"},   {"stray"},
+      {"--steps", "0"},     {"--steps", "many"},
+      {"--model", "huge"},  {"--comm", "mpi"},
+      {"--seq-len", "0"},   {"--batch-size", "-1"},
+      {"--lr", "-1"},       {"--nproc-per-node", "0"},
+      {"--save-dir", "x"},  {"--log-every", "-1"},
+      {"--dtype", "int8"},  {"--log-strategy", "some"},
+      {"--pad-vocab", "0"}, {"--steps", "5", "--epochs", "1"}};
   for (const auto& arguments : wrong) {
     const auto parsed = Parse(arguments);
     ASSERT_TRUE(std::holds_alternative<int>(parsed)) << arguments[0];

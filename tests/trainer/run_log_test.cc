@@ -40,19 +40,43 @@ TEST(ApplyOptionsTest, WithoutFlagsTheEnvironmentStays) {
   EXPECT_EQ(settings.log_strategy, LogStrategy::kAll);
 }
 
-TEST(RunConfigTest, SaysHowManyTokensAStepTakes) {
+// The value of a config's key, as text.
+std::string Get(const std::vector<Value::Field>& config, const std::string& key) {
+  for (const auto& [name, value] : config) {
+    if (name != key) continue;
+    if (const auto* text = std::get_if<std::string>(&value.data())) return *text;
+    if (const auto* integer = std::get_if<int64_t>(&value.data())) return std::to_string(*integer);
+    return std::to_string(std::get<double>(value.data()));
+  }
+  return "absent";
+}
+
+TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
   Options options;
+  options.epochs = 2;
   options.batch_size = 4;
   options.grad_accum = 3;
   options.seq_len = 10;
-  const auto config = RunConfig(options, "text", /*parameters=*/7, /*world_size=*/2);
-  for (const auto& [key, value] : config) {
-    if (key == "tokens_per_step") {
-      EXPECT_EQ(std::get<int64_t>(value.data()), 240);
-      return;
-    }
-  }
-  ADD_FAILURE() << "no tokens_per_step";
+  options.experiment_name = "first";
+  const auto config = RunConfig(options, MakePlan(options, /*batches_per_epoch=*/7),
+                                {.data_source = "text",
+                                 .vocabulary = 256,
+                                 .parameters = 70,
+                                 .training_tokens = 1000,
+                                 .world_size = 2});
+  EXPECT_EQ(Get(config, "data"), "text");
+  EXPECT_EQ(Get(config, "vocabulary"), "256");
+  EXPECT_EQ(Get(config, "parameters"), "70");
+  EXPECT_EQ(Get(config, "training_tokens"), "1000");
+  EXPECT_EQ(Get(config, "world_size"), "2");
+  EXPECT_EQ(Get(config, "tokens_per_step"), "240");
+  EXPECT_EQ(Get(config, "batches_per_epoch"), "7");
+  EXPECT_EQ(Get(config, "steps_per_epoch"), "3");
+  EXPECT_EQ(Get(config, "steps"), "6");
+  EXPECT_EQ(Get(config, "epochs"), "2.000000");
+  EXPECT_EQ(Get(config, "warmup_steps"), "3");
+  EXPECT_EQ(Get(config, "val_every"), "3");
+  EXPECT_EQ(Get(config, "experiment_name"), "first");
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+#include "trainer/plan.h"
+
+#include <algorithm>
+
+namespace ranklog::trainer {
+namespace {
+
+constexpr int64_t kValidateEvery = 50;  // steps
+
+int64_t DefaultWarmup(int64_t steps) {
+  return std::min(std::clamp<int64_t>(steps / 10, 20, 200), steps / 2);
+}
+
+}  // namespace
+
+int64_t Plan::MicroBatches(int64_t step) const {
+  const int64_t taken =
+      (step - 1) % steps_per_epoch * grad_accum;  // of this epoch, before the step
+  return std::min(grad_accum, batches_per_epoch - taken);
+}
+
+bool Plan::Validates(int64_t step) const {
+  return val_every > 0 && (step % val_every == 0 || step == steps);
+}
+
+Plan MakePlan(const Options& options, int64_t batches_per_epoch) {
+  Plan plan{.batches_per_epoch = batches_per_epoch, .grad_accum = options.grad_accum};
+  plan.steps_per_epoch = (batches_per_epoch + plan.grad_accum - 1) / plan.grad_accum;
+  plan.steps = options.epochs > 0 ? options.epochs * plan.steps_per_epoch : options.steps;
+  plan.warmup_steps = options.warmup_steps.value_or(DefaultWarmup(plan.steps));
+  plan.val_every =
+      options.val_every.value_or(options.epochs > 0 ? plan.steps_per_epoch : kValidateEvery);
+  return plan;
+}
+
+}  // namespace ranklog::trainer

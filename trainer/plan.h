@@ -1,0 +1,35 @@
+#ifndef TRAINER_PLAN_H_
+#define TRAINER_PLAN_H_
+
+#include <cstdint>
+
+#include "trainer/options.h"
+
+namespace ranklog::trainer {
+
+// How many steps a training takes, and where its epochs end. The same on all ranks.
+//
+// A step takes Options::grad_accum batches of each rank. No step reaches into the next epoch: the
+// last one of an epoch takes the batches that are left.
+struct Plan {
+  int64_t batches_per_epoch = 1;  // of each rank
+  int64_t grad_accum = 1;
+  int64_t steps_per_epoch = 1;
+  int64_t steps = 1;  // in all
+  int64_t warmup_steps = 0;
+  int64_t val_every = 0;  // steps; 0: never
+
+  // Of step 1 .. steps:
+  int64_t MicroBatches(int64_t step) const;  // 1 .. grad_accum
+  bool EndsEpoch(int64_t step) const { return step % steps_per_epoch == 0; }
+  // After the step, as a fraction: 1.5 is the middle of the second epoch.
+  double Epoch(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
+  bool Validates(int64_t step) const;
+};
+
+// `batches_per_epoch`: of each rank, at least 1.
+Plan MakePlan(const Options& options, int64_t batches_per_epoch);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_PLAN_H_
