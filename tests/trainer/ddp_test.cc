@@ -8,6 +8,7 @@
 #include "tests/trainer/gradient_example.h"
 #include "trainer/launcher.h"
 #include "trainer/process_group.h"
+#include "trainer/train.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -69,6 +70,39 @@ TEST_F(DdpTest, GradientsAreThoseOfOneLargeBatch) {  // S27
     EXPECT_LT(RelativeDistance(Read("synced", step, 0), Gradients(model)), 1e-5) << "step " << step;
     Descend(model);
   }
+}
+
+TEST_F(DdpTest, AllReducesBeginDuringTheBackwardPass) {  // S26
+  for (int rank = 0; rank < kRanks; ++rank) {
+    // At first all gradients are one bucket, which is full only at the end of the pass.
+    EXPECT_EQ(Read("overlap", 0, rank), (std::vector<float>{0, 1}));
+    for (int64_t step = 1; step < kSteps; ++step) {
+      const std::vector<float> overlap = Read("overlap", step, rank);
+      ASSERT_EQ(overlap.size(), 2u);
+      EXPECT_GE(overlap[0], 1) << "step " << step;
+      EXPECT_GT(overlap[1], overlap[0]) << "step " << step;
+    }
+  }
+}
+
+TEST_F(DdpTest, ValidationLossIsTheMeanOverAllRanks) {  // S32
+  // Two ranks took the same steps as this process alone: see GradientsAreThoseOfOneLargeBatch.
+  Gpt model(ExampleShape(), /*seed=*/1);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    ExampleLoss(model, step, 0, kRanks * kMicroBatches * kMicroBatch).backward();
+    Descend(model);
+  }
+  const std::vector<uint8_t> text = ValidationText();
+  ProcessGroup alone = ProcessGroup::Alone();
+  const double expected = Validate(model, text, ValidationOptions(), alone);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::vector<float> loss = Read("validation", kSteps, rank);
+    ASSERT_EQ(loss.size(), 1u);
+    EXPECT_NEAR(loss[0], expected, 1e-4) << "rank " << rank;
+  }
+  // The sequences differ, so the mean of a single rank's share would have been seen.
+  const std::vector<uint8_t> first(text.begin(), text.begin() + kSequenceLength + 1);
+  EXPECT_GT(std::abs(Validate(model, first, ValidationOptions(), alone) - expected), 1e-2);
 }
 
 TEST(ProcessGroupTest, AGroupOfOneTalksToNobody) {

@@ -1,4 +1,4 @@
-// A few steps of training whose gradients can be computed by ranks or at once.
+// A few steps of training, and a validation, that can be computed by ranks or at once.
 
 #ifndef TESTS_TRAINER_GRADIENT_EXAMPLE_H_
 #define TESTS_TRAINER_GRADIENT_EXAMPLE_H_
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/model.h"
+#include "trainer/options.h"
 
 namespace ranklog::trainer {
 
@@ -31,6 +32,21 @@ inline at::Tensor ExampleLoss(Gpt& model, int64_t step, int64_t first, int64_t c
       *token++ = (sequence * 37 + i * i * 11 + step * 5) % 256;
   }
   return model.Loss(tokens.slice(1, 0, kSequenceLength), tokens.slice(1, 1, kSequenceLength + 1));
+}
+
+// A validation of five sequences, which two ranks cannot share evenly. Each is far from the others.
+inline Options ValidationOptions() {
+  Options options;
+  options.seq_len = kSequenceLength;
+  options.batch_size = 1;
+  return options;
+}
+inline std::vector<uint8_t> ValidationText() {
+  std::vector<uint8_t> text;
+  for (int64_t i = 0; i <= 5 * kSequenceLength; ++i) {
+    text.push_back(static_cast<uint8_t>(i / kSequenceLength * 50 + i % 7 * (i / kSequenceLength)));
+  }
+  return text;
 }
 
 inline void Descend(Gpt& model) {

@@ -1,14 +1,40 @@
-// gradient_rank DIR: one rank of ddp_test.cc. Takes the example's steps over Gloo, and writes its
-// gradients to DIR/synced.STEP.RANK, and those after a step's first micro-batch to
-// DIR/local.STEP.RANK.
+// gradient_rank DIR: one rank of ddp_test.cc. Takes the example's steps over Gloo, and writes to DIR:
+//
+//   synced.STEP.RANK      its gradients
+//   local.STEP.RANK       its gradients after the step's first micro-batch
+//   overlap.STEP.RANK     the all-reduces begun before the gradient of the first layer was there,
+//                         and those of the whole backward pass
+//   validation.STEP.RANK  the mean loss over ValidationText(), after the steps
 
+#include <ATen/record_function.h>
+
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <string>
 
 #include "tests/trainer/gradient_example.h"
 #include "trainer/ddp.h"
 #include "trainer/process_group.h"
+#include "trainer/train.h"
+
+namespace {
+
+std::atomic<int> all_reduces = 0;
+
+// Counts what c10d reports to LibTorch's profiler when it begins.
+void CountAllReduces() {
+  at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
+                                                       -> std::unique_ptr<at::ObserverContext> {
+                          if (std::strstr(function.name(), "gloo:all_reduce") != nullptr) {
+                            ++all_reduces;
+                          }
+                          return nullptr;
+                        }).scopes({at::RecordScope::USER_SCOPE}));
+}
+
+}  // namespace
 
 int main(int, char** argv) {
   using namespace ranklog::trainer;
@@ -27,6 +53,10 @@ int main(int, char** argv) {
   {
     Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's is to win
     Ddp ddp(model.parameters(), *group);
+    CountAllReduces();
+    int before_first_layer = 0;
+    model.named_parameters()["h.0.ln_1.weight"].register_hook(
+        [&](const at::Tensor&) { before_first_layer = all_reduces; });
     for (int64_t step = 0; step < kSteps; ++step) {
       for (int64_t micro = 0; micro < kMicroBatches; ++micro) {
         const Ddp::NoSync accumulate(ddp, /*on=*/micro + 1 < kMicroBatches);
@@ -34,12 +64,17 @@ int main(int, char** argv) {
         const int64_t first = (rank * kMicroBatches + micro) * kMicroBatch;
         const at::Tensor loss = ExampleLoss(model, step, first, kMicroBatch) / kMicroBatches;
         ddp.BeforeBackward();
+        all_reduces = 0;
         loss.backward();
         if (micro == 0) WriteFloats(file("local", step), Gradients(model));
       }
       WriteFloats(file("synced", step), Gradients(model));
+      WriteFloats(file("overlap", step),
+                  {static_cast<float>(before_first_layer), static_cast<float>(all_reduces.load())});
       Descend(model);
     }
+    const double loss = Validate(model, ValidationText(), ValidationOptions(), *group);
+    WriteFloats(file("validation", kSteps), {static_cast<float>(loss)});
   }
   group->Leave();
   return 0;
