@@ -74,6 +74,12 @@ TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
               HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74"));
 }
 
+TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
+  const Finished done = RunToEnd({TRAINER_EXAMPLE}, Alone());
+  EXPECT_EQ(done.code, 0) << done.output;
+  EXPECT_THAT(done.output, HasSubstr("0 of 200 rows of this rank are durable"));
+}
+
 TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
                                  "--batch-size", "2"}),
