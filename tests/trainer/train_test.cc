@@ -62,6 +62,19 @@ TEST_F(TrainTest, ReportsEveryStep) {  // S32
   EXPECT_DOUBLE_EQ(reports[0].lr, 3e-3 / 4);
 }
 
+TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
+  corpus_.train.resize(11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
+  options_.epochs = 2;
+  options_.grad_accum = 2;
+  options_.val_every.reset();
+  const std::vector<StepReport> reports = Run();
+  ASSERT_EQ(reports.size(), 4u);  // an epoch has 3 batches, in steps of two batches and one
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(reports[i].epoch, (i + 1) / 2.0);
+    EXPECT_EQ(reports[i].val_loss.has_value(), i % 2 == 1) << i;
+  }
+}
+
 TEST_F(TrainTest, TheSameSeedGivesTheSameLosses) {
   options_.steps = 3;
   const std::vector<StepReport> first = Run(), second = Run();
