@@ -9,10 +9,12 @@
 #include <ATen/record_function.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include "tests/trainer/gradient_example.h"
 #include "trainer/ddp.h"
@@ -23,7 +25,7 @@ namespace {
 
 std::atomic<int> all_reduces = 0;
 
-// Counts what c10d reports to LibTorch's profiler when it begins.
+// Counts what Gloo's thread reports to LibTorch's profiler when it begins.
 void CountAllReduces() {
   at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
                                                        -> std::unique_ptr<at::ObserverContext> {
@@ -54,9 +56,17 @@ int main(int, char** argv) {
     Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's is to win
     Ddp ddp(model.parameters(), *group);
     CountAllReduces();
+    // Holds the backward pass up until an all-reduce begins, which only one that is queued already
+    // can: Gloo's thread may come later than the next gradient.
     int before_first_layer = 0;
-    model.named_parameters()["h.0.ln_1.weight"].register_hook(
-        [&](const at::Tensor&) { before_first_layer = all_reduces; });
+    bool wait = false;
+    model.named_parameters()["h.0.ln_1.weight"].register_hook([&](const at::Tensor&) {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+      while (wait && all_reduces == 0 && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::yield();
+      }
+      before_first_layer = all_reduces;
+    });
     for (int64_t step = 0; step < kSteps; ++step) {
       for (int64_t micro = 0; micro < kMicroBatches; ++micro) {
         const Ddp::NoSync accumulate(ddp, /*on=*/micro + 1 < kMicroBatches);
@@ -65,6 +75,7 @@ int main(int, char** argv) {
         const at::Tensor loss = ExampleLoss(model, step, first, kMicroBatch) / kMicroBatches;
         ddp.BeforeBackward();
         all_reduces = 0;
+        wait = step > 0 && micro + 1 == kMicroBatches;  // before, there is one bucket: see Ddp
         loss.backward();
         if (micro == 0) WriteFloats(file("local", step), Gradients(model));
       }
