@@ -28,7 +28,7 @@ namespace ranklog::trainer {
 class Ddp {
  public:
   // Binds to these very tensors: fill them before, or in place. `group` must outlive this object.
-  Ddp(std::vector<at::Tensor> parameters, const ProcessGroup& group);
+  Ddp(std::vector<at::Tensor> parameters, ProcessGroup& group);
   ~Ddp();
 
   void BeforeForward();
@@ -48,6 +48,7 @@ class Ddp {
   };
 
  private:
+  ProcessGroup* const group_;  // outlives this object
   bool sync_ = true;
   std::shared_ptr<c10d::Reducer>
       reducer_;  // shared with the gradient hooks; null in a group of one

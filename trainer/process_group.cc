@@ -1,70 +1,115 @@
 #include "trainer/process_group.h"
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <string_view>
+#include <optional>
+#include <stdexcept>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "trainer/peer_watch.h"
+#include "trainer/torch_compat.h"
+
+#ifdef USE_C10D_NCCL
+#include <c10/cuda/CUDAFunctions.h>
+#include <nccl.h>
+#include <torch/csrc/cuda/nccl.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
 
 namespace ranklog::trainer {
 namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
+using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kTimeout{ProcessGroup::kTimeoutMinutes};
+// The pauses between two looks into the store: short at first, and few in a job of many ranks.
+class Pauses {
+ public:
+  void Wait() {
+    std::this_thread::sleep_for(next_);
+    next_ = std::min(next_ * 2, std::chrono::milliseconds(500));
+  }
+
+ private:
+  std::chrono::milliseconds next_{5};
+};
 
 std::string Env(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// LibTorch 2.x serves the store by libuv unless told otherwise, and throws where it was built
-// without.
-template <typename StoreOptions>
-c10::intrusive_ptr<c10d::TCPStore> OpenStore(const std::string& address, StoreOptions options) {
-  if constexpr (requires { options.useLibUV; }) {
-    options.useLibUV = Env("USE_LIBUV") != "0";
-    try {
-      return c10::make_intrusive<c10d::TCPStore>(address, options);
-    } catch (const std::exception& error) {
-      if (!options.useLibUV ||
-          std::string_view(error.what()).find("libuv") == std::string_view::npos)
-        throw;
-      options.useLibUV = false;
-    }
-  }
-  return c10::make_intrusive<c10d::TCPStore>(address, options);
+std::chrono::milliseconds Milliseconds(absl::Duration duration) {
+  return absl::ToChronoMilliseconds(duration);
 }
 
-// In 1.13 a backend is a group; in 2.x a group is a front that picks a backend by the tensor's
-// device.
-template <typename Group, typename Backend>
-void AddBackend(c10::intrusive_ptr<Group>& group, const StorePtr& store, const Rendezvous& at,
-                c10::DeviceType device, const char* name, c10::intrusive_ptr<Backend> backend) {
-  if constexpr (std::is_base_of_v<Group, Backend>) {
-    group = std::move(backend);
-  } else {
-    const auto type = Group::strToBackendType(name);
-    if (!group) {  // the first is the default
-      group = c10::make_intrusive<Group>(store, at.rank, at.world_size);
-      group->setDefaultBackend(type);
-    }
-    group->setBackend(device, type, std::move(backend));
-  }
+// A connection to the job's store, which this call serves if `serve`.
+StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
+  c10d::TCPStoreOptions options;
+  options.port = at.port;
+  options.isServer = serve;
+  options.numWorkers = at.world_size;
+  options.waitWorkers = false;  // Meet() waits, and knows who is missing
+  options.multiTenant = serve;
+  options.timeout = Milliseconds(timeout);
+  return c10::make_intrusive<c10d::PrefixStore>(
+      absl::StrCat("/worker/attempt_", at.attempt),
+      compat::OpenStore<c10d::TCPStore>(at.address, options));
 }
 
-c10::intrusive_ptr<c10d::ProcessGroupGloo> ConnectGloo(const StorePtr& store,
-                                                       const Rendezvous& at) {
-  const auto options = c10d::ProcessGroupGloo::Options::create(kTimeout);
+// "rank 1", "ranks 1, 2"; the first few of many.
+std::string Listed(const std::vector<int>& ranks) {
+  constexpr size_t kShown = 10;
+  const size_t shown = std::min(ranks.size(), kShown);
+  return absl::StrCat(
+      ranks.size() == 1 ? "rank " : "ranks ",
+      absl::StrJoin(ranks.begin(), ranks.begin() + shown, ", "),
+      shown < ranks.size() ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
+}
+
+// Waits until all ranks have come. Returns what rank 0 communicates by, or who is missing.
+absl::StatusOr<std::string> Meet(c10d::Store& store, const Rendezvous& at,
+                                 const GroupOptions& options) {
+  const auto here = [](int rank) { return absl::StrCat("here/", rank); };
+  const std::string comm = options.placement.nccl ? "nccl" : "gloo";
+  store.set(here(at.rank), std::vector<uint8_t>(comm.begin(), comm.end()));
+  const auto deadline = SteadyClock::now() + Milliseconds(options.timeout);
+  Pauses pauses;
+  for (int64_t arrived = store.add("arrived", 1); arrived < at.world_size;
+       arrived = store.add("arrived", 0)) {
+    if (SteadyClock::now() >= deadline) {
+      std::vector<int> missing;
+      for (int rank = 0; rank < at.world_size; ++rank) {
+        if (!store.check({here(rank)})) missing.push_back(rank);
+      }
+      return absl::UnavailableError(
+          absl::StrCat(Listed(missing), " of ", at.world_size, " did not come to ", at.address, ":",
+                       at.port, " within ", absl::FormatDuration(options.timeout)));
+    }
+    pauses.Wait();
+  }
+  const std::vector<uint8_t> of_rank_0 = store.get(here(0));
+  return std::string(of_rank_0.begin(), of_rank_0.end());
+}
+
+c10::intrusive_ptr<c10d::ProcessGroupGloo> ConnectGloo(const StorePtr& store, const Rendezvous& at,
+                                                       absl::Duration timeout) {
+  const auto options = c10d::ProcessGroupGloo::Options::create(Milliseconds(timeout));
   const std::string interfaces = Env("GLOO_SOCKET_IFNAME");
   if (interfaces.empty()) {
     options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
@@ -75,6 +120,38 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> ConnectGloo(const StorePtr& store,
   }
   options->threads = static_cast<int>(options->devices.size()) * 2;
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, at.rank, at.world_size, options);
+}
+
+#ifdef USE_C10D_NCCL
+c10::intrusive_ptr<c10d::ProcessGroupNCCL> ConnectNccl(const StorePtr& store, const Rendezvous& at,
+                                                       const GroupOptions& options) {
+  // The options embed NCCL's ncclConfig_t, which grows with each release: we allocate it, and
+  // LibTorch fills it.
+  const uint64_t built = torch::cuda::nccl::version() >> 16;
+  if (built != ((uint64_t{NCCL_MAJOR} << 16) | NCCL_MINOR)) {
+    throw std::runtime_error(absl::StrCat("this program was compiled with the nccl.h of NCCL ",
+                                          NCCL_MAJOR, ".", NCCL_MINOR, ", but LibTorch has NCCL ",
+                                          built >> 16, ".", built & 0xffff));
+  }
+  c10::cuda::set_device(options.placement.device.index());
+  const auto nccl = c10d::ProcessGroupNCCL::Options::create();
+  nccl->timeout = Milliseconds(options.timeout);
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, at.rank, at.world_size, nccl);
+}
+#endif
+
+// NCCL for tensors on GPUs, Gloo for those on CPUs.
+GroupPtr Connect(const StorePtr& store, const Rendezvous& at, const GroupOptions& options) {
+  GroupPtr group;
+#ifdef USE_C10D_NCCL
+  if (options.placement.nccl) {
+    compat::AddBackend(group, store, at.rank, at.world_size, c10::kCUDA, "nccl",
+                       ConnectNccl(store, at, options));
+  }
+#endif
+  compat::AddBackend(group, store, at.rank, at.world_size, c10::kCPU, "gloo",
+                     ConnectGloo(store, at, options.timeout));
+  return group;
 }
 
 }  // namespace
@@ -116,7 +193,8 @@ absl::StatusOr<HostedStore> HostedStore::Serve() {
     options.port = 0;
     options.isServer = true;
     options.waitWorkers = false;
-    return HostedStore(std::make_unique<Impl>(Impl{OpenStore("127.0.0.1", options)}));
+    return HostedStore(
+        std::make_unique<Impl>(Impl{compat::OpenStore<c10d::TCPStore>("127.0.0.1", options)}));
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("serve the store that the ranks meet at: ", error.what()));
@@ -126,8 +204,11 @@ absl::StatusOr<HostedStore> HostedStore::Serve() {
 struct ProcessGroup::Impl {
   int rank = 0;
   int world_size = 1;
+  c10::Device device = c10::kCPU;
+  absl::Duration timeout = absl::InfiniteDuration();
   StorePtr store;  // outlives the group, which holds connections through it
-  GroupPtr group;
+  std::optional<PeerWatch> watch;
+  GroupPtr group;  // null in a group of one
 };
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -135,24 +216,30 @@ ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
 ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
 ProcessGroup::~ProcessGroup() = default;
 
-ProcessGroup ProcessGroup::Alone() { return ProcessGroup(std::make_unique<Impl>()); }
+ProcessGroup ProcessGroup::Alone(const Placement& placement) {
+  auto impl = std::make_unique<Impl>();
+  impl->device = placement.device;
+  return ProcessGroup(std::move(impl));
+}
 
-absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at) {
-  if (at.world_size == 1) return Alone();
+absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const GroupOptions& options) {
+  if (at.world_size == 1) return Alone(options.placement);
   try {
-    c10d::TCPStoreOptions options;
-    options.port = at.port;
-    options.isServer = at.rank == 0 && !at.hosted;
-    options.numWorkers = at.world_size;
-    options.waitWorkers = !at.hosted;
-    options.multiTenant = !at.hosted;
-    options.timeout = kTimeout;
     auto impl = std::make_unique<Impl>();
     impl->rank = at.rank;
     impl->world_size = at.world_size;
-    impl->store = c10::make_intrusive<c10d::PrefixStore>(
-        absl::StrCat("/worker/attempt_", at.attempt), OpenStore(at.address, options));
-    AddBackend(impl->group, impl->store, at, c10::kCPU, "gloo", ConnectGloo(impl->store, at));
+    impl->device = options.placement.device;
+    impl->timeout = options.timeout;
+    impl->store = OpenStore(at, options.timeout, /*serve=*/at.rank == 0 && !at.hosted);
+    const absl::StatusOr<std::string> comm = Meet(*impl->store, at, options);
+    if (!comm.ok()) return comm.status();
+    if ((*comm == "nccl") != options.placement.nccl) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", at.rank, " can use ", options.placement.nccl ? "NCCL" : "only Gloo",
+                       ", but rank 0 uses ", *comm, ": all ranks need a GPU, or --comm gloo"));
+    }
+    impl->watch.emplace(OpenStore(at, options.timeout, /*serve=*/false), at.rank, at.world_size);
+    impl->group = Connect(impl->store, at, options);
     return ProcessGroup(std::move(impl));
   } catch (const std::exception& error) {
     return absl::UnavailableError(absl::StrCat("rank ", at.rank, " of ", at.world_size,
@@ -163,20 +250,29 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at) {
 
 int ProcessGroup::rank() const { return impl_->rank; }
 int ProcessGroup::world_size() const { return impl_->world_size; }
+c10::Device ProcessGroup::device() const { return impl_->device; }
 c10d::ProcessGroup* ProcessGroup::c10d_group() const { return impl_->group.get(); }
 
 void ProcessGroup::Sum(at::Tensor& values) {
   if (!impl_->group) return;
+  CountCollective();
   std::vector<at::Tensor> tensors{values};
   impl_->group->allreduce(tensors)->wait();
 }
 
 void ProcessGroup::Max(at::Tensor& values) {
   if (!impl_->group) return;
+  CountCollective();
   std::vector<at::Tensor> tensors{values};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
   impl_->group->allreduce(tensors, options)->wait();
+}
+
+void ProcessGroup::Barrier() {
+  // By a CPU tensor, that is by Gloo: NCCL's barrier waits for nothing but the GPU.
+  at::Tensor nothing = at::zeros({1});
+  Sum(nothing);
 }
 
 std::string ProcessGroup::FromRankZero(const std::string& key,
@@ -187,13 +283,29 @@ std::string ProcessGroup::FromRankZero(const std::string& key,
     impl_->store->set(key, std::vector<uint8_t>(text.begin(), text.end()));
     return text;
   }
-  impl_->store->wait({key}, kTimeout);
+  Pauses pauses;
+  while (!impl_->store->check({key})) {
+    const std::string lost = impl_->watch->Lost(0, impl_->timeout);
+    if (!lost.empty())
+      throw std::runtime_error(absl::StrCat("waiting for ", key, " of rank 0: ", lost));
+    pauses.Wait();
+  }
   const std::vector<uint8_t> text = impl_->store->get(key);
   return {text.begin(), text.end()};
 }
 
 void ProcessGroup::Leave() {
-  if (impl_->group) impl_->group->barrier()->wait();
+  if (!impl_->group) return;
+  Barrier();
+  compat::Shutdown(*impl_->group);
+}
+
+void ProcessGroup::CountCollective() {
+  if (impl_->watch) impl_->watch->CountCollective();
+}
+
+std::string ProcessGroup::Blame(const std::string& error) const {
+  return impl_->watch ? impl_->watch->Blame(error) : "";
 }
 
 }  // namespace ranklog::trainer

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/placement.h"
 
 namespace c10d {
 class ProcessGroup;
@@ -47,19 +49,27 @@ class HostedStore {
   std::unique_ptr<Impl> impl_;
 };
 
-// The ranks of a job, able to talk to each other over Gloo. A group of one rank talks to nobody.
+struct GroupOptions {
+  Placement placement = {};
+  // How long a rank waits for the others: to meet, and in each collective. Longer than any step and
+  // checkpoint, and shorter than a user's patience.
+  absl::Duration timeout = absl::Seconds(120);
+};
+
+// The ranks of a job, able to communicate: by Gloo, and between GPUs by NCCL. A group of one rank
+// communicates with nobody.
 //
-// Collective calls must come in the same order on all ranks, from one thread. What LibTorch throws
-// passes through: a rank that dies makes the others' calls throw within a second, one that hangs
-// after kTimeout.
+// Collective calls must come in the same order on all ranks, from one thread. They throw what
+// LibTorch throws: within a second after another rank died, and after the timeout where one hangs.
+// Blame() then names that rank.
 class ProcessGroup {
  public:
-  static constexpr int kTimeoutMinutes = 10;  // longer than any step, shorter than a wasted night
-
-  // Waits for the other ranks, at most kTimeoutMinutes.
-  //   kUnavailable  they did not all come
-  static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous);
-  static ProcessGroup Alone();
+  // Waits for the other ranks.
+  //   kUnavailable         they did not all come; the message names those that are missing
+  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round
+  static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous,
+                                           const GroupOptions& options = {});
+  static ProcessGroup Alone(const Placement& placement = {});
   ProcessGroup(ProcessGroup&&) noexcept;
   ProcessGroup& operator=(ProcessGroup&&) noexcept;
   // Does not wait for the others: see Leave().
@@ -67,17 +77,29 @@ class ProcessGroup {
 
   int rank() const;
   int world_size() const;
+  // Where this rank computes, and tensors of the model belong.
+  c10::Device device() const;
 
-  // In place. `values` is a dense CPU tensor of the same shape on all ranks.
+  // In place. `values` is a dense tensor of the same shape on all ranks, on device() or the CPU.
   void Sum(at::Tensor& values);
   void Max(at::Tensor& values);
 
-  // Rank 0 makes the text, all get it. By the store: no collective, so ranks may be minutes apart.
+  // Waits until all ranks are here.
+  void Barrier();
+
+  // Rank 0 makes the text, all get it. Not a collective: the others wait for as long as rank 0
+  // lives. They throw once it failed, or was silent for the timeout.
   std::string FromRankZero(const std::string& key, const std::function<std::string()>& make);
 
-  // Waits until all ranks are here, so that rank 0, which may serve the store, does not leave
-  // first. Call it last, and only if all went well.
+  // Ends the communication after a barrier, so that rank 0, which may serve the store, does not
+  // leave first. Call it last, and only if all went well.
   void Leave();
+
+  // Counts a collective that is called by c10d_group(), for Blame().
+  void CountCollective();
+
+  // See PeerWatch::Blame().
+  std::string Blame(const std::string& error) const;
 
   // Null in a group of one.
   c10d::ProcessGroup* c10d_group() const;

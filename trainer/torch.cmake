@@ -1,6 +1,9 @@
-# The target ranklog_torch: LibTorch with its c10d over Gloo. It serves Debian 12's 1.13 and the 2.8 and newer
-# that come with PyTorch (give its torch.utils.cmake_prefix_path as CMAKE_PREFIX_PATH). find_package(Torch) is of
-# no use here: beside Debian's package it links Debian's libc10 to another version's libtorch_cpu.
+# The target ranklog_torch: LibTorch with c10d over Gloo, and over NCCL where it has CUDA. It serves Debian 12's 1.13 and
+# the 2.8 and newer of PyTorch's wheels: give torch.utils.cmake_prefix_path as CMAKE_PREFIX_PATH. No CUDA toolkit and no
+# nvcc is needed. find_package(Torch) cannot be used: it demands both, and beside Debian's package it links Debian's libc10
+# to another version's libtorch_cpu.
+option(RANKLOG_CUDA "Use CUDA and NCCL if LibTorch has them" ON)
+
 set(hints ${CMAKE_PREFIX_PATH})
 list(TRANSFORM hints APPEND /../..)  # from <torch>/share/cmake
 find_path(TORCH_INCLUDE_DIR ATen/ATen.h HINTS ${hints} PATH_SUFFIXES include)
@@ -32,3 +35,34 @@ target_link_libraries(ranklog_torch INTERFACE ${TORCH_CPU_LIBRARY} ${torch_lib_d
 if(TORCH_VERSION VERSION_EQUAL 1.13)
   target_include_directories(ranklog_torch SYSTEM AFTER INTERFACE ${CMAKE_CURRENT_LIST_DIR}/shim113)
 endif()
+
+set(TORCH_CUDA_LIBRARY)
+if(RANKLOG_CUDA)
+  find_library(TORCH_CUDA_LIBRARY torch_cuda HINTS ${torch_lib_dir} NO_DEFAULT_PATH NO_CACHE)
+endif()
+if(NOT TORCH_CUDA_LIBRARY)
+  return()
+endif()
+# The headers of the release that LibTorch was built with: from the wheels beside torch's, or else from a toolkit.
+file(GLOB cuda_includes ${torch_lib_dir}/../../nvidia/*/include)
+if(NOT cuda_includes)
+  set(cuda_includes /usr/local/cuda/include)
+endif()
+foreach(header cuda_runtime_api.h crt/host_config.h nv/target cusparse.h nccl.h)
+  find_path(folder ${header} HINTS ${cuda_includes} NO_DEFAULT_PATH NO_CACHE)
+  if(NOT folder)
+    message(FATAL_ERROR "LibTorch has CUDA, but ${header} is not in ${cuda_includes}: pip install nvidia-cuda-crt and "
+                        "nvidia-cuda-cccl of the same CUDA release, or configure with -DRANKLOG_CUDA=OFF")
+  endif()
+  unset(folder)
+endforeach()
+list(TRANSFORM cuda_includes REPLACE /include$ "" OUTPUT_VARIABLE cuda)
+find_library(CUDART_LIBRARY NAMES libcudart.so.13 libcudart.so.12 cudart HINTS ${cuda} PATH_SUFFIXES lib lib64
+             NO_DEFAULT_PATH REQUIRED)
+message(STATUS "with CUDA and NCCL: ${CUDART_LIBRARY}")
+target_include_directories(ranklog_torch SYSTEM INTERFACE ${cuda_includes})
+target_compile_definitions(ranklog_torch INTERFACE USE_C10D_NCCL)
+# libtorch_cuda registers its kernels from static initializers, so it is linked although nothing refers to it. One word:
+# CMake drops flags that are repeated, and gRPC's Abseil has a --pop-state, too.
+target_link_libraries(ranklog_torch INTERFACE
+  -Wl,--push-state,--no-as-needed,${TORCH_CUDA_LIBRARY},--pop-state ${torch_lib_dir}/libc10_cuda.so ${CUDART_LIBRARY})

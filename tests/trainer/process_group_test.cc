@@ -1,0 +1,127 @@
+// The ranks of a group as threads of this process; group_timeout_test.cc has real processes.
+
+#include "trainer/process_group.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/support/status_matchers.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ProcessGroupOfThreadsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+    ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
+    store_.emplace(std::move(store));
+    options_.timeout = absl::Seconds(2);
+  }
+  Rendezvous At(int rank, int world_size) const {
+    return {.rank = rank,
+            .world_size = world_size,
+            .address = "127.0.0.1",
+            .port = store_->port(),
+            .hosted = true};
+  }
+  std::future<absl::StatusOr<ProcessGroup>> Join(int rank, int world_size) const {
+    return std::async(std::launch::async, [this, rank, world_size] {
+      return ProcessGroup::Join(At(rank, world_size), options_);
+    });
+  }
+  // Two ranks that have met.
+  std::vector<ProcessGroup> Two() const {
+    auto second = Join(1, 2);
+    absl::StatusOr<ProcessGroup> first = ProcessGroup::Join(At(0, 2), options_);
+    absl::StatusOr<ProcessGroup> other = second.get();
+    EXPECT_OK(first.status());
+    EXPECT_OK(other.status());
+    std::vector<ProcessGroup> groups;
+    groups.push_back(std::move(*first));
+    groups.push_back(std::move(*other));
+    return groups;
+  }
+  // Of a sum that fails.
+  static std::string ErrorOfSum(ProcessGroup& group) {
+    at::Tensor value = at::ones({1});
+    try {
+      group.Sum(value);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::optional<HostedStore> store_;
+  GroupOptions options_;
+};
+
+TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
+  auto second = Join(2, 4);
+  EXPECT_THAT(ProcessGroup::Join(At(0, 4), options_).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("ranks 1, 3 of 4 did not come to 127.0.0.1:")));
+  EXPECT_THAT(second.get().status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ranks 1, 3 of 4")));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, RefusesRanksThatCommunicateInTwoWays) {
+  auto first = Join(0, 2);
+  GroupOptions nccl = options_;
+  nccl.placement.nccl = true;
+  EXPECT_THAT(ProcessGroup::Join(At(1, 2), nccl).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("rank 1 can use NCCL, but rank 0 uses gloo")));
+  EXPECT_FALSE(first.get().ok());
+}
+
+TEST_F(ProcessGroupOfThreadsTest, NamesARankThatLivesButDoesNotCome) {
+  std::vector<ProcessGroup> groups = Two();
+  const absl::Time start = absl::Now();
+  const std::string error = ErrorOfSum(groups[0]);
+  EXPECT_NE(error, "");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_THAT(groups[0].Blame(error),
+              AllOf(HasSubstr("rank 1 (pid "), HasSubstr("is alive but late"),
+                    HasSubstr("it has begun 0 collectives, this rank 1")));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, ARankThatFailsTellsTheOthersWhy) {
+  std::vector<ProcessGroup> groups = Two();
+  EXPECT_EQ(groups[0].Blame("no such corpus"), "");  // nobody else is to blame
+  EXPECT_THAT(groups[1].Blame("connection closed"),
+              AllOf(HasSubstr("rank 0 (pid "), HasSubstr("failed: no such corpus")));
+  try {
+    groups[1].FromRankZero("corpus", [] { return std::string(); });
+    FAIL() << "it waited for nothing";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("waiting for corpus of rank 0: "),
+                                    HasSubstr("failed: no such corpus")));
+  }
+}
+
+TEST_F(ProcessGroupOfThreadsTest, FromRankZeroWaitsForAsLongAsRankZeroLives) {
+  std::vector<ProcessGroup> groups = Two();
+  auto made = std::async(std::launch::async, [&] {
+    return groups[0].FromRankZero("corpus", [&] {
+      absl::SleepFor(2 * options_.timeout);  // the work of rank 0
+      return std::string("tokens");
+    });
+  });
+  EXPECT_EQ(groups[1].FromRankZero("corpus", [] { return std::string(); }), "tokens");
+  EXPECT_EQ(made.get(), "tokens");
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
