@@ -33,6 +33,7 @@ double DefaultLearningRate(const std::string& model) {
 struct Words {
   std::string dtype = "float32";
   std::string comm = "auto";
+  int64_t group_timeout = 120;  // seconds
   std::string group, project, log_strategy;
 };
 
@@ -86,12 +87,18 @@ void AddRanks(CLI::App& app, Options& o, Words& words) {
   app.add_option("--nproc-per-node", o.nproc_per_node, "Start that many ranks on this machine")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--comm", words.comm, "auto or gloo; this build has no nccl")
+  app.add_option("--comm", words.comm,
+                 "nccl: on GPUs, one per rank; gloo: on CPUs; auto: nccl where there is a GPU")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
-  app.add_option("--dtype", words.dtype, "float32; this build has no bfloat16")
+  app.add_option("--dtype", words.dtype, "Of matrix products: float32 or bfloat16 (autocast)")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option(
+         "--group-timeout", words.group_timeout,
+         "Seconds that a rank waits for the others before it names the missing ones and ends")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}));
 }
 
 void AddLog(CLI::App& app, Options& o, Words& words) {
@@ -113,6 +120,9 @@ void AddLog(CLI::App& app, Options& o, Words& words) {
 void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
+  o.comm = words.comm == "nccl" ? Comm::kNccl : words.comm == "gloo" ? Comm::kGloo : Comm::kAuto;
+  o.bfloat16 = words.dtype == "bfloat16";
+  o.group_timeout = absl::Seconds(words.group_timeout);
   if (app.count("--group") > 0) o.group = words.group;
   if (app.count("--project") > 0) o.project = words.project;
   static const std::map<std::string, LogStrategy> strategies = {
@@ -139,14 +149,6 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::cerr << "ranklog-train: " << error.what() << "; `ranklog-train --help` says more\n";
     return 2;
-  }
-  if (words.comm == "nccl") {
-    std::cerr << "ranklog-train: this build has no NCCL; use --comm gloo\n";
-    return 1;
-  }
-  if (words.dtype == "bfloat16") {
-    std::cerr << "ranklog-train: this build trains in float32 only\n";
-    return 1;
   }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
     std::cerr << "ranklog-train: --save-dir and --experiment-name make the run's id together: give "

@@ -6,7 +6,9 @@
 #include <string>
 #include <variant>
 
+#include "absl/time/time.h"
 #include "ranklog/settings.h"
+#include "trainer/placement.h"
 
 namespace ranklog::trainer {
 
@@ -32,6 +34,9 @@ struct Options {
 
   // ---- Where ----
   int nproc_per_node = 1;  // over 1: start that many ranks of this program
+  Comm comm = Comm::kAuto;
+  bool bfloat16 = false;                              // see Autocast
+  absl::Duration group_timeout = absl::Seconds(120);  // see GroupOptions
 
   // ---- The log ----
   std::string save_dir;  // with experiment_name: the run's id, see RunId()

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "ranklog/ranklog.h"
 #include "trainer/error_file.h"
+#include "trainer/placement.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
 #include "trainer/train.h"
@@ -18,9 +19,33 @@
 namespace ranklog::trainer {
 namespace {
 
+// What std::terminate() reports: NCCL's watchdog ends a rank whose collective timed out by an
+// exception in a thread of its own.
+ProcessGroup* group_of_watchdog = nullptr;
+
 void ReportError(const std::string& message, int rank) {
   std::cerr << absl::StrCat("\nranklog-train: rank ", rank, ": ", message, "\n");
   WriteErrorFile(message, rank);
+}
+
+// The error, after the ranks that caused it.
+std::string WithBlame(const ProcessGroup& group, const std::string& error) {
+  const std::string blame = group.Blame(error);
+  return blame.empty() ? error : absl::StrCat(blame, ": ", error);
+}
+
+[[noreturn]] void OnTerminate() {
+  std::string message = "terminated without an exception";
+  try {
+    if (const std::exception_ptr current = std::current_exception())
+      std::rethrow_exception(current);
+  } catch (const std::exception& error) {
+    message = error.what();
+  } catch (...) {
+    message = "terminated by an unknown exception";
+  }
+  ReportError(WithBlame(*group_of_watchdog, message), group_of_watchdog->rank());
+  std::_Exit(1);
 }
 
 // Opens the run. Rank 0 settles its id, if nobody else has, so that all ranks log to the same one.
@@ -91,18 +116,29 @@ int TrainAsRank(const Options& options, Settings settings, const Corpus& corpus)
     ReportError(std::string(rendezvous.status().message()), rank);
     return 2;
   }
-  absl::StatusOr<ProcessGroup> group = ProcessGroup::Join(*rendezvous);
+  const int local_rank = settings.local_rank.value_or(0);
+  const absl::StatusOr<Placement> placement = Place(options.comm, local_rank, FindGpus());
+  if (!placement.ok()) {
+    ReportError(std::string(placement.status().message()), rank);
+    return 1;
+  }
+  if (rank == 0 && !placement->note.empty())
+    std::cerr << "ranklog-train: training on the CPU over Gloo: " << placement->note << "\n";
+  absl::StatusOr<ProcessGroup> group =
+      ProcessGroup::Join(*rendezvous, {.placement = *placement, .timeout = options.group_timeout});
   if (!group.ok()) {
     ReportError(std::string(group.status().message()), rank);
     return 1;
   }
+  group_of_watchdog = &*group;
+  std::set_terminate(OnTerminate);
   Run run;
   try {
     run = OpenRun(std::move(settings), *group);
     TrainAndShow(options, corpus, *group, run);
     group->Leave();
   } catch (const std::exception& error) {
-    ReportError(error.what(), rank);
+    ReportError(WithBlame(*group, error.what()), rank);
     run.Finish(1);
     // Without the destructors: the group's may wait for an all-reduce that the others will never
     // join. They see our end at once, because the kernel closes our connections.

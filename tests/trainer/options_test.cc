@@ -60,9 +60,17 @@ TEST(ParseCommandLineTest, WrongUsageIsTwo) {
   }
 }
 
-TEST(ParseCommandLineTest, WhatThisBuildLacksIsOne) {
-  EXPECT_EQ(std::get<int>(Parse({"--comm", "nccl"})), 1);
-  EXPECT_EQ(std::get<int>(Parse({"--dtype", "bfloat16"})), 1);
+TEST(ParseCommandLineTest, DeviceAndTimeout) {
+  const Options defaults = std::get<Options>(Parse({}));
+  EXPECT_EQ(defaults.comm, Comm::kAuto);
+  EXPECT_FALSE(defaults.bfloat16);
+  EXPECT_EQ(defaults.group_timeout, absl::Seconds(120));
+  const Options options =
+      std::get<Options>(Parse({"--comm", "nccl", "--dtype", "bfloat16", "--group-timeout", "7"}));
+  EXPECT_EQ(options.comm, Comm::kNccl);
+  EXPECT_TRUE(options.bfloat16);
+  EXPECT_EQ(options.group_timeout, absl::Seconds(7));
+  EXPECT_EQ(std::get<int>(Parse({"--group-timeout", "0"})), 2);
 }
 
 }  // namespace

@@ -1,0 +1,92 @@
+// Ranks that die or hang, as real processes without a launcher that would end the others.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/support/child_process.h"
+#include "tests/support/file_content.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "trainer/process_group.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::ChildProcess;
+using ::ranklog::testing::WaitFor;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kWorld = 3;
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+
+class GroupTimeoutTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
+    store_.emplace(std::move(store));
+    for (int rank = 0; rank < kWorld; ++rank) ranks_.push_back(Start(rank));
+    ASSERT_TRUE(WaitFor([&] { return ranks_[0].Output().find("step ") != std::string::npos; }))
+        << ranks_[0].Output();
+  }
+  std::string ErrorFile(int rank) const { return dir_.File("error." + std::to_string(rank)); }
+  ChildProcess Start(int rank) {
+    ChildProcess::Options options;
+    const std::string number = std::to_string(rank), world = std::to_string(kWorld);
+    options.environment = {{"RANK", number},
+                           {"LOCAL_RANK", number},
+                           {"WORLD_SIZE", world},
+                           {"LOCAL_WORLD_SIZE", world},
+                           {"GROUP_RANK", "0"},
+                           {"MASTER_ADDR", "127.0.0.1"},
+                           {"MASTER_PORT", std::to_string(store_->port())},
+                           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                           {"TORCHELASTIC_ERROR_FILE", ErrorFile(rank)},
+                           {"GLOO_SOCKET_IFNAME", "lo"},
+                           {"RANKLOG_START_DAEMON", "false"},
+                           {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
+                           {"RANKLOG_SPOOL_DIR", dir_.path()},
+                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"}};
+    return ChildProcess(
+        {RANKLOG_TRAIN, "--steps", "1000000", "--seq-len", "16", "--batch-size", "1", "--val-every",
+         "0", "--group-timeout", std::to_string(absl::ToInt64Seconds(kTimeout))},
+        options);
+  }
+  // The others end by themselves, and say in their error files that rank 1 is gone.
+  void ExpectOthersBlameRank1(absl::Duration within) {
+    const absl::Time start = absl::Now();
+    for (const int rank : {0, 2}) {
+      EXPECT_EQ(ranks_[rank].Wait(within), 1) << ranks_[rank].Output();
+      const std::string expected = "rank 1 (pid " + std::to_string(ranks_[1].pid()) + " on ";
+      EXPECT_THAT(ranks_[rank].Output(), AllOf(HasSubstr(expected), HasSubstr("no heartbeat for")));
+      const auto error = nlohmann::json::parse(testing::FileContent(ErrorFile(rank)), nullptr,
+                                               /*allow_exceptions=*/false);
+      ASSERT_TRUE(error.is_object()) << "rank " << rank;
+      EXPECT_THAT(error["message"]["message"].get<std::string>(), HasSubstr(expected));
+    }
+    EXPECT_LT(absl::Now() - start, within);
+  }
+
+  ranklog::testing::TempDir dir_;
+  std::optional<HostedStore> store_;
+  std::vector<ChildProcess> ranks_;
+};
+
+TEST_F(GroupTimeoutTest, TheOthersNameARankThatWasKilled) {  // S33
+  ranks_[1].Kill();
+  ExpectOthersBlameRank1(absl::Seconds(20));
+}
+
+TEST_F(GroupTimeoutTest, TheOthersNameARankThatHangs) {  // S33
+  ranks_[1].Signal(SIGSTOP);
+  ExpectOthersBlameRank1(kTimeout + absl::Seconds(20));
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
