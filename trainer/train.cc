@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <stdexcept>
 #include <utility>
 
+#include "trainer/autocast.h"
 #include "trainer/ddp.h"
 #include "trainer/optimizer.h"
 #include "trainer/plan.h"
+#include "trainer/read_back.h"
 #include "trainer/run_log.h"
 #include "trainer/sampler.h"
 #include "trainer/schedule.h"
@@ -27,16 +30,24 @@ struct Batch {
   at::Tensor targets;  // (batch, time), int64: the input's next tokens
 };
 
-// The windows of `seq_len` tokens that begin at window * seq_len.
+// The windows of `seq_len` tokens that begin at window * seq_len, on `device`.
 Batch MakeBatch(const std::vector<uint8_t>& text, const std::vector<size_t>& windows,
-                int64_t seq_len) {
-  const at::Tensor tokens =
-      at::empty({static_cast<int64_t>(windows.size()), seq_len + 1}, at::kLong);
+                int64_t seq_len, c10::Device device) {
+  // Pinned, so that the copy to a GPU does not wait for the GPU.
+  at::Tensor tokens = at::empty({static_cast<int64_t>(windows.size()), seq_len + 1},
+                                at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
   int64_t* out = tokens.data_ptr<int64_t>();
   for (const size_t window : windows) {
     out = std::copy_n(text.begin() + window * seq_len, seq_len + 1, out);
   }
+  tokens = tokens.to(device, /*non_blocking=*/true);
   return {tokens.slice(1, 0, seq_len), tokens.slice(1, 1, seq_len + 1)};
+}
+
+// The mean loss of the forward pass, in the precision that the options ask for.
+at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
+  const Autocast autocast(batch.inputs.device().type(), options.bfloat16);
+  return model.Loss(batch.inputs, batch.targets);
 }
 
 // Ranks whose gradients differ would drift apart without an error; comparing one number once shows
@@ -62,10 +73,10 @@ double Validate(Gpt& model, const std::vector<uint8_t>& text, const Options& opt
   for (size_t begin = 0; begin < mine.size(); begin += options.batch_size) {
     const size_t end = std::min(mine.size(), begin + options.batch_size);
     const std::vector<size_t> windows(mine.begin() + begin, mine.begin() + end);
-    const Batch batch = MakeBatch(text, windows, options.seq_len);
+    const Batch batch = MakeBatch(text, windows, options.seq_len, group.device());
     const double weight = static_cast<double>(windows.size());
-    total += at::tensor({model.Loss(batch.inputs, batch.targets).item<double>() * weight, weight},
-                        at::kDouble);
+    total +=
+        at::tensor({Forward(model, batch, options).item<double>() * weight, weight}, at::kDouble);
   }
   group.Sum(total);
   return total[0].item<double>() / total[1].item<double>();
@@ -75,6 +86,7 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
            const std::function<void(const StepReport&)>& observe) {
   Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
             options.seed);
+  model.to(group.device());
   const std::vector<at::Tensor> parameters = model.parameters();
   torch::optim::AdamW optimizer = MakeAdamW(parameters, options.weight_decay);
   EpochSampler sampler(WindowCount(corpus.train, options.seq_len), group.world_size(), group.rank(),
@@ -92,46 +104,59 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
 
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
   Ddp ddp(parameters, group);
+  ReadBack read_back(group.device());
+  std::deque<StepReport> queued;  // steps whose numbers the device still computes
+  auto last_report = SteadyClock::now();
+  const auto report = [&](StepReport done, const ReadBack::Numbers& numbers) {
+    done.loss = numbers.values[0];
+    done.grad_norm = numbers.values[1];
+    done.tokens_per_second =
+        static_cast<double>(done.tokens) /
+        std::chrono::duration<double>(SteadyClock::now() - last_report).count();
+    if (options.log_every > 0 && (done.step % options.log_every == 0 || done.step == plan.steps)) {
+      log.Train(done.step, done.epoch,
+                {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
+    }
+    if (plan.Validates(done.step)) {
+      done.val_loss = Validate(model, corpus.validation, options, group);
+      log.Validation(done.step, done.epoch, *done.val_loss);
+    }
+    observe(done);
+    last_report = SteadyClock::now();
+  };
   for (int64_t step = 1; step <= plan.steps; ++step) {
     StepReport done{
         .step = step, .steps = plan.steps, .epoch = plan.Epoch(step), .lr = schedule.At(step)};
-    const auto begin = SteadyClock::now();
 
     ZeroGradients(parameters);
-    at::Tensor loss = at::zeros({});
+    at::Tensor loss = at::zeros({}, group.device());
     const int64_t micro_batches = plan.MicroBatches(step);
-    int64_t tokens = 0;
     for (int64_t micro = 1; micro <= micro_batches; ++micro) {
-      const Batch batch =
-          MakeBatch(corpus.train, sampler.Next(options.batch_size), options.seq_len);
+      const Batch batch = MakeBatch(corpus.train, sampler.Next(options.batch_size), options.seq_len,
+                                    group.device());
       // Until the last micro-batch the gradients add up on this rank. The last backward pass
       // averages them over the ranks while it computes the rest.
       const Ddp::NoSync accumulate(ddp, /*on=*/micro < micro_batches);
       ddp.BeforeForward();
-      const at::Tensor part =
-          model.Loss(batch.inputs, batch.targets) / static_cast<double>(micro_batches);
+      const at::Tensor part = Forward(model, batch, options) / static_cast<double>(micro_batches);
       ddp.BeforeBackward();
       part.backward();
       loss += part.detach();
-      tokens += batch.inputs.numel();
+      done.tokens += batch.inputs.numel() * group.world_size();
     }
     const at::Tensor grad_norm = ClipGradients(parameters, options.grad_clip);
     if (step == 1) CheckAgreement(grad_norm, group);
     SetLearningRate(optimizer, done.lr);
     optimizer.step();
 
-    done.loss = loss.item<double>();
-    done.grad_norm = grad_norm.item<double>();
-    done.tokens_per_second = static_cast<double>(tokens * group.world_size()) /
-                             std::chrono::duration<double>(SteadyClock::now() - begin).count();
-    if (options.log_every > 0 && (step % options.log_every == 0 || step == plan.steps)) {
-      log.Train(step, done.epoch, {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
+    // On a GPU this step is only queued now, and its numbers are read when the next one is, too.
+    read_back.Push(step, at::stack({loss, grad_norm}));
+    queued.push_back(done);
+    const bool wait = plan.Validates(step) || step == plan.steps;
+    while (const auto numbers = wait ? read_back.Last() : read_back.Next()) {
+      report(queued.front(), *numbers);
+      queued.pop_front();
     }
-    if (plan.Validates(step)) {
-      done.val_loss = Validate(model, corpus.validation, options, group);
-      log.Validation(step, done.epoch, *done.val_loss);
-    }
-    observe(done);
   }
 }
 

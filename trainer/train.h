@@ -21,6 +21,7 @@ struct StepReport {
   double epoch = 0;   // after the step, see Plan::Epoch()
   double loss = 0;    // mean over this rank's micro-batches before the step, nats per token
   double lr = 0;
+  int64_t tokens = 0;            // of the step, over all ranks
   double grad_norm = 0;          // of the averaged gradients, before clipping
   double tokens_per_second = 0;  // over all ranks; validation does not count
   // After the step, see Validate(). Only where Plan::Validates(step).

@@ -31,6 +31,7 @@ inline at::Tensor ExampleLoss(Gpt& model, int64_t step, int64_t first, int64_t c
     for (int64_t i = 0; i <= kSequenceLength; ++i)
       *token++ = (sequence * 37 + i * i * 11 + step * 5) % 256;
   }
+  tokens = tokens.to(model.parameters()[0].device());
   return model.Loss(tokens.slice(1, 0, kSequenceLength), tokens.slice(1, 1, kSequenceLength + 1));
 }
 
@@ -60,7 +61,7 @@ inline void Descend(Gpt& model) {
 inline std::vector<float> Gradients(Gpt& model) {
   std::vector<float> all;
   for (const at::Tensor& value : model.parameters()) {
-    const at::Tensor gradient = value.grad().contiguous();
+    const at::Tensor gradient = value.grad().cpu().contiguous();
     all.insert(all.end(), gradient.data_ptr<float>(),
                gradient.data_ptr<float>() + gradient.numel());
   }

@@ -1,4 +1,5 @@
-// gradient_rank DIR: one rank of ddp_test.cc. Takes the example's steps over Gloo, and writes to DIR:
+// gradient_rank DIR [gloo|nccl]: one rank of ddp_test.cc. Takes the example's steps, and writes to
+// DIR:
 //
 //   synced.STEP.RANK      its gradients
 //   local.STEP.RANK       its gradients after the step's first micro-batch
@@ -29,7 +30,7 @@ std::atomic<int> all_reduces = 0;
 void CountAllReduces() {
   at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function)
                                                        -> std::unique_ptr<at::ObserverContext> {
-                          if (std::strstr(function.name(), "gloo:all_reduce") != nullptr) {
+                          if (std::strstr(function.name(), ":all_reduce") != nullptr) {
                             ++all_reduces;
                           }
                           return nullptr;
@@ -38,7 +39,7 @@ void CountAllReduces() {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   using namespace ranklog::trainer;
   const int rank = std::atoi(std::getenv("RANK")),
             world_size = std::atoi(std::getenv("WORLD_SIZE"));
@@ -47,13 +48,20 @@ int main(int, char** argv) {
            std::to_string(rank);
   };
   auto rendezvous = Rendezvous::FromEnvironment(rank, world_size);
-  auto group = ProcessGroup::Join(*rendezvous);
+  const Comm comm = argc > 2 && std::string(argv[2]) == "nccl" ? Comm::kNccl : Comm::kGloo;
+  auto placement = Place(comm, rank, FindGpus());
+  if (!placement.ok()) {
+    std::cerr << placement.status().message() << "\n";
+    return 1;
+  }
+  auto group = ProcessGroup::Join(*rendezvous, {.placement = *placement});
   if (!group.ok()) {
     std::cerr << group.status().message() << "\n";
     return 1;
   }
   {
     Gpt model(ExampleShape(), /*seed=*/1 + rank);  // rank 0's is to win
+    model.to(group->device());
     Ddp ddp(model.parameters(), *group);
     CountAllReduces();
     // Holds the backward pass up until an all-reduce begins, which only one that is queued already
