@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# The trainer with CUDA and NCCL. See --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+Usage: tests/gpu_build.sh [--torch SITE_PACKAGES]
+
+Builds the trainer with CUDA and NCCL in build/gpu, by g++ alone, against a PyTorch wheel and the CUDA wheels that it requires:
+3 GB, downloaded once for all clones (tests/interop/venv.sh). What it tries then depends on the machine:
+
+  no GPU   --comm nccl says what is missing, --comm auto trains on the CPU and says so, and the trainer's tests over Gloo pass
+  GPUs     two ranks, or one on a single GPU, train over NCCL: the gradients are equal between ranks, and those of Gloo on the
+           CPU up to rounding; then ranklog-train trains in float32 and bfloat16, and the loss falls
+
+  --torch SITE_PACKAGES  use the PyTorch in this folder, with its wheels of CUDA beside it, instead
+
+JOBS is the number of compilers at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
+TEXT
+}
+
+wrong() { echo "gpu_build.sh: $1" >&2; usage >&2; exit 2; }
+fail() { echo "gpu_build.sh: $1" >&2; exit 1; }
+say() { printf '== %s (%s)\n' "$1" "$(date +%T)"; }
+
+packages=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --torch) [ -e "${2:-}/torch/lib/libtorch_cuda.so" ] || wrong "--torch wants a folder with torch/lib/libtorch_cuda.so"; packages=$2; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) wrong "unknown argument '$1'" ;;
+  esac
+  shift
+done
+jobs=${JOBS:-$(nproc)}
+python=python3
+if [ -z "$packages" ]; then
+  python=$(tests/interop/venv.sh torch-2.15.0-cuda torch==2.15.0 'nvidia-cuda-crt==13.2.*')
+  packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+fi
+
+say "build/gpu"
+launcher=()
+! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+cmake --fresh -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[@]}" "-DCMAKE_PREFIX_PATH=$packages/torch/share/cmake" \
+  -DRANKLOG_WERROR=ON -DRANKLOG_CUDA=ON -DRANKLOG_SERVICE=OFF -DRANKLOG_BENCHMARKS=OFF >build/gpu.configure.log ||
+  { cat build/gpu.configure.log; exit 1; }
+grep -E '^-- (LibTorch|with CUDA)' build/gpu.configure.log
+ninja -j "$jobs" -C build/gpu trainer_test
+train=$PWD/build/gpu/bin/ranklog-train
+ldd "$train" | grep -q "$packages/torch/lib/libtorch_cuda.so" || fail "$train is not linked with libtorch_cuda.so"
+nm -C -u "$train" | grep -q 'c10d::ProcessGroupNCCL::ProcessGroupNCCL' || fail "$train does not use ProcessGroupNCCL"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/ranklog-gpu.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export RANKLOG_START_DAEMON=false RANKLOG_ADDRESS=unix:$work/none.sock RANKLOG_SPOOL_DIR=$work RANKLOG_FINISH_TIMEOUT_MS=0
+short=(--seq-len 64 --batch-size 4 --val-every 0)
+
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+if [ "$gpus" = 0 ]; then
+  say "no GPU: what is missing"
+  code=0
+  "$train" --comm nccl "${short[@]}" --steps 1 >"$work/nccl" 2>&1 || code=$?
+  cat "$work/nccl"
+  [ "$code" = 1 ] || fail "--comm nccl ended with $code instead of 1"
+  grep -q -e '--comm nccl: .*NVIDIA.*--comm gloo' "$work/nccl" || fail "--comm nccl does not say what is missing"
+  "$train" --comm auto "${short[@]}" --steps 2 --nproc-per-node 2 >"$work/auto" 2>&1 || { cat "$work/auto"; fail "--comm auto failed"; }
+  cat "$work/auto"
+  grep -q 'on the CPU over Gloo.*NVIDIA' "$work/auto" || fail "--comm auto does not say that it took the CPU"
+  say "tests over Gloo"
+  ctest --test-dir build/gpu -L '^trainer$' -j $((2 * jobs)) --output-on-failure --no-tests=error
+  exit
+fi
+
+ranks=$((gpus < 2 ? 1 : 2))
+say "$gpus GPUs: gradients of $ranks ranks"
+for comm in gloo nccl; do
+  mkdir "$work/$comm"
+  "$python" -m torch.distributed.run --standalone --no-python --nproc-per-node $ranks build/gpu/tests/gradient_rank "$work/$comm" $comm
+done
+"$python" - "$work" $ranks <<'PYTHON'
+import array, math, pathlib, sys
+work, ranks = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+def read(comm, step, rank): return array.array("f", (work / comm / f"synced.{step}.{rank}").read_bytes())
+steps = len(list((work / "nccl").glob("synced.*.0")))
+assert steps > 0, "no gradients were written"
+for step in range(steps):
+    nccl, gloo = read("nccl", step, 0), read("gloo", step, 0)
+    for rank in range(1, ranks):
+        assert nccl == read("nccl", step, rank), f"step {step}: ranks 0 and {rank} differ over NCCL"
+    distance = math.dist(nccl, gloo) / math.hypot(*gloo)
+    print(f"step {step}: {ranks} ranks equal over NCCL; relative distance to Gloo {distance:.1e}")
+    assert distance < 1e-4, "NCCL and Gloo differ by more than rounding"
+PYTHON
+for dtype in float32 bfloat16; do
+  say "training in $dtype"
+  "$train" --comm nccl --dtype $dtype --nproc-per-node "$gpus" --model small --steps 200 2>&1 | tee "$work/$dtype"
+  loss=$(grep -o 'train/loss [0-9.]*' "$work/$dtype" | tail -n 1 | cut -d ' ' -f 2)
+  "$python" -c "import sys; sys.exit(not $loss < 3.5)" || fail "the loss is $loss after 200 steps"
+done
