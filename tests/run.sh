@@ -7,9 +7,9 @@ usage() {
   cat <<'TEXT'
 Usage: tests/run.sh [--fast | --bench | --soak MINUTES | --fuzz SECONDS] [--no-install] [--jobs N]
 
-Installs what the tests need, builds, and runs the static checks, the tests, those of the self-contained library, the
-benchmarks in a short form, the tests under sanitizers, clang-tidy and the fuzz targets. The last line of a whole run is
-ctest's summary of the plain build.
+Installs what the tests need, builds, and runs the static checks, the tests, those of the self-contained library, those of
+the trainer with LibTorch 2.x (tests/torch2.sh), the benchmarks in a short form, the tests under sanitizers, clang-tidy and
+the fuzz targets. The last line of a whole run is ctest's summary of the plain build.
 
   --fast        the plain build and its tests only
   --bench       run the benchmarks; fail if a figure misses its goal in three runs of three (tests/benchmarks/run.py)
@@ -18,7 +18,7 @@ ctest's summary of the plain build.
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time (default: the number of cores)
 
-A whole run takes 50 to 65 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
+A whole run takes 53 to 68 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
 continues the build where it stopped. Builds lie in build/: release, portable, address, thread, clang, fuzz. What failed last:
 build/NAME/Testing. tests/README.md says how to build and run a single test.
 
@@ -136,6 +136,8 @@ case "$mode" in
     # Compiled with the flags of build/release, so that the compiler cache has most of it. The packages are made of it, too.
     build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
     run portable -L portable
+    say "the trainer with LibTorch 2.x"
+    JOBS=$jobs tests/torch2.sh
     say "benchmarks, in a short form"
     tests/benchmarks/run.py --short build/release
     sanitize address -O1

@@ -26,6 +26,7 @@ EPILOG = """Trials:
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
+  gpu_build       the trainer with CUDA and NCCL, against PyTorch's wheels; trains where there are GPUs
 
 Beside three times MINUTES, they take about 40 minutes on two cores, with the builds of the fuzz targets, for clang-tidy and for the packages.
 What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
@@ -186,10 +187,16 @@ class Soak:
             failures.append((f"ended with code {code}", log))
         return []
 
+    def gpu_build(self, trial, failures):
+        [(code, log)] = self.run(trial, [["tests/gpu_build.sh"]], LIMIT)
+        if code != 0:
+            failures.append((f"ended with code {code}", log))
+        return []
+
 
 TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
           "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
-          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems}
+          "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems, "gpu_build": Soak.gpu_build}
 
 
 def main():
