@@ -49,8 +49,8 @@ cmake --fresh -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release "${launcher[
 grep -E '^-- (LibTorch|with CUDA)' build/gpu.configure.log
 ninja -j "$jobs" -C build/gpu trainer_test
 train=$PWD/build/gpu/bin/ranklog-train
-ldd "$train" | grep -q "$packages/torch/lib/libtorch_cuda.so" || fail "$train is not linked with libtorch_cuda.so"
-nm -C -u "$train" | grep -q 'c10d::ProcessGroupNCCL::ProcessGroupNCCL' || fail "$train does not use ProcessGroupNCCL"
+[[ $(ldd "$train") == *"$packages/torch/lib/libtorch_cuda.so"* ]] || fail "$train is not linked with libtorch_cuda.so"
+[[ $(nm -C -u "$train") == *c10d::ProcessGroupNCCL::ProcessGroupNCCL* ]] || fail "$train does not use ProcessGroupNCCL"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/ranklog-gpu.XXXXXX")
 trap 'rm -rf "$work"' EXIT
