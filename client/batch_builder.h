@@ -1,4 +1,4 @@
-// Makes one Batch of rows as they come: a dense block for each shape.
+// Collects rows in one Batch: a dense block for each shape.
 
 #ifndef CLIENT_BATCH_BUILDER_H_
 #define CLIENT_BATCH_BUILDER_H_
@@ -15,19 +15,20 @@ namespace ranklog::internal {
 
 class BatchBuilder {
  public:
-  static constexpr size_t kMaxBytes = 1
-                                      << 20;  // beyond this, larger messages are no cheaper per row
+  // Larger messages are not cheaper per row.
+  static constexpr size_t kMaxBytes = 1 << 20;
 
-  // Starts anew in `batch`, which keeps its memory.
+  // Starts a new batch in `batch`, which keeps its memory.
   void Start(v1::Batch* batch);
 
-  // False: it is full, send it first. A row that is larger than a batch gets one of its own.
+  // Adds a row. False: the batch is full; send it, then add the row again. A row that is larger
+  // than a batch gets a batch of its own.
   bool Add(const RowView& row, const TickReader& ticks);
 
   bool empty() const { return rows_ == 0; }
 
  private:
-  struct Open {  // what the next row of a block is relative to
+  struct Open {  // base of the next row's deltas in a block
     bool has_text;
     int64_t step;
     int64_t time_us;

@@ -1,5 +1,5 @@
-// One connection to a daemon: a gRPC channel on a socket that we connected ourselves, and a queue
-// of what came of its calls. Only as alive as that socket: whoever wants another, opens another.
+// One connection to a daemon: a gRPC channel on a socket that we connected ourselves, and the queue
+// of its completed calls. It ends with the socket and does not reconnect; open a new one instead.
 
 #ifndef CLIENT_CONNECTION_H_
 #define CLIENT_CONNECTION_H_
@@ -13,38 +13,39 @@
 
 namespace ranklog::internal {
 
-// Who started a call hears how it went.
+// Receives the result of a call that it started.
 class CallListener {
  public:
   virtual ~CallListener() = default;
   virtual void OnDone(int operation, bool ok) = 0;
 };
 
-// What goes through the queue for one operation; outlives it.
+// The tag of one operation in the completion queue. It outlives the operation.
 struct CallTag {
   CallListener* listener;
   int operation;
 };
 
-// For the sender's thread, or who holds it off.
+// For the sender's thread, or a thread that holds the sender off.
 class Connection {
  public:
-  explicit Connection(int fd);  // takes the socket
-  ~Connection();                // Drain() came before
+  explicit Connection(int fd);  // takes ownership of the socket
+  ~Connection();                // call Drain() before
 
   v1::Ingest::Stub* stub() { return stub_.get(); }
   grpc::CompletionQueue* queue() { return &queue_; }
 
-  // Tells listeners what is done; waits until `deadline` for the first of it. False: nothing was.
+  // Reports completed operations to their listeners. Waits until `deadline` for the first one.
+  // False: no operation completed.
   bool Poll(std::chrono::steady_clock::time_point deadline);
 
-  // Waits for all calls, which were cancelled and so end at once. No call is started after this.
-  // Shuts the socket down first: gRPC ends a call only after the write that is under way, and a
-  // daemon that is stopped, with a full socket, would hold it for ever.
+  // Waits until all calls have ended. They were cancelled before, so they end at once. Start no
+  // call after this. Shuts the socket down first: gRPC ends a call only after its pending write. If
+  // the daemon is stopped and the socket is full, that write would never end.
   void Drain();
 
  private:
-  const int socket_;  // the same socket as the channel's, which may close its descriptor any time
+  const int socket_;  // a duplicate: the channel may close its own descriptor at any time
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Ingest::Stub> stub_;
   grpc::CompletionQueue queue_;

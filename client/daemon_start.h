@@ -1,4 +1,5 @@
-// Starts ranklogd when none answers: detached from this process, once among all ranks of the node.
+// Starts ranklogd if none answers: detached from this process, and only once for all ranks of the
+// node.
 
 #ifndef CLIENT_DAEMON_START_H_
 #define CLIENT_DAEMON_START_H_
@@ -13,12 +14,12 @@
 
 namespace ranklog::internal {
 
-// The right to start the daemon of a socket, among the processes that use it. Held until the daemon
-// answers or has had its time, so that the others do not start another meanwhile.
+// A lock among the processes that use one socket: its holder may start the daemon. Held until the
+// daemon answers or its start times out, so that no other process starts a second daemon.
 class StartLock {
  public:
-  //   kUnavailable        another process has it
-  //   kPermissionDenied   the directory cannot be written, or what is there is not ours
+  //   kUnavailable        another process holds it
+  //   kPermissionDenied   the directory is not writable, or the lock file is not ours
   static absl::StatusOr<std::unique_ptr<StartLock>> Take(const SocketPlace& place);
   ~StartLock();
   StartLock(const StartLock&) = delete;
@@ -29,20 +30,21 @@ class StartLock {
   const int fd_;
 };
 
-// The program to start: `daemon` if it is not empty, else a ranklogd beside the program, beside
-// this library, in the bin directory next to it, or in PATH; empty if there is none.
+// The program to start: `daemon` if it is not empty. Otherwise the first ranklogd found beside the
+// program, beside this library, in the bin directory next to the library, or in PATH. Empty if
+// there is none.
 std::string FindDaemon(const std::string& daemon);
 
-// Starts `program` at the settings' state and spool directories, in a session of its own, without
-// our descriptors, signals' state, output or preloaded libraries; what it prints goes to
-// ranklogd.log beside the socket. It is no child of ours: nobody has to wait for it.
-// `former_state_dir` is that of the daemon before, or empty: where the settings name none, the new
-// one keeps its store there, too, if it can.
+// Starts `program` with the state and spool directories of `settings`, in a session of its own. It
+// does not inherit our descriptors, signal state, output or preloaded libraries. Its output goes to
+// ranklogd.log beside the socket. It is not our child, so nobody has to wait for it.
+// `former_state_dir` is the state directory of the previous daemon, or empty. If the settings name
+// no state directory, the new daemon uses that one if it can.
 absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
                          const Settings& settings, const std::string& former_state_dir);
 
-// Why the last daemon that a rank started at `place` could not start, with its log's path; empty if
-// it did start, or none was. The log's last lines say it.
+// Why the last daemon that a rank started at `place` failed to start, with the path of its log. The
+// reason comes from the last lines of the log. Empty if it did start, or if none was started.
 std::string LastWords(const SocketPlace& place);
 
 }  // namespace ranklog::internal

@@ -1,5 +1,5 @@
-// A daemon's address with all rings of this process that go there: connects, starts the daemon
-// where there is none, and reconnects for ever.
+// A daemon's address, with all rings of this process that go there. Connects, starts the daemon if
+// there is none, and reconnects for ever.
 
 #ifndef CLIENT_ENDPOINT_H_
 #define CLIENT_ENDPOINT_H_
@@ -20,7 +20,7 @@
 
 namespace ranklog::internal {
 
-// For the sender's thread, or who holds it off.
+// For the sender's thread, or a thread that holds the sender off.
 class Endpoint {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -31,16 +31,16 @@ class Endpoint {
   const std::string& address() const { return address_; }
   void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
 
-  // Does all that can be done now, for at most until `deadline`; ends early when `hurry()` says so.
-  // Waits for the daemon only as long as something is expected of it soon, or, if `urgent`,
-  // anything.
+  // Does everything that can be done now. Returns at `deadline` at the latest, and earlier if
+  // `hurry()` returns true. Waits for the daemon only while an answer is expected soon, or, if
+  // `urgent`, while any answer is expected.
   void Tick(Time deadline, bool urgent, const std::function<bool()>& hurry);
 
-  // When Tick() is next of use, apart from new rows and new rings.
+  // When the next Tick() is useful, apart from new rows and new rings.
   Time next_attempt() const { return connection_ != nullptr ? Time::max() : next_attempt_; }
-  // Some ring is half full: it should not wait for its turn.
+  // A ring is half full, so it should not wait for the next flush.
   bool pressed() const;
-  // A daemon has something to answer: a Tick() that is urgent waits for it.
+  // The daemon owes an answer, and an urgent Tick() waits for it.
   bool awaits() const {
     return connection_ != nullptr && !starved_ && (ExpectsSoon() || HasUndurable());
   }
@@ -50,8 +50,8 @@ class Endpoint {
 
   void AddHeaders(std::vector<v1::SpoolHeader*>* headers) const;
 
-  // Leaves gRPC altogether; the next Tick() connects anew. False: memory is short, so gRPC, which
-  // would end the process, was not called.
+  // Closes the gRPC connection; the next Tick() connects again. False: memory is short, so gRPC was
+  // not called, because it would end the process.
   bool Disconnect();
 
  private:
@@ -59,15 +59,15 @@ class Endpoint {
   bool HasRoom();
   void TryStartDaemon(Time now);
   void Attach(RingStream* stream);
-  // Attaches the streams that wait and need not any more.
+  // Attaches the streams that no longer have to wait.
   void AttachWaiting();
-  // An earlier Init() of this rank in this process has ended, and the daemon does not know all of
-  // it yet: what it logged comes first.
+  // True if an earlier Init() of this rank in this process has ended, and the daemon does not have
+  // all of its rows yet. Those rows must come first.
   bool MustWait(const RingStream& stream) const;
   void EndConnection();
   void BackOff(Time now);
   void SetConnectionError(const std::string& error);
-  // Why no daemon could be started: stays until one answers.
+  // Why no daemon could be started. Kept until one answers.
   void SetStartError(std::string error);
   bool HoldsForNewRings(Time now);
   void Advance(Time now, bool urgent);
@@ -79,10 +79,10 @@ class Endpoint {
 
   const std::string address_;
   std::vector<SocketPlace> places_;
-  size_t answered_ = 0;    // which of the places
+  size_t answered_ = 0;    // index of the place that answered
   std::string state_dir_;  // of the daemon that answered last
   std::list<std::unique_ptr<RingStream>> streams_;
-  std::map<RingStream*, Time> refused_;  // of streams_, with the time to try again
+  std::map<RingStream*, Time> refused_;  // refused streams, with the time of the next try
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<StartLock> start_lock_;
   Time start_lock_until_;
@@ -90,7 +90,7 @@ class Endpoint {
   std::string start_error_;
   Time next_attempt_;
   Time last_poll_;
-  Time hold_since_;  // rows are held for new rings since then; zero: they are not
+  Time hold_since_;  // rows wait for new rings since then; zero: they do not wait
   std::chrono::milliseconds back_off_;
   std::minstd_rand random_;
   bool starved_ = false;  // memory was short at the last Tick()

@@ -1,4 +1,4 @@
-// Reads settings out of environment variables.
+// Reads settings from environment variables.
 
 #ifndef CLIENT_ENVIRONMENT_H_
 #define CLIENT_ENVIRONMENT_H_
@@ -15,32 +15,33 @@
 
 namespace ranklog::internal {
 
-// The value of a variable without white space around it, such as the newline that a secret from a
-// file ends with; absent if nothing is left.
+// The value of a variable, without white space around it, such as the newline at the end of a
+// secret's file. Absent if nothing is left.
 std::optional<std::string> Variable(const char* name);
 
-// Without white space at its ends.
+// `text` without white space at both ends.
 std::string Trimmed(std::string_view text);
 
-// The same of the first one that is set.
+// The value of the first variable that is set, as Variable() returns it.
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names);
 
-// What a delivery needs of the job beside its key, by name, each with its value or an empty text:
-// proxies, RANKLOG_ALLOW_HTTP, WANDB_USERNAME, WANDB_USER_EMAIL. The daemon may be another job's.
+// The variables of this job that its deliveries need besides the key: proxies, RANKLOG_ALLOW_HTTP,
+// WANDB_USERNAME, WANDB_USER_EMAIL. Unset ones are there with an empty text, because the daemon may
+// have been started by another job.
 std::map<std::string, std::string> JobVariables();
 
-// A whole decimal number, or nothing.
+// A whole decimal number, or nullopt.
 std::optional<int64_t> ParseInteger(std::string_view text);
 
-// Items between commas, without spaces around them; empty ones are left out.
+// The items between commas, without spaces around them. Empty items are left out.
 std::vector<std::string> SplitList(std::string_view text);
 
-// Who this process is, by the first launcher that says it: RANKLOG_RANK, torchrun, a Slurm step,
-// Open MPI, PMI. Fills in rank, local_rank, world_size, local_world_size and node_rank, and
-// environment_errors.
+// Reads the rank of this process from the first launcher that sets it: RANKLOG_RANK, torchrun, a
+// Slurm step, Open MPI, PMI. Sets rank, local_rank, world_size, local_world_size and node_rank, and
+// adds to environment_errors.
 void ReadRanks(Settings* settings);
 
-// The local world size of the node `node_id` in Slurm's notation of tasks per node, e.g. "2(x3),1".
+// The local world size of node `node_id`, from Slurm's list of tasks per node, such as "2(x3),1".
 std::optional<int> SlurmTasksOnNode(std::string_view tasks_per_node, int64_t node_id);
 
 }  // namespace ranklog::internal

@@ -1,4 +1,4 @@
-// What threads wait for until another thread notifies it.
+// An event on which threads wait until another thread notifies it.
 
 #ifndef CLIENT_EVENT_H_
 #define CLIENT_EVENT_H_
@@ -9,9 +9,9 @@
 
 namespace ranklog::internal {
 
-// Not a condition variable: glibc's keeps a count of the threads that wait, and its notify_all() waits
-// for them. A thread that a signal handler interrupts there, and never returns to as it calls exit(),
-// would then stop all who notify. This one keeps nothing of who waits.
+// Not a condition variable: glibc's counts the threads that wait, and its notify_all() waits for
+// them. A signal handler may interrupt such a thread and call exit(), so that the thread never runs
+// again. Then every thread that notifies would hang. This class keeps no record of its waiters.
 //
 //   const uint32_t seen = event.Count();
 //   if (!IsDone()) event.WaitUntil(seen, deadline);
@@ -19,9 +19,9 @@ class Event {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // To be read before the look at what is waited for.
+  // Call this before you check the condition.
   uint32_t Count() const { return count_.load(std::memory_order_acquire); }
-  // Waits until somebody has notified since Count() returned `seen`. May return early.
+  // Waits until a NotifyAll() after Count() returned `seen`. May return early.
   void WaitUntil(uint32_t seen, Time deadline) const;
   void NotifyAll();
 

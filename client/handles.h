@@ -1,6 +1,5 @@
-// The keys that were checked ahead of logging them: what MetricHandle and RowHandle refer to. One
-// table for the process, so that a handle means the same in every run, every thread, and in a
-// forked child.
+// The keys behind MetricHandle and RowHandle, checked before the first row with them. One table for
+// the process, so that a handle means the same in every run, every thread, and in a forked child.
 
 #ifndef CLIENT_HANDLES_H_
 #define CLIENT_HANDLES_H_
@@ -22,10 +21,10 @@ struct RowShape {
   std::vector<std::string> keys;
 };
 
-// A valid key's one copy: the same key has the same address for ever.
+// The single copy of a valid key. The same key has the same address for ever.
 const std::string* InternKey(std::string_view key) ABSL_LOCKS_EXCLUDED(StateMutex());
 
-// The row shape of valid, distinct keys; the same keys give the same one.
+// The row shape of valid, distinct keys. The same keys return the same shape.
 std::shared_ptr<const RowShape> InternRow(std::span<const std::string_view> keys)
     ABSL_LOCKS_EXCLUDED(StateMutex());
 

@@ -1,8 +1,8 @@
-// Whether this process has left what gRPC needs. gRPC ends the process where it gets no descriptor
-// or no memory, so the sender asks before it lets gRPC do anything, and waits if there is too
-// little.
+// Checks whether this process has the resources that gRPC needs. gRPC ends the process if it gets
+// no descriptor or no memory. So the sender checks before each use of gRPC, and waits if there is
+// too little.
 //
-// Only looks: what it took for itself to be sure would be missing elsewhere in the trainer.
+// The checks only read limits and usage. They reserve nothing, because the trainer would lack it.
 
 #ifndef CLIENT_HEADROOM_H_
 #define CLIENT_HEADROOM_H_
@@ -13,12 +13,12 @@
 
 namespace ranklog::internal {
 
-// OK: a connection can be made: descriptors, and memory for gRPC's threads.
-//   kResourceExhausted   says of what there is too little, and which limit to raise
+// OK: there are descriptors for a connection, and memory for gRPC's threads.
+//   kResourceExhausted   the message names the resource, and the limit to raise
 absl::Status HasRoomToConnect();
 
-// OK: messages with `bytes` of rows can be sent and answered. Costs a system call where the address
-// space is not limited, and a read of /proc where it is.
+// OK: messages with `bytes` of rows can be sent and answered. Costs a system call if the address
+// space is unlimited, else a read of /proc.
 //   kResourceExhausted   as above
 absl::Status HasRoomToSend(size_t bytes);
 

@@ -1,4 +1,4 @@
-// What makes a key and a text fit to be logged.
+// The rules for keys and texts that can be logged.
 
 #ifndef CLIENT_KEYS_H_
 #define CLIENT_KEYS_H_
@@ -8,11 +8,11 @@
 
 namespace ranklog::internal {
 
-// True if `text` is UTF-8 without overlong forms and surrogates, as the wire demands. Any length.
+// True if `text` is UTF-8 without overlong forms and surrogates, as Protobuf requires. Any length.
 bool IsUtf8(std::string_view text);
 
-// Why `key` cannot be logged, a sentence with the key in it; empty if it can: 1 to kMaxKeyBytes
-// bytes of UTF-8 that do not start with "_".
+// Why `key` cannot be logged, as a sentence that contains the key. Empty if it can be logged: 1 to
+// kMaxKeyBytes bytes of UTF-8 that do not start with "_".
 std::string KeyError(std::string_view key);
 
 }  // namespace ranklog::internal

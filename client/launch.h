@@ -1,4 +1,4 @@
-// Who started the ranks of this job on this node.
+// Finds the process that started the ranks of this job on this node.
 
 #ifndef CLIENT_LAUNCH_H_
 #define CLIENT_LAUNCH_H_
@@ -10,22 +10,22 @@
 
 namespace ranklog::internal {
 
-// The identifier of the boot that this process belongs to.
+// The identifier of the current boot of the machine, as this process sees it.
 std::string BootId();
 
-// The process that started the ranks: the next ancestor that does not have this rank's variables,
-// so that a wrapper such as `sh -c` is passed over.
+// The process that started the ranks: the next ancestor that does not have this rank's variables.
+// So a wrapper such as `sh -c` is skipped.
 struct Starter {
-  // Equal for all ranks that one launcher started on this node, and no other process has it.
+  // Equal for all ranks that one launcher started on this node. No other process has it.
   std::string id;
-  // False: it is outside of our pid namespace, and `id` is of something inside: each rank that is
-  // in a container of its own has another.
+  // False: the launcher is outside our pid namespace, and `id` belongs to a process inside. Then
+  // each rank in a container of its own has a different id.
   bool seen = true;
 };
 Starter FindLauncher();
 
 // Which start this is, for an Init() with these settings. `id_given`: the user chose the run id.
-// Counts the Inits of this process under each id: all but the first are starts of their own.
+// Counts the calls of Init() in this process per id: each call after the first is a separate start.
 v1::Launch MakeLaunch(const Settings& resolved, bool id_given);
 
 }  // namespace ranklog::internal

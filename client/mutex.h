@@ -1,7 +1,7 @@
-// A mutex over the standard one, with Clang's thread-safety annotations.
+// A wrapper of std::mutex with Clang's thread-safety annotations.
 //
-// Not absl::Mutex: a fork must be able to replace the state of a lock in the child, and Debian's
-// Abseil is not instrumented for TSan, which would then report all that the lock guards.
+// Not absl::Mutex: a fork must be able to replace the state of a lock in the child. Also, Debian's
+// Abseil is not instrumented for TSan, which would report everything that the lock guards.
 
 #ifndef CLIENT_MUTEX_H_
 #define CLIENT_MUTEX_H_
@@ -24,7 +24,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// While one lives, no signal handler interrupts its thread.
+// Blocks all signals of its thread while it lives.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -40,8 +40,8 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// A signal handler that calls exit() needs our locks, and never returns to a thread that it would
-// interrupt while that holds one.
+// Locks with signals blocked. A signal handler that calls exit() needs our locks, and never
+// returns. If it interrupted a thread that holds one, exit() would deadlock.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {

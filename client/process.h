@@ -1,4 +1,4 @@
-// What the library keeps once per process, and what becomes of it at a fork.
+// Per-process state of the library, and its handling of fork().
 
 #ifndef CLIENT_PROCESS_H_
 #define CLIENT_PROCESS_H_
@@ -9,27 +9,28 @@
 
 namespace ranklog::internal {
 
-// Guards what the runs of this process share off the hot path. Held for moments, never over I/O.
-// A forked child gets it unlocked, with what it guards whole.
+// Guards the state that the runs of this process share off the hot path. Held for a short time,
+// never over I/O. A forked child gets it unlocked, with consistent state behind it.
 Mutex* StateMutex();
 
-// Counts the forks that lie between this process and the first: what carries another number belongs
-// to an ancestor, and must be left alone.
+// The number of forks between this process and the first one. State with another number belongs to
+// an ancestor, and must not be touched.
 uint64_t Generation();
 
-// From the first call on, forks are prepared for.
+// Installs the fork handlers at the first call.
 void ArmForkHandlers();
 
-// Whether this process may use gRPC: not a child of a process in which others used it at the fork.
-// For the sender's thread.
+// Whether this process may use gRPC. False in a child of a process in which other code used gRPC at
+// the fork. For the sender's thread.
 bool MayUseGrpc();
 
-// To be said before a connection is made. Silences gRPC where it is the library's own
+// Call this before a connection is made. Silences gRPC if it is the library's own
 // (RANKLOG_PORTABLE).
 void WillUseGrpc();
 
-// Waits until gRPC is down, if it was down before we used it: a channel that we have left ends when
-// gRPC's own threads let go of it. At most half a second, once; then somebody else uses it.
+// Waits until gRPC is down, if it was down before we used it: a closed channel ends only when
+// gRPC's own threads release it. Waits once, for at most half a second. If gRPC is still up after
+// that, other code uses it.
 void AwaitGrpcEnd();
 
 }  // namespace ranklog::internal

@@ -1,5 +1,5 @@
-// Tells which steps an idle ring will not come back to, so that it does not hold back the others'
-// steps.
+// Reports the steps that an idle ring has passed, so that the ring does not hold back the steps of
+// others.
 
 #ifndef CLIENT_PROGRESS_H_
 #define CLIENT_PROGRESS_H_
@@ -11,23 +11,24 @@
 
 namespace ranklog::internal {
 
-// A row takes its step before it is published, some nanoseconds later, or longer if its thread is
-// interrupted; hence what was open a second ago is what is said. A thread may give a smaller step
-// than that, which is late then; one that has done so is given more time from then on.
+// A row takes its step before it is published: some nanoseconds before, or longer if its thread is
+// interrupted. So Progress reports the step that was open one second ago. A thread may log a
+// smaller step later; such a row is late. After that, the thread gets more time (kIdleBehind).
 class Progress {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::seconds kIdle{1};
-  static constexpr std::chrono::seconds kIdleBehind{30};  // as long as ranks wait for each other
+  static constexpr std::chrono::seconds kIdleBehind{30};  // as long as ranks wait for one another
 
-  // A row went out: what it passes need not be said.
+  // A row was sent. The steps that it passes need no report.
   void OnRow(int64_t step, bool commits) {
     if (step <= told_) idle_ = kIdleBehind;
     passed_ = std::max(passed_, commits ? step : step - 1);
   }
 
-  // `head`: the ring's, all of which was sent. The passed step, if there is one to tell now.
+  // Returns the passed step if one must be reported now. `head`: the head of the ring, all of which
+  // was sent.
   std::optional<int64_t> Next(Time now, uint64_t head, int64_t open_step) {
     if (head != head_) {
       head_ = head;
@@ -41,7 +42,7 @@ class Progress {
     return passed;
   }
 
-  // A new connection: the daemon may have forgotten.
+  // Called on a new connection: the daemon may have lost what was reported.
   void Reset() { passed_ = -1; }
 
  private:
@@ -51,7 +52,7 @@ class Progress {
   }
 
   int64_t passed_ = -1;
-  int64_t told_ = -1;  // the last that was said
+  int64_t told_ = -1;  // the last reported step
   std::chrono::seconds idle_ = kIdle;
   uint64_t head_ = 0;
   int64_t sample_ = 0;

@@ -1,4 +1,4 @@
-// Fills in what settings leave open.
+// Fills in the settings that the user left open.
 
 #ifndef CLIENT_RESOLVE_H_
 #define CLIENT_RESOLVE_H_
@@ -12,29 +12,29 @@
 
 namespace ranklog::internal {
 
-// 1 to 128 of A-Z a-z 0-9 _ - . and not dots alone.
+// 1 to 128 characters of A-Z a-z 0-9 _ - . and not dots alone.
 bool IsRunId(std::string_view text);
 
-// `settings` with something usable in place of what Validate() refuses, the same on all ranks of a
-// job, so that the rows are kept. In validate.cc. A key and an address of a tracker stay as they
-// are: the run goes there, and waits until they are put right.
+// `settings` with a usable replacement for each value that Validate() rejects. The result is the
+// same on all ranks of a job, so that the rows are kept. Defined in validate.cc. A tracker's key
+// and address stay unchanged: the run goes to that tracker, and waits until the user corrects them.
 Settings Repair(Settings settings);
 
-// What Validate() says of the rank and the world size.
+// The errors of Validate() about the rank and the world size.
 std::vector<std::string> RankErrors(const Settings& settings);
 
-// 8 of a-z 0-9, the same for the same text.
+// 8 characters of a-z 0-9; equal for equal texts.
 std::string HashName(std::string_view text);
 
-// The same, of nothing that anybody else has.
+// A random name of the same form, different in every call.
 std::string RandomName();
 
-// `settings` are valid, or repaired. Ranks, run id, group, project, host, node and program are set
-// in what it returns. All ranks of a job come to the same run id, as far as their launcher lets
-// them.
+// Fills in ranks, run id, group, project, host, node and program. `settings` must be valid or
+// repaired. All ranks of a job get the same run id, as far as their launcher makes that possible.
 Settings Resolve(Settings settings);
 
-// What a stream of the run says first: resolved settings and identity. The thread is 0.
+// The first message of a stream of the run, from resolved settings and the identity. The thread is
+// 0.
 v1::Hello MakeHello(const Settings& resolved);
 
 }  // namespace ranklog::internal

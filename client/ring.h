@@ -1,4 +1,4 @@
-// A ring with who writes it and how far it is durable.
+// A ring, its writer, and its durable position.
 
 #ifndef CLIENT_RING_H_
 #define CLIENT_RING_H_
@@ -14,7 +14,7 @@
 
 namespace ranklog::internal {
 
-// Shared by the run, which lends it to one thread at a time, and the sender.
+// Shared by the sender and the run. The run lends it to one thread at a time.
 struct Ring {
   explicit Ring(std::unique_ptr<Spool> made) : spool(std::move(made)), writer(spool.get()) {}
 
@@ -24,16 +24,16 @@ struct Ring {
   // Written by the sender.
   std::atomic<uint64_t> durable_rows = 0;
   std::atomic<uint64_t> durable_controls = 0;
-  std::atomic<uint64_t> durable_end = 0;  // all records up to here need no more care
-  std::atomic<bool> attached = false;     // a daemon takes it
-  // Since when it has taken none of the rows that it was sent; 0: it owes no answer.
+  std::atomic<uint64_t> durable_end = 0;  // all records up to here are done
+  std::atomic<bool> attached = false;     // a daemon takes its rows
+  // Since when the daemon has acknowledged none of the rows that it was sent. 0: it owes no answer.
   std::atomic<std::chrono::steady_clock::duration> owed_since{};
-  std::atomic<bool> finish_durable = false;  // the daemon has it all, and that it has ended
-  std::atomic<bool> given_up = false;        // it is damaged; nothing more of it is sent
+  std::atomic<bool> finish_durable = false;  // the daemon has all rows and the end
+  std::atomic<bool> given_up = false;        // damaged; nothing more is sent
 
-  // Written by Finish(): no record follows, tell the daemon so.
+  // Set by Finish(): no record follows, so report the end to the daemon.
   std::atomic<bool> closing = false;
-  // The thread that logs has ended in the middle of a call.
+  // The thread that logs ended in the middle of a call.
   std::atomic<bool> cut_off = false;
 
   uint64_t head() const { return spool->header()->head.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
-// Reads the records of one ring in order, as the sender does: whole ones, in place. The ring lies
-// in memory that the trainer's own bugs can overwrite, so a record is checked before it is used.
+// Reads the records of one ring in order and in place, for the sender. Bugs of the trainer can
+// overwrite this memory, so each record is checked before it is used.
 
 #ifndef CLIENT_RING_READER_H_
 #define CLIENT_RING_READER_H_
@@ -36,47 +36,47 @@ void ForEachText(const RowView& row, Fn&& fn) {
   }
 }
 
-// For one thread, which also moves the header's tail; positions count bytes since the ring was
-// made, as head and tail do.
+// For one thread, the thread that also moves the header's tail. Positions count bytes since the
+// ring was made, like head and tail.
 class RingReader {
  public:
   explicit RingReader(Spool* spool) : spool_(spool) {}
 
-  // Goes back to the oldest record that is not freed.
+  // Goes back to the oldest record that was not freed.
   void Rewind() {
     position_ = spool_->header()->tail.load(std::memory_order_relaxed);
     last_seq_ = 0;
   }
 
-  // The next record's kind, without going past it; padding is passed over. False: there is none
-  // yet, or damage() says why nothing can be read from here on.
+  // Finds the next record's kind, and does not go past the record. Skips padding. False: there is
+  // no record yet, or damage() says why nothing after this point can be read.
   bool Peek(v1::RecordKind* kind);
   const std::string& damage() const { return damage_; }  // empty: none
 
-  // The next record, which is of that kind. The shape's keys are remembered.
+  // Return the next record, which must be of that kind. Shape() stores the shape's keys.
   RowView Row() const;
   uint32_t Shape();
   std::string_view Control() const;
 
-  // Goes past the record that Peek() saw.
+  // Goes past the record that Peek() found.
   void Skip();
   uint64_t position() const { return position_; }
 
-  // The keys of a shape whose record was read.
+  // The keys of a shape whose record was read before.
   const std::vector<std::string>& Keys(uint32_t shape) const { return shapes_[shape]; }
   size_t shapes() const { return shapes_.size(); }
 
  private:
   const std::byte* At() const { return spool_->data() + position_ % spool_->data_bytes(); }
-  // Of the record at position_, whose header was read; `room`: bytes up to the head or the ring's
-  // end.
+  // Check the record at position_, whose header was read. `room`: bytes up to the head or the end
+  // of the ring.
   bool IsWhole(uint64_t room) const;
   bool IsWholeShape() const;
   bool IsWholeRow() const;
 
   Spool* const spool_;  // outlives this
   uint64_t position_ = 0;
-  uint64_t last_seq_ = 0;  // of the last row that was skipped; 0: none since Rewind()
+  uint64_t last_seq_ = 0;  // of the last row that Skip() passed; 0: none since Rewind()
   std::string damage_;
   v1::RecordHeader header_ = {};
   std::vector<std::vector<std::string>> shapes_{1};  // by id; survives Rewind()

@@ -1,8 +1,8 @@
 // Writes the records of one ring: the body of Log().
 //
-// Costs no lock, no system call and no wake-up, and allocates only when a shape is new. For one
-// thread at a time; the sender and the daemon read the ring at any moment and see whole records
-// only.
+// Uses no lock, no system call and no wake-up, and allocates only for a new shape. For one thread
+// at a time. The sender and the daemon may read the ring at any moment; they see only whole
+// records.
 
 #ifndef CLIENT_RING_WRITER_H_
 #define CLIENT_RING_WRITER_H_
@@ -31,20 +31,21 @@ enum class Outcome {
   kStepBehind,
   kTooLarge,
   kAfterFinish,
-  kInterrupting,  // a signal handler's call while its thread is in one; counts as invalid
+  kInterrupting,  // a signal handler called while its thread is in a call; counts as invalid
 };
 
-// Why a row was refused, for people; empty for kTaken, and for kInvalid, of which the writer knows.
+// Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
+// RingWriter::reason().
 const char* WhyRefused(Outcome outcome);
 
 class RingWriter {
  public:
-  // `spool` is empty and outlives this.
+  // `spool` must be empty, and must outlive this object.
   explicit RingWriter(Spool* spool);
 
-  // Each writes one row, and the shape before it if that is new. A key twice in a row: the last one
-  // counts; a text under the key of a number: the text counts. After kInvalid, reason() says what
-  // is wrong. `step` is taken only by a row that is.
+  // Each writes one row, after its shape if the shape is new. If a key occurs twice in a row, the
+  // last value counts, whether it is a number or a text. After kInvalid, reason() gives the reason.
+  // A refused row does not take `step`.
   Outcome Write(std::span<const Metric> row, const RowStep& step);
   Outcome Write(std::span<const HandleValue> row, const RowStep& step);
   Outcome Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
@@ -57,15 +58,15 @@ class RingWriter {
 
   const std::string& reason() const { return reason_; }
 
-  // What kTooLarge did not fit: bytes of a record. A record takes at most half of a ring.
+  // After kTooLarge: the size of the record in bytes. A record takes at most half of a ring.
   size_t too_large() const { return too_large_; }
 
-  // The least that a given step of the ring's next row may be.
+  // The smallest step that the ring's next row may be given.
   int64_t least_step() const { return least_step_; }
-  // And what it may be by the rows of the thread that has the ring: steps grow from row to row of a
-  // thread, and the ring may have had others before.
+  // The same by the rows of the thread that has the ring now. Steps grow from row to row of a
+  // thread, but the ring may have belonged to other threads before.
   int64_t least_step_of_thread() const { return rows_ > lent_rows_ ? least_step_ : lent_step_; }
-  // A thread gets the ring, whose next given step is at least `step`.
+  // Lends the ring to a thread whose next given step is at least `step`.
   void Lend(int64_t step) {
     lent_rows_ = rows_;
     lent_step_ = step;
@@ -97,19 +98,19 @@ class RingWriter {
   std::byte* const data_;
   const size_t capacity_;
   const bool steady_counter_;
-  size_t position_ = 0;  // head_ within the ring
+  size_t position_ = 0;  // offset of head_ in the ring
   size_t room_ = 0;      // bytes known to be free from position_ on, at most half of the ring
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
-  int64_t least_step_ = 0;  // of the next row: that of the last one, or behind it if that commits
+  int64_t least_step_ = 0;  // the last row's step, or one more if that row commits
   uint64_t lent_rows_ = 0;  // when the thread got the ring
   int64_t lent_step_ = 0;
   ShapeTable shapes_;
-  std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not yet
+  std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not used yet
   std::string reason_;
   size_t too_large_ = 0;
 
-  // Scratch of WriteSlowly; they keep their memory.
+  // Scratch memory of WriteSlowly(), kept between calls.
   std::vector<std::string_view> keys_;
   std::vector<double> values_;
   std::vector<const Metric*> texts_;

@@ -1,7 +1,7 @@
-// What stands behind a Run: its settings, its open step, and a ring for each thread that logs.
+// The state behind a Run: its settings, its open step, and a ring for each thread that logs.
 //
-// A forked child inherits this object; at its first call it forgets its parent's rings and makes
-// its own.
+// A forked child inherits this object. At its first call it drops its parent's rings and makes its
+// own.
 
 #ifndef CLIENT_RUN_STATE_H_
 #define CLIENT_RUN_STATE_H_
@@ -26,8 +26,8 @@
 
 namespace ranklog::internal {
 
-// Which run's ring the current thread used last. Initial-exec: a plain load, no call, in a shared
-// library too.
+// The run and ring that the current thread used last. Initial-exec TLS: a plain load without a
+// call, also in a shared library.
 struct ThreadCache {
   uint64_t token = 0;  // RunState::token_; 0: none
   RingWriter* writer = nullptr;
@@ -36,21 +36,21 @@ extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model(
 
 class RunState : public std::enable_shared_from_this<RunState> {
  public:
-  // Never null. Settings that are not valid are repaired, and the user is told. No memory for a
-  // ring gives a run that takes no rows.
+  // Never returns null. Repairs invalid settings and reports that to the user. Without memory for a
+  // ring, the run accepts no rows.
   static std::shared_ptr<RunState> Create(Settings settings);
 
-  // Takes one row, by `write(writer, step)`. `step` may be null: the open one.
+  // Logs one row by `write(writer, step)`. If `step` is null, the row takes the open step.
   template <typename WriteFn>
   bool LogRow(const int64_t* step, WriteFn&& write) noexcept;
 
   bool Control(v1::Update& update) ABSL_LOCKS_EXCLUDED(StateMutex());
   FlushResult Flush(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // `by_destructor`: the program said no exit code; that of the process, if it ends soon, counts.
+  // `by_destructor`: the program gave no exit code, so that of the process counts if it ends soon.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // For exit(), which destroys no Run that lives in a function: waits as Finish() does, where the
-  // run's end is to wait for its delivery.
+  // For exit(), which does not destroy a Run that lives in a function. Waits as Finish() does, if
+  // the end of the run must wait for delivery.
   void FinishAtExit(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -58,25 +58,26 @@ class RunState : public std::enable_shared_from_this<RunState> {
   const std::map<std::string, std::string>& job_variables() const { return job_variables_; }
   int64_t open_step() const { return steps_->open(); }
   void SetLastError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // Why no daemon takes the rows; empty when one does.
+  // Why no daemon takes the rows; empty if one does.
   void SetConnectionError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // For the sender's thread. A message of the daemon for one of the run's streams.
+  // Handles a message from the daemon for one of the run's streams. For the sender's thread.
   void OnServerMessage(const v1::ServerMessage& message) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // The end of the run waits until the tracker has all of it.
+  // True while the end of the run waits until the tracker has the whole run.
   bool AwaitsDelivery() const { return delivery_.load() == Delivery::kAwaited && leaves_.load(); }
-  // The daemon cannot tell any more.
+  // Called when the daemon can no longer report the delivery.
   void StopAwaitingDelivery() { delivery_.store(Delivery::kNotAwaited); }
-  // Tells the user what is new. True: there will be nothing more. `last`: this is the last time,
-  // the process ends.
+  // Prints new messages for the user. Returns true if no more will follow. `last`: the process
+  // ends, so this is the last call.
   bool Speak(std::chrono::steady_clock::time_point now, bool last)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // At the exit of the process, what the program's on_message uses may be gone already.
+  // Stops the calls of on_message at the exit of the process, because objects that it uses may be
+  // destroyed already.
   void LeaveProgramAlone() {
     if (settings_.on_message) speaks_.store(false, std::memory_order_release);
   }
 
-  // The calling thread ends: another one may have its ring.
+  // The calling thread ends; another thread may get its ring.
   void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());
 
  private:
@@ -84,30 +85,30 @@ class RunState : public std::enable_shared_from_this<RunState> {
 
   RingWriter* FindWriter() ABSL_LOCKS_EXCLUDED(StateMutex());
   void UseRing(const std::shared_ptr<Ring>& ring);
-  // Each gives this thread, whose ring is that of `writer`, another one: in which the record fits
-  // that was too large; or which has no row above `step`, as this thread has none. False: there is
-  // none to be had, or the thread has a row above `step` itself.
+  // Each gives this thread another ring than that of `writer`. TakeLargerRing(): one in which the
+  // record fits that was too large. TakeRingFrom(): one without a row above `step`. False: no such
+  // ring is available, or the thread itself has a row above `step`.
   bool TakeLargerRing(const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeRingFrom(int64_t step, const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // Each null if there is no ring to be had, or the run is closed: a ring that was made while
-  // Finish() ran is either among those that Finish() closes, or is removed unused.
-  // A ring that takes a record of `record_bytes` (0: as large as rings are), and a row at `step`.
+  // AcquireRing() returns a ring that takes a record of `record_bytes` (0: the usual size) and a row
+  // at `step`. Both return null if no ring is available, or if the run is closed. A ring that is
+  // made during Finish() is either closed by Finish(), or removed unused.
   std::shared_ptr<Ring> AcquireRing(size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::vector<std::shared_ptr<Ring>> Rings() ABSL_LOCKS_EXCLUDED(StateMutex());
-  // Ends the stream of the ring that has been idle for longest, and drops the rings of which the
-  // daemon has it all. The process's first ring stays: its stream tells how the process and the
-  // delivery of the run end.
+  // Ends the stream of the ring that was idle longest, and drops rings whose data the daemon has
+  // completely. The process's first ring stays: its stream reports the end of the process and the
+  // delivery of the run.
   void RetireOldestIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   void ForgetParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // This process's rows are the run's, so that it is the one to wait for their delivery.
+  // True if this process's rows are the run's rows, so that this process waits for their delivery.
   bool HasRunsRows() const;
-  // Since when the run's end is waited for: from now on, or since another Finish() began that is
-  // not over.
+  // Returns the start of the wait for the run's end: now, or the start of another Finish() that has
+  // not returned yet.
   std::chrono::steady_clock::time_point Close(int exit_code, bool by_destructor)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
@@ -124,35 +125,35 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // How long the daemon has taken none of the rows that wait for it.
   std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
-  // Why the last of `refused` rows, of which the spool had no room for, found it full.
+  // Why the spool was full at the last of `refused` rows that did not fit.
   std::string WhyFull(uint64_t refused) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   std::string LastError(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
 
-  const uint64_t token_;  // of this run alone
+  const uint64_t token_;  // unique per run
   std::unique_ptr<SharedSteps> steps_;
   std::atomic<bool> closed_ = false;  // set under StateMutex()
   std::atomic<Outcome> last_refusal_ = Outcome::kTaken;
   bool usable_ = false;  // set by Create()
   Settings settings_;
   std::map<std::string, std::string> job_variables_;
-  std::string settings_error_;  // what was wrong with them before Create() repaired them
-  v1::Hello hello_;             // what the Hellos of its rings have in common
+  std::string settings_error_;  // the errors that Create() repaired
+  v1::Hello hello_;             // the common part of its rings' Hellos
 
-  // Of the sender's thread; a forked child leaves its parent's alone.
+  // For the sender's thread. A forked child does not touch its parent's.
   std::unique_ptr<Voice> voice_;
   StderrLines lines_;
   std::chrono::steady_clock::time_point next_look_;
-  bool only_mistakes_ = false;         // nothing else is said of this rank
-  bool heard_ = false;                 // something from the daemon since the last look
-  std::atomic<bool> speaks_ = false;   // the sender will say the run's last line
-  std::atomic<bool> spooled_ = false;  // Finish() has given up to wait
+  bool only_mistakes_ = false;         // report only mistakes in the settings
+  bool heard_ = false;                 // the daemon sent something since the last look
+  std::atomic<bool> speaks_ = false;   // the sender will print the run's last line
+  std::atomic<bool> spooled_ = false;  // Finish() has timed out
 
   enum class Delivery { kNotAwaited, kAwaited, kDone };
   std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
   std::atomic<bool> leaves_ = false;  // the run goes to a tracker
-  bool is_forked_ = false;            // of a child: the run is its parent's
+  bool is_forked_ = false;            // in a forked child: the run is its parent's
 
-  // Rows refused before they came to a ring.
+  // Rows refused before they reached a ring.
   std::atomic<uint64_t> lost_invalid_ = 0;
   std::atomic<uint64_t> lost_ring_full_ = 0;
   std::atomic<uint64_t> lost_after_finish_ = 0;
@@ -161,41 +162,40 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::vector<std::shared_ptr<Ring>> rings_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::shared_ptr<Ring>> idle_rings_
       ABSL_GUARDED_BY(StateMutex());             // whose threads ended
-  Stats dropped_ ABSL_GUARDED_BY(StateMutex());  // of rings that are no longer there
+  Stats dropped_ ABSL_GUARDED_BY(StateMutex());  // of dropped rings
   uint32_t next_thread_ ABSL_GUARDED_BY(StateMutex()) = 0;
   std::chrono::steady_clock::time_point no_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::chrono::steady_clock::time_point no_larger_ring_before_ ABSL_GUARDED_BY(StateMutex());
   std::string last_error_ ABSL_GUARDED_BY(StateMutex());
-  std::string invalid_ ABSL_GUARDED_BY(StateMutex());  // what was wrong with the last such row
+  std::string invalid_ ABSL_GUARDED_BY(StateMutex());  // why the last invalid row was refused
   std::string connection_error_ ABSL_GUARDED_BY(StateMutex());
-  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring that had one
+  std::string spool_notice_ ABSL_GUARDED_BY(StateMutex());  // of the first ring with a notice
   mutable std::chrono::steady_clock::time_point full_by_outage_until_ ABSL_GUARDED_BY(StateMutex());
   mutable std::string why_full_ ABSL_GUARDED_BY(StateMutex());
-  mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // that was said of so many
-  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // what the daemon tells of
-  std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // by the daemon's word; empty: not yet
+  mutable uint64_t why_full_rows_ ABSL_GUARDED_BY(StateMutex()) = 0;  // rows refused then
+  std::string daemon_error_ ABSL_GUARDED_BY(StateMutex());            // reported by the daemon
+  std::string run_id_ ABSL_GUARDED_BY(StateMutex());  // from the daemon; empty: not known yet
   int exit_code_ ABSL_GUARDED_BY(StateMutex()) = 0;   // of the first Finish()
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
 
-// Lets the times of rows follow the clock as it is now. For the one thread that writes
-// calibrations.
+// Updates the calibration of `rings` to the current clock. Only one thread may write calibrations.
 void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) ABSL_LOCKS_EXCLUDED(StateMutex());
 
-// What a forked child does with the rings that its one thread inherited: nothing.
+// Drops the rings that the only thread of a forked child inherited. Touches nothing in them.
 void ForgetThreadRings();
 
-// A thread's call that writes to its ring; RunState::Close() waits for its end.
+// A call of a thread that writes to its ring. RunState::Close() waits until the call ends.
 class WriterCall {
  public:
-  // Whether the thread is in such a call already, which a signal handler interrupts. A second one
-  // would write into the half of a record.
+  // True if the thread is already in such a call, which a signal handler interrupted. A second call
+  // would write into a half-written record.
   static bool IsInterrupted(const RingWriter& writer) {
     return writer.busy.load(std::memory_order_relaxed);
   }
 
-  // Not while another one is.
+  // Requires that no other call of the thread is in progress.
   explicit WriterCall(RingWriter* writer) : writer_(writer) {
     writer_->busy.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // see RunState::Close()

@@ -1,6 +1,6 @@
-// The shapes of the rows that one ring carries. A shape is the ordered list of the keys of a row's
-// numbers; a row that repeats one costs a comparison of its keys and no lookup, as long as rows
-// follow one another in the order of the last time.
+// The shapes of the rows in one ring. A shape is the ordered list of the keys of a row's numbers. A
+// row with the expected shape costs a comparison of its keys and no lookup. The expected shape is
+// the one that followed the previous row's shape last time.
 
 #ifndef CLIENT_SHAPES_H_
 #define CLIENT_SHAPES_H_
@@ -18,19 +18,20 @@
 namespace ranklog::internal {
 
 struct Shape {
-  uint32_t id = 0;  // of the ring, from 1; 0: the shape without keys
+  uint32_t id = 0;  // counts from 1 in the ring; 0: the shape without keys
   std::vector<uint16_t> key_sizes;
   std::string key_bytes;  // of all keys, without separators
   std::vector<const std::string*>
-      handles;            // to the same keys; empty until they were logged by handles
+      handles;            // handles of the same keys; empty until logged by handles
   Shape* next = nullptr;  // the shape of the row that followed last time
   Shape* same_hash = nullptr;
 
   size_t width() const { return key_sizes.size(); }
 };
 
-// Equal bytes? Inline, because a call of memcmp costs more than comparing a usual key. Words that
-// overlap, so that a key of up to 32 bytes takes one branch on its size and one on its bytes.
+// Whether the bytes are equal. Inline, because a call of memcmp costs more than the comparison of a
+// usual key. Compares overlapping words, so that a key of up to 32 bytes takes one branch on its
+// size and one on its bytes.
 inline bool SameBytes(const char* a, const char* b, size_t size) {
   const auto differ = [a, b]<typename Word>(size_t at, Word) {
     Word x, y;
@@ -53,21 +54,21 @@ inline bool SameBytes(const char* a, const char* b, size_t size) {
   return differ32(size - 32) == 0;
 }
 
-// Owned by the writer of a ring; for one thread at a time.
+// Owned by a ring's writer. For one thread at a time.
 class ShapeTable {
  public:
   ShapeTable();
 
-  // The shape with these keys, or null. Allocates nothing.
+  // The shape with these keys, or null. Does not allocate.
   Shape* Find(std::span<const std::string_view> keys) const;
 
-  // Adds the shape with these keys, which are valid, distinct and not there. Its id is the next
-  // one.
+  // Adds the shape with these keys, and gives it the next id. The keys must be valid, distinct and
+  // not in the table.
   Shape* Add(std::span<const std::string_view> keys);
 
-  // What the next row probably looks like; never null.
+  // The expected shape of the next row. Never null.
   Shape* guess() const { return last_->next; }
-  // Says what it did look like.
+  // Records the shape that the row had.
   void Follow(Shape* shape) {
     last_->next = shape;
     last_ = shape;

@@ -1,4 +1,4 @@
-// Where a daemon's socket may be.
+// The possible locations of a daemon's socket.
 
 #ifndef CLIENT_SOCKET_ADDRESS_H_
 #define CLIENT_SOCKET_ADDRESS_H_
@@ -11,20 +11,21 @@
 namespace ranklog::internal {
 
 using v1::kSocketFile;
-inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un holds 108 with the zero
+inline constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un has 108 with the zero byte
 
-// Why Settings::address cannot be one, a sentence; empty if it can: empty, or unix:PATH.
+// Why Settings::address is invalid, as a sentence; empty if it is valid: empty, or unix:PATH.
 std::string AddressError(const std::string& address);
 
-// A socket, and the directory that must be ours alone before it is believed.
+// A socket, and its directory, which must be private to this user.
 struct SocketPlace {
   std::string path;
   PrivateDir dir;
-  // The user named it: where the directory is not ours alone, it is the daemon that must be.
+  // The user named this socket. If its directory is not private, the daemon's owner is checked
+  // instead.
   bool trusted = false;
 };
 
-// The places where a daemon may answer, best first. `address` is valid.
+// The places where a daemon may listen, best first. `address` must be valid.
 std::vector<SocketPlace> SocketPlaces(const std::string& address);
 
 }  // namespace ranklog::internal

@@ -1,8 +1,8 @@
-// A ring in a shared file that outlives the process. spool.md describes the file; spool_layout.h is
-// its code.
+// A ring in a shared file that outlives the process. spool.md describes the file; spool_layout.h
+// defines its layout in code.
 //
-// One thread writes (RingWriter), the sender reads and frees (RingReader), and the daemon reads
-// what is left when the process dies. This class makes, maps and removes the file.
+// One thread writes (RingWriter), the sender reads and frees (RingReader). After the process dies,
+// the daemon reads the rest. This class makes, maps and removes the file.
 
 #ifndef CLIENT_SPOOL_H_
 #define CLIENT_SPOOL_H_
@@ -23,17 +23,18 @@ namespace ranklog::internal {
 class Spool {
  public:
   struct Options {
-    std::string dir;                            // tried first; empty: only the standard ones
+    std::string dir;                            // tried first; empty: only the standard directories
     size_t ring_bytes = v1::kDefaultRingBytes;  // rounded up to pages
-    size_t record_bytes = 0;  // that are to fit: a later ring is then as large as the first
+    // Of the largest record that must fit; not 0: the ring is as large as the process's first one.
+    size_t record_bytes = 0;
   };
 
-  // Makes a ring in the first usable directory, or in anonymous memory when there is none. Rings
-  // after a process's first one, and those where there is little room, are smaller (see spool.md).
-  // Every page is reserved, so no later write can fail; the first ones are touched, too. `hello`
-  // gets its incarnation, unless it has one, and its ring filled in, and goes into the file without
-  // its credentials. Costs 2 to 3 ms for 8 MiB. Until Publish() the daemon takes the file for
-  // an unfinished one: it removes the file when this process has ended.
+  // Makes a ring in the first usable directory, or in anonymous memory if there is none. Later
+  // rings of a process, and rings where there is little room, are smaller (see spool.md). Reserves
+  // every page, so no later write can fail, and touches the first pages. Sets the incarnation (if
+  // unset) and the ring in `hello`, and stores `hello` in the file without its credentials. Costs 2
+  // to 3 ms for 8 MiB. Before Publish(), the daemon treats the file as unfinished, and removes it
+  // after this process has ended.
   //   kResourceExhausted   not even anonymous memory is left
   //   kInvalidArgument     the Hello does not fit
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);
@@ -46,19 +47,19 @@ class Spool {
   std::byte* data() const { return reinterpret_cast<std::byte*>(header_) + v1::kSpoolDataOffset; }
   size_t data_bytes() const { return data_bytes_; }
   int fd() const { return fd_; }
-  const std::string& path() const { return path_; }  // empty: anonymous
+  const std::string& path() const { return path_; }  // empty for anonymous memory
   const v1::Hello& hello() const { return hello_; }  // without credentials
-  // Why it does not lie where it should, for people; empty if it does.
+  // Why the spool does not lie in the expected place, as text for the user; empty if it does.
   const std::string& notice() const { return notice_; }
 
-  // Touches the pages that Create() did not, so that who logs need not take their faults. For one
-  // thread that may take its time, beside those that write and read.
+  // Touches the pages that Create() did not touch, so that threads that log do not take the page
+  // faults. Call it on a background thread; others may write and read meanwhile.
   void TouchRest();
 
-  // From now on the daemon takes what is in the ring when this process ends. Costs one store.
+  // From now on, the daemon takes the ring's content after this process ends. Costs one store.
   void Publish();
 
-  // Removes the file's name: nobody will need what is in it.
+  // Removes the file's name, when its content is no longer needed.
   void Unlink();
 
  private:
@@ -78,7 +79,7 @@ class Spool {
   size_t touched_ = 0;  // bytes of the file
   v1::SpoolHeader* header_ = nullptr;
   v1::Hello hello_;
-  uint32_t hello_bytes_ = 0;  // of the serialized one in the file
+  uint32_t hello_bytes_ = 0;  // size of the serialized Hello in the file
   std::string notice_;
 };
 

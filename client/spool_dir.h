@@ -1,4 +1,4 @@
-// Where spools may lie: directories of ours that no other user can write, on memory of this node.
+// The directories for spools: directories of this user that no other user can write, on this node.
 
 #ifndef CLIENT_SPOOL_DIR_H_
 #define CLIENT_SPOOL_DIR_H_
@@ -14,15 +14,16 @@ namespace ranklog::internal {
 using v1::PrivateDir;
 using v1::StandardDirs;
 
-// OK: `dir` exists, is a directory and no link, belongs to this user, and nobody else may write it.
+// OK: `dir` exists, is a directory and not a symbolic link, belongs to this user, and is not
+// writable by others.
 //   kNotFound           it does not exist (and was not to be created)
-//   kPermissionDenied   it is not ours alone
+//   kPermissionDenied   it belongs to another user, or others can write it
 absl::Status Prepare(const PrivateDir& dir);
 
-// Opens, or makes (0600), a file for writing in a directory that Prepare() took: one of this user
-// that has no other name, nothing that somebody put there before the directory was ours alone.
-// Never waits. The descriptor is the caller's.
-//   kPermissionDenied   it is something else, or cannot be opened
+// Opens, or makes (0600), a file for writing in a directory that Prepare() accepted. The file must
+// belong to this user and have no other name, in case somebody put it there before the directory
+// was private. Never blocks. The caller owns the descriptor.
+//   kPermissionDenied   it is another kind of file, or cannot be opened
 absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags);
 
 }  // namespace ranklog::internal

@@ -1,4 +1,5 @@
-// Lines on this process's stderr, which may be a terminal, a pipe that nobody reads, or closed.
+// Writes lines to this process's stderr, which may be a terminal, a closed descriptor, or a pipe
+// that nobody reads.
 
 #ifndef CLIENT_STDERR_LINES_H_
 #define CLIENT_STDERR_LINES_H_
@@ -10,17 +11,17 @@
 
 namespace ranklog::internal {
 
-// Never blocks, but for a file on a disk that hangs. For one thread, which has SIGPIPE blocked.
+// Never blocks, except on a file on a disk that hangs. For one thread, with SIGPIPE blocked.
 class StderrLines {
  public:
-  // Writes now, or keeps the line until Flush() finds room. Cut to kMaxLine bytes, control
-  // characters replaced.
+  // Writes the line now, or keeps it until Flush() finds room. Cuts it to kMaxLine bytes and
+  // replaces control characters.
   void Put(Severity severity, const std::string& text);
-  // Writes what waits, as far as there is room.
+  // Writes the waiting lines, as far as there is room.
   void Flush();
 
  private:
-  std::deque<std::string> waiting_;  // at most kMaxWaiting; then the oldest goes
+  std::deque<std::string> waiting_;  // at most kMaxWaiting; then the oldest is dropped
 };
 
 }  // namespace ranklog::internal

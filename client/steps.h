@@ -1,4 +1,4 @@
-// The open step of a run: one for all threads of a rank and the children that it forks.
+// The open step of a run, shared by all threads of a rank and its forked children.
 
 #ifndef CLIENT_STEPS_H_
 #define CLIENT_STEPS_H_
@@ -10,32 +10,32 @@
 
 namespace ranklog::internal {
 
-inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // what a JSON number holds exactly
+inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // the largest that JSON holds exactly
 
-// In memory that forked children share. Any thread, any process.
+// Lives in memory that forked children share. Thread-safe, also across processes.
 //
-// A row without a step takes the open step, which is above all that rows had before. A row that
-// gives its step may be below it: steps grow from row to row of a ring (RingWriter), not of a run.
+// A row without a step takes the open step, which is above all earlier steps. A row that gives its
+// step may be below the open step: steps grow from row to row of a ring (RingWriter), not of a run.
 //
-// Each ring has a word for the steps that it was given, which only its thread writes: twice the
-// step, and one more if the step has a row. The largest of the words is that of the open step. So a
-// row with a step costs no locked instruction, which would wait for the rows before it to leave the
-// store buffer; what two threads do at once counts as if one had come first. Rings beyond kWords
-// have the first word together.
+// Each ring has a word for the steps that its rows gave, written only by its thread. The word is
+// twice the step, plus one if the step has a row. The largest word gives the open step. So a row
+// with a step needs no locked instruction, which would wait until the earlier rows leave the store
+// buffer. If two threads act at the same time, the result is as if one had come first. The first
+// kWords - 1 rings have a word of their own; all other rings share the first word.
 class SharedSteps {
  public:
-  static constexpr uint32_t kWords = 7;  // with their number a cache line
+  static constexpr uint32_t kWords = 7;  // one cache line with `next`
 
-  // Null if the system has no page left.
+  // Returns null if the system has no page left.
   static std::unique_ptr<SharedSteps> Create();
   ~SharedSteps();
   SharedSteps(const SharedSteps&) = delete;
   SharedSteps& operator=(const SharedSteps&) = delete;
 
-  // The word of one more ring.
+  // Returns the word of a new ring.
   uint32_t AddRing();
 
-  // The step of a row that was logged without one; closes it.
+  // Returns the step of a row that was logged without one, and closes it.
   int64_t TakeOpen() {
     int64_t first = memory_->words[0].load(std::memory_order_relaxed);
     int64_t step;
@@ -46,8 +46,8 @@ class SharedSteps {
     return step;
   }
 
-  // The ring with `word` has a row at `step`, which is at least that of its row before. If it is
-  // above the open step, it is the open one now.
+  // Records a row at `step` for the ring with `word`. `step` must not be below the ring's last one.
+  // If it is above the open step, it becomes the open step.
   void Take(uint32_t word, int64_t step) {
     if (word == 0) return TakeTogether(step);
     memory_->words[word].store(2 * step + 1, std::memory_order_relaxed);
@@ -55,7 +55,7 @@ class SharedSteps {
 
   int64_t open() const { return largest() / 2; }
 
-  // Whether a row has given its step: open steps are no mere count of rows then.
+  // Whether any row has given its step. If not, the open step is only a count of rows.
   bool any_given() const {
     bool any = memory_->given_together.load(std::memory_order_relaxed);
     const uint32_t words = memory_->next.load(std::memory_order_relaxed);
@@ -65,14 +65,15 @@ class SharedSteps {
     return any;
   }
 
-  // The first step whose rows all come later: the open one while it has no row, else the next.
+  // The first step for which no row exists yet: the open step while it has no row, else the next
+  // one.
   int64_t next() const { return (largest() + 1) / 2; }
 
  private:
   struct Memory {
     std::atomic<int64_t> words[kWords];
     std::atomic<uint32_t> next = 1;            // the word of the next ring
-    std::atomic<bool> given_together = false;  // a step, to the first word
+    std::atomic<bool> given_together = false;  // a step was given, in the first word
   };
 
   explicit SharedSteps(Memory* memory) : memory_(memory) {}
@@ -89,17 +90,17 @@ class SharedSteps {
   Memory* const memory_;
 };
 
-// The step that a row is to have. It is taken when nothing else can refuse the row, so that a row
-// which is refused leaves the run's steps as they are.
+// The step for a row. It is taken when nothing else can refuse the row, so that a refused row does
+// not change the run's steps.
 class RowStep {
  public:
-  // The open one, which the row closes.
+  // The open step, which the row closes.
   static RowStep Open(SharedSteps* steps) { return {steps, 0, 0, /*commits=*/true, false}; }
-  // `step`, of a row of the ring with `word`.
+  // `step`, for a row of the ring with `word`.
   static RowStep Given(SharedSteps* steps, uint32_t word, int64_t step) {
     return {steps, word, step, /*commits=*/false, /*counted=*/false};
   }
-  // One that was taken before.
+  // A step that was taken before.
   static RowStep Taken(int64_t step, bool commits = false, bool counted = false) {
     return {nullptr, 0, step, commits, counted};
   }
@@ -109,7 +110,7 @@ class RowStep {
   bool counted() const {
     return counted_ || (commits_ && steps_ != nullptr && !steps_->any_given());
   }
-  // Whether it was given, and is below `least`. The open one is above all that a ring had.
+  // Whether the step was given, and is below `least`. The open step is above all steps of a ring.
   bool IsBelow(int64_t least) const { return !(commits_ && steps_ != nullptr) && step_ < least; }
   int64_t Take() const {
     if (steps_ == nullptr) return step_;

@@ -5,7 +5,7 @@
 
 namespace ranklog::internal {
 
-// As RANKLOG_LOG_STRATEGY has it.
+// The strategy's name in RANKLOG_LOG_STRATEGY.
 constexpr const char* Name(LogStrategy strategy) {
   switch (strategy) {
     case LogStrategy::kMain:

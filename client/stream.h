@@ -1,5 +1,5 @@
 // Carries one ring to the daemon: an Attach call per connection, and the unary calls beside it.
-// What they say is StreamProtocol's.
+// StreamProtocol makes and reads the messages.
 
 #ifndef CLIENT_STREAM_H_
 #define CLIENT_STREAM_H_
@@ -15,54 +15,56 @@
 
 namespace ranklog::internal {
 
-// For the sender's thread, or who holds it off.
+// For the sender's thread, or a thread that holds the sender off.
 class RingStream : public CallListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   RingStream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
 
-  // Begins on a new connection. `attached` gets the daemon's answer; if it asks for the ring's
-  // descriptor, that has to be passed.
+  // Begins on a new connection. `attached` receives the daemon's answer. If the answer asks for the
+  // ring's descriptor, the caller must pass it.
   void Attach(Connection* connection, std::function<void(const v1::HelloReply&)> attached);
-  // Ends all calls; the connection's Drain() follows, then Detach().
+  // Cancels all calls. Then call the connection's Drain(), then Detach().
   void Cancel();
   void Detach();
 
-  // Starts what can be started now. `urgent`: somebody waits for the rows to be durable.
+  // Starts the operations that can start now. `urgent`: somebody waits for the rows to be durable.
   void Advance(Time now, bool urgent);
 
   void OnDone(int operation, bool ok) override;
 
   enum class Health {
     kGood,
-    kLost,     // the connection is gone
-    kRefused,  // the daemon will not have this stream as it is; the connection is fine
+    kLost,     // the connection broke
+    kRefused,  // the daemon refused this stream; the connection works
   };
   Health health() const { return health_; }
   const std::string& error() const { return error_; }
 
-  // An operation is under way that ends without the daemon's doing, or its first answer is awaited.
+  // True while an operation is under way that ends without the daemon, or the first answer is
+  // awaited.
   bool expects_soon() const {
     return health_ == Health::kGood && (writing_ || (call_ != nullptr && !attached()));
   }
-  // The daemon is to answer its Hello.
+  // True while the daemon owes the answer to the Hello.
   bool attaches() const {
     return health_ == Health::kGood && call_ != nullptr && !cancelled_ && !attached() && !done();
   }
-  // It has no connection.
+  // True while it has no connection.
   bool waits() const { return connection_ == nullptr; }
-  // All calls have ended: Detach() needs no Drain().
+  // All calls have ended, so Detach() needs no Drain().
   bool quiet() const { return outstanding_ == 0; }
-  // The ring is of no more use: the daemon has acknowledged its end, or it is damaged and was given
-  // up. The daemon takes what it can of such a ring when this process has ended.
+  // The ring is no longer needed: the daemon has acknowledged its end, or the ring was damaged and
+  // given up. From such a ring the daemon takes what it can after this process has ended.
   bool done() const {
     return (finished() && !AwaitsDelivery()) || ring_->given_up.load(std::memory_order_relaxed);
   }
-  // Nothing more of the ring is to be sent. The call may stay open, to hear what is delivered.
+  // All of the ring was sent. The call may stay open to receive delivery notices.
   bool finished() const { return protocol_.done(); }
   bool attached() const { return protocol_.attached(); }
-  // The daemon has said something on this connection; it may tell why it does not take the stream.
+  // The daemon has sent a message on this connection. It may be the reason why it does not take the
+  // stream.
   bool heard() const { return heard_; }
   Time attach_time() const { return attach_time_; }
 
@@ -97,7 +99,7 @@ class RingStream : public CallListener {
   void OnUpdate();
   void StartFinish(const v1::FinishRequest& request);
   void OnFinish();
-  // Tells the run why the daemon refused a unary call; a lost connection is no refusal.
+  // Reports to the run why the daemon refused a unary call. A lost connection is not a refusal.
   void Report(const char* what, const grpc::Status& status);
 
   const std::shared_ptr<RunState> run_;
@@ -106,7 +108,7 @@ class RingStream : public CallListener {
   StreamProtocol protocol_;
   v1::ClientMessage message_;
 
-  // Of this connection.
+  // State of this connection.
   Connection* connection_ = nullptr;
   std::function<void(const v1::HelloReply&)> on_attached_;
   std::unique_ptr<Call> call_;
@@ -115,7 +117,7 @@ class RingStream : public CallListener {
   Time attach_time_;
   Health health_ = Health::kGood;
   std::string error_;
-  bool cancelled_ = false;  // start nothing more
+  bool cancelled_ = false;  // start no further operation
   bool writing_ = false;
   bool heard_ = false;
   uint64_t durable_rows_ = 0;  // when progress was last noted

@@ -1,10 +1,10 @@
-// What one ring and its daemon say to each other, apart from how it is carried: the messages that
-// are next, what answers mean, and what of the ring they free. RingStream carries them by gRPC.
+// The protocol between one ring and its daemon, without the transport: which message is next, what
+// answers mean, and what they free in the ring. RingStream carries the messages by gRPC.
 //
-//   Begin() -> Hello -> HelloReply{durable_seq} -> shapes and batches from there on -> Ack -> the
-//   ring's tail
+//   Begin() -> Hello -> HelloReply{durable_seq} -> shapes and batches from there on -> Ack ->
+//   the ring's tail
 //
-// The ring is the only copy of what is not acknowledged: after a lost connection all of it is read
+// The ring is the only copy of unacknowledged records. After a lost connection all of them are read
 // again.
 
 #ifndef CLIENT_STREAM_PROTOCOL_H_
@@ -25,53 +25,55 @@
 
 namespace ranklog::internal {
 
-// Knows no clock, thread or socket. For one thread at a time, the one that frees the ring.
+// Uses no clock, thread or socket. For one thread at a time, the thread that frees the ring.
 class StreamProtocol {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   explicit StreamProtocol(Ring* ring);  // outlives this
 
-  // A connection begins: its first message is Hello(), which lacks the credentials.
+  // Starts a new connection. Its first message is Hello(), without the credentials.
   void Begin();
   v1::Hello Hello() const;
-  // The connection is gone, or to be given up: nothing more is sent on it.
+  // The connection is lost or given up: nothing more is sent on it.
   void End();
 
-  // A message of the daemon.
+  // Handles a message from the daemon.
   void OnMessage(const v1::ServerMessage& message);
-  // The daemon takes rows on this connection.
+  // True once the daemon takes rows on this connection.
   bool attached() const { return attached_; }
 
-  // It has sent rows, and has no answer yet.
+  // True while rows were sent and not yet acknowledged.
   bool AwaitsAck() const { return attached_ && !RowsDurable(); }
 
-  // The next message to write, the most pressing first. False: there is none, and `message` is
-  // empty. `urgent`: somebody waits for the rows to be durable. `open_step`: the run's. What it
-  // returns counts as sent.
+  // Sets `message` to the next message to write, most urgent first. False: there is none, and
+  // `message` is empty. `urgent`: somebody waits for the rows to be durable. `open_step`: the open
+  // step of the run. A returned message counts as sent.
   bool Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message);
 
-  // The Update that is to be sent; false: there is none now. One at a time, in the ring's order:
-  // OnUpdate() before the next.
+  // Sets `request` to the next Update. False: there is none now. Updates go one at a time, in the
+  // ring's order: call OnUpdate() before the next one.
   bool NextUpdate(Time now, v1::UpdateRequest* request) const;
-  // Its answer, or how the call failed. What the daemon will not have counts as dealt with, so that
-  // it does not stop the rest; all else is sent again after a while.
+  // Handles the answer to an Update, or the error of the call. An Update that the daemon refuses
+  // counts as done, so that it does not block the rest. After any other error it is sent again
+  // later.
   void OnUpdate(Time now, absl::StatusCode answer);
 
-  // The Finish, once the ring is closing and all else is durable; false: not now.
+  // Sets `request` to the Finish, once the ring is closing and all else is durable. False: not now.
   bool NextFinish(Time now, v1::FinishRequest* request) const;
   void OnFinish(Time now, absl::StatusCode answer);
 
-  // The daemon has acknowledged the end: the ring is of no more use.
+  // The daemon has acknowledged the end; the ring is no longer needed.
   bool done() const { return ring_->finish_durable.load(std::memory_order_relaxed); }
-  // Why nothing more of the ring can be sent, once all before that is durable; null: it can.
+  // The damage after which nothing more of the ring can be sent. Null while there is none, or while
+  // records before it are not durable yet.
   const std::string* Damage() const {
     return reader_.damage().empty() || !RowsDurable() || !controls_.empty() ? nullptr
                                                                             : &reader_.damage();
   }
 
  private:
-  // A stretch of the ring that was sent, up to `end`.
+  // A range of the ring that was sent, up to `end`.
   struct Sent {
     uint64_t end;
     uint64_t seq;  // durable once the daemon has this row
@@ -93,17 +95,17 @@ class StreamProtocol {
   BatchBuilder builder_;
   Progress progress_;
   uint64_t durable_seq_ = 0;
-  uint64_t read_seq_ = 0;   // of the last row read
-  uint64_t freed_seq_ = 0;  // of the last row that is not in the ring any more
+  uint64_t read_seq_ = 0;   // the last row that was read
+  uint64_t freed_seq_ = 0;  // the last row that was freed from the ring
   std::deque<Sent> sent_;
-  std::deque<std::string> controls_;  // read and not answered, oldest first
+  std::deque<std::string> controls_;  // read but not answered, oldest first
   // Counts of controls since the ring was made.
   uint64_t controls_read_ = 0;
   uint64_t controls_answered_ = 0;
   uint64_t controls_freed_ = 0;
   Time unary_not_before_;
 
-  // Of this connection.
+  // State of this connection.
   bool attached_ = false;
   std::vector<bool> shape_sent_;  // by id
   v1::Losses losses_sent_;

@@ -1,4 +1,4 @@
-// The clock of the hot path: a counter that costs a few nanoseconds to read, and what turns it into
+// The clock of the hot path: a counter that is read in a few nanoseconds, and its conversion to
 // Unix time.
 
 #ifndef CLIENT_TICKS_H_
@@ -14,11 +14,10 @@
 
 namespace ranklog::internal {
 
-// Whether the time-stamp counter runs at one rate on all cores, whatever they do. Decided once per
-// process.
+// Whether the time-stamp counter has one constant rate on all cores. Decided once per process.
 bool HasSteadyCounter();
 
-// Nanoseconds of CLOCK_MONOTONIC: the ticks of machines without such a counter.
+// Nanoseconds of CLOCK_MONOTONIC: the ticks of a machine without such a counter.
 uint64_t MonotonicNs();
 
 inline uint64_t ReadTicks(bool steady_counter) {
@@ -34,7 +33,7 @@ inline uint64_t ReadTicks(bool steady_counter) {
   return MonotonicNs();
 }
 
-// The clocks at one moment.
+// All clocks at one moment.
 struct ClockSample {
   uint64_t ticks = 0;
   uint64_t monotonic_ns = 0;
@@ -42,17 +41,17 @@ struct ClockSample {
 };
 ClockSample ReadClocks();
 
-// The counter's rate, measured over all the time since this object was made: exact to some 10 us
-// per second after the few milliseconds of Init, and ever better after that. It is measured anew
-// where the counter and the clock went apart, as when the machine slept. For one thread.
+// The counter's rate, measured over the whole time since this object was made. Its error is about
+// 10 us per second after the few milliseconds of Init(), and shrinks after that. Measured from new
+// if the counter and the clock diverge, as after a suspend of the machine. For one thread.
 class TickRate {
  public:
   explicit TickRate(ClockSample (*read_clocks)() = ReadClocks);
 
-  // Reads the clocks. The first call takes up to a millisecond.
+  // Reads the clocks. The first call takes up to one millisecond.
   void Measure();
 
-  // Makes what the last Measure() found the header's current calibration.
+  // Stores the result of the last Measure() as the header's current calibration.
   void Calibrate(v1::SpoolHeader* header) const;
 
  private:
@@ -60,13 +59,13 @@ class TickRate {
 
   ClockSample (*const read_clocks_)();
   ClockSample first_;
-  ClockSample agreed_;  // the latest that the rate was measured to
+  ClockSample agreed_;  // the latest sample the rate includes
   ClockSample last_;
   double us_per_tick_ = 0;  // 0: not measured yet
-  bool sure_ = false;       // the rate is from long enough a time to judge the counter by
+  bool sure_ = false;       // measured long enough to check the counter by this rate
 };
 
-// Unix microseconds of `ticks`, by the header's current calibration.
+// Converts ticks to Unix microseconds, by the header's current calibration.
 class TickReader {
  public:
   explicit TickReader(const v1::SpoolHeader& header);

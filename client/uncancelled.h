@@ -1,4 +1,4 @@
-// Calls that pthread_cancel() does not interrupt.
+// Protects calls from pthread_cancel().
 
 #ifndef CLIENT_UNCANCELLED_H_
 #define CLIENT_UNCANCELLED_H_
@@ -7,9 +7,10 @@
 
 namespace ranklog::internal {
 
-// While one lives, its thread is not cancelled; it is at its next cancellation point after that.
-// The C library unwinds a cancelled thread by an exception that ends the process where it meets
-// noexcept or a `catch (...)` that keeps it, as our calls have.
+// While one lives, its thread is not cancelled; the cancellation takes effect at the next
+// cancellation point after that. The C library unwinds a cancelled thread by an exception. That
+// exception ends the process at a noexcept, or at a `catch (...)` that does not rethrow, and our
+// calls have both.
 class Uncancelled {
  public:
   Uncancelled() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

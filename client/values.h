@@ -1,4 +1,4 @@
-// Config(), Summary() and DefineMetric() as they go into the ring.
+// Converts the arguments of Config(), Summary() and DefineMetric() to the messages in the ring.
 
 #ifndef CLIENT_VALUES_H_
 #define CLIENT_VALUES_H_
@@ -14,11 +14,11 @@
 
 namespace ranklog::internal {
 
-// Converts an object. A key twice: the last one counts.
-//   kInvalidArgument   a text or a key is not UTF-8, or it is deeper than kMaxValueDepth
+// Converts an object. If a key occurs twice, the last value counts.
+//   kInvalidArgument   a text or a key is not UTF-8, or the nesting exceeds kMaxValueDepth
 absl::Status ToProto(const std::vector<Value::Field>& fields, v1::Object* object);
 
-//   kInvalidArgument   the name is no key, or an option is none of those listed
+//   kInvalidArgument   the name is not a valid key, or an option has an unknown value
 absl::Status ToProto(std::string_view name, const MetricOptions& options,
                      v1::MetricDefinition* definition);
 

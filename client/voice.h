@@ -1,5 +1,5 @@
-// Decides what the user of a run is told, and when: one line when the run is known, one per trouble
-// and one when it is over, one at the end.
+// Decides which messages the user of a run gets, and when: one line when the run is known, one per
+// problem, one when the problem is over, and one at the end.
 
 #ifndef CLIENT_VOICE_H_
 #define CLIENT_VOICE_H_
@@ -17,59 +17,59 @@
 
 namespace ranklog::internal {
 
-// "the daemon has taken nothing for 14 s".
+// For example "the daemon has taken nothing for 14 s".
 std::string TakenNothing(std::chrono::steady_clock::duration stalled);
 
-// For the sender's thread. Knows no clock and no file: lines go to a sink.
+// For the sender's thread. Uses no clock and no file: lines go to a sink.
 class Voice {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Sink = std::function<void(Severity, const std::string&)>;
 
-  // The same trouble, or another one of its key, is said once a minute at most: what comes and goes
-  // must not fill the log of a training of days.
+  // The minimum time between two lines about the same problem, or about problems with the same key.
+  // A problem that comes and goes must not fill the log of a long training.
   static constexpr std::chrono::seconds kAgain{60};
-  // A daemon that is started, or is started again, answers within this.
+  // A daemon that starts or restarts answers within this time.
   static constexpr std::chrono::seconds kConnectGrace{3};
-  // How often the end of a run that waits for its delivery says how far that is.
+  // The time between two progress lines while the end of a run waits for its delivery.
   static constexpr std::chrono::seconds kDeliveryLine{10};
   static constexpr std::chrono::seconds kDeliveryGrace{2};
-  // How long the first line waits for the run's address at its tracker.
+  // How long the first line waits for the run's URL at its tracker.
   static constexpr std::chrono::seconds kUrlGrace{2};
 
-  // What the process knows by itself.
+  // What the process knows without the daemon.
   struct Facts {
     Stats stats;
     std::string no_ring;           // why there is no ring; empty if there is one
-    std::string refusal;           // what was wrong with the last row that was not valid
+    std::string refusal;           // why the last invalid row was refused
     std::string unconnected;       // why no daemon answers; empty if one does
     Time::duration stalled{};      // how long it has taken none of the rows that wait for it
     std::string spool_full;        // why the spool had no room for the last row that it refused
     double spool_used = 0;         // of the fullest ring, 0 to 1
-    std::string spool_notice;      // why it does not lie where it should
-    bool rows_in_memory = false;   // which are lost if the process ends before a daemon takes them
+    std::string spool_notice;      // why the spool does not lie in the expected place
+    bool rows_in_memory = false;   // they are lost if the process ends before a daemon takes them
     bool awaits_delivery = false;  // the run's end waits for the tracker
     enum class End { kNone, kDurable, kSpooled } end = End::kNone;
   };
 
-  // `settings` as they were resolved. `sink` may be null: nothing is said.
+  // `settings` must be resolved. If `sink` is null, no message is printed.
   Voice(const Settings& settings, Sink sink);
 
-  // A message of the daemon.
+  // Handles a message from the daemon.
   void OnMessage(const v1::ServerMessage& message);
-  // A line of the process's own, said once.
+  // Queues a line from this process, printed once.
   void Warn(std::string text);
-  // What Warn() brought, where the rank has nothing else to say.
+  // Prints the lines of Warn(), for a rank that prints nothing else.
   void SayMistakes();
-  // Says what is to be said now. True: that was the last line.
+  // Prints the messages that are due now. True: that was the last line.
   bool Look(Time now, const Facts& facts);
 
-  // The worst that the daemon tells now; empty if all is well there.
+  // The worst problem that the daemon reports now; empty if there is none.
   std::string DaemonTrouble() const;
-  // Whether the run goes to a tracker, and whether that has all of it.
+  // Whether the run goes to a tracker, and whether the tracker has all of it.
   bool Leaves() const;
   bool delivered() const { return delivered_; }
-  // As far as the daemon has told it; else the one that was given.
+  // The run id from the daemon, or the given one until the daemon has sent it.
   const std::string& run_id() const { return run_id_; }
 
  private:
@@ -78,7 +78,7 @@ class Voice {
     std::string text;
     bool active = false;
     bool of_daemon = false;
-    std::string over;  // the line when it is over; empty: none
+    std::string over;  // the line when the problem is over; empty: no line
     bool said = false;
     std::string said_text;
     Time said_at = Time::min();
@@ -102,7 +102,7 @@ class Voice {
   const std::string server_;
   const int world_size_;
   const bool awaits_delivery_;  // at the run's end
-  const bool is_first_;         // the job's line is rank 0's
+  const bool is_first_;         // rank 0 prints the job's line
   const Sink sink_;
 
   std::vector<std::string> warnings_;
@@ -114,13 +114,13 @@ class Voice {
   bool ended_ = false;
   Time known_at_ = Time::min();
   Time unconnected_since_ = Time::min();
-  uint64_t refused_rows_ = 0;  // said or about to be
+  uint64_t refused_rows_ = 0;  // reported, or about to be
   std::string run_id_;
   std::string url_;
-  std::string state_;  // that the log lies on what ends with the container; empty: it does not
+  std::string state_;  // warns that the log ends with the container; else empty
   std::vector<std::string> destinations_;
-  // Of the run's rows, as the daemon last told: "412 of 2000 rows delivered", without the number of
-  // all while the run is open.
+  // The delivered rows of the run, as the daemon last reported: "412 of 2000 rows delivered". The
+  // total is left out while the run is open.
   std::string delivered_rows_;
   bool delivered_ = false;
   Time next_delivery_line_ = Time::min();

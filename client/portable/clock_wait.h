@@ -1,4 +1,4 @@
-// pthread_cond_clockwait(3) for glibc before 2.30, which does not have it.
+// pthread_cond_clockwait(3) for glibc before 2.30, which lacks it.
 
 #ifndef CLIENT_PORTABLE_CLOCK_WAIT_H_
 #define CLIENT_PORTABLE_CLOCK_WAIT_H_
@@ -22,9 +22,9 @@ inline int64_t NanosecondsNow(clockid_t clock) {
   return Nanoseconds(now);
 }
 
-// Waits until `condition` is signalled (0) or `clock` reaches `deadline` (ETIMEDOUT), but wakes
-// after a while without either (0), as any wait may. The old glibc can only wait for a time of day,
-// which may be set meanwhile: so not for long.
+// Waits until `condition` is signalled (returns 0) or `clock` reaches `deadline` (ETIMEDOUT). Wakes
+// after at most kLongest without either (0); spurious wake-ups are allowed. Old glibc can wait only
+// for a time of day, and that clock may be set during the wait; so each wait is short.
 inline int WaitForAWhile(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                          const timespec& deadline) {
   constexpr int64_t kLongest = 100'000'000;

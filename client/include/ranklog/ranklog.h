@@ -6,7 +6,7 @@
 //   run.Log({{"train/loss", loss}, {"lr", lr}}, step);
 //   run.Finish(0);
 //
-// Nothing here throws, installs a signal handler or fails the training. Messages for the user go to
+// No function throws, installs a signal handler or fails the training. Messages for the user go to
 // stderr, from a background thread; see Settings::on_message and Settings::quiet.
 
 #ifndef RANKLOG_RANKLOG_H_

@@ -16,34 +16,34 @@ namespace ranklog {
 
 // Which runs the tracker shows for a job of many ranks.
 enum class LogStrategy {
-  kMain,  // one: rank 0's rows, with statistics over the ranks
-  kNode,  // one per node: the rows of its first rank, with statistics over the node's ranks
-  kAll,   // one per rank
+  kMain,  // one run: rank 0's rows, with statistics over the ranks
+  kNode,  // one run per node: its first rank's rows, with statistics over the node's ranks
+  kAll,   // one run per rank
 };
 
 // How serious a message is.
 enum class Severity {
   kInfo,
-  kWarning,  // something waits, or was refused
-  kError,    // a person has to do something
+  kWarning,  // rows wait, or something was refused
+  kError,    // the user must act
 };
 
-// Describes the run, this process in its job, and the way of the rows.
+// Describes the run, the place of this process in its job, and how rows leave the process.
 //
-// Precedence: what the program sets > RANKLOG_* > WANDB_* > the launcher's variables. If an
-// optional is unset after FromEnvironment(), Init() decides.
+// Precedence: values set by the program > RANKLOG_* > WANDB_* > the launcher's variables. If an
+// optional is still unset after FromEnvironment(), Init() chooses the value.
 struct RANKLOG_EXPORT Settings {
   // Reads the environment of this process. Never fails: Validate() reports what cannot be parsed.
   static Settings FromEnvironment();
 
-  // All mistakes in these settings, each as a sentence that says what to do. Empty if there are
-  // none. Init() prints them in the terminal, takes usable settings instead, and keeps the rows.
+  // All mistakes in these settings, one sentence each, with what to do. Empty if there are none.
+  // Init() prints them in the terminal, uses replacements, and keeps the rows.
   std::vector<std::string> Validate() const;
 
   // ---- The run ----
   std::string project;  // RANKLOG_PROJECT, WANDB_PROJECT; else "uncategorized"
   std::string entity;   // RANKLOG_ENTITY, WANDB_ENTITY; empty: the server's default
-  // RANKLOG_RUN_ID, WANDB_RUN_ID; else derived from the launcher so that all ranks of a job agree,
+  // RANKLOG_RUN_ID, WANDB_RUN_ID; else derived from the launcher, so that all ranks of a job agree;
   // else random. [A-Za-z0-9_.-], 1 to 128 characters
   std::string run_id;
   std::string name;               // RANKLOG_NAME, WANDB_NAME
@@ -68,11 +68,11 @@ struct RANKLOG_EXPORT Settings {
   bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
 
   // ---- This process in its job ----
-  // All of them come from the first of these that has set any:
+  // All of them come from the first group below of which any variable is set:
   //   RANKLOG_RANK and so on
   //   torchrun: RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK
-  //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only with
-  //             SLURM_STEP_ID (a batch script has the others, too, and is not a rank)
+  //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only if
+  //             SLURM_STEP_ID is set (a batch script has the others too, but is not a rank)
   //   Open MPI: OMPI_COMM_WORLD_*
   //   PMI:      PMI_RANK PMI_SIZE
   std::optional<int> rank;        // 0 .. world_size-1; default 0
@@ -84,40 +84,41 @@ struct RANKLOG_EXPORT Settings {
 
   // ---- How it leaves this process ----
   // RANKLOG_ADDRESS: unix:PATH, with a path of at most 107 bytes. Empty: ranklogd.sock in the first
-  // of these directories that is ours: /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog,
+  // of these directories that belongs to this user: /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog,
   // /dev/shm/ranklog-UID, /var/tmp/ranklog-UID
   std::string address;
-  std::string state_dir;  // RANKLOG_STATE_DIR: only for a daemon that this process starts
-  std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the same directories
-  // RANKLOG_SPOOL_BYTES: for the first thread that logs; 64 KiB to 64 MiB, rounded up to pages.
-  // A row takes at most half of it. Other threads have a sixteenth of it (at least 512 KiB), and
-  // all of it from their first row on that does not fit.
+  std::string state_dir;  // RANKLOG_STATE_DIR: used only by a daemon that this process starts
+  std::string spool_dir;  // RANKLOG_SPOOL_DIR: tried before the directories above
+  // RANKLOG_SPOOL_BYTES: ring size of the first thread that logs; 64 KiB to 64 MiB, rounded up to
+  // pages. A row takes at most half of its ring. Other threads start with a sixteenth of this size
+  // (at least 512 KiB), and get the full size at their first row that does not fit.
   size_t spool_bytes = 8 << 20;
-  // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000. An interval of 1 s costs a third of one of 100 ms.
+  // RANKLOG_FLUSH_INTERVAL_MS: 1 to 60000. 1 s costs a third of the CPU time of 100 ms.
   std::chrono::milliseconds flush_interval{100};
   std::chrono::milliseconds finish_timeout{10000};  // RANKLOG_FINISH_TIMEOUT_MS: 0 to 3600000
-  // RANKLOG_FINISH=delivered[:TIMEOUT], such as delivered:10m. If this is not 0, the end of the run
-  // (Finish(), the destructor, exit()) also waits until its tracker has all of it, for at most this
-  // long; up to 24 h. Use it in a container, which takes the daemon with it. 0, or
+  // RANKLOG_FINISH=delivered[:TIMEOUT], such as delivered:10m. If not 0, the end of the run
+  // (Finish(), the destructor, exit()) also waits until the tracker has the whole run, for at most
+  // this time; up to 24 h. Use it in a container, because the daemon ends with the container. 0, or
   // RANKLOG_FINISH=durable: no such wait.
   std::chrono::milliseconds delivery_timeout{0};
-  // The timeout of RANKLOG_FINISH=delivered. A run that was delivered while it went on has at most
-  // 15 s of rows left. Five minutes outlast the restart of a tracker, and hold GPUs no longer.
+  // The timeout of RANKLOG_FINISH=delivered. If delivery worked during the run, at most 15 s of
+  // rows remain. Five minutes outlast the restart of a tracker, and hold GPUs no longer.
   static constexpr std::chrono::milliseconds kDeliveryTimeout{300000};
   bool start_daemon = true;  // RANKLOG_START_DAEMON: start `daemon` detached when none answers
   // RANKLOG_DAEMON: path of ranklogd. Empty: beside the program, beside this library, then in PATH
   std::string daemon;
 
   // ---- Messages for the user ----
-  // A line for the run and where it goes, for each trouble and its end, and for the run's end.
-  // Rank 0 reports the run, and the first rank of each node its troubles. A forked child is silent.
+  // The library reports the start of the run and its destination, each problem and its end, and the
+  // end of the run, one line each. Rank 0 reports the run; the first rank of each node reports
+  // problems. A forked child is silent.
   bool quiet = false;  // RANKLOG_QUIET=1: no messages
-  // Receives each line instead of stderr, without "ranklog: " before it. The library calls it on
-  // its background thread, which sends nothing meanwhile. It may call Log() and stats(), but no
-  // other function of a run. Exceptions that it throws are dropped.
+  // Receives each line instead of stderr, without the prefix "ranklog: ". Called on the library's
+  // background thread, which sends nothing until the call returns. It may call Log() and stats(),
+  // but no other function of a run. Exceptions that it throws are dropped.
   std::function<void(Severity severity, const std::string& text)> on_message;
 
-  // What FromEnvironment() could not parse; for Validate().
+  // Errors of FromEnvironment(), for Validate().
   std::vector<std::string> environment_errors;
 };
 

@@ -7,14 +7,14 @@
 
 namespace ranklog {
 
-// A view of elements that lie side by side, as std::span is one in C++20; our functions take this
-// one, so that they are the same functions in C++17. A std::vector, a std::array, a std::span, an
-// array, and anything else with data() and size() converts to it. The elements must outlive it.
+// A view of contiguous elements, like std::span in C++20. Our functions use this type, so that
+// their signatures are the same in C++17. A std::vector, a std::array, a std::span, an array, and
+// anything else with data() and size() converts to it. The elements must outlive it.
 template <typename T>
 class Span {
  public:
   constexpr Span() noexcept = default;
-  // A template, so that {0, 1} does not mean a null pointer and a size.
+  // A template, so that {0, 1} is not read as a null pointer and a size.
   template <typename U, std::enable_if_t<std::is_convertible_v<U (*)[], T (*)[]>, int> = 0>
   constexpr Span(U* data, size_t size) noexcept : data_(data), size_(size) {}
   template <size_t kSize>

@@ -18,9 +18,9 @@ namespace ranklog {
 //
 //   run.Config({{"lr", 3e-4}, {"model", ranklog::Value::Object({{"layers", 12}})}});
 //
-// Texts must be UTF-8. A null pointer, which getenv() may return, is an empty text. An integer
-// beyond int64_t becomes the nearest double. Lists and objects may be nested kMaxValueDepth levels
-// deep, so that no reader recurses without bound.
+// Texts must be UTF-8. A null pointer, which getenv() may return, becomes an empty text. An integer
+// outside int64_t becomes the nearest double. Lists and objects may be nested kMaxValueDepth levels
+// deep; the limit bounds the recursion of readers.
 class Value {
  public:
   using Field = std::pair<std::string, Value>;
@@ -56,10 +56,10 @@ class Value {
 inline constexpr int kMaxValueDepth = 32;
 
 // One metric of a row: a key, and a number or a text. Refers to the key and the text, which must
-// live during the call only. Integers and bools are logged as numbers; integers are exact up to
-// 2^53. A null pointer is an empty text.
+// live until the call returns. Integers and bools are logged as numbers; integers are exact up to
+// 2^53. A null pointer becomes an empty text.
 //
-// A key has 1 to 1024 bytes of UTF-8, and does not start with "_" (the trackers reserve that).
+// A key has 1 to 1024 bytes of UTF-8, and does not start with "_" (trackers reserve that prefix).
 struct Metric {
   template <typename T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Metric(std::string_view key, T number) : key(key), number(static_cast<double>(number)) {}
@@ -71,7 +71,7 @@ struct Metric {
 
   std::string_view key;
   double number = 0;
-  std::string_view text;  // data() is null: the value is `number`
+  std::string_view text;  // if data() is null, the value is `number`
 };
 
 inline constexpr size_t kMaxKeyBytes = 1024;
