@@ -11,7 +11,7 @@
 namespace ranklog::internal {
 namespace {
 
-// Without a descriptor to be had the connection is of no use: it is then lost at once, and tried
+// If no descriptor is available, the connection is useless. It is then lost at once, and tried
 // again.
 int Duplicate(int fd) {
   const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);

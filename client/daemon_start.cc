@@ -28,33 +28,34 @@ namespace {
 
 constexpr char kProgram[] = "ranklogd";
 constexpr size_t kStackBytes = 64 << 10;
-// Closed one by one where neither close_range() nor /proc can be had: some ten milliseconds.
+// Without close_range() and /proc, descriptors are closed one by one, which takes some ten
+// milliseconds.
 constexpr long kMostDescriptors = 1 << 16;
 
-// `ranklog status` says it of the daemon.
+// `ranklog status` reports it.
 constexpr char kStartedByRank[] = "RANKLOG_STARTED_BY=rank";
-// A variable, since an earlier ranklogd would not start with a flag that it does not know.
+// A variable, not a flag, because an earlier ranklogd would refuse to start with an unknown flag.
 constexpr char kFormerStateDir[] = "RANKLOG_FORMER_STATE_DIR=";
-// What a service manager said to us is not for the daemon. A key is, but comes with Hello: the
-// environment of a process lies open in /proc, and goes to its children.
+// The daemon must not inherit what a service manager told this process. The key comes with the
+// Hello instead: a process's environment can be read in /proc, and its children inherit it.
 constexpr const char* kNotInherited[] = {
     "RANKLOG_STARTED_BY=", kFormerStateDir,
     "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "WANDB_API_KEY=",
-    // The libraries of the training's environment, such as conda's, are not those of the daemon's.
+    // The libraries of the training's environment, such as conda's, are not for the daemon.
     "LD_LIBRARY_PATH=", "LD_PRELOAD=", "LD_AUDIT="};
 
-// Prepared before the process is split: afterwards nothing may allocate.
+// Prepared before the clone() calls, because nothing may allocate after them.
 struct Launch {
   const char* program;
   char* const* arguments;
   char* const* environment;
   int input;
   int output;
-  char* stack_top;  // of the second child
-  int error = 0;    // errno of what failed
+  char* stack_top;  // for the second child
+  int error = 0;    // errno of the call that failed
 };
 
-// What getdents64(2) fills a buffer with.
+// The entries that getdents64(2) returns.
 struct DirectoryEntry {
   uint64_t inode;
   int64_t next;
@@ -63,15 +64,15 @@ struct DirectoryEntry {
   char name[1];
 };
 
-// The three below run in children that share our memory while this thread stands still, as vfork's
-// do: no copy of a trainer's page tables, and none of its fork handlers. They make plain system
-// calls only.
+// The three functions below run in children that share our memory while this thread is suspended,
+// as with vfork(): a trainer's page tables are not copied, and its fork handlers do not run. They
+// make only plain system calls.
 
-// Closes all descriptors but the standard three. The table of them is the child's own.
+// Closes all descriptors except the standard three. The child has its own descriptor table.
 __attribute__((no_sanitize("address", "undefined", "thread"))) void CloseOthers() {
   if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0) return;
-  // A kernel before 5.9, or a container that refuses calls which are new to it.
-  syscall(SYS_close, 3);  // so that there is one to be had
+  // A kernel before 5.9, or a container that refuses system calls that it does not know.
+  syscall(SYS_close, 3);  // so that one descriptor is free
   const long list =
       syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (list < 0) {
@@ -101,7 +102,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunDaemon(voi
     unsigned long flags;
     void (*restorer)();
     unsigned long mask;
-  } action = {};  // SIG_DFL, as the kernel takes it
+  } action = {};  // SIG_DFL in the kernel's layout
   for (int signal = 1; signal < 65; ++signal) {
     syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof action.mask);
   }
@@ -129,7 +130,7 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) int RunParent(voi
 
 std::string LogPath(const SocketPlace& place) { return place.dir.path + "/" + v1::kDaemonLogFile; }
 
-// The end of a file of ours; empty if it cannot be read.
+// The end of one of our files; empty if it cannot be read.
 std::string Tail(const std::string& path) {
   constexpr off_t kTail = 4096;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -145,7 +146,7 @@ std::string Tail(const std::string& path) {
 
 std::string Directory(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Null-terminated.
+// The pointers, followed by a null pointer.
 std::vector<char*> Pointers(std::vector<std::string>* strings) {
   std::vector<char*> pointers;
   for (std::string& text : *strings) pointers.push_back(text.data());
@@ -214,9 +215,8 @@ std::string LastWords(const SocketPlace& place) {
   const std::string path = LogPath(place);
   const std::vector<std::string> lines = absl::StrSplit(Tail(path), '\n', absl::SkipWhitespace());
   std::string words;
-  // A line of the log begins with its time, or with a brace (--log-format json). What else stands at
-  // the end is of a daemon that did not come as far as to log: wrong usage, or a library that is
-  // missing.
+  // A line of the log begins with its time, or with a brace (--log-format json). Other text at the
+  // end comes from a daemon that failed before it could log: wrong usage, or a missing library.
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     if (absl::ascii_isdigit(static_cast<unsigned char>(line->front())) || line->front() == '{') {
       constexpr char kCannot[] = "cannot start: ";
@@ -253,7 +253,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
   };
   Launch launch = {program.c_str(), argument_pointers.data(), variable_pointers.data(), input,
                    output,          top(kStackBytes)};
-  // Exit signal 0: no SIGCHLD, and a trainer that waits for any child does not meet it.
+  // Exit signal 0: no SIGCHLD, and a trainer that waits for any child does not see this one.
   const pid_t child = clone(RunParent, top(2 * kStackBytes), CLONE_VM | CLONE_VFORK, &launch);
   if (child < 0) launch.error = errno;
   if (child > 0) waitpid(child, nullptr, __WCLONE);

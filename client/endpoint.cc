@@ -17,10 +17,10 @@ using std::chrono::seconds;
 
 constexpr milliseconds kMinBackOff{50};
 constexpr milliseconds kMaxBackOff{5000};
-constexpr seconds kFirstAnswer{10};  // a daemon that takes longer hangs
+constexpr seconds kFirstAnswer{10};  // a daemon that takes longer has hung
 constexpr seconds kRefusedRetry{5};
-constexpr seconds kDaemonStart{10};          // between two attempts to start one
-constexpr milliseconds kIdlePoll{1000};      // to notice that a quiet connection is gone
+constexpr seconds kDaemonStart{10};          // between two attempts to start a daemon
+constexpr milliseconds kIdlePoll{1000};      // to notice that an idle connection broke
 constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to attach is busy
 
 }  // namespace
@@ -28,7 +28,7 @@ constexpr milliseconds kIntroduction{1000};  // a daemon that takes longer to at
 Endpoint::Endpoint(std::string address)
     : address_(std::move(address)),
       back_off_(kMinBackOff),
-      // Not std::random_device, which throws where it gets no descriptor.
+      // Not std::random_device: it throws if it gets no descriptor.
       random_(static_cast<unsigned>(Clock::now().time_since_epoch().count() ^ getpid())) {
   places_ = SocketPlaces(address_);
 }
@@ -112,7 +112,7 @@ void Endpoint::TryConnect(Time now) {
     if (now >= next_attempt_) BackOff(now);
     return;
   }
-  if (address_.empty()) places_ = SocketPlaces(address_);  // directories may have come
+  if (address_.empty()) places_ = SocketPlaces(address_);  // new directories may exist
   const absl::StatusOr<int> fd = Connect(places_, &answered_);
   if (fd.ok()) {
     start_lock_.reset();
@@ -123,7 +123,7 @@ void Endpoint::TryConnect(Time now) {
   }
   SetConnectionError(start_error_.empty() ? std::string(fd.status().message()) : start_error_);
   if (absl::IsNotFound(fd.status())) TryStartDaemon(now);
-  // Who waits looks more often, and must not make the others wait longer afterwards.
+  // An urgent caller tries more often, and must not increase the delay of the others.
   if (now >= next_attempt_) BackOff(now);
 }
 
@@ -133,7 +133,7 @@ void Endpoint::TryStartDaemon(Time now) {
     return stream->run()->settings().start_daemon;
   });
   if (allowed == streams_.end()) return;
-  // Of the one that was started last, by whichever rank.
+  // From the last daemon that any rank started.
   for (const SocketPlace& place : places_) {
     std::string words = LastWords(place);
     if (words.empty()) continue;
@@ -151,7 +151,7 @@ void Endpoint::TryStartDaemon(Time now) {
   }
   absl::Status why_not;
   for (const SocketPlace& place : places_) {
-    // A daemon would not listen where others may put a socket in its place either.
+    // A daemon would refuse to listen where others can put a socket in its place.
     why_not = Prepare(place.dir);
     if (!why_not.ok()) continue;
     auto lock = StartLock::Take(place);
@@ -235,8 +235,8 @@ milliseconds Endpoint::flush_interval() const {
   return least;
 }
 
-// New rings are attached before rows and ends of others go out: their threads may log at the same
-// steps, which the daemon would close without them, or even the run.
+// Attaches new rings before rows and ends of other rings are sent. Their threads may log at the
+// same steps, which the daemon would close without them. It could even close the run.
 bool Endpoint::HoldsForNewRings(Time now) {
   const bool any = std::any_of(streams_.begin(), streams_.end(),
                                [](const auto& stream) { return stream->attaches(); });
@@ -249,7 +249,7 @@ void Endpoint::Advance(Time now, bool urgent) {
   for (const auto& stream : streams_) stream->Advance(now, urgent);
 }
 
-// Gives up a connection that is gone, or a daemon that hangs.
+// Drops a broken connection, or one to a daemon that hangs.
 void Endpoint::CheckHealth(Time now) {
   for (const auto& stream : streams_) {
     if (stream->waits()) continue;
@@ -272,7 +272,7 @@ void Endpoint::CheckHealth(Time now) {
   calm_ = well;
 }
 
-// The daemon would not have this one stream: the others go on, and it tries again now and then.
+// The daemon refused this stream. The other streams continue, and this one is tried again later.
 void Endpoint::SetAside(RingStream* stream, Time now) {
   const auto [entry, is_new] = refused_.try_emplace(stream, now + kRefusedRetry);
   if (is_new) {
@@ -289,7 +289,7 @@ void Endpoint::Tick(Time deadline, bool urgent, const std::function<bool()>& hur
   Time now = Clock::now();
   if (connection_ == nullptr && (urgent || now >= next_attempt_)) TryConnect(now);
   if (connection_ == nullptr || !HasRoom()) return;
-  // A connection with nothing to say is looked at now and then only.
+  // An idle connection is polled only once per kIdlePoll.
   if (!urgent && !HasUndurable() && !ExpectsSoon() && now - last_poll_ < kIdlePoll) return;
   last_poll_ = now;
   while (connection_ != nullptr && connection_->Poll(now)) {

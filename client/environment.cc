@@ -15,7 +15,7 @@
 namespace ranklog::internal {
 namespace {
 
-// The variables of one launcher; null: it has none.
+// The variables of one launcher; null if it has no such variable.
 struct Launcher {
   const char* rank;
   const char* world_size;
@@ -90,7 +90,7 @@ std::optional<std::string> FirstVariable(absl::Span<const char* const> names) {
 }
 
 std::map<std::string, std::string> JobVariables() {
-  constexpr size_t kMaxBytes = 4096;  // of one; a message holds them all
+  constexpr size_t kMaxBytes = 4096;  // per variable; one message holds all of them
   std::map<std::string, std::string> variables;
   for (const char* name :
        {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
@@ -137,7 +137,7 @@ std::optional<int> SlurmTasksOnNode(std::string_view tasks_per_node, int64_t nod
 
 void ReadRanks(Settings* settings) {
   if (ReadLauncher(kRanklog, settings) || ReadLauncher(kTorchrun, settings)) return;
-  // A batch script and salloc's shell have Slurm's rank variables too, and are no ranks.
+  // A batch script and salloc's shell also have Slurm's rank variables, but are not ranks.
   if (Variable("SLURM_STEP_ID") && ReadLauncher(kSlurm, settings)) {
     const std::optional<std::string> tasks = Variable("SLURM_STEP_TASKS_PER_NODE");
     if (tasks && settings->node_rank) {

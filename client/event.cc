@@ -10,7 +10,7 @@
 namespace ranklog::internal {
 
 void Event::WaitUntil(uint32_t seen, Time deadline) const {
-  const auto until = deadline.time_since_epoch();  // of CLOCK_MONOTONIC
+  const auto until = deadline.time_since_epoch();  // CLOCK_MONOTONIC
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(until);
   timespec time{};
   time.tv_sec = seconds.count();

@@ -15,16 +15,16 @@
 namespace ranklog::internal {
 namespace {
 
-// A connection takes 6. The others are for what the trainer's threads open between the look and
-// gRPC's use.
+// A connection takes 6. The rest is a margin for the trainer's threads, which may open descriptors
+// between the check and gRPC's use.
 constexpr rlim_t kDescriptors = 24;
-// gRPC starts a thread for each processor, within these bounds, and a few more. It waits for ever
-// at its end for one that could not be started.
+// gRPC starts a thread for each processor, within these bounds, and a few more. If one could not be
+// started, gRPC waits for it for ever when it shuts down.
 constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 4;
 constexpr uint64_t kMostStack = 8 << 20;
-constexpr uint64_t kArena = 64 << 20;  // of addresses, that malloc() reserves for each thread
+constexpr uint64_t kArena = 64 << 20;  // address space that malloc() reserves for each thread
 constexpr uint64_t kMemory = 32 << 20;
-// A row is in its batch, in the serialized message, and in gRPC's slices.
+// A row exists in its batch, in the serialized message, and in gRPC's slices.
 constexpr uint64_t kCopies = 4;
 
 rlim_t Limit(decltype(RLIMIT_AS) resource) {
@@ -32,8 +32,8 @@ rlim_t Limit(decltype(RLIMIT_AS) resource) {
   return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-// The highest numbers are looked at first: the kernel gives the lowest, so they are free in all
-// programs but those that are short.
+// Checks the highest numbers first: the kernel gives out the lowest free ones, so the high ones are
+// free unless descriptors are short.
 absl::Status HasDescriptors() {
   const rlim_t limit = Limit(RLIMIT_NOFILE);
   rlim_t free = 0;

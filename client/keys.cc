@@ -8,7 +8,7 @@
 namespace ranklog::internal {
 namespace {
 
-// The length of the UTF-8 sequence at `p`, of which `left` bytes are there; 0 if there is none.
+// The length of the UTF-8 sequence at `p`, where `left` bytes are available; 0 if it is not valid.
 size_t SequenceLength(const unsigned char* p, size_t left) {
   const auto continues = [&](size_t i) { return i < left && (p[i] & 0xC0) == 0x80; };
   if (p[0] < 0x80) return 1;

@@ -16,11 +16,11 @@
 namespace ranklog::internal {
 namespace {
 
-constexpr int kMostAncestors = 32;  // more wrappers than anybody nests
-constexpr size_t kMostBytes =
-    4 << 20;  // of an environment: the kernel's limit is a quarter of the stack's
+constexpr int kMostAncestors = 32;  // more than any nesting of wrappers
+// Of an environment: the kernel's limit is a quarter of the stack's.
+constexpr size_t kMostBytes = 4 << 20;
 
-// As far as it can be read; empty if the process has ended or belongs to another user.
+// Reads as much as possible; empty if the process has ended or belongs to another user.
 std::string ReadAll(const std::string& path) {
   std::string text;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -43,8 +43,8 @@ Process FindProcess(pid_t pid) {
   Process process;
   process.pid = pid;
   const std::string stat = ReadAll(absl::StrCat("/proc/", pid, "/stat"));
-  // The command's name may hold anything; what follows its last parenthesis is fields from the
-  // third on.
+  // The command's name may contain any character. After its last parenthesis come the fields from
+  // the third on.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return process;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -56,14 +56,15 @@ Process FindProcess(pid_t pid) {
   return process;
 }
 
-// False where /proc is another namespace's, or is not there: it says nothing of our processes.
+// False if /proc belongs to another pid namespace, or is absent. Then it has no data about our
+// processes.
 bool ProcIsOurs() {
   char pid[32];
   const ssize_t size = readlink("/proc/self", pid, sizeof pid);
   return size > 0 && ParseInteger({pid, static_cast<size_t>(size)}) == getpid();
 }
 
-// A process number means something in its namespace only.
+// A process id is unique only in its pid namespace.
 std::string NameOf(const Process& process) {
   char pid_namespace[64];
   const ssize_t size = readlink("/proc/self/ns/pid", pid_namespace, sizeof pid_namespace);
@@ -72,7 +73,7 @@ std::string NameOf(const Process& process) {
                       BootId());
 }
 
-// Of this process and those that it forks.
+// The name of this process and of its forked children.
 std::string OwnName() {
   if (ProcIsOurs()) return NameOf(FindProcess(getpid()));
   static const auto* const name = new std::string(RandomName());
@@ -85,9 +86,9 @@ std::optional<std::string> Assignment(const char* name) {
   return absl::StrCat(name, "=", *value);
 }
 
-// A variable that the launcher set for this rank, and does not have itself.
+// A variable that the launcher set for this rank, but does not have itself.
 std::string RankVariable() {
-  // An agent of torchrun may have a RANK of its own: the node's.
+  // torchrun's agent may have a RANK of its own: that of the node.
   if (const auto restarts = Assignment("TORCHELASTIC_RESTART_COUNT")) return *restarts;
   for (const char* name : {"RANKLOG_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     if (const auto rank = Assignment(name)) return *rank;
@@ -105,7 +106,7 @@ uint32_t Count(const char* name) {
   return text ? static_cast<uint32_t>(ParseInteger(*text).value_or(0)) : 0;
 }
 
-// Which of the Inits of this process under that id this is, from 0 on.
+// The number of earlier Inits of this process under that id.
 uint64_t NextInit(const std::string& run_id) {
   MutexLock lock(StateMutex());
   static auto* const inits = new std::map<std::string, uint64_t>;
@@ -164,7 +165,7 @@ v1::Launch MakeLaunch(const Settings& resolved, bool id_given) {
       launch.set_unseen(!launcher.seen);
     }
   }
-  // Of ranks that have only RANK and WORLD_SIZE, somebody may have started each by hand.
+  // If ranks have only RANK and WORLD_SIZE, somebody may have started each one by hand.
   launch.set_whole_node(!launch.unseen() &&
                         (resolved.world_size == 1 || by_torchrun || job || !Variable("RANK")));
   launch.set_id(inits == 0 ? id : absl::StrCat(id, "#", inits));

@@ -22,16 +22,16 @@ constexpr std::chrono::milliseconds kGrpcEnd{500};
 enum class GrpcUse { kNone, kOurs, kShared };
 std::atomic<GrpcUse> grpc_use = GrpcUse::kNone;
 
-uint64_t generation = 0;  // changes in a forked child only, where there is one thread
-// Between the handlers of one fork; under StateMutex().
+uint64_t generation = 0;  // changes only in a forked child, while it has one thread
+// Set between the handlers of one fork; under StateMutex().
 Sender* held_sender = nullptr;
 sigset_t signals_before_fork;
 
-// A child must not inherit a gRPC that is in use: its threads would be missing, its locks taken,
-// and its sockets shared with us. So the sender leaves gRPC first, and connects again afterwards.
+// A child must not inherit a gRPC that is in use: its threads would be missing, its locks held, and
+// its sockets shared with us. So the sender shuts gRPC down first, and connects again afterwards.
 void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  const Uncancelled uncancelled;  // it waits
-  // As MutexLock does: the locks are held until the fork is done.
+  const Uncancelled uncancelled;  // this function waits
+  // Like MutexLock, but the locks stay held until the fork is done.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -51,7 +51,7 @@ void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void AfterForkInChild() {
-  // Threads that waited for it exist in the parent only.
+  // Threads that waited for the lock exist only in the parent.
   new (StateMutex()) Mutex;
   ++generation;
   ForgetThreadRings();
@@ -74,8 +74,7 @@ void ArmForkHandlers() {
 }
 
 bool MayUseGrpc() {
-  // If it is up in a child before we use it, another user of it was there at the fork, and it is
-  // broken.
+  // If gRPC is up in a child before we use it, other code used it at the fork. Then it is broken.
   static uint64_t checked = 0;
   static bool clean = true;
   if (checked != generation) {
@@ -87,7 +86,7 @@ bool MayUseGrpc() {
 
 void WillUseGrpc() {
 #ifdef RANKLOG_OWN_GRPC
-  // It writes its errors to stderr. What the user must know of them we say ourselves.
+  // gRPC writes its errors to stderr. We report the relevant ones ourselves.
   gpr_set_log_function([](gpr_log_func_args*) {});
 #endif
   GrpcUse expected = GrpcUse::kNone;

@@ -19,7 +19,7 @@
 namespace ranklog::internal {
 namespace {
 
-std::string ShortName(uint64_t number) {  // 8 of [a-z0-9]
+std::string ShortName(uint64_t number) {  // 8 characters of [a-z0-9]
   std::string name;
   for (int i = 0; i < 8; ++i, number /= 36) {
     name.push_back("abcdefghijklmnopqrstuvwxyz0123456789"[number % 36]);
@@ -29,7 +29,7 @@ std::string ShortName(uint64_t number) {  // 8 of [a-z0-9]
 
 }  // namespace
 
-// FNV-1a: all ranks must come to the same number, so no hash that is seeded per process.
+// FNV-1a: all ranks must get the same number, so a hash that is seeded per process does not work.
 std::string HashName(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
@@ -58,13 +58,14 @@ std::string DeriveRunId(const Settings& settings) {
   const bool alone = settings.world_size == 1;
   const auto job = Variable("SLURM_JOB_ID");
   const auto step = Variable("SLURM_STEP_ID");
-  // Of several tasks in a step that are alone, each is a job of its own.
+  // If several tasks of a step have a world size of 1, each one is a job of its own.
   const bool is_step = !alone || Variable("SLURM_STEP_NUM_TASKS") == "1";
   if (job && step && is_step && IsRunId(*job + *step)) {
     return absl::StrCat("slurm-", *job, "-", *step);
   }
   const auto elastic_id = Variable("TORCHELASTIC_RUN_ID");
-  // Nobody else must come to the same id, so it need not be torchrun's, which a user may give twice.
+  // No other process must get the same id. So torchrun's id is not used, which a user may give
+  // twice.
   if (alone) return elastic_id ? HashName(FindLauncher().id) : RandomName();
   const std::string elastic = elastic_id.value_or("none");
   if (elastic != "none") return IsRunId(elastic) ? elastic : HashName(elastic);
@@ -110,11 +111,12 @@ std::string ProgramPath() {
 
 Settings Resolve(Settings settings) {
   const bool has_local_rank = settings.local_rank.has_value();
-  for (auto& [name, value] : settings.credentials) value = Trimmed(value);  // as of a secret's file
+  for (auto& [name, value] : settings.credentials)
+    value = Trimmed(value);  // secrets' files end with \n
   settings.base_url = v1::WithoutUser(Trimmed(settings.base_url));
   ResolveRanks(&settings);
   if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
-  // Of several ranks that do not know which they are, the daemon must not take each for the first.
+  // If several ranks do not know their local rank, the daemon must not take each for the first one.
   if (!has_local_rank && settings.local_world_size != settings.world_size) {
     settings.local_world_size.reset();
   }
@@ -142,7 +144,7 @@ v1::Hello MakeHello(const Settings& settings) {
   for (const std::string& tag : settings.tags) run->add_tags(tag);
   run->set_strategy(static_cast<v1::LogStrategy>(static_cast<int>(settings.log_strategy) + 1));
   for (const std::string& item : settings.destinations) run->add_destinations(item);
-  // A daemon that finds only the ring never sees the key.
+  // A daemon that finds only the ring never gets the key.
   const auto key = settings.credentials.find("WANDB_API_KEY");
   if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
     run->add_destinations("wandb");
@@ -156,11 +158,11 @@ v1::Hello MakeHello(const Settings& settings) {
                              .count());
   run->set_resume(settings.resume);
 
-  // The address may be written in several ways; that of a place is always the same.
+  // The address may be written in several ways. The address of a place has only one form.
   const std::string address = settings.address.empty()
                                   ? v1::kDefaultAddress
                                   : absl::StrCat("unix:", SocketPlaces(settings.address)[0].path);
-  hello.mutable_ring()->set_address(IsUtf8(address) ? address : "");  // then any daemon takes it
+  hello.mutable_ring()->set_address(IsUtf8(address) ? address : "");  // empty: any daemon
 
   v1::Identity* identity = hello.mutable_identity();
   identity->set_local_rank(static_cast<uint32_t>(*settings.local_rank));

@@ -7,8 +7,8 @@ namespace ranklog::internal {
 
 namespace {
 
-// Whether `bytes` are `count` entries, each led by `lengths` lengths of 4 bytes and followed by as
-// many bytes as these say together.
+// Whether `bytes` consist of `count` entries. Each entry has `lengths` lengths of 4 bytes, and then
+// as many bytes as the sum of these lengths.
 bool AreEntries(const std::byte* at, uint64_t bytes, uint64_t count, size_t lengths) {
   for (; count > 0; --count) {
     if (bytes < 4 * lengths) return false;
@@ -82,7 +82,7 @@ bool RingReader::IsWholeRow() const {
   std::memcpy(&record, At(), sizeof record);
   const uint64_t rest = header_.bytes - sizeof record;
   const uint64_t values = uint64_t{8} * record.value_count;
-  // The shape of a row may be freed, but was read before.
+  // The row's shape may have been freed, but it was read before.
   if (record.shape >= shapes_.size() || record.value_count != shapes_[record.shape].size()) {
     return false;
   }

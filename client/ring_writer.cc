@@ -15,7 +15,7 @@ constexpr size_t Align(size_t bytes) {
   return (bytes + v1::kRecordAlign - 1) / v1::kRecordAlign * v1::kRecordAlign;
 }
 
-void Increment(std::atomic<uint64_t>& counter) {  // of one writer
+void Increment(std::atomic<uint64_t>& counter) {  // for a single writer
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -30,8 +30,8 @@ std::byte* AppendLength(std::byte* at, size_t length) {
   return at + sizeof value;
 }
 
-// Why a ring with these shapes cannot have one more of `keys` keys, which take `key_bytes`; empty
-// if it can.
+// Why a ring with these shapes cannot take a shape of `keys` keys, which take `key_bytes`; empty if
+// it can.
 std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
   const char* const advice = ": leave out of the keys what changes, such as a step or a name";
   if (keys > v1::kMaxShapeKeys) {
@@ -64,7 +64,7 @@ std::byte* RingWriter::ReserveSlowly(size_t bytes) {
   const size_t to_end = capacity_ - position_;
   if (bytes > to_end) {
     if (to_end + bytes > free) return nullptr;
-    // Readers see the padding when the record behind it is published.
+    // Readers see the padding when the record after it is published.
     const v1::RecordHeader pad = {static_cast<uint32_t>(to_end), v1::RecordKind::kPad, 0};
     std::memcpy(data_ + position_, &pad, sizeof pad);
     head_ += to_end;
@@ -118,7 +118,8 @@ Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
   const size_t width = row.size();
   std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
   if (record == nullptr || guess->width() != width) return WriteSlowly(row, step);
-  // Values go into the ring as the keys are compared; nobody sees them unless all keys match.
+  // Writes the values into the ring while it compares the keys. Readers see them only if all keys
+  // match.
   auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
   const uint16_t* const sizes = guess->key_sizes.data();
   const char* bytes = guess->key_bytes.data();
@@ -174,8 +175,8 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step
   return PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
 }
 
-// Whether a text has the key of another metric of the row, which is in keys_ and texts_. Numbers
-// among themselves are looked at when their shape is defined.
+// Whether the key of a text occurs twice in the row, which is in keys_ and texts_. Repeated keys of
+// numbers are found when their shape is defined.
 bool RingWriter::HasRepeatedText() {
   text_keys_.clear();
   for (const Metric* metric : texts_) text_keys_.push_back(metric->key);
@@ -255,7 +256,7 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step)
     if (record == nullptr || shape->handles.size() != width) return false;
     auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
     const std::string* const* const handles = shape->handles.data();
-    uintptr_t difference = 0;  // without a branch in the loop it is vectorized
+    uintptr_t difference = 0;  // a loop without branches is vectorized
     for (size_t i = 0; i < width; ++i) {
       difference |=
           reinterpret_cast<uintptr_t>(row[i].metric.key_) ^ reinterpret_cast<uintptr_t>(handles[i]);
@@ -279,7 +280,7 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step)
       return WriteLastOfEach(metrics, step);
     }
     if (outcome != Outcome::kTaken) return outcome;
-    if (shape->handles.size() != width) {  // never changes once it is there: keys are interned
+    if (shape->handles.size() != width) {  // never changes once set: keys are interned
       std::vector<const std::string*> handles;
       for (const HandleValue& item : row) handles.push_back(item.metric.key_);
       shape->handles = std::move(handles);

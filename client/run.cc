@@ -60,7 +60,7 @@ Run::~Run() {
     state_->Finish(std::uncaught_exceptions() > 0 ? 1 : 0,
                    waits ? state_->settings().finish_timeout : std::chrono::milliseconds(0),
                    /*by_destructor=*/true);
-  } catch (...) {  // no memory: the ring says how far the run came
+  } catch (...) {  // no memory: the ring has the state of the run
   }
 }
 
@@ -88,7 +88,7 @@ MetricHandle Run::MetricKey(std::string_view key) noexcept {
     } else if (state_ != nullptr) {
       state_->SetLastError(error);
     }
-  } catch (...) {  // no memory: the handle refers to nothing
+  } catch (...) {  // no memory: the handle is empty
   }
   return handle;
 }
@@ -118,7 +118,7 @@ RowHandle Run::Row(Span<const std::string_view> keys) noexcept {
     } else if (state_ != nullptr) {
       state_->SetLastError(error);
     }
-  } catch (...) {  // no memory: the handle refers to nothing
+  } catch (...) {  // no memory: the handle is empty
   }
   return handle;
 }
@@ -137,7 +137,7 @@ bool Run::Log(const RowHandle& row, Span<const double> values, int64_t step) noe
 
 namespace {
 
-// Converts and writes; `convert` fills an update.
+// Fills an update with `convert`, and writes it.
 template <typename Convert>
 bool SendUpdate(internal::RunState* state, Convert convert) {
   if (state == nullptr) return false;
@@ -211,7 +211,7 @@ Run Init(Settings settings) noexcept {
   Run run;
   try {
     run.state_ = internal::RunState::Create(std::move(settings));
-  } catch (...) {  // no memory: a run that refers to nothing
+  } catch (...) {  // no memory: return an empty run
   }
   return run;
 }

@@ -23,17 +23,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kRingRetry{1};  // after a ring could not be made
-// What Finish() gives a Log() of another thread at least: one that is descheduled takes a while.
+constexpr std::chrono::seconds kRingRetry{1};  // after a failure to make a ring
+// The minimum time that Finish() gives a Log() of another thread: a descheduled thread needs a
+// while.
 constexpr std::chrono::milliseconds kCallPatience{100};
-constexpr std::chrono::milliseconds kLastLinePatience{200};  // of a Finish() that is done
+constexpr std::chrono::milliseconds kLastLinePatience{200};  // after Finish() is done
 
 uint64_t NextToken() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
 }
 
-// The rings that this thread has: one per run that it logged to, and more where one was too small.
+// The rings of this thread: one per run that it logged to, and more if one was too small.
 class ThreadRings {
  public:
   ~ThreadRings();
@@ -65,7 +66,7 @@ ThreadRings::~ThreadRings() {
   thread_is_exiting = true;
   thread_cache = {};
   for (Entry& entry : entries_) {
-    // exit() ends the thread, too, where a signal handler calls it in the middle of a Log().
+    // exit() also ends the thread if a signal handler calls it in the middle of a Log().
     if (entry.ring->writer.busy.load(std::memory_order_relaxed)) {
       entry.ring->cut_off.store(true, std::memory_order_release);
       continue;
@@ -75,7 +76,7 @@ ThreadRings::~ThreadRings() {
 }
 
 std::shared_ptr<Ring> ThreadRings::Find(uint64_t token) const {
-  // The last one counts; it was too small for some record before that.
+  // The last one counts: the earlier ones were too small for some record.
   const auto entry = std::find_if(entries_.rbegin(), entries_.rend(),
                                   [&](const Entry& each) { return each.token == token; });
   return entry == entries_.rend() ? nullptr : entry->ring;
@@ -86,8 +87,8 @@ void ThreadRings::Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_p
   entries_.push_back({token, std::move(run), std::move(ring)});
 }
 
-// Rings of an ancestor, in a forked child: kept mapped and open, so that nothing of them is
-// touched.
+// Rings of an ancestor, in a forked child. They stay mapped and open, so that nothing in them
+// changes.
 std::vector<std::shared_ptr<Ring>>& InheritedRings() {
   static auto* const rings = new std::vector<std::shared_ptr<Ring>>;
   return *rings;
@@ -162,13 +163,13 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
   }
   run->StartVoice(std::move(errors), rank_errors);
   if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
-  run->FindWriter();  // this thread probably logs, and the daemon is to know of a rank that does
-                      // not
+  // This thread will probably log, and the daemon must know of a rank that does not.
+  run->FindWriter();
   return run;
 }
 
 RingWriter* RunState::FindWriter() {
-  // A signal handler that interrupts this would wait for its own thread's lock.
+  // A signal handler that interrupts this would wait for a lock of its own thread.
   if (!usable_ || thread_finds_writer) return nullptr;
   const FindsWriter finds_writer;
   std::shared_ptr<Ring> ring;
@@ -181,11 +182,11 @@ RingWriter* RunState::FindWriter() {
     if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
   }
   UseRing(ring);
-  return &ring->writer;  // the run keeps it
+  return &ring->writer;  // the run owns the ring
 }
 
 void RunState::UseRing(const std::shared_ptr<Ring>& ring) {
-  // A signal handler sees no run's token beside another's writer.
+  // A signal handler must not see one run's token with another run's writer.
   thread_cache.token = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   thread_cache.writer = &ring->writer;
@@ -208,7 +209,8 @@ bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int6
   const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
   ring->writer.Lend(writer.least_step_of_thread());
-  // The other one stays this thread's until it ends: it is in a call that writes to it.
+  // The other ring stays this thread's until the thread ends, because a call is still writing to
+  // it.
   thread_rings.Add(token_, weak_from_this(), ring);
   UseRing(ring);
   return true;
@@ -230,7 +232,7 @@ std::shared_ptr<Ring> RunState::AcquireRing(size_t record_bytes, int64_t step) {
     if (Clock::now() < (record_bytes > 0 ? no_larger_ring_before_ : no_ring_before_)) {
       return nullptr;
     }
-    if (record_bytes == 0) RetireOldestIdle();  // all are above the step: a ring for a ring
+    if (record_bytes == 0) RetireOldestIdle();  // all are above the step: replace one ring
     thread = next_thread_++;
   }
   return MakeRing(thread, record_bytes);
@@ -255,7 +257,7 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
       last_error_ = notice;
       if (spool_notice_.empty()) spool_notice_ = notice;
     }
-    if (closed_.load()) {  // Finish() did not see the ring, so no row may come into it
+    if (closed_.load()) {  // Finish() did not see the ring, so it must stay empty
       ring->spool->Unlink();
       return nullptr;
     }
@@ -264,11 +266,11 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
     ring->writer.steps_word = steps_->AddRing();
     ProcessTickRate().Measure();
     ProcessTickRate().Calibrate(ring->spool->header());
-    // A forked helper is often killed when it is done: its end says nothing of the run.
+    // A forked helper process is often killed when it is done. Its end says nothing about the run.
     if (generation_ > 0)
       ring->spool->header()->finished.store(v1::kFinishedByCall, std::memory_order_relaxed);
-    // Not before: if the process ends after Finish(), a ring that Finish() did not see would make
-    // the run a crashed one.
+    // Not earlier: if the process ended after Finish(), a ring that Finish() did not see would mark
+    // the run as crashed.
     ring->spool->Publish();
   }
   Sender::Get()->Add(shared_from_this(), ring);
@@ -300,7 +302,7 @@ void RunState::ForgetParent() {
   why_full_rows_ = 0;
   spool_notice_.clear();
   daemon_error_.clear();
-  static_cast<void>(voice_.release());  // the parent's sender may have been in the middle of it
+  static_cast<void>(voice_.release());  // the parent's sender may have been using it
   voice_ = std::make_unique<Voice>(settings_, nullptr);
   speaks_ = false;
   is_forked_ = true;
@@ -348,7 +350,7 @@ bool RunState::Refused(RingWriter* writer, Outcome outcome, std::string_view rea
     if (outcome != Outcome::kInvalid) return false;
     MutexLock lock(StateMutex());
     last_error_ = invalid_ = std::string(reason);
-  } catch (const std::bad_alloc&) {  // the row is counted all the same
+  } catch (const std::bad_alloc&) {  // the row is counted anyway
   }
   return false;
 }
@@ -391,10 +393,10 @@ Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
   return WriteControl(FindWriter(), bytes);
 }
 
-// After this no thread writes to a ring of the run. A thread in a WriterCall says "busy", then
-// looks whether the run is closed; we say "closed", then look whether it is busy. That is safe only
-// if each side's store is seen before its load is done: here the kernel puts a barrier into every
-// running thread, so that a WriterCall need not.
+// After this, no thread writes to a ring of the run. A thread in a WriterCall stores `busy` and
+// then loads `closed_`; this thread stores `closed_` and then loads `busy`. That is safe only if
+// each side's store is visible before its load. Here membarrier() puts a barrier into every running
+// thread, so that a WriterCall needs none.
 Clock::time_point RunState::Close(int exit_code, bool by_destructor) {
   const Clock::time_point now = Clock::now();
   {
@@ -409,14 +411,14 @@ Clock::time_point RunState::Close(int exit_code, bool by_destructor) {
   }
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 &&
       syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no store lingers that long
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // stores are visible by then
   }
   return now;
 }
 
-// False: a thread is still in a call that writes to it, for longer than any takes, or this thread
-// is, and a signal handler of it is here. The daemon then closes the stream when the process has
-// ended.
+// False if a thread is still in a call that writes to the ring, for longer than any call takes.
+// Also false if this thread is in such a call, and its signal handler called this. The daemon then
+// closes the stream after the process has ended.
 bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   if (ring->closing.load(std::memory_order_relaxed)) return true;
   v1::SpoolHeader* const header = ring->spool->header();
@@ -424,7 +426,7 @@ bool RunState::CloseRing(Ring* ring, Clock::time_point deadline) {
   {
     MutexLock lock(StateMutex());
     header->exit_code.store(exit_code_, std::memory_order_relaxed);
-    // How a forked child ends says nothing about the run.
+    // The end of a forked child says nothing about the run.
     if (by_destructor_ && generation_ == 0) finished = v1::kFinishedByDestructor;
   }
   header->finished.store(finished, std::memory_order_release);
@@ -470,7 +472,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
   const std::vector<std::shared_ptr<Ring>> rings_before = Rings();  // notices a fork
   const bool awaits = timeout.count() > 0 && settings_.delivery_timeout.count() > 0 &&
                       !is_forked_ && !rings_before.empty() && HasRunsRows();
-  if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream
+  if (awaits && !closed_.load()) delivery_ = Delivery::kAwaited;  // the sender keeps a stream open
   const Clock::time_point start = Close(exit_code, by_destructor);
   const std::vector<std::shared_ptr<Ring>> rings = Rings();
   bool all_closed = true;
@@ -519,8 +521,8 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
 
 void RunState::FinishAtExit(int exit_code) {
   LeaveProgramAlone();
-  // One that was finished has waited, unless another thread is at it, or this one was when a signal
-  // handler called exit().
+  // A finished run has already waited, unless another thread is still in Finish(), or this thread
+  // was in it when a signal handler called exit().
   if (closed_.load() && delivery_.load() != Delivery::kAwaited) return;
   Finish(exit_code, settings_.finish_timeout);
 }
@@ -528,7 +530,7 @@ void RunState::FinishAtExit(int exit_code) {
 Stats RunState::GetStats() const {
   MutexLock lock(StateMutex());
   Stats stats;
-  if (generation_ == Generation()) {  // else a child that has not logged yet
+  if (generation_ == Generation()) {  // otherwise a child that has not logged yet
     stats = dropped_;
     for (const auto& ring : rings_) AddTo(&stats, *ring);
   }

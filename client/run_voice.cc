@@ -1,4 +1,4 @@
-// What the user of a run is told: the facts for its Voice, and when it looks at them.
+// The messages to the user of a run: the facts for its Voice, and when they are collected.
 
 #include <algorithm>
 #include <chrono>
@@ -16,17 +16,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Its facts change slowly; what the daemon tells is looked at at once.
+// The facts change slowly. Messages from the daemon are handled at once.
 constexpr std::chrono::milliseconds kLookInterval{250};
-// A daemon that answers takes rows within this, unless its node is overloaded.
+// A daemon that answers takes rows within this time, unless its node is overloaded.
 constexpr std::chrono::seconds kStall{1};
 // Rows that were refused in an outage may be counted this long after it.
 constexpr std::chrono::seconds kOutageEnds{2};
 
 }  // namespace
 
-// The first rank of a node speaks for it. Where it is not known which that is, only rank 0 does.
-// A rank whose own numbers are wrong says that itself: the first rank does not have that mistake.
+// The first rank of a node reports for the node. If that rank is unknown, only rank 0 reports. A
+// rank with a wrong rank or world size reports that itself, because the first rank has other
+// numbers.
 void RunState::StartVoice(std::vector<std::string> errors, std::vector<std::string> rank_errors) {
   const bool is_first = *settings_.local_rank == 0 &&
                         (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
@@ -40,7 +41,7 @@ void RunState::StartVoice(std::vector<std::string> errors, std::vector<std::stri
       if (!settings_.on_message) return lines_.Put(severity, text);
       try {
         settings_.on_message(severity, text);
-      } catch (...) {  // it is the program's, and this thread has nobody to tell
+      } catch (...) {  // the program's exception; nobody on this thread can handle it
       }
     };
   }

@@ -17,16 +17,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A fork or an exit waits for a tick at most about this long.
+// The longest that a fork or an exit waits for a tick, approximately.
 constexpr milliseconds kTickBudget{50};
-// How often somebody who waits is looked after while no daemon answers.
+// How often an urgent wait retries while no daemon answers.
 constexpr milliseconds kUrgentPause{20};
-// How often a run that has something to tell is asked at least.
+// The longest interval between two calls of a run's Speak().
 constexpr std::chrono::seconds kSpeakInterval{1};
-// gRPC can wait for ever at its end, for a thread that it could not start.
+// At its shutdown, gRPC can wait for ever for a thread that it could not start.
 constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
-// Rows that were logged in the last second before the clock was set have the time of the new one.
+// If the clock is set, rows of the last second before that get times of the new clock.
 constexpr std::chrono::seconds kCalibrationInterval{1};
 
 std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
@@ -36,12 +36,12 @@ void StopAtExit(int status, void* /*unused*/) {
   const Uncancelled uncancelled;
   try {
     Sender::Get()->FinishRuns(status & 0xff);
-  } catch (...) {  // no memory: the rings say how far the runs came
+  } catch (...) {  // no memory: the rings have the state of the runs
   }
   Sender::Get()->Stop(status & 0xff);
 }
 
-// Finish() has the last word, and an exception that ended the run counts more than exit(0).
+// Finish() takes precedence, and an exception that ended the run takes precedence over exit(0).
 void NoteExitIn(v1::SpoolHeader* header, int exit_code) {
   uint32_t finished = v1::kNotFinished;
   header->finished.compare_exchange_strong(finished, v1::kFinishedByDestructor);
@@ -50,14 +50,14 @@ void NoteExitIn(v1::SpoolHeader* header, int exit_code) {
 
 }  // namespace
 
-Sender::Sender() { trouble = nullptr; }  // that was the parent's
+Sender::Sender() { trouble = nullptr; }  // it belonged to the parent
 
 Sender* Sender::Get() {
-  static uint64_t generation = 0;  // guarded as process_sender is
+  static uint64_t generation = 0;  // guarded like process_sender
   ArmForkHandlers();
   MutexLock lock(StateMutex());
   if (process_sender == nullptr || generation != Generation()) {
-    // The parent's is kept, though nobody will call it: its thread and its calls are not here.
+    // The parent's sender is kept but never called: its thread and its calls do not exist here.
     static auto* const senders = new std::vector<Sender*>;
     process_sender = new Sender;
     senders->push_back(process_sender);
@@ -95,7 +95,7 @@ void Sender::FinishRuns(int exit_code) {
   {
     MutexLock lock(StateMutex());
     exiting_ = true;
-    // It cannot wait for itself, as where the program's on_message calls exit().
+    // The thread cannot wait for itself, for example if the program's on_message calls exit().
     if (thread_.get_id() == std::this_thread::get_id()) return;
     for (const auto& entry : to_finish_) {
       if (auto run = entry.lock()) runs.push_back(std::move(run));
@@ -104,7 +104,7 @@ void Sender::FinishRuns(int exit_code) {
   for (const auto& run : runs) run->FinishAtExit(exit_code);
 }
 
-// With no lock held: what a run tells may go to a function of the program.
+// Called without a lock, because a message may go to a function of the program.
 void Sender::Speak(bool last) {
   {
     MutexLock lock(StateMutex());
@@ -123,14 +123,14 @@ void Sender::Speak(bool last) {
 }
 
 void Sender::StartThread() {
-  // The trainer's signals are for the trainer's threads; gRPC's threads inherit this.
+  // The trainer's signals must go to the trainer's threads. gRPC's threads inherit this mask.
   const SignalsBlocked signals_blocked;
   try {
     thread_ = std::thread([this] { Run(); });
     started_ = true;
     trouble = nullptr;
   } catch (...) {
-    // No thread or no memory to be had. Who waits for the rows, and the next ring, try again.
+    // No thread or no memory is available. Each wait for rows and each new ring tries again.
     trouble =
         "no thread can be started to send the rows: the daemon takes them when the process ends";
   }
@@ -152,7 +152,8 @@ bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
   return is_done;
 }
 
-// With no lock held: a signal handler that calls exit() may come here, and waits for the same.
+// Called without a lock: a signal handler that calls exit() may come here, and waits for the same
+// event.
 bool Sender::Await(Time deadline, const std::function<bool()>& done) {
   while (true) {
     const uint32_t seen = done_.Count();
@@ -195,7 +196,7 @@ void Sender::Stop(int exit_code) {
       done_.WaitUntil(seen, deadline);
     }
   }
-  if (started) return;  // the thread has noted it
+  if (started) return;  // the thread has written it
   MutexLock lock(&tick_mutex_);
   NoteExit();
 }
@@ -213,7 +214,7 @@ void Sender::HoldForFork() {
   tick_mutex_.Lock();
   bool down = true;
   for (const auto& endpoint : endpoints_) down = endpoint->Disconnect() && down;
-  // Else the child finds gRPC in use, and keeps its hands off it: see MayUseGrpc().
+  // Otherwise the child finds gRPC in use, and does not use it: see MayUseGrpc().
   if (down && !HasEnded()) AwaitGrpcEnd();
 }
 
@@ -251,8 +252,8 @@ void Sender::Run() {
   done_.NotifyAll();
 }
 
-// For lack of memory. gRPC was left in the middle of something: it must not be called any more, not
-// even to end it.
+// For lack of memory. gRPC was interrupted in the middle of an operation. It must not be called any
+// more, not even to shut it down.
 void Sender::Abandon() {
   {
     MutexLock lock(&tick_mutex_);
@@ -267,7 +268,8 @@ void Sender::Abandon() {
 const char* Sender::Trouble() { return trouble.load(std::memory_order_relaxed); }
 
 void Sender::Loop() {
-  // For RunState::Close(). Here, because with threads about it takes the kernel milliseconds.
+  // For RunState::Close(). Registered here, because with several threads the kernel takes
+  // milliseconds.
   syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   Time next = Clock::now();
   bool urgent = false;
@@ -285,13 +287,13 @@ void Sender::Loop() {
   Speak(/*last=*/true);
   MutexLock lock(&tick_mutex_);
   NoteExit();
-  // What cannot be left is kept for as long as the process lives.
+  // An endpoint that cannot disconnect is kept until the process ends.
   for (auto& endpoint : endpoints_) {
     if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());
   }
 }
 
-// Touches their pages, with no lock held meanwhile: a fork need not wait for it.
+// Touches the rings' pages without a lock, so that a fork need not wait for it.
 Sender::NewRings Sender::TakeNewRings() {
   NewRings rings;
   {
@@ -338,7 +340,7 @@ Sender::Time Sender::Tick(bool urgent) {
   for (const auto& endpoint : endpoints_) {
     const milliseconds interval = endpoint->flush_interval();
     if (next_flush_ <= now) {
-      // At the same moments of the node's clock as every other rank: the daemon then wakes once for
+      // All ranks of the node flush at the same moments of its clock. So the daemon wakes once for
       // all of them, and commits once.
       next_flush_ = Time(now.time_since_epoch() / interval * interval + interval);
     }

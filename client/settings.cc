@@ -107,7 +107,7 @@ void ReadDestinations(Settings* settings) {
   } else if (mode == "disabled") {
     settings->disabled = true;
   } else if (mode && mode != "online" && mode != "run" && mode != "shared") {
-    // Whatever was meant, the rows are kept, and nothing leaves the node unasked.
+    // Whatever the user meant, the rows are kept, and nothing leaves the node unasked.
     settings->destinations = {"local"};
     settings->environment_errors.push_back(
         absl::StrCat("WANDB_MODE=", *mode,
@@ -139,8 +139,8 @@ void ReadSpool(Settings* settings) {
   ReadFlag(&settings->start_daemon, "RANKLOG_START_DAEMON", settings);
 }
 
-// A key that was set in a wrong variable as well stays out of the error about that one. What is
-// shorter than any key would only spoil the words of the errors.
+// Removes the key from error messages, in case it was also set in a wrong variable. Values shorter
+// than any key are not replaced, because that would only garble the messages.
 void MaskKey(Settings* settings) {
   constexpr size_t kShortestKey = 40;  // W&B's first keys; later ones are longer
   for (const auto& [name, key] : settings->credentials) {

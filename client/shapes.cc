@@ -51,7 +51,7 @@ Shape* ShapeTable::Find(std::span<const std::string_view> keys) const {
 }
 
 Shape* ShapeTable::Add(std::span<const std::string_view> keys) {
-  // What may throw comes before what must hold together.
+  // Operations that may throw come before the changes that must stay consistent.
   Shape*& head = by_hash_[HashKeys(keys)];
   auto shape = std::make_unique<Shape>();
   shape->id = static_cast<uint32_t>(shapes_.size() + 1);

@@ -19,8 +19,8 @@ bool IsOursOrRoots(int fd) {
          (peer.uid == geteuid() || peer.uid == 0);
 }
 
-// Who answers is sent the keys of trackers. In a directory of ours alone that is our daemon,
-// whatever user it has where we cannot see its number (another user namespace).
+// The peer receives API keys, so verify it first. In a private directory that the user named, the
+// peer is our daemon even if it shows another user id (another user namespace).
 absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
   const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
   if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());

@@ -20,8 +20,8 @@ std::string AddressError(const std::string& address);
 struct SocketPlace {
   std::string path;
   PrivateDir dir;
-  // The user named this socket. If its directory is not private, the daemon's owner is checked
-  // instead.
+  // The user named this socket. Then either its directory must be private, or the daemon must run
+  // as this user or as root.
   bool trusted = false;
 };
 

@@ -24,12 +24,12 @@
 namespace ranklog::internal {
 namespace {
 
-// What is touched before the first row: with the kernel's zeroing and mapping a page costs over a
-// microsecond, so all 8 MiB would cost more than Init may take.
+// The part that is touched before the first row. With the kernel's zeroing and mapping, a page
+// costs over a microsecond, so all 8 MiB would cost more than Init() may take.
 constexpr size_t kTouchedFirst = v1::kSpoolDataOffset + (512 << 10);
-// While the kernel works on one stretch, no other thread can map or unmap memory.
+// While the kernel works on one range, no other thread can map or unmap memory.
 constexpr size_t kTouchStretch = 256 << 10;
-// What a rank without a spool file risks.
+// The risk for a rank without a spool file.
 constexpr char kNoFile[] =
     "the spool lies in memory without a name, and is lost if this process ends while no daemon "
     "answers";
@@ -48,13 +48,13 @@ uint64_t RandomIncarnation() {
   return value;
 }
 
-// The kernel ends a process that makes a file over its limit (SIGXFSZ).
+// The kernel ends a process that makes a file larger than its limit (SIGXFSZ).
 uint64_t MostFileBytes() {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-// Of a ring that may have no more than `most` bytes of data.
+// For a ring that may have at most `most` bytes of data.
 std::string LimitNotice(size_t wanted, size_t most) {
   return absl::StrCat("the spool takes ", v1::kSpoolDataOffset + wanted,
                       " bytes, and this process may make files of ", MostFileBytes(),
@@ -64,8 +64,7 @@ std::string LimitNotice(size_t wanted, size_t most) {
 
 size_t LeastBytes(size_t record_bytes) { return std::max(v1::kMinRingBytes, 2 * record_bytes); }
 
-// A sixteenth for the threads after the first: what most of them log is little, and there may be
-// hundreds of them.
+// Threads after the first get a sixteenth: most of them log little, and there may be hundreds.
 size_t WantedBytes(size_t ring_bytes, uint32_t thread, size_t record_bytes) {
   if (thread > 0 && record_bytes == 0) {
     ring_bytes = std::min(ring_bytes, std::max(ring_bytes / 16, v1::kLaterRingBytes));
@@ -77,7 +76,7 @@ struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
 };
 
-// The bytes that rings in a directory take, whoever made them.
+// The bytes of all rings in a directory, from all processes.
 uint64_t BytesOfRings(const std::string& dir) {
   uint64_t bytes = 0;
   const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
@@ -91,8 +90,8 @@ uint64_t BytesOfRings(const std::string& dir) {
   return bytes;
 }
 
-// What there is in a directory, and, if all files there together may be rings, no more than there
-// is: that costs no look at each ring.
+// The room in a directory. With `all_are_rings`, every file counts as a ring: the result is a lower
+// bound, and does not need a look at each ring.
 SpoolRoom RoomIn(const std::string& dir, bool all_are_rings) {
   struct statvfs info;
   if (statvfs(dir.c_str(), &info) != 0) return {};
@@ -109,7 +108,7 @@ size_t FittingBytes(const std::string& dir, size_t wanted, size_t least,
   return FittingBytes(RoomIn(dir, /*all_are_rings=*/false), wanted, least, identity);
 }
 
-// For SettledBytes().
+// The `look` of SettledBytes().
 SpoolRoom LookAgain(const std::string& dir) {
   const SpoolRoom room = RoomIn(dir, /*all_are_rings=*/true);
   return room.IsOverfull() ? RoomIn(dir, /*all_are_rings=*/false) : room;
@@ -170,7 +169,7 @@ absl::Status Spool::CreateInAnyDirectory(const Options& options, const v1::Hello
       status = data_bytes_ == 0 ? LittleRoom(dir.path) : CreateNamed(dir, least, incarnation);
     }
     if (status.ok()) break;
-    // That an administrator has made no directory for us is no trouble.
+    // If an administrator made no directory for us, that is not a problem.
     if (absl::IsNotFound(status) && !dir.create) continue;
     passed_over.emplace_back(status.message());
   }
@@ -190,14 +189,13 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t in
     path_.clear();
     return status;
   }
-  // The daemon opens it by its path, whatever the umask of this process.
+  // The daemon opens the file by its path, whatever the umask of this process.
   if (fchmod(fd_, 0600) != 0) status = ErrnoStatus("set the mode of " + path_);
-  // fallocate and not posix_fallocate, which would write zeros where the file system cannot
-  // reserve.
+  // Not posix_fallocate(): it writes zeros if the file system cannot reserve blocks.
   if (status.ok() && fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     status = ErrnoStatus("reserve " + path_);
   }
-  // Those that are made at once see each other only now.
+  // Rings that are made at the same time see one another only from here on.
   if (status.ok()) {
     const auto shrink = [this, &status](size_t bytes) {
       data_bytes_ = bytes;
@@ -225,7 +223,7 @@ absl::Status Spool::CreateAnonymous() {
       fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     return ErrnoStatus("reserve anonymous memory for the spool");
   }
-  // So that the daemon may trust its size.
+  // Sealed, so that the daemon may trust its size.
   fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return MapAndLock();
 }
@@ -236,14 +234,14 @@ absl::Status Spool::MapAndLock() {
   header_ = static_cast<v1::SpoolHeader*>(memory);
   touched_ = std::min(kTouchedFirst, file_bytes());
   if (!Touch(0, touched_)) {
-    // A kernel before 5.14. Only now, with nobody else at it, can pages be touched by writing.
+    // A kernel before 5.14. Pages can be touched by writes only now, before others use them.
     touched_ = file_bytes();
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     for (size_t at = 0; at < touched_; at += page) static_cast<volatile char*>(memory)[at] = 0;
   }
   new (memory) v1::SpoolHeader();
-  // A lock of the process, not of the descriptor: a forked child does not hold it, and the kernel
-  // drops it when this process ends, however it ends. That is how the daemon knows.
+  // A lock of the process, not of the descriptor. A forked child does not hold it, and the kernel
+  // releases it when this process ends, by any cause. So the daemon knows that the rank is alive.
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
@@ -263,7 +261,7 @@ bool Spool::Touch(size_t from, size_t to) {
 void Spool::TouchRest() {
   while (touched_ < file_bytes()) {
     const size_t to = std::min(touched_ + kTouchStretch, file_bytes());
-    if (!Touch(touched_, to)) return;  // who logs takes the faults
+    if (!Touch(touched_, to)) return;  // then Log() takes the faults
     touched_ = to;
   }
 }
@@ -274,7 +272,7 @@ absl::Status Spool::WriteHeader(v1::Hello hello, uint64_t incarnation) {
   hello.set_protocol(v1::kProtocolVersion);
   hello.clear_credentials();
   hello.mutable_stream()->set_incarnation(incarnation);
-  // A message takes no other text; without it the daemon asks for the descriptor.
+  // Protobuf takes only UTF-8. Without a path, the daemon asks for the descriptor.
   hello.mutable_ring()->set_path(IsUtf8(path_) ? path_ : "");
   if (path_.empty()) hello.mutable_ring()->set_unnamed(IsUtf8(notice_) ? notice_ : kNoFile);
   hello.mutable_ring()->set_device(info.st_dev);

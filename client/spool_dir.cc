@@ -11,7 +11,7 @@
 namespace ranklog::internal {
 
 absl::Status Prepare(const PrivateDir& dir) {
-  // What it came to, the checks below tell. The umask may have taken our own rights.
+  // The checks below find the result of mkdir(). The umask may have removed our own rights.
   if (dir.create && mkdir(dir.path.c_str(), 0700) == 0) chmod(dir.path.c_str(), 0700);
   const int fd = open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
@@ -35,7 +35,8 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
   struct stat info;
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
       info.st_nlink <= 1) {
-    if ((info.st_mode & 0600) != 0600) fchmod(fd, 0600);  // the umask took it; others open it, too
+    // Undoes the umask: other processes open the file too.
+    if ((info.st_mode & 0600) != 0600) fchmod(fd, 0600);
     return fd;
   }
   close(fd);

@@ -12,11 +12,11 @@
 namespace ranklog::internal {
 namespace {
 
-constexpr size_t kMaxLine = 2000;  // below PIPE_BUF: a pipe takes such a line whole, or not at all
+constexpr size_t kMaxLine = 2000;  // below PIPE_BUF: a pipe takes all of the line, or none
 constexpr size_t kMaxWaiting = 32;
 
-// Another file may have the number 2 where the program closed its stderr, even one of ours: those
-// close at exec, and stderr does not.
+// If the program closed its stderr, another file may have the number 2, even one of ours. Our files
+// are close-on-exec, and stderr is not.
 bool HasStderr() {
   const int flags = fcntl(STDERR_FILENO, F_GETFD);
   if (flags < 0 || (flags & FD_CLOEXEC) != 0) return false;
@@ -50,11 +50,12 @@ ssize_t WriteIfReady(int fd, const std::string& line) {
   return write(fd, line.data(), line.size());
 }
 
-// O_NONBLOCK belongs to the open file, which other processes share with us: so a pipe or a terminal
-// is opened anew. Between a look whether there is room and a write, another rank may fill it.
+// O_NONBLOCK belongs to the open file, which other processes share with us, so a pipe or a terminal
+// is opened again. A check for room before the write is not enough: another rank may fill the pipe
+// between the two.
 ssize_t WriteToPipe(const std::string& line) {
   const int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  if (fd < 0) return WriteIfReady(STDERR_FILENO, line);  // another user's
+  if (fd < 0) return WriteIfReady(STDERR_FILENO, line);  // it belongs to another user
   const ssize_t written = write(fd, line.data(), line.size());
   const int error = errno;
   close(fd);

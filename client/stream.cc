@@ -11,13 +11,13 @@ std::string Describe(const char* what, const grpc::Status& status) {
   return std::string(what) + ": " + status.error_message();
 }
 
-// It is the connection, not the daemon, that says so.
+// The error comes from the connection, not from the daemon.
 bool IsLost(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::CANCELLED;
 }
 
-// The codes are the same numbers.
+// Both enumerations use the same numbers.
 absl::StatusCode CodeOf(const grpc::Status& status) {
   return static_cast<absl::StatusCode>(status.error_code());
 }
@@ -49,7 +49,7 @@ void RingStream::Attach(Connection* connection,
   call_->stream->StartCall(Tag(kStart));
 }
 
-// One of the run's streams suffices.
+// One stream of the run is enough.
 bool RingStream::AwaitsDelivery() const {
   return run_->AwaitsDelivery() && ring_->spool->hello().identity().thread() == 0;
 }
@@ -93,7 +93,7 @@ void RingStream::OnDone(int operation, bool ok) {
       }
       break;
     case kWrite:
-      writing_ = false;  // if it failed, the pending read fails too, and tells why
+      writing_ = false;  // if it failed, the pending read fails too, with the reason
       break;
     case kRead:
       if (ok) {
@@ -140,7 +140,7 @@ void RingStream::WriteHello() {
   message_.Clear();  // keeps no credentials
 }
 
-// A daemon that hangs keeps its connection.
+// A daemon that hangs keeps its connection, so progress is measured by acknowledgements.
 void RingStream::NoteProgress(Time now) {
   const uint64_t durable_rows = ring_->durable_rows.load(std::memory_order_relaxed);
   if (!protocol_.AwaitsAck()) {

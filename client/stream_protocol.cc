@@ -5,7 +5,7 @@
 namespace ranklog::internal {
 namespace {
 
-// A stream keeps at most this much of its ring unacknowledged at the daemon.
+// The most bytes of a ring that a stream has unacknowledged at the daemon.
 constexpr uint64_t kMaxUnacknowledged = 8 << 20;
 constexpr std::chrono::seconds kLossesInterval{1};
 constexpr std::chrono::seconds kUnaryRetry{1};
@@ -26,7 +26,7 @@ void StreamProtocol::Begin() {
   shape_sent_.clear();
   losses_sent_.Clear();
   progress_.Reset();
-  // All that is not freed is read again; the daemon says how much of it to skip.
+  // Everything that was not freed is read again. The daemon says how much of it to skip.
   reader_.Rewind();
   sent_.clear();
   controls_.clear();
@@ -47,7 +47,7 @@ void StreamProtocol::End() {
 
 void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
   if (message.has_hello()) {
-    // Less than an earlier daemon acknowledged, if the store of that one is gone.
+    // May be less than an earlier daemon acknowledged, if the store of that daemon is gone.
     durable_seq_ = message.hello().durable_seq();
     read_seq_ = durable_seq_;
     attached_ = true;
@@ -108,7 +108,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
     if (kind == v1::RecordKind::kShape) {
       const uint32_t shape = reader_.Shape();
       reader_.Skip();
-      // It is safe at the daemon when the row after it is: until then the ring keeps it.
+      // A shape is durable when the row after it is. Until then, the ring keeps it.
       sent_.push_back(
           {.end = reader_.position(), .seq = read_seq_ + 1, .control = false, .rows = false});
       DefineShape(shape, message);
@@ -166,14 +166,14 @@ void StreamProtocol::OnUpdate(Time now, absl::StatusCode answer) {
 
 bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
   if (!attached_ || done() || now < unary_not_before_) return false;
-  // In this order: once the ring is closing nothing more is written, so the head that is read then
-  // is the last one.
+  // The order matters: once the ring is closing, nothing more is written, so the head that is read
+  // after that is the last one.
   if (!ring_->closing.load(std::memory_order_acquire)) return false;
   if (reader_.position() != ring_->head() || !RowsDurable() || !controls_.empty()) return false;
   *request->mutable_stream() = ring_->spool->hello().stream();
   request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
   *request->mutable_losses() = CurrentLosses();
-  // A Log() that never goes on may have counted a row that it did not come to publish.
+  // A Log() that never continues may have counted a row without publishing it.
   request->set_last_seq(ring_->cut_off.load(std::memory_order_relaxed)
                             ? read_seq_
                             : header_->rows.load(std::memory_order_relaxed));
@@ -201,7 +201,7 @@ void StreamProtocol::Free() {
   }
   header_->tail.store(tail, std::memory_order_release);
   ring_->durable_rows.store(std::min(durable_seq_, read_seq_), std::memory_order_relaxed);
-  // A shape that waits for its row does not make anybody wait.
+  // A shape that waits for its row must not delay a Flush().
   const bool all = RowsDurable() && controls_.empty();
   ring_->durable_end.store(all ? reader_.position() : tail, std::memory_order_release);
 }

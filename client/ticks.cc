@@ -24,7 +24,8 @@ bool DetectSteadyCounter() {
   unsigned eax, ebx, ecx, edx;
   const bool invariant = __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) && (edx & (1U << 8));
   if (!invariant) return false;
-  // The kernel watches the counter across cores, and takes another clock when it drifts.
+  // The kernel checks the counter across cores, and uses another clock source if the counter
+  // drifts.
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   std::string source;
   file >> source;
@@ -36,9 +37,9 @@ bool DetectSteadyCounter() {
 #endif
 }
 
-constexpr uint64_t kLeastNs = 1'000'000;   // over less, the reading of the clocks would be noise
-constexpr uint64_t kSureNs = 100'000'000;  // over this it is 1 in 100,000
-// A clock that NTP steers goes faster or slower by half of this.
+constexpr uint64_t kLeastNs = 1'000'000;   // below this, reading the clocks is noise
+constexpr uint64_t kSureNs = 100'000'000;  // over this, the noise is 1 in 100,000
+// NTP changes a clock's rate by at most half of this.
 constexpr double kMostDrift = 1e-3;
 
 double UsPerTick(const ClockSample& from, const ClockSample& to) {
@@ -55,7 +56,8 @@ bool HasSteadyCounter() {
 
 uint64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
 
-// The tightest of a few tries, so that being descheduled between two reads does not skew the rate.
+// Returns the tightest of a few samples, so that a descheduling between two reads does not skew the
+// rate.
 ClockSample ReadClocks() {
   const bool steady_counter = HasSteadyCounter();
   ClockSample best;

@@ -1,4 +1,4 @@
-// Settings::Validate(): every error, a sentence each.
+// Settings::Validate(): all errors, one sentence each.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@
 namespace ranklog {
 namespace {
 
-// So that the Hello fits its place in the ring with room to spare.
+// Limits that keep the Hello well below its space in the ring.
 constexpr size_t kMaxTextBytes = 1024;
 constexpr size_t kMaxNotesBytes = 16 << 10;
 constexpr size_t kMaxTags = 32;
@@ -67,7 +67,7 @@ bool HasBlank(std::string_view text) {
                      [](unsigned char c) { return c <= ' ' || c == 0x7f; });
 }
 
-// Whether the server takes the key is for the server to say.
+// The server decides whether the key is valid.
 void CheckTracker(const Settings& settings, Errors* errors) {
   for (const auto& [name, value] : settings.credentials) {
     if (HasBlank(internal::Trimmed(value))) {
@@ -153,7 +153,7 @@ void CleanText(std::string* text, size_t max_bytes) {
   }
   if (text->size() <= max_bytes) return;
   while (max_bytes > 0 && (static_cast<unsigned char>((*text)[max_bytes]) & 0xC0) == 0x80) {
-    --max_bytes;  // not in the middle of a letter
+    --max_bytes;  // not in the middle of a character
   }
   text->resize(max_bytes);
 }
@@ -175,7 +175,7 @@ void CleanTexts(Settings* settings) {
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxTextBytes);
   std::string& id = settings->run_id;
   if (id.empty() || internal::IsRunId(id)) return;
-  // Two ids must not become one.
+  // Different ids must stay different.
   const std::string mark = absl::StrCat("-", internal::HashName(id));
   for (char& c : id) {
     if (!internal::IsRunId(std::string_view(&c, 1)) && c != '.') c = '-';
@@ -183,7 +183,7 @@ void CleanTexts(Settings* settings) {
   id = id.substr(0, 100) + mark;
 }
 
-// The rank stays as it is: the rows are kept under it.
+// The rank does not change, because the rows are stored under it.
 void RepairRanks(Settings* settings) {
   if (internal::RankErrors(*settings).empty()) return;
   const int rank = std::max(settings->rank.value_or(0), 0);

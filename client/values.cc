@@ -71,7 +71,7 @@ absl::Status ToProto(std::string_view name, const MetricOptions& options,
                      v1::MetricDefinition* definition) {
   std::string error = KeyError(name);
   if (error.empty() && !options.step_metric.empty()) error = KeyError(options.step_metric);
-  // The one reserved key that is an axis.
+  // The only reserved key that can be an axis.
   if (options.step_metric == "_step") error.clear();
   for (const std::string& item : options.summary) {
     if (item != "none" && !Contains(kSummaries, item)) {

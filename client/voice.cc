@@ -22,7 +22,7 @@ uint64_t RefusedRows(const Stats& stats) {
 
 std::string Because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
-// Why rows were refused; where there are several reasons, with the number of rows of each.
+// Why rows were refused. If there are several reasons, with the number of rows of each.
 std::string Refusals(const Voice::Facts& facts) {
   const Stats& stats = facts.stats;
   const std::pair<uint64_t, std::string> reasons[] = {
@@ -43,7 +43,7 @@ std::string Refusals(const Voice::Facts& facts) {
 
 std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
 
-// Why rows wait in the spool; empty if they do not.
+// Why rows wait in the spool; empty if they do not wait.
 std::string WhyTheyWait(const Voice::Facts& facts) {
   if (!facts.unconnected.empty()) return facts.unconnected;
   return facts.stalled >= Voice::kConnectGrace ? TakenNothing(facts.stalled) : "";
@@ -80,7 +80,7 @@ void Voice::OnMessage(const v1::ServerMessage& message) {
     if (!message.hello().run_id().empty()) run_id_ = message.hello().run_id();
     destinations_.assign(message.hello().destinations().begin(),
                          message.hello().destinations().end());
-    for (auto& [key, trouble] : troubles_) {  // the current ones come with it
+    for (auto& [key, trouble] : troubles_) {  // the message contains the current ones
       if (trouble.of_daemon) trouble.active = false;
     }
   }
@@ -163,7 +163,7 @@ bool Voice::Look(Time now, const Facts& facts) {
   const bool ends = facts.end != Facts::End::kNone;
   if (known_ && known_at_ == Time::min()) known_at_ = now;
   SayMistakes();
-  // Why the run has another id than the one that was given.
+  // Why the run's id differs from the given one.
   const auto start = troubles_.find("start");
   if (start != troubles_.end()) SayTrouble(now, &start->second);
   SayStart(now, ends);
@@ -179,7 +179,7 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
   if (!facts.spool_notice.empty() && !std::exchange(spool_said_, true)) {
     Say(Severity::kWarning, facts.spool_notice);
   }
-  // A daemon that cannot store says so itself.
+  // A daemon that cannot store rows reports that itself.
   const auto store = troubles_.find("store");
   const bool stalled =
       facts.stalled >= kConnectGrace && (store == troubles_.end() || !store->second.active);
@@ -187,7 +187,7 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
     unconnected_since_ = Time::min();
     if (!stalled) {
       Clear("daemon");
-    } else if (!troubles_["daemon"].active) {  // else the seconds would make it another trouble
+    } else if (!troubles_["daemon"].active) {  // the seconds would make it a new one
       Set("daemon", Severity::kWarning,
           absl::StrCat(TakenNothing(facts.stalled),
                        ", the rows wait in the spool; `ranklog doctor` looks for the reason"),
@@ -256,7 +256,7 @@ void Voice::SayStart(Time now, bool ended) {
   url_said_ = !url_.empty();
   const std::string where =
       remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "), Address())
-      : destinations_.empty() ? std::string("has reached the daemon")  // of an older version
+      : destinations_.empty() ? std::string("has reached the daemon")  // an older version
                               : std::string("is kept on this node");
   Say(Severity::kInfo,
       absl::StrCat(
@@ -268,7 +268,7 @@ void Voice::SayStart(Time now, bool ended) {
 }
 
 void Voice::SayDelivery(Time now) {
-  // Most ends take a second, and need no word.
+  // Most deliveries take one second, and need no line.
   if (next_delivery_line_ == Time::min()) next_delivery_line_ = now + kDeliveryGrace;
   if (now < next_delivery_line_) return;
   next_delivery_line_ = now + kDeliveryLine;
@@ -285,7 +285,7 @@ void Voice::SayDelivery(Time now) {
 void Voice::SayEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
-  // Of a run that was destroyed, the daemon may wait with its answer for the process's end.
+  // For a destroyed run, the daemon may delay its answer until the process ends.
   const bool durable = facts.end == Facts::End::kDurable ||
                        (stats.rows_durable == stats.rows_logged && stats.updates_pending == 0 &&
                         facts.unconnected.empty());

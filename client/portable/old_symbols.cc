@@ -1,9 +1,9 @@
-// Binds libranklog.so and the portable programs to old versions of what glibc and libstdc++ offer,
-// so that they start where these are older than where they were built. Compiled with
-// -DRANKLOG_PORTABLE=ON only, for x86-64: other machines have other base versions.
+// Binds libranklog.so and the portable programs to old symbol versions of glibc and libstdc++, so
+// that they start on systems with older libraries than the build machine. Compiled only with
+// -DRANKLOG_PORTABLE=ON, and only for x86-64: other machines have other base versions.
 //
-// The linker takes the newest version of a function. Each name below is a hidden symbol of the
-// binary instead, which all of it uses. tests/portable/symbols.cmake fails where one is missing.
+// The linker takes the newest version of a function. Instead, each name below is a hidden symbol of
+// the binary, and all its code uses it. tests/portable/symbols.cmake fails if a name is missing.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,8 +13,8 @@
 
 #include "client/portable/clock_wait.h"
 
-// Defines the hidden function `name`, which goes on to `target`, a function of glibc with a
-// version. A jump takes any arguments and leaves no frame, so this needs no prototype and no unwind
+// Defines the hidden function `name`, which jumps to `target`, a versioned function of glibc. A
+// jump passes on any arguments and leaves no frame, so it needs no prototype and no unwind
 // information.
 #define RANKLOG_FORWARD(name, prepare, target)                                                    \
   asm(".pushsection .text.ranklog_" name                                                          \
@@ -26,14 +26,14 @@
       "@GOTPCREL(%rip)\n"                                                                         \
       ".size " name ", . - " name "\n.popsection")
 
-// Since 2.29 these report errors in another way, which nobody here reads.
+// Since 2.29 these functions report errors differently, but our code does not read the errors.
 RANKLOG_FORWARD("exp", "", "exp@GLIBC_2.2.5");
 RANKLOG_FORWARD("log", "", "log@GLIBC_2.2.5");
 RANKLOG_FORWARD("log2", "", "log2@GLIBC_2.2.5");
 RANKLOG_FORWARD("pow", "", "pow@GLIBC_2.2.5");
 
-// Since 2.33 these are functions; before, headers called functions with the version of the struct,
-// which is 1 for ever.
+// Functions since 2.33. Before that, headers called functions with the version of the struct as an
+// argument, which is always 1.
 #define RANKLOG_SHIFT_ARGUMENTS "mov %rsi, %rdx\nmov %rdi, %rsi\nmov $1, %edi\n"
 RANKLOG_FORWARD("stat", RANKLOG_SHIFT_ARGUMENTS, "__xstat@GLIBC_2.2.5");
 RANKLOG_FORWARD("fstat", RANKLOG_SHIFT_ARGUMENTS, "__fxstat@GLIBC_2.2.5");
@@ -44,7 +44,8 @@ RANKLOG_FORWARD("lstat64", RANKLOG_SHIFT_ARGUMENTS, "__lxstat64@GLIBC_2.2.5");
 RANKLOG_FORWARD("fstatat", "mov %rcx, %r8\nmov %rdx, %rcx\n" RANKLOG_SHIFT_ARGUMENTS,
                 "__fxstatat@GLIBC_2.4");
 
-// 2.32 and 2.34 moved these to libc from libpthread and libdl, which the library still names.
+// 2.32 and 2.34 moved these functions to libc from libpthread and libdl. The library still names
+// both.
 RANKLOG_FORWARD("dladdr", "", "dladdr@GLIBC_2.2.5");
 RANKLOG_FORWARD("dlclose", "", "dlclose@GLIBC_2.2.5");
 RANKLOG_FORWARD("dlerror", "", "dlerror@GLIBC_2.2.5");
@@ -73,8 +74,8 @@ RANKLOG_FORWARD("pthread_sigmask", "", "pthread_sigmask@GLIBC_2.2.5");
 
 namespace {
 
-// Looked up while the library is loaded: later, dlsym() waits for whoever loads another library,
-// and that one may wait for the thread that waits here.
+// Looked up while the library is loaded. Later, dlsym() would wait for a thread that loads another
+// library, and that thread may wait for the thread that waits here.
 using ClockWait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
 const auto clock_wait = reinterpret_cast<ClockWait>(dlsym(RTLD_DEFAULT, "pthread_cond_clockwait"));
 
@@ -85,7 +86,7 @@ extern "C" {
 // Since 2.32: whether atomic operations may be left out. Never.
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 
-// Since 2.30. std::condition_variable waits by it.
+// Since 2.30. std::condition_variable waits with it.
 __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t* condition,
                                                                  pthread_mutex_t* mutex,
                                                                  clockid_t clock,
@@ -96,7 +97,8 @@ __attribute__((visibility("hidden"))) int pthread_cond_clockwait(pthread_cond_t*
 
 }  // extern "C"
 
-// std::__throw_bad_array_new_length(), since GCC 11. Weak: a program has it in its own libstdc++.
+// std::__throw_bad_array_new_length(), since GCC 11. Weak, because a program has it in its own
+// libstdc++.
 [[noreturn]] __attribute__((weak, visibility("hidden"))) void ThrowBadArrayNewLength() asm(
     "_ZSt28__throw_bad_array_new_lengthv");
 void ThrowBadArrayNewLength() { throw std::bad_array_new_length(); }

@@ -1,4 +1,5 @@
-// What a portable program needs besides old_symbols.cc: it has libstdc++ inside, and starts by itself.
+// The symbols that a portable program needs in addition to old_symbols.cc, because it contains
+// libstdc++ and has its own entry point.
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -9,7 +10,7 @@
 
 #include <cstdlib>
 
-// For `strings`: which versions of other packages are inside.
+// For `strings`: the versions of the packages inside.
 extern "C" __attribute__((used, retain, visibility("hidden"))) const char ranklog_static_parts[] =
     RANKLOG_STATIC_PARTS;
 
@@ -27,21 +28,21 @@ __attribute__((visibility("hidden"))) pid_t gettid() {
   return static_cast<pid_t>(syscall(SYS_gettid));
 }
 
-// Since 2.32. Without it a signal has its number only.
+// Since 2.32. Without it, a signal is shown only by its number.
 __attribute__((visibility("hidden"))) const char* sigabbrev_np(int signal) {
   static const auto name =
       reinterpret_cast<const char* (*)(int)>(dlsym(RTLD_DEFAULT, "sigabbrev_np"));
   return name == nullptr ? nullptr : name(signal);
 }
 
-// Since 2.34. Without it, what is open now is closed, one by one.
+// Since 2.34. Without it, the descriptors that are open now are closed one by one.
 __attribute__((visibility("hidden"))) int posix_spawn_file_actions_addclosefrom_np(
     posix_spawn_file_actions_t* actions, int from) {
   static const auto add = reinterpret_cast<int (*)(posix_spawn_file_actions_t*, int)>(
       dlsym(RTLD_DEFAULT, "posix_spawn_file_actions_addclosefrom_np"));
   if (add != nullptr) return add(actions, from);
   DIR* const open = opendir("/proc/self/fd");
-  if (open == nullptr) return 0;  // all of ours are closed by exec
+  if (open == nullptr) return 0;  // exec closes all of ours
   int error = 0;
   while (const dirent* const entry = readdir(open)) {
     const int fd = std::atoi(entry->d_name);  // 0 for "." and ".."
@@ -51,8 +52,8 @@ __attribute__((visibility("hidden"))) int posix_spawn_file_actions_addclosefrom_
   return error;
 }
 
-// Since 2.34 it runs the constructors of the program by itself; before, the program hands it a
-// function that does. A program that does so is served by both.
+// Since 2.34, __libc_start_main runs the program's constructors itself. Before that, the program
+// passes it a function that runs them. A program that passes one works with both.
 using Main = int (*)(int, char**, char**);
 using Constructor = void (*)(int, char**, char**);
 int StartMain(Main main, int argc, char** argv, void (*init)(), void (*fini)(), void (*rtld_fini)(),
