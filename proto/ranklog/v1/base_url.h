@@ -1,4 +1,4 @@
-// The address of a tracker, as the user gives it.
+// Cleans a tracker's address that the user gave.
 
 #ifndef RANKLOG_V1_BASE_URL_H_
 #define RANKLOG_V1_BASE_URL_H_
@@ -9,9 +9,9 @@
 
 namespace ranklog::v1 {
 
-// `url` without the user and the password before its host: an address is stored and shown. With an @
-// behind the host all before it may be a password; then that @ stays, so that nobody takes what is
-// behind it for the host.
+// Returns `url` without the user and the password before its host, because an address is stored and
+// shown. If an @ comes after the host, everything before it may be a password. Then that @ stays,
+// so that nobody takes the text after it for the host.
 inline std::string WithoutUser(std::string url) {
   const size_t at = url.rfind('@');
   if (at == std::string::npos) return url;

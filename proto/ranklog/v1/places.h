@@ -1,5 +1,5 @@
-// Where Ranklog keeps its sockets and its spools on a node: the one list that ranks, the daemon and
-// the CLI go by.
+// The directories for Ranklog's sockets and spools on a node. Ranks, the daemon and the CLI all use
+// this list.
 
 #ifndef RANKLOG_V1_PLACES_H_
 #define RANKLOG_V1_PLACES_H_
@@ -16,18 +16,18 @@
 namespace ranklog::v1 {
 
 inline constexpr char kSocketFile[] = "ranklogd.sock";
-// Beside the socket, the messages of a daemon that a rank started.
+// The messages of a daemon that a rank started, in a file beside the socket.
 inline constexpr char kDaemonLogFile[] = "ranklogd.log";
-// What Ring.address says of a rank that looks for its daemon in the standard places.
+// Ring.address of a rank that looks for its daemon in the standard places.
 inline constexpr char kDefaultAddress[] = "default";
 
-// A directory that Ranklog may use if it is this user's alone.
+// A directory that Ranklog may use if it belongs to this user alone.
 struct PrivateDir {
   std::string path;
-  bool create = false;  // make it, 0700, if it is missing; its parent is never made
+  bool create = false;  // make it (0700) if it is missing; never make its parent
 };
 
-// Also where nobody can tell.
+// Also true if the type of the file system is unknown because statfs() fails.
 inline bool IsOnNetworkFileSystem(const char* path) {
   struct statfs info;
   if (statfs(path, &info) != 0) return true;
@@ -49,16 +49,20 @@ inline bool IsOnNetworkFileSystem(const char* path) {
   }
 }
 
-// Whether `path` is a directory and no link, of this user, and without these permissions.
+// Whether `path` is a directory (not a symbolic link), belongs to this user, and has none of the
+// permissions `forbidden`.
 inline bool IsOwnDirectory(const std::string& path, mode_t forbidden) {
   struct stat info;
   return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
          (info.st_mode & forbidden) == 0;
 }
 
-// Best first: /run/ranklog/UID, which an administrator makes; ranklog in $XDG_RUNTIME_DIR, where
-// that is what systemd promises, ours and 0700 (jobs inherit a login node's); /dev/shm/ranklog-UID;
-// and on a disk, /var/tmp/ranklog-UID. Anybody may have made the last two before us.
+// The directories, best first:
+//   /run/ranklog/UID          made by an administrator
+//   $XDG_RUNTIME_DIR/ranklog  only if $XDG_RUNTIME_DIR is on this node and a directory of this user
+//                             with mode 0700 (jobs inherit the variable from a login node)
+//   /dev/shm/ranklog-UID      another user may have made it
+//   /var/tmp/ranklog-UID      on a disk; another user may have made it
 inline std::vector<PrivateDir> StandardDirs() {
   const std::string uid = std::to_string(geteuid());
   std::vector<PrivateDir> dirs = {{"/run/ranklog/" + uid, /*create=*/false}};
@@ -74,14 +78,14 @@ inline std::vector<PrivateDir> StandardDirs() {
   return dirs;
 }
 
-// Whether something is there, and is not ours alone: another user's, or a link, or others may write
-// it.
+// Whether the path exists but is not private: it belongs to another user, it is a symbolic link, or
+// others may write it.
 inline bool IsTaken(const PrivateDir& dir) {
   struct stat info;
   return lstat(dir.path.c_str(), &info) == 0 && !IsOwnDirectory(dir.path, 022);
 }
 
-// Whether a daemon can listen there, as far as it can be seen without making it.
+// Whether a daemon can listen there, as far as that is visible without making the directory.
 inline bool CanBeUsed(const PrivateDir& dir) {
   if (IsOwnDirectory(dir.path, 022)) return true;
   if (!dir.create || IsTaken(dir)) return false;

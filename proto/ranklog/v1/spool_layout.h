@@ -1,6 +1,6 @@
-// The layout of a spool file, byte by byte as client/spool.md specifies it: the one thing beside
-// the protocol that the rank (which writes it) and the daemon (which reads what a dead rank left)
-// must agree on.
+// The layout of a spool file, byte by byte as client/spool.md specifies it. Besides the protocol,
+// this is the only thing on which the rank and the daemon must agree: the rank writes the file, and
+// the daemon reads it after the rank died.
 
 #ifndef RANKLOG_V1_SPOOL_LAYOUT_H_
 #define RANKLOG_V1_SPOOL_LAYOUT_H_
@@ -13,36 +13,35 @@ namespace ranklog::v1 {
 
 inline constexpr uint32_t kProtocolVersion = 1;
 
-// The largest gRPC message of either side. A row may fill half a ring (kMaxRingBytes / 2) and must
-// fit in one.
+// The largest gRPC message in both directions. A row may fill half a ring (kMaxRingBytes / 2), and
+// must fit in one message.
 inline constexpr int kMaxMessageBytes = 64 << 20;
 
 inline constexpr uint64_t kSpoolMagic = 0x31474c4b4e4152ULL;  // the bytes "RANKLG1\0"
 inline constexpr uint32_t kSpoolVersion = 1;
 inline constexpr size_t kSpoolHeaderBytes = 4096;
-inline constexpr size_t kSpoolHelloBytes =
-    64 << 10;  // room for a serialized Hello without credentials
+// Room for a serialized Hello without credentials.
+inline constexpr size_t kSpoolHelloBytes = 64 << 10;
 inline constexpr size_t kSpoolDataOffset = kSpoolHeaderBytes + kSpoolHelloBytes;
 inline constexpr size_t kMinRingBytes = 64 << 10;
-inline constexpr size_t kDefaultRingBytes = 8 << 20;  // minutes of a dead daemon at usual rates
+inline constexpr size_t kDefaultRingBytes = 8 << 20;  // minutes without a daemon at usual rates
 inline constexpr size_t kMaxRingBytes = 64 << 20;
-inline constexpr size_t kLaterRingBytes = 512 << 10;  // at least, of a process's second ring on
+inline constexpr size_t kLaterRingBytes = 512 << 10;  // minimum for later rings of a process
 inline constexpr size_t kRecordAlign = 8;
 
-// What one stream may have: each shape costs memory in every stage, and its keys travel in one
-// message. The rank refuses the row that would need one more, as the daemon would end the stream.
+// Limits of one stream: each shape costs memory in every stage, and its keys travel in one message.
+// The rank refuses a row that exceeds a limit, because the daemon would end the stream.
 inline constexpr uint32_t kMaxShapes = 10'000;
 inline constexpr size_t kMaxShapeKeys = 1'000'000;
-inline constexpr size_t kMaxStreamKeyBytes = 64 << 20;  // the keys of all shapes, each and 4 bytes
+inline constexpr size_t kMaxStreamKeyBytes = 64 << 20;  // all shapes' keys; each plus 4 bytes
 
-// What the daemon's first bytes from a descriptor-passing connection are: this, then the
-// incarnation (8 bytes, little-endian), with the descriptor as SCM_RIGHTS. gRPC's own first bytes
-// are "PRI ".
+// The first bytes of a descriptor-passing connection: this value, then the incarnation (8 bytes,
+// little-endian), with the descriptor as SCM_RIGHTS. The first bytes of gRPC are "PRI ".
 inline constexpr char kDescriptorMagic[8] = {'R', 'L', 'S', 'P', 'O', 'O', 'L', '1'};
 
-// How to turn a record's ticks into Unix time: unix_us = base_unix_us + (ticks - base_ticks) *
-// us_per_tick. The writer fills the copy that is not current, then makes it current with a release
-// store, so that a reader after its death finds one that is whole.
+// Converts a record's ticks to Unix time: unix_us = base_unix_us + (ticks - base_ticks) *
+// us_per_tick. The writer fills the copy that is not current, and then makes it current with a
+// release store. So a reader finds a complete copy, even after the writer's death.
 struct ClockCalibration {
   std::atomic<uint64_t> base_ticks;
   std::atomic<int64_t> base_unix_us;
@@ -51,12 +50,14 @@ struct ClockCalibration {
 
 enum FinishedBy : uint32_t {
   kNotFinished = 0,
-  kFinishedByCall = 1,        // Finish(), or exit() that waits for the delivery, gave `exit_code`
-  kFinishedByDestructor = 2,  // or by exit(); how the process then ends counts more, if it is known
+  // By Finish(), or by an exit() that waits for delivery. `exit_code` is set.
+  kFinishedByCall = 1,
+  // By the destructor or exit(). The exit code of the process takes precedence if it is known.
+  kFinishedByDestructor = 2,
 };
 
-// The first page of the file. All integers are of the machine that wrote them: a spool never leaves
-// its node. Cache lines are kept apart by who writes them.
+// The first page of the file. All integers have the byte order of the machine that wrote them,
+// because a spool never leaves its node. Fields of different writers are on different cache lines.
 struct SpoolHeader {
   uint64_t magic;
   uint32_t version;
@@ -64,13 +65,13 @@ struct SpoolHeader {
   uint64_t data_offset;   // kSpoolDataOffset
   uint64_t data_bytes;    // capacity of the ring, a multiple of the page size
   uint64_t incarnation;
-  std::atomic<uint32_t> hello_bytes;  // of the serialized Hello at kSpoolHeaderBytes; 0: none yet
+  std::atomic<uint32_t> hello_bytes;  // of the Hello at kSpoolHeaderBytes; 0: none yet
   uint32_t reserved0;
 
   // Written by the thread that logs.
-  alignas(64)
-      std::atomic<uint64_t> head;  // bytes ever written; published with release after the record
-  std::atomic<uint64_t> rows;      // rows ever written (the seq of the last); published before head
+  // Bytes ever written; stored with release after the record.
+  alignas(64) std::atomic<uint64_t> head;
+  std::atomic<uint64_t> rows;  // rows ever written (seq of the last); stored before head
   std::atomic<uint64_t> lost_ring_full;
   std::atomic<uint64_t> lost_invalid;
   std::atomic<uint64_t> lost_step_behind;
@@ -99,19 +100,20 @@ enum class RecordKind : uint16_t {
 };
 
 enum RowFlags : uint16_t {
-  kRowCommits = 1,  // logged without a step
-  kRowCounted = 2,  // and no row of the process had given one: its step counts those rows from 0
+  kRowCommits = 1,  // the row was logged without a step
+  // And no row of the process had given a step, so its step is a count of rows from 0.
+  kRowCounted = 2,
 };
 
-// Every record starts so, at a multiple of 8, and never wraps.
+// The start of every record. A record begins at a multiple of 8 and never wraps.
 struct RecordHeader {
-  uint32_t bytes;  // with this header and padding; a multiple of 8
+  uint32_t bytes;  // including this header and padding; a multiple of 8
   RecordKind kind;
   uint16_t flags;
 };
 
-// Then value_count doubles; then text_bytes bytes: per text u32 key length, u32 value length, key,
-// value.
+// Followed by value_count doubles, then text_bytes bytes: per text a u32 key length, a u32 value
+// length, the key, the value.
 struct RowRecord {
   RecordHeader header;
   uint32_t shape;  // 0: no numbers
@@ -124,12 +126,12 @@ struct RowRecord {
 };
 static_assert(sizeof(RowRecord) == 48);
 
-// Then key_count times: u32 length, bytes; padded at the end only.
+// Followed by key_count entries: u32 length, bytes. Padded only at the end.
 struct ShapeRecord {
   RecordHeader header;
-  uint32_t shape;  // from 1
+  uint32_t shape;  // counts from 1
   uint32_t key_count;
-  uint32_t key_bytes;  // of all that follows, unpadded
+  uint32_t key_bytes;  // of all entries, unpadded
   uint32_t reserved;
 };
 static_assert(sizeof(ShapeRecord) == 24);
