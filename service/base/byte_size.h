@@ -1,4 +1,4 @@
-// Sizes as people write them.
+// Parses sizes with units.
 
 #ifndef SERVICE_BASE_BYTE_SIZE_H_
 #define SERVICE_BASE_BYTE_SIZE_H_
@@ -13,7 +13,8 @@
 
 namespace ranklog {
 
-// A number with an optional unit: B, KiB, MiB, GiB or TiB. False: it is none, or above 2^62.
+// A number with an optional unit: B, KiB, MiB, GiB or TiB. False if it is malformed, negative, or
+// 2^62 or more.
 inline bool ParseBytes(absl::string_view text, int64_t* bytes) {
   constexpr std::pair<const char*, int> kUnits[] = {
       {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}};

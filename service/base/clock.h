@@ -1,4 +1,4 @@
-// The clock for waits and ages. Wall time (absl::Now()) only stamps data: it may jump.
+// The clock for waits and ages. Wall time (absl::Now()) may jump, so it only stamps data.
 
 #ifndef SERVICE_BASE_CLOCK_H_
 #define SERVICE_BASE_CLOCK_H_
@@ -9,7 +9,7 @@
 
 namespace ranklog {
 
-// Never goes back; its zero is arbitrary, so it means nothing to another process or to a person.
+// Monotonic. Its zero is arbitrary, so the value has no meaning outside this process.
 inline absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

@@ -1,7 +1,8 @@
-// Places where a test has the daemon die: FAULT_POINT("commit") kills the process when it is passed
-// for the n-th time, if RANKLOG_DIE_AT is commit:n; by SIGKILL, or by another signal that follows
-// as a number: commit:n:11. By commit:n:hang the thread that passes it stays there instead. Nothing
-// at all unless the build has RANKLOG_FAULT_POINTS.
+// Points at which a test kills the daemon. FAULT_POINT("commit") does nothing unless the build has
+// RANKLOG_FAULT_POINTS. Then RANKLOG_DIE_AT selects the point and the action:
+//   commit:n        SIGKILL to this process when the point is passed for the n-th time
+//   commit:n:11     the same with signal 11
+//   commit:n:hang   the thread hangs at this point
 
 #ifndef SERVICE_BASE_FAULT_POINT_H_
 #define SERVICE_BASE_FAULT_POINT_H_
@@ -27,7 +28,7 @@ inline void PassFaultPoint(const std::string& name) {
   static Wanted* const wanted = []() -> Wanted* {
     const char* const text = getenv("RANKLOG_DIE_AT");
     if (text == nullptr) return nullptr;
-    auto* made = new Wanted;  // for as long as the process lives
+    auto* made = new Wanted;  // never freed
     std::istringstream words(text);
     std::string left, signal;
     std::getline(words, made->name, ':');

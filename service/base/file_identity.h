@@ -1,4 +1,4 @@
-// Tells whether a path still leads to the file that it led to.
+// Checks whether a path still refers to the same file.
 
 #ifndef SERVICE_BASE_FILE_IDENTITY_H_
 #define SERVICE_BASE_FILE_IDENTITY_H_
@@ -10,13 +10,13 @@
 
 namespace ranklog {
 
-// Of a file that is held open meanwhile: else its inode may become another file's. Thread-safe;
-// costs a system call.
+// The caller must hold the file open meanwhile, or its inode may be reused for another file.
+// Thread-safe. Costs a system call.
 class FileIdentity {
  public:
-  FileIdentity() = default;  // of no file: always in place
-  // Of the file that `path` leads to now, no link followed at its end; of none if it cannot be
-  // seen.
+  FileIdentity() = default;  // no file: always in place
+  // The file to which `path` refers now, without following a symbolic link at its end. No file if
+  // lstat() fails.
   explicit FileIdentity(const std::string& path) {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0) return;
@@ -25,8 +25,8 @@ class FileIdentity {
     inode_ = info.st_ino;
   }
 
-  // False if the path leads to nothing or to another file. A path that cannot be looked at for
-  // another reason says nothing: true.
+  // False if the path refers to nothing or to another file. True if the check fails for another
+  // reason.
   bool InPlace() const {
     if (path_.empty()) return true;
     struct stat info {};

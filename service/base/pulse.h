@@ -1,4 +1,4 @@
-// A thread's sign of life: whether its loop turns, waits, or hangs.
+// The watchdog state of a thread: whether its loop runs, waits, or hangs.
 
 #ifndef SERVICE_BASE_PULSE_H_
 #define SERVICE_BASE_PULSE_H_
@@ -12,14 +12,15 @@
 
 namespace ranklog {
 
-// One for each loop. It rests while the loop waits for work, for another loop, or for room on the
-// disk; the end of a wait is a beat. A loop that neither rests nor beats for long hangs.
+// One for each loop. It is at rest while the loop waits for work, for another loop, or for room on
+// the disk. The end of a wait is a beat. A loop that neither rests nor beats for a long time hangs.
 //
-// Silence() from any thread; all else on the loop's own. What a loop calls does not know its pulse:
-// Rest and Beat() are of the calling thread, and do nothing on a thread without one.
+// Any thread may call Silence(). Everything else belongs to the loop's own thread. Code that a loop
+// calls does not know the loop's pulse: Rest and Beat() act on the pulse of the calling thread, and
+// do nothing on a thread without one.
 class Pulse {
  public:
-  // For as long as the loop runs.
+  // Registers the pulse for the current thread. Lives as long as the loop runs.
   class Loop {
    public:
     explicit Loop(Pulse* pulse) {
@@ -31,7 +32,7 @@ class Pulse {
     Loop& operator=(const Loop&) = delete;
   };
 
-  // The thread waits, until the end of the scope.
+  // The thread waits until the end of the scope.
   class Rest {
    public:
     Rest() {
@@ -42,7 +43,7 @@ class Pulse {
     Rest& operator=(const Rest&) = delete;
   };
 
-  // The thread makes progress in something long.
+  // Reports progress within a long operation.
   static void Beat() {
     if (current_ != nullptr) current_->since_ns_ = absl::ToUnixNanos(SteadyNow());
   }

@@ -1,4 +1,4 @@
-// Pass errors up: RETURN_IF_ERROR(x); ASSIGN_OR_RETURN(auto y, x).
+// Macros that return errors to the caller: RETURN_IF_ERROR(x); ASSIGN_OR_RETURN(auto y, x).
 
 #ifndef SERVICE_BASE_STATUS_MACROS_H_
 #define SERVICE_BASE_STATUS_MACROS_H_

@@ -1,4 +1,4 @@
-// Waits with a time limit that is measured by the steady clock.
+// Waits with a timeout by the steady clock.
 
 #ifndef SERVICE_BASE_STEADY_WAIT_H_
 #define SERVICE_BASE_STEADY_WAIT_H_
@@ -13,13 +13,15 @@
 
 namespace ranklog {
 
-// Instead of absl::Mutex::AwaitWithTimeout(), which in Debian's Abseil waits for a moment of the
-// wall clock: where that is set back by a day, the wait lasts a day longer.
+// Replaces absl::Mutex::AwaitWithTimeout(), which in Debian's Abseil waits for a time of the wall
+// clock: if that clock is set back by a day, the wait lasts a day longer.
 //
-// Goes with one mutex. Who changes what is waited for calls Wake(), with the mutex or without.
+// Belongs to one mutex. A thread that changes the condition calls Wake(), with or without the
+// mutex.
 class SteadyWait {
  public:
-  // Until `holds()`, which is called with the mutex, but for at most `timeout`. What it says last.
+  // Waits until `holds()` returns true, for at most `timeout`. Calls it with the mutex held.
+  // Returns its last result.
   template <typename Holds>
   bool Await(absl::Mutex* mutex, absl::Duration timeout, const Holds& holds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -28,7 +30,7 @@ class SteadyWait {
     while (!holds()) {
       const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) return false;
-      // A longer one has more nanoseconds than the standard library can add to now.
+      // The standard library would overflow if it added a longer wait to the current time.
       condition_.wait_for(lockable, absl::ToChronoNanoseconds(std::min(left, absl::Hours(1))));
     }
     return true;
@@ -36,7 +38,7 @@ class SteadyWait {
   void Wake() { condition_.notify_all(); }
 
  private:
-  struct Lockable {  // as the standard library names it
+  struct Lockable {  // with the names of the standard library
     absl::Mutex* const mutex;
     void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex->Lock(); }
     void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex->Unlock(); }

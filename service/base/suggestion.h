@@ -1,4 +1,4 @@
-// "Did you mean ...?": what a misspelt word may have been.
+// "Did you mean ...?": suggestions for a misspelt word.
 
 #ifndef SERVICE_BASE_SUGGESTION_H_
 #define SERVICE_BASE_SUGGESTION_H_
@@ -12,8 +12,8 @@
 
 namespace ranklog {
 
-// How many letters must be inserted, removed, replaced or swapped with their neighbour to make one
-// word of the other (optimal string alignment).
+// The number of letters that must be inserted, removed, replaced or swapped with a neighbour to
+// turn one word into the other (optimal string alignment).
 inline size_t EditDistance(absl::string_view one, absl::string_view other) {
   std::vector<std::vector<size_t>> cost(one.size() + 1, std::vector<size_t>(other.size() + 1));
   for (size_t i = 0; i <= one.size(); ++i) {
@@ -32,10 +32,10 @@ inline size_t EditDistance(absl::string_view one, absl::string_view other) {
   return cost[one.size()][other.size()];
 }
 
-// "; did you mean 'drain'?", by the word of `known` that is most like `word`; empty if none is: more
-// than a third of it would have to be changed.
+// "; did you mean 'drain'?", with the word of `known` that is closest to `word`. Empty if every
+// word differs in more than a third of the letters of `word`.
 inline std::string DidYouMean(absl::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 64;  // as long as no word of ours
+  constexpr size_t kLongest = 64;  // longer than any known word
   if (word.size() > kLongest) return "";
   std::string best;
   size_t least = word.size() / 3 + 1;

@@ -1,4 +1,4 @@
-// Which boot of the machine this is.
+// The identifier of this boot of the machine.
 
 #ifndef SERVICE_BASE_THIS_BOOT_H_
 #define SERVICE_BASE_THIS_BOOT_H_
@@ -8,7 +8,7 @@
 
 namespace ranklog {
 
-// As ranks send it (Identity.boot_id). Empty if /proc does not tell.
+// The same identifier that ranks send (Identity.boot_id). Empty if /proc does not have it.
 inline const std::string& ThisBoot() {
   static const std::string id = [] {
     std::ifstream file("/proc/sys/kernel/random/boot_id");

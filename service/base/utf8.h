@@ -1,5 +1,5 @@
-// Whether bytes from outside are text, and how they become it: a protobuf `string` that is no UTF-8
-// is refused by who reads it, and so is JSON.
+// Checks for UTF-8, and conversion to it. Needed for bytes from outside: readers of Protobuf and
+// JSON reject a string that is not UTF-8.
 
 #ifndef SERVICE_BASE_UTF8_H_
 #define SERVICE_BASE_UTF8_H_
@@ -11,8 +11,8 @@
 
 namespace ranklog {
 
-// The length of the sequence that starts with `lead`, and the bounds of its second byte; 0: none
-// does.
+// The length of the sequence that starts with `lead`, and the bounds of its second byte. Length 0:
+// no sequence starts with `lead`.
 struct Utf8Sequence {
   size_t length;
   unsigned char low;
@@ -31,9 +31,9 @@ inline Utf8Sequence Utf8SequenceOf(unsigned char lead) {
   return {0, 0, 0};
 }
 
-// How many bytes the character takes that `bytes` begin with; 0: they begin with none. Well-formed
-// UTF-8 by table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing above
-// U+10FFFF.
+// The size in bytes of the first character of `bytes`; 0 if they do not start with a character.
+// Well-formed UTF-8 by table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing
+// above U+10FFFF.
 inline size_t Utf8Length(absl::string_view bytes) {
   if (bytes.empty()) return 0;
   const Utf8Sequence sequence = Utf8SequenceOf(static_cast<unsigned char>(bytes[0]));
@@ -52,7 +52,7 @@ inline bool IsUtf8(absl::string_view bytes) {
   return bytes.empty();
 }
 
-// The characters of `bytes`, with U+FFFD for each byte that is part of none.
+// The characters of `bytes`, with U+FFFD for each byte that does not belong to a character.
 inline std::string ToUtf8(absl::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());
@@ -68,7 +68,7 @@ inline std::string ToUtf8(absl::string_view bytes) {
   return text;
 }
 
-// The first of `text`, which is UTF-8: at most `max_bytes`, and no part of a character.
+// The beginning of `text`, which must be UTF-8: at most `max_bytes`, and only whole characters.
 inline absl::string_view CutUtf8(absl::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xC0) == 0x80) --max_bytes;

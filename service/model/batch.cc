@@ -47,10 +47,10 @@ absl::Status ValidateBlock(const Block& block, size_t index, uint64_t rows_of_ba
   return ValidateTexts(block, index);
 }
 
-// One block after another fills its rows' places; any place filled twice is an error. With as many
-// rows as places, none is then empty.
+// Each block fills the positions of its rows; a position that is filled twice is an error. There
+// are as many rows as positions, so then no position is empty.
 absl::Status ValidatePositions(const Batch& batch) {
-  if (batch.blocks.size() == 1) return absl::OkStatus();  // ascending, in range, and as many: all
+  if (batch.blocks.size() == 1) return absl::OkStatus();  // ascending and in range: all are there
   std::vector<bool> taken(batch.rows());
   for (size_t b = 0; b < batch.blocks.size(); ++b) {
     for (uint32_t offset : batch.blocks[b].offsets) {

@@ -1,4 +1,4 @@
-// Rows as they travel through the daemon: dense blocks, grouped by shape.
+// Rows in the daemon's memory and store: dense blocks, grouped by shape.
 
 #ifndef SERVICE_MODEL_BATCH_H_
 #define SERVICE_MODEL_BATCH_H_
@@ -12,7 +12,7 @@
 
 namespace ranklog::model {
 
-// A text among a row's values.
+// A text value of a row.
 struct Text {
   uint32_t row = 0;  // index into the block's rows
   std::string key;
@@ -21,19 +21,19 @@ struct Text {
   friend bool operator==(const Text&, const Text&) = default;
 };
 
-// Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row,
-// `values` has rows() * width, row by row, where width is the number of the shape's keys.
+// Rows of one shape. The vectors `offsets`, `steps` and `times_us` have one element per row.
+// `values` has rows() * width elements, row by row; width is the number of the shape's keys.
 struct Block {
   uint32_t shape = 0;    // 0: no numbers, only texts
   bool commits = false;  // each row closes its step (it was logged without one)
-  // Besides, the steps count the rows of the process from 0. In a run's batch: of its process, or on
-  // from the run's last row.
+  // Set together with `commits`: the steps count the rows of the process from 0. In a run's batch,
+  // they count the rows of its process, or continue from the run's last row.
   bool counted = false;
-  std::vector<uint32_t> offsets;  // of the row's position from Batch::first, ascending
+  std::vector<uint32_t> offsets;  // the row's position minus Batch::first, ascending
   std::vector<int64_t> steps;     // ascending, repeats allowed
   std::vector<int64_t> times_us;  // Unix time
   std::vector<double> values;
-  std::vector<Text> texts;  // by row, ascending
+  std::vector<Text> texts;  // sorted by row
 
   size_t rows() const { return offsets.size(); }
   size_t width() const { return rows() == 0 ? 0 : values.size() / rows(); }
@@ -41,8 +41,8 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-// The rows at the positions first .. last, each in exactly one of the blocks. A position is the
-// row's sequence number (from 1) in a rank's stream, or its index (from 0) in a run.
+// The rows at the positions first to last, each in exactly one block. A position is the row's
+// sequence number (from 1) in a rank's stream, or its index (from 0) in a run.
 struct Batch {
   uint64_t first = 0;
   uint64_t last = 0;
@@ -54,13 +54,13 @@ struct Batch {
 };
 
 // OK if every position from first to last occurs once, the vectors' lengths agree, and texts refer
-// to rows. kInvalidArgument says what does not fit; a batch from outside must pass this before it
-// is used.
+// to existing rows. A batch from outside must pass this check before it is used.
+//   kInvalidArgument   the message names the mismatch
 absl::Status Validate(const Batch& batch);
 
-// The rows first to last of a valid batch, which has them.
+// The rows first to last of a valid batch that contains them.
 Batch Part(const Batch& batch, uint64_t first, uint64_t last);
-// The rows of a valid batch after `position`, which is before its last.
+// The rows of a valid batch after `position`, which must be less than its last position.
 Batch DropThrough(const Batch& batch, uint64_t position);
 
 // Visits the rows of a batch in the order of their positions: fn(const Block&, size_t row, uint64_t

@@ -1,4 +1,4 @@
-// What a tracker shows: a run, made of the sessions of a job by its log strategy.
+// A run: what a tracker shows. The log strategy makes it from the sessions of a job.
 
 #ifndef SERVICE_MODEL_RUN_H_
 #define SERVICE_MODEL_RUN_H_
@@ -16,33 +16,34 @@
 
 namespace ranklog::model {
 
-// A config or summary value, or an object of them. Holds NaN and infinities and tells integers from
-// floats; keeps the order of keys. Stored as CBOR, never by dump(), which would turn NaN into null.
+// A config or summary value, or an object of them. Preserves NaN and infinities, distinguishes
+// integers from floats, and keeps the order of keys. Stored as CBOR, never by dump(), which would
+// turn NaN into null.
 using Json = nlohmann::basic_json<OrderedObject>;
 
 // How charts and the summary treat a metric.
 struct MetricDefinition {
-  std::string name;  // a trailing * makes it a glob
+  std::string name;  // with a trailing *, it is a glob
   std::string step_metric;
   bool step_sync = true;
   bool hidden = false;
-  std::vector<std::string> summary;  // of min max mean last first best none
+  std::vector<std::string> summary;  // any of min max mean last first best none
   std::string goal;                  // "", minimize, maximize
 
   friend bool operator==(const MetricDefinition&, const MetricDefinition&) = default;
 };
 
-// What Config(), Summary() and DefineMetric() of a rank send. Applying one twice is harmless.
+// The effect of a rank's Config(), Summary() or DefineMetric(). Applying one twice is harmless.
 struct Update {
   enum class Kind { kConfig = 1, kSummary = 2, kMetric = 3 };
   Kind kind = Kind::kConfig;
   Json object;  // kConfig, kSummary: merged by top-level key
-  // kSummary: rows of this step and above came later, those below before.
+  // kSummary: rows of this step and above came later than the summary, rows below came before.
   int64_t before_step = std::numeric_limits<int64_t>::max();
   MetricDefinition metric;  // kMetric
 };
 
-// An update as it lies in the store.
+// An update in the store.
 struct StoredUpdate {
   int64_t id = 0;
   int64_t stream = 0;
@@ -50,51 +51,53 @@ struct StoredUpdate {
   Update update;
 };
 
-// One of the jobs that the starts under one given id made, as far as a new session asks. "The rank"
-// is the session's; "other processes" are not of the session's Init().
+// A job that was made by starts under one given id, with the facts that a new session needs. "The
+// rank" is the session's rank. "Other processes" are processes that do not belong to the session's
+// Init().
 struct JobStart {
   std::string job_id;
-  bool exists = false;       // it has runs, or had some that were removed
-  bool refused = false;      // its rows are kept here only, since `resume` did not allow the start
-  bool live = false;         // a stream of it is live
-  bool has_ring = false;     // the session's ring is here
-  bool has_process = false;  // another ring of the session's Init() is here
-  bool has_rank = false;     // another process of the rank was here
-  bool rank_alive = false;   // one of those lives
-  bool rank_finished = false;   // the last of those has finished
-  bool rank_in_launch = false;  // one of those was of the session's launch
-  uint32_t rank_restart = 0;    // the launcher's restart that the last of those belonged to
-  int64_t alive_pid = 0;        // of the one that lives
-  bool has_launch = false;      // the session's launch is here
-  bool has_node = false;        // another launch of the session's node is here
-  bool has_batch_job = false;   // the session's step of its batch job is here
-  bool has_batch = false;       // any step of it is
-  uint32_t requeue = 0;         // the last one of that step here
-  // Nobody can see who started this one's ranks and the session's. They may be one launch: all of
-  // these have finished well, and one began within a minute of the session, in as large a world.
+  bool exists = false;          // it has runs, or had runs that were removed
+  bool refused = false;         // rows stay on this node, because `resume` did not allow the start
+  bool live = false;            // it has a live stream
+  bool has_ring = false;        // it has the session's ring
+  bool has_process = false;     // it has another ring of the session's Init()
+  bool has_rank = false;        // it has had another process of the rank
+  bool rank_alive = false;      // one of these processes lives
+  bool rank_finished = false;   // the last of these processes has finished
+  bool rank_in_launch = false;  // one of them belonged to the session's launch
+  uint32_t rank_restart = 0;    // the launcher's restart number of the last of them
+  int64_t alive_pid = 0;        // of the living process
+  bool has_launch = false;      // it has the session's launch
+  bool has_node = false;        // it has another launch of the session's node
+  bool has_batch_job = false;   // it has the session's step of its batch job
+  bool has_batch = false;       // it has any step of that batch job
+  uint32_t requeue = 0;         // the last requeue number of that step
+  // The launcher is not visible, neither for this job nor for the session. They may be one launch:
+  // all ranks of this job have finished well, one of them began within a minute of the session, and
+  // the world is as large.
   bool may_be_one = false;
 };
 
-// The job that a session belongs to; made by aggregate::ChooseJob.
+// The job that a session belongs to. Made by aggregate::ChooseJob.
 struct JobChoice {
-  std::string job_id;    // empty: a new one, {id}-2 or the next that is free
-  bool refused = false;  // `resume` does not allow this start: its rows are kept on this node
+  std::string job_id;    // empty: a new job, {id}-2 or the next free id
+  bool refused = false;  // `resume` does not allow this start: its rows stay on this node
   std::string notice{};  // for the user; {run} stands for the new job's id
   bool warns = false;    // the notice is a warning
 
   friend bool operator==(const JobChoice&, const JobChoice&) = default;
 };
 
-// Which run a session belongs to; made by aggregate::Assign.
+// The run that a session belongs to. Made by aggregate::Assign.
 struct RunAssignment {
   std::string run_id;
   std::string name;
   uint32_t primary_rank = 0;
-  bool primary = false;  // this session's rows are the run's
+  bool primary = false;  // this session's rows are the run's rows
   bool local_only = false;
-  bool primary_chosen = true;  // as Run's
-  int64_t run = 0;             // the store's id of a run that is there; 0: find it by run_id
-  // As JobChoice's.
+  bool primary_chosen = true;  // as in Run
+  int64_t run = 0;             // the store's id of an existing run; 0: find it by run_id
+  // As in JobChoice.
   bool refused = false;
   std::string notice{};
   bool warns = false;
@@ -102,34 +105,35 @@ struct RunAssignment {
   friend bool operator==(const RunAssignment&, const RunAssignment&) = default;
 };
 
-// A run of a session's job, as far as the log strategy asks. "Here" is on the session's node.
+// A run of a session's job, with the facts that the log strategy needs. "Here" means on the
+// session's node.
 struct JobRun {
-  int64_t id = 0;  // the store's
+  int64_t id = 0;  // the store's id
   std::string run_id;
   uint32_t primary_rank = 0;
   bool local_only = false;
   bool primary_chosen = true;
   uint32_t ranks = 0;        // that have attached to it here
-  uint32_t lowest_rank = 0;  // of those
+  uint32_t lowest_rank = 0;  // of these ranks
   bool live = false;         // it is running, and has a stream from here
   bool has_ring = false;     // it has a stream of the session's ring
   bool has_rank = false;     // it has a stream of the session's rank from here
-  bool has_place = false;    // and that had the same local rank, of as many
+  bool has_place = false;    // and that stream had the same local rank and local world size
   bool of_start = false;     // it has a stream from here of the session's start
 };
 
 inline constexpr size_t kMaxIdBytes = 128;  // trackers refuse longer ids
 
-// `id`, a dash and `number`. Where that is longer than kMaxIdBytes, the end of `id` is cut, and a
-// mark of the whole `id` stands in its place: two ids stay two. It depends on nothing else, so every
-// daemon comes to the same.
+// Returns `id`, a dash and `number`. If the result is longer than kMaxIdBytes, the end of `id` is
+// replaced by a hash of the whole `id`, so that different ids stay different. The result depends
+// only on the arguments, so every daemon gets the same one.
 std::string WithNumber(absl::string_view id, uint64_t number);
 
-// Whether a run that is to be called `wanted` may have got this id: `wanted` itself, or, where
-// another run had that, the first of WithNumber(wanted, 2), WithNumber(wanted, 3), ... that was free.
+// Whether a run that was to be called `wanted` may have got this id. The id is `wanted`, or, if
+// another run had it, the first free one of WithNumber(wanted, 2), WithNumber(wanted, 3), ...
 bool IsNumbered(absl::string_view run_id, absl::string_view wanted);
-// Adds to a notice what the user should know of a run with a number, and returns true; nothing of
-// one that is called as its job and its primary rank say.
+// Adds what the user should know about a run whose id got a number, and returns true. Adds nothing
+// if the id is the usual one of its job and primary rank.
 bool AddNumberNotice(absl::string_view job_id, absl::string_view run_id, uint32_t primary_rank,
                      std::string* notice);
 
@@ -137,116 +141,118 @@ enum class RunState { kRunning, kFinished, kFailed, kCrashed };
 absl::string_view Name(RunState state);  // running, finished, failed, crashed
 absl::optional<RunState> ParseRunState(absl::string_view name);
 
-// A run as the store keeps it.
+// A run in the store.
 struct Run {
-  int64_t id = 0;      // the store's
-  int64_t job = 0;     // the store's
-  std::string run_id;  // as the tracker knows it
+  int64_t id = 0;      // the store's id
+  int64_t job = 0;     // the store's id of its job
+  std::string run_id;  // the tracker's id of the run
   std::string name;
   std::string project;
-  RunSettings settings;       // of the job, as its first session gave them
-  uint32_t primary_rank = 0;  // whose rows these are
-  bool local_only =
-      false;  // a part of a `main` run whose rank 0 is on another node: kept, not delivered
+  RunSettings settings;       // of the job, from its first session
+  uint32_t primary_rank = 0;  // the rank whose rows these are
+  // Part of a `main` run whose rank 0 is on another node: kept in the store, not delivered.
+  bool local_only = false;
   // False: the node's first rank is not known yet, so `run_id`, `name` and `primary_rank` will
-  // change. Until then no row of the run is made, and nobody is told of it (`local_only`).
+  // change. Until then no row of the run is made, and it is not delivered (`local_only`).
   bool primary_chosen = true;
   RunState state = RunState::kRunning;
   int32_t exit_code = 0;
   std::string reason;    // why it crashed
-  std::string notice;    // what the user should know of the start that made it; empty: nothing
+  std::string notice;    // a message for the user about the start that made it; may be empty
   bool refused = false;  // `resume` did not allow that start
-  // All starts of it here are to go on in a run that is there: it must be at the tracker.
+  // All starts of it here were to continue an existing run, so the run must exist at the tracker.
   bool must_be_there = false;
-  uint64_t rows = 0;       // made so far: the next row's index
-  int64_t last_step = -1;  // of the last row made, replays included: the last step closed
-  // A run that is continued is rewound where the newest attempt of its primary rank logs a step
-  // again: see Rewind.
-  uint64_t replays = 0;        // made so far: rows at or below the furthest step
-  int64_t furthest_step = -1;  // the largest that a row has
+  uint64_t rows = 0;       // made so far; also the next row's index
+  int64_t last_step = -1;  // the last closed step: that of the last row made, replays included
+  // A continued run is rewound if the newest attempt of its primary rank logs a step again: see
+  // Rewind.
+  uint64_t replays = 0;        // made so far; rows at or below furthest_step
+  int64_t furthest_step = -1;  // the largest step of any row
   uint32_t attempt = 1;        // of the last row made
-  int64_t step_base = 0;       // in this attempt, of rows that were logged without a step
-  uint64_t late_rows = 0;      // of ranks, that came after their step was closed
-  uint64_t replayed_rows = 0;  // of ranks, that they logged again from a checkpoint on
+  int64_t step_base = 0;       // offset of rows without a step, in this attempt
+  uint64_t late_rows = 0;      // rows of ranks that came after their step was closed
+  uint64_t replayed_rows = 0;  // rows of ranks that were logged again after a checkpoint
   int64_t started_us = 0;      // Unix time
-  int64_t ended_us = 0;        // 0: it has not
+  int64_t ended_us = 0;        // 0: not ended
 };
 
-// Where the newest attempt goes on from a smaller step: what was made before, of this step and
-// above, is no part of the run from then on. Local readers pass it over. A tracker that cannot take
-// rows back keeps it, and gets no replays.
+// A point where the newest attempt continues from a smaller step. Earlier rows at this step and
+// above no longer belong to the run. Local readers skip them. A tracker that cannot take rows back
+// keeps them, and gets no replays.
 struct Rewind {
   int64_t first_step = 0;
-  uint64_t rows = 0;  // of the run and of its replays, that had been made
+  uint64_t rows = 0;  // rows and replays of the run that existed at this point
   uint64_t replays = 0;
 };
 
 enum class StreamState { kLive, kFinished, kCrashed };
 
-// A rank's stream as the store keeps it.
+// A rank's stream in the store.
 struct Stream {
   int64_t id = 0;
   int64_t run = 0;       // the run that it belongs to
-  bool primary = false;  // its rows are the run's; else only statistics come from it
-  StreamKey key;         // as the rank calls it: its job id is the one that was given
-  std::string job_id;    // of the job that it belongs to: key.job_id, or {key.job_id}-2 ...
-  std::string run_id;    // of its run; empty while that run's primary is not chosen
-  std::string notice;    // what the user should know of its start; empty: nothing
-  bool warns = false;    // that is a warning
+  bool primary = false;  // its rows are the run's rows; else it gives only statistics
+  StreamKey key;         // from the rank: its job id is the given one
+  std::string job_id;    // of its job: key.job_id, or {key.job_id}-2 ...
+  std::string run_id;    // of its run; empty until the run's primary rank is chosen
+  std::string notice;    // a message for the user about its start; may be empty
+  bool warns = false;    // the notice is a warning
   bool refused = false;  // `resume` did not allow its start
   Identity identity;
   Launch launch;
-  uint64_t durable_seq = 0;     // rows up to this one are here
-  uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or late
-  int64_t passed_step = -1;  // no row with a step up to this one will come, by the rank's own word
+  uint64_t durable_seq = 0;     // rows up to this one are in the store
+  uint64_t aggregated_seq = 0;  // rows up to this one are in their run, or counted as late
+  // The rank reported that no row with a step up to this one will come.
+  int64_t passed_step = -1;
   StreamState state = StreamState::kLive;
   int32_t exit_code = 0;
-  std::string reason;  // why it crashed; while it is live, why its ring is no file, if it is none
+  // Why it crashed. While it is live: why its ring is not a file, if it is not.
+  std::string reason;
   Losses losses;
-  // Counts the times that the run was begun: one more for a rank that attaches once its streams and
+  // The number of this attempt of the run. It grows when a rank attaches after its own streams and
   // those of the primary rank have ended.
   uint32_t attempt = 1;
-  bool began_anew = false;  // in an attempt in which its rank had ended
-  int64_t begun_step = -1;  // the run's last when it began
+  bool began_anew = false;  // begun in an attempt in which its rank had ended
+  int64_t begun_step = -1;  // the run's last step when this stream began
   uint64_t late_rows = 0;
-  uint64_t replayed_rows = 0;  // of a primary: in a replay, one for each
-  // Of a primary: they share the row of their step with another one, or have no metrics.
+  uint64_t replayed_rows = 0;  // for a primary: rows that are replays
+  // For a primary: rows that share the row of their step with another one, or have no metrics.
   int64_t merged_rows = 0;
-  // What its rows without a step are counted from; 0 in the first attempt, and once it has given
-  // a step. Known once rows of it are used.
+  // The offset of its rows without a step. 0 in the first attempt, and after it has given a step.
+  // Known after the first of its rows was used.
   int64_t step_base = 0;
-  int64_t init_us = 0;  // when its process called Init(), by its own clock; 0: unknown
+  int64_t init_us = 0;  // when its process called Init(), by that process's clock; 0: unknown
   int64_t started_us = 0;
   int64_t ended_us = 0;
 };
 
-// What the reason of a stream says whose rank left rows, as nobody knows how many, that are not in
-// the store.
+// The reason of a stream contains this text if its rank left rows, an unknown number, that are not
+// in the store.
 inline constexpr absl::string_view kSpoolUnread = "; its spool could not be read";
 bool SpoolIsUnread(const Stream& stream);
 
-// How far one destination has come with a run.
+// The progress of one destination with a run.
 struct Delivery {
   int64_t run = 0;
   std::string kind;             // "wandb", "local"
-  uint64_t delivered_rows = 0;  // rows [0, delivered_rows) are there; always all of them for local
+  uint64_t delivered_rows = 0;  // rows [0, delivered_rows) were delivered; all rows for local
   uint64_t refused_rows = 0;    // set apart in the dead-letter table
-  bool complete = false;        // the run's end is there too
-  std::string last_error;       // empty: the last exchange went well
-  Json place;  // what the backend needs to go on at the same place, e.g. its line offset
-  // Crashes in a row of processes that were at this delivery, and the version of the last one.
-  // PutDelivery() leaves these as they are.
+  bool complete = false;        // the run's end was delivered too
+  std::string last_error;       // empty: the last exchange succeeded
+  Json place;                   // the backend's cursor, such as a line offset
+  // The number of consecutive crashes of processes during this delivery, and the version of the
+  // last one. PutDelivery() does not change these.
   uint32_t crashes = 0;
   std::string crashed_version;
 
-  // Nobody tries it, since it crashes whoever does.
+  // No process tries this delivery, because it crashes the process.
   bool set_apart() const { return crashes >= kSetApart; }
   static constexpr uint32_t kSetApart = 2;
 };
 
-// What a backend would not take.
+// A record that a backend refused.
 struct DeadLetter {
-  // Enough to recognize a record, whatever its size.
+  // Enough to recognize a record of any size.
   static constexpr size_t kMaxContent = 64 << 10;
 
   int64_t id = 0;
@@ -254,8 +260,8 @@ struct DeadLetter {
   std::string kind;
   uint64_t row = 0;  // its index in the run
   int64_t time_us = 0;
-  std::string answer;   // of the backend
-  std::string content;  // what was refused, shortened to kMaxContent bytes
+  std::string answer;   // the backend's answer
+  std::string content;  // the refused record, cut to kMaxContent bytes
 };
 
 }  // namespace ranklog::model

@@ -8,10 +8,10 @@
 namespace ranklog::model {
 namespace {
 
-constexpr size_t kMaxNameBytes =
-    256;  // what trackers put in a path or a URL; no name people give is longer
+// A limit for parts of a path or a URL at trackers; no name that people give is longer.
+constexpr size_t kMaxNameBytes = 256;
 
-// Far beyond any training, and far from where a row's number would overflow.
+// Far beyond any training, and far below an overflow of row numbers.
 constexpr uint64_t kMaxFirstSeq = uint64_t{1} << 62;
 
 class Problems {

@@ -1,4 +1,4 @@
-// Who attached: one session is one attach of one thread of one process of one rank.
+// A session: one attach of one thread of one process of one rank.
 
 #ifndef SERVICE_MODEL_SESSION_H_
 #define SERVICE_MODEL_SESSION_H_
@@ -17,7 +17,7 @@ enum class LogStrategy { kMain, kNode, kAll };
 absl::string_view Name(LogStrategy strategy);  // main, node, all
 absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name);
 
-// Names one ring of a rank, and the stream that carries it. Ordered, so that it can be a map's key.
+// Names one ring of a rank, and the stream that carries it. Ordered, for use as a map's key.
 struct StreamKey {
   std::string project;
   std::string job_id;
@@ -36,8 +36,8 @@ struct RunSettings {
   std::vector<std::string> tags;
   LogStrategy strategy = LogStrategy::kMain;
   std::vector<std::string> destinations;  // "wandb", "local"; resolved before it is stored
-  std::vector<std::string>
-      rank_statistics;  // of mean min max std argmin argmax; empty: the default; {"none"}: off
+  // Any of mean min max std argmin argmax; empty: the default; {"none"}: off.
+  std::vector<std::string> rank_statistics;
   std::string base_url;
   std::string host;
   std::string program;
@@ -54,57 +54,64 @@ struct Identity {
   int64_t pid = 0;
   uint32_t thread = 0;
   std::string client_version;
-  // When its process called Init(), by a clock that nobody sets, and in which boot it counts.
+  // When its process called Init(), by a clock that cannot be set, and the boot in which that clock
+  // counts.
   int64_t began_us = 0;
   std::string boot_id;  // empty: unknown
 };
 
-// Which start of a job a rank belongs to: v1::Launch of the schema says more.
+// The start of a job that a rank belongs to. See v1::Launch in the schema.
 struct Launch {
   std::string id;         // equal for the ranks of one start on one node; empty: unknown
-  std::string given_id;   // the job id as the rank calls it
+  std::string given_id;   // the job id that the rank sent
   bool id_given = false;  // the user chose the job id
   bool restarts_ranks = false;
   uint32_t restart = 0;
   bool whole_node = false;
   std::string batch_job;
   uint32_t requeue = 0;
-  std::string process;  // of one Init(), "PROCESS@NUMBER"; its forked children share it
-  bool unseen = false;  // `id` is of this rank's pid namespace alone: its launcher is outside
+  std::string process;  // "PROCESS@NUMBER" of one Init(); its forked children share it
+  // The launcher is outside the rank's pid namespace; `id` is valid only inside it.
+  bool unseen = false;
 
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 
 bool IsSameRank(const StreamKey& one, const StreamKey& other);
 
-// Whether two Inits, by their Launch::process, were of one process.
+// Whether two Launch::process values belong to one process.
 bool AreOfOneProcess(absl::string_view one, absl::string_view other);
 
 struct Session {
   StreamKey stream;
   RunSettings settings;
   Identity identity;
-  uint64_t first_seq = 1;  // the first row that can still come; those before were acknowledged
+  uint64_t first_seq = 1;  // the first row that can still come; rows before it were acknowledged
   Launch launch{};
-  bool left = false;      // its process is gone: the ring was found
-  std::string unnamed{};  // why its ring is no file, and what that risks; empty: it is one
+  bool left = false;      // its process has ended; the ring was found
+  std::string unnamed{};  // why its ring is not a file, and the risk; empty if it is a file
 };
 
-// kInvalidArgument, with every reason in the message: an empty project or job id, or one over 256
-// bytes; a rank outside the world, a local rank outside the node; a node with more ranks than
-// the world; an incarnation of 0; a first row of 0, or above 2^62; a statistic that
-// there is none of, or "none" beside another; a name of the launch over 256 bytes.
+// OK if the session can be stored. The message of an error lists every reason.
+//   kInvalidArgument   one of these holds:
+//                      - the project or job id is empty, or longer than 256 bytes
+//                      - the rank is outside the world, or the local rank outside the node
+//                      - the node has more ranks than the world
+//                      - the incarnation is 0
+//                      - the first row is 0, or above 2^62
+//                      - a statistic is unknown, or "none" is combined with others
+//                      - a name of the launch is longer than 256 bytes
 absl::Status Validate(const Session& session);
 
-// Rows of one stream that are not in the store: those that the rank's Log() refused, by reason, and
-// those that an earlier store had acknowledged when it was lost.
+// Rows of one stream that are not in the store: rows that the rank's Log() refused, by reason, and
+// rows that were acknowledged into an earlier store which was lost.
 struct Losses {
   uint64_t ring_full = 0;
   uint64_t invalid = 0;
   uint64_t step_behind = 0;
   uint64_t too_large = 0;
   uint64_t after_finish = 0;
-  uint64_t with_store = 0;  // told by Attach(), never by the rank
+  uint64_t with_store = 0;  // set by Attach(), never by the rank
 
   uint64_t total() const {
     return ring_full + invalid + step_behind + too_large + after_finish + with_store;
