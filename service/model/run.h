@@ -71,7 +71,7 @@ struct JobStart {
   bool has_node = false;        // it has another launch of the session's node
   bool has_batch_job = false;   // it has the session's step of its batch job
   bool has_batch = false;       // it has any step of that batch job
-  uint32_t requeue = 0;         // the last requeue number of that step
+  uint32_t requeue = 0;         // the highest requeue number of that step
   // The launcher is not visible, neither for this job nor for the session. They may be one launch:
   // all ranks of this job have finished well, one of them began within a minute of the session, and
   // the world is as large.

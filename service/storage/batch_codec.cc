@@ -24,7 +24,7 @@ uint64_t ZigZag(int64_t value) {
 }
 int64_t UnZigZag(uint64_t value) { return static_cast<int64_t>((value >> 1) ^ (~(value & 1) + 1)); }
 
-// Writes into memory that was made large enough before, so that no byte is checked for room.
+// Writes into memory that is large enough already, so no write needs a bounds check.
 class Writer {
  public:
   explicit Writer(char* to) : to_(to) {}
@@ -49,8 +49,7 @@ class Writer {
   char* to_;
 };
 
-// Reads what may be damaged: after the first thing that does not fit, all reads give zero and ok()
-// is false.
+// Reads bytes that may be damaged. After the first error, all reads return zero, and ok() is false.
 class Reader {
  public:
   explicit Reader(absl::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
@@ -65,7 +64,8 @@ class Reader {
     }
     return Fail();
   }
-  // A number of things that take at least `bytes_each` bytes: never more than there is room for.
+  // A count of items that take at least `bytes_each` bytes. Fails if the remaining bytes cannot
+  // hold them.
   size_t Count(size_t bytes_each) {
     const uint64_t count = Varint();
     return count > remaining() / bytes_each ? Fail() : static_cast<size_t>(count);

@@ -1,7 +1,8 @@
-// The blobs of the store as bytes: batches, the keys of shapes, documents. schema.md describes them
-// bit by bit. Each ends with a CRC-32C of what is before, so that damage is found when it is read,
-// never handed on. The checksum also covers an owner, which is not in the blob: what lies at
-// another one's place does not fit. One that was sealed without an owner fits any.
+// Encodes the blobs of the store: batches, the keys of shapes, documents. schema.md specifies them
+// bit by bit. Each blob ends with a CRC-32C of the bytes before it, so that a reader detects damage
+// and never returns damaged data. The checksum also covers an owner that is not in the blob. So a
+// blob in the place of another owner does not match. A blob that was sealed without an owner
+// matches any owner.
 
 #ifndef SERVICE_STORAGE_BATCH_CODEC_H_
 #define SERVICE_STORAGE_BATCH_CODEC_H_
@@ -16,10 +17,10 @@
 
 namespace ranklog::storage {
 
-// Replaces `blob`, whose memory is used again. `batch` is valid. About 8.3 bytes per value of a
-// dense block.
+// Replaces the content of `blob` and reuses its memory. `batch` must be valid. About 8.3 bytes per
+// value of a dense block.
 void EncodeBatch(const model::Batch& batch, std::string& blob, absl::string_view owner = "");
-// The batch as it was, NaN payloads included. kDataLoss if the bytes are damaged.
+// Returns the original batch, NaN payloads included. kDataLoss if the bytes are damaged.
 absl::StatusOr<model::Batch> DecodeBatch(absl::string_view blob, absl::string_view owner = "");
 
 std::string EncodeKeys(absl::Span<const std::string> keys, absl::string_view owner = "");
@@ -27,9 +28,9 @@ std::string EncodeKeys(absl::Span<const std::string> keys, absl::string_view own
 absl::StatusOr<std::vector<std::string>> DecodeKeys(absl::string_view blob,
                                                     absl::string_view owner = "");
 
-// Adds the checksum to bytes of any meaning.
+// Adds the checksum to any bytes.
 std::string Sealed(absl::string_view bytes);
-// Takes it off again: a view into `blob`. kDataLoss if it does not fit.
+// Removes the checksum again; returns a view into `blob`. kDataLoss if it does not match.
 absl::StatusOr<absl::string_view> Unsealed(absl::string_view blob, absl::string_view owner = "");
 
 }  // namespace ranklog::storage

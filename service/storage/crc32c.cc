@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kReflectedPolynomial = 0x82F63B78;
 
-// tables[k][b]: the remainder of byte b followed by k zero bytes, so that eight bytes take eight
+// tables[k][b] is the remainder of byte b followed by k zero bytes, so that eight bytes take eight
 // look-ups.
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 

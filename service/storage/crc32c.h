@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected, as in RFC 3720 B.4): finds damage in what
-// lies on disk.
+// CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected, as in RFC 3720 B.4): detects damage in
+// stored data.
 
 #ifndef SERVICE_STORAGE_CRC32C_H_
 #define SERVICE_STORAGE_CRC32C_H_
@@ -10,10 +10,10 @@
 
 namespace ranklog::storage {
 
-// About 0.4 ns per 8 bytes with the processor's own instruction, 3 ns without.
+// About 0.4 ns per 8 bytes with the processor's instruction, 3 ns without it.
 uint32_t Crc32c(absl::string_view bytes);
 
-// The same without the processor's instruction; for a test to compare.
+// The same without the processor's instruction, for comparison in a test.
 uint32_t Crc32cPortable(absl::string_view bytes);
 
 }  // namespace ranklog::storage

@@ -20,15 +20,15 @@
 namespace ranklog::storage {
 namespace {
 
-// Checking all of a file reads all of it: affordable at 1 GB/s up to here.
+// A full check reads the whole file. At 1 GB/s that is fast enough up to this size.
 constexpr int64_t kMaxCheckedBytes = 32 << 20;
 
-// A shorter one is empty to SQLite, which would write over it and drop its log.
+// SQLite takes a shorter file for an empty one: it would overwrite the file and drop its log.
 constexpr int64_t kMinFileBytes = 512;
 
 constexpr char kDamaged[] = ".damaged-";
 
-// Each counts rows that contradict others.
+// Each query counts rows that contradict others.
 constexpr const char* kContradictions[] = {
     ("SELECT count(*) FROM (SELECT durable_seq, aggregated_seq, lost_with_store, "
      "coalesce((SELECT max(last_seq) FROM stream_batch WHERE stream = stream.id), 0) AS stored "
@@ -55,8 +55,8 @@ absl::Status CheckAllPages(Database& database) {
     }
     RETURN_IF_ERROR(check.status());
   }
-  // What removed runs held has no owner until it is swept. That the table is missing is for
-  // CheckTables() to say.
+  // Rows of removed runs have no owner until they are swept. If the table is missing, CheckTables()
+  // reports it.
   const absl::StatusOr<int64_t> to_empty =
       database.SelectInteger("SELECT count(*) FROM removed_run WHERE emptied = 0");
   if (to_empty.ok() && *to_empty != 0) return absl::OkStatus();
@@ -66,7 +66,7 @@ absl::Status CheckAllPages(Database& database) {
   return lost.status();
 }
 
-// Without these not even the list of runs can be made.
+// Without these documents, not even the list of runs can be made.
 absl::Status CheckDocuments(Database& database) {
   Query settings = database.Select("SELECT settings FROM job");
   while (settings.Next()) {
@@ -89,7 +89,7 @@ int64_t SizeOf(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
 }
 
-// Even by a link that leads nowhere.
+// True also for a dangling symbolic link.
 bool IsTaken(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0;
@@ -131,7 +131,8 @@ absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time no
     }
   }
   RETURN_IF_ERROR(SyncDirectory(state_dir));
-  // The database first: a log without one is seen at the next start, one without its log is not.
+  // The database first. The next start detects a log without its database, but not a database
+  // without its log.
   for (const char* suffix : {"", "-wal", "-shm"}) unlink((path + suffix).c_str());
   RETURN_IF_ERROR(SyncDirectory(state_dir));
   return aside;

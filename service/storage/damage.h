@@ -1,4 +1,4 @@
-// What a damaged store is known by, and where it goes: out of the way, under a name that says so.
+// Detects a damaged store, and renames it so that its name shows the damage.
 
 #ifndef SERVICE_STORAGE_DAMAGE_H_
 #define SERVICE_STORAGE_DAMAGE_H_
@@ -16,22 +16,24 @@
 
 namespace ranklog::storage {
 
-// kDataLoss if the tables are not those of our schema, a count contradicts the rows it counts, the
-// settings of a job or the place of a delivery cannot be read, or, in a file up to 32 MiB (some
-// 50 ms), anything that SQLite can tell is wrong.
+// kDataLoss if one of these holds:
+//   - the tables are not those of our schema
+//   - a count contradicts the rows that it counts
+//   - a job's settings or a delivery's cursor cannot be read
+//   - SQLite's own check finds an error; done only for a file up to 32 MiB (some 50 ms)
 absl::Status CheckForDamage(Database& database,
                             absl::Span<const char* const> migrations = Migrations());
 
-// kDataLoss if so little of the file is left that SQLite would take it for an empty one: some
-// bytes, or nothing but the log of writes.
+// kDataLoss if so little of the file is left that SQLite would read it as an empty one: a few
+// bytes, or only the write-ahead log.
 absl::Status CheckForStump(const std::string& path);
 
-// Gives `state_dir`/ranklog.db and its log the name ranklog.db.damaged-TIME, and returns that path.
-// After a power cut in the middle the files have both names. Whoever calls holds StateLock.
+// Renames `state_dir`/ranklog.db and its log to ranklog.db.damaged-TIME, and returns that path.
+// After a power cut during the call, the files have both names. The caller must hold StateLock.
 //   kInternal  the file system refuses
 absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time now);
 
-// The paths that SetAside() gave, oldest first.
+// The paths that SetAside() returned, oldest first.
 std::vector<std::string> SetAsideStores(const std::string& state_dir);
 
 }  // namespace ranklog::storage

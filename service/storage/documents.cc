@@ -36,14 +36,14 @@ bool FlagOf(const Json& document, const char* key, bool otherwise) {
   return found != document.end() && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-// Whether the bytes are one value in the part of CBOR that to_cbor() writes, whose counts do not
-// lie and that is not nested too deep. The library throws at a count that no memory could hold, and
-// recurses as deep as the bytes say.
+// Whether the bytes are one value in the part of CBOR that to_cbor() writes, with plausible counts
+// and limited nesting. The library throws at a count that exceeds memory, and recurses to any depth
+// that the bytes demand.
 bool IsDocument(absl::string_view bytes) {
   constexpr size_t kMaxDepth = 128;  // twice what ranks may send
   enum Major : uint8_t { kPositive, kNegative, kBytes, kText, kArray, kMap, kTag, kSimple };
   struct Container {
-    uint64_t left;  // values, keys among them
+    uint64_t left;  // remaining values, including keys
     bool map;
   };
   std::vector<Container> open = {{1, false}};

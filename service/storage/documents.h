@@ -1,4 +1,4 @@
-// What is stored as a CBOR document: settings, updates, and anything else that a backend keeps.
+// Encodes data that is stored as CBOR documents: settings, updates, and the data of backends.
 
 #ifndef SERVICE_STORAGE_DOCUMENTS_H_
 #define SERVICE_STORAGE_DOCUMENTS_H_
@@ -12,16 +12,16 @@
 
 namespace ranklog::storage {
 
-// CBOR (RFC 8949) with a checksum. Keeps NaN, infinities, the order of keys, and integers apart
-// from floats.
+// CBOR (RFC 8949) with a checksum. Preserves NaN, infinities and the order of keys, and
+// distinguishes integers from floats.
 std::string EncodeDocument(const model::Json& document);
 absl::StatusOr<model::Json> DecodeDocument(absl::string_view blob);  // kDataLoss
 
 std::string EncodeSettings(const model::RunSettings& settings);
-// A field that the document lacks (a later version added it) has its default.
+// A field that is absent from the document (a later version added it) gets its default.
 absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob);  // kDataLoss
 
-// `kind` is run_update.kind: that of the update.
+// `kind` is run_update.kind, the kind of the update.
 std::string EncodeUpdate(const model::Update& update);
 absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob);  // kDataLoss
 

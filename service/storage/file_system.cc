@@ -39,8 +39,9 @@ constexpr FileSystem kNetworkFileSystems[] = {
 
 constexpr uint32_t kFuse = 0x65735546;
 
-// What stands behind "fuse." in the type of a mount, of programs that keep the files elsewhere.
-// Those that lay out a local disk anew (bindfs, mergerfs, fuse-overlayfs, ...) are none.
+// The mount types after "fuse." of programs that keep the files on another machine. Programs that
+// present a local disk in another layout (bindfs, mergerfs, fuse-overlayfs, ...) are not in the
+// list.
 constexpr absl::string_view kNetworkFuse[] = {
     "sshfs",     "glusterfs", "ceph-fuse", "ceph",     "mfs",           "moosefs",
     "lizardfs",  "juicefs",   "JuiceFS",   "s3fs",     "goofys",        "gcsfuse",
@@ -60,7 +61,8 @@ absl::Status BelongsToAnother(const std::string& path, uid_t owner) {
       absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid()));
 }
 
-// With all that is missing above it: std::filesystem's way would let others write those.
+// Makes the directory and its missing parents. std::filesystem would make the parents writable for
+// others.
 absl::Status MakeMissing(const std::filesystem::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   const std::filesystem::path parent = directory.parent_path();
@@ -74,7 +76,7 @@ absl::Status MakeMissing(const std::filesystem::path& directory) {
 
 bool OursOrRoots(uid_t owner) { return owner == geteuid() || owner == 0; }
 
-// How many names in its directory lead to this file.
+// The number of names in its directory that refer to this file.
 nlink_t NamesBeside(const std::string& path, const struct stat& info) {
   nlink_t names = 0;
   std::error_code error;
@@ -93,7 +95,7 @@ absl::Status CheckKind(const std::string& path, const struct stat& info) {
     return absl::PermissionDeniedError(path + " is a symbolic link, which is not followed");
   }
   if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(path + " is no regular file");
-  // A store that was being set aside when the power went has two names here.
+  // If power failed while a store was set aside, the file has two names here.
   if (info.st_nlink > 1 && info.st_nlink > NamesBeside(path, info)) {
     return absl::PermissionDeniedError(
         path + " is a file that has another name in another directory: put a copy in its place");
@@ -166,7 +168,8 @@ absl::string_view VolatileFileSystemName(const std::string& directory) {
 
 absl::Status MakeDirectory(const std::string& directory) {
   std::filesystem::path path = directory;
-  if (!path.has_filename()) path = path.parent_path();  // a slash at the end would follow a link
+  // With a slash at the end, lstat() would follow a link.
+  if (!path.has_filename()) path = path.parent_path();
   RETURN_IF_ERROR(MakeMissing(path));
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);

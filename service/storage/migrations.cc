@@ -6,7 +6,7 @@
 namespace ranklog::storage {
 namespace {
 
-// Every table and column is described in schema.md.
+// schema.md describes every table and column.
 constexpr char kVersion1[] = R"sql(
 CREATE TABLE job(
   id INTEGER PRIMARY KEY,
@@ -213,13 +213,13 @@ CREATE INDEX removed_stream_of_ring ON removed_stream(incarnation, rank);
 
 constexpr const char* kMigrations[] = {kVersion1};
 
-// Of stores that programs wrote before the first release, whose versions count another way.
+// Stores of programs from before the first release, whose versions are counted differently.
 constexpr int64_t kUnreleasedId = 0x524B4C47;  // "RKLG"
 
-// Each release brings a few at most: what is so far beyond ours is no version.
+// A release adds only a few versions. A number this far above ours is not a version.
 constexpr int64_t kMaxVersionsAhead = 1000;
 
-// Not the schema's text, which another version of SQLite may write another way.
+// Does not compare the schema's text, because another version of SQLite may write it differently.
 constexpr char kColumns[] =
     "SELECT group_concat(what, ' ') FROM (SELECT m.name || '.' || p.name || ' ' || p.type AS what "
     "FROM sqlite_schema m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' "
@@ -312,7 +312,7 @@ absl::Status CheckReadable(Database& database, int64_t version) {
   ASSIGN_OR_RETURN(const int64_t found, VersionOf(database));
   if (found == version) return absl::OkStatus();
   if (found > version) return Newer(database, found, version);
-  if (found == 0) RETURN_IF_ERROR(CheckTables(database, {}));  // those of a damaged header
+  if (found == 0) RETURN_IF_ERROR(CheckTables(database, {}));  // the header may be damaged
   if (found == 0) return absl::NotFoundError(absl::StrCat(database.path(), " is empty"));
   return absl::FailedPreconditionError(
       absl::StrCat(database.path(), " has version ", found, " of the store's format, older than ",

@@ -1,5 +1,5 @@
-// The versions of the store's file. PRAGMA application_id says that a file is ours, PRAGMA
-// user_version which version it has: the number of migrations that made it.
+// The versions of the store's file. PRAGMA application_id marks a file as ours. PRAGMA user_version
+// is its version: the number of migrations that made it.
 
 #ifndef SERVICE_STORAGE_MIGRATIONS_H_
 #define SERVICE_STORAGE_MIGRATIONS_H_
@@ -12,14 +12,14 @@ namespace ranklog::storage {
 
 inline constexpr int64_t kApplicationId = 0x524B4C31;  // "RKL1"
 
-// The scripts that make each version from the one before, the first from an empty file. One that
-// was released never changes: a change is a new script.
+// The scripts that make each version from the previous one; the first starts from an empty file. A
+// released script never changes: a change of the schema is a new script.
 absl::Span<const char* const> Migrations();
 
-// Brings a file to version migrations.size(), in one transaction: all of it, or nothing.
-//   kFailedPrecondition  a newer version wrote it, or another program
-//   kDataLoss            it is damaged (its tables are not those of its version, say), or is no
-//                        SQLite database
+// Migrates a file to version migrations.size() in one transaction: completely, or not at all.
+//   kFailedPrecondition  a newer version or another program wrote it
+//   kDataLoss            it is damaged (for example, its tables are not those of its version), or
+//                        is not an SQLite database
 absl::Status Migrate(Database& database, absl::Span<const char* const> migrations);
 
 // kDataLoss if the tables and their columns are not those that `migrations` make.
@@ -27,7 +27,7 @@ absl::Status CheckTables(Database& database, absl::Span<const char* const> migra
 
 // Whether a reader of version `version` can read the file.
 //   kNotFound            it is empty: nothing was ever stored
-//   kFailedPrecondition  a newer or an older version wrote it, or another program
+//   kFailedPrecondition  a newer version, an older version or another program wrote it
 //   kDataLoss            as above
 absl::Status CheckReadable(Database& database, int64_t version);
 

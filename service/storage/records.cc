@@ -38,13 +38,13 @@ const char kSelectStream[] =
     "stream.step_base, stream.init_us, stream.began_us, stream.boot_id "
     "FROM stream JOIN job ON job.id = stream.job LEFT JOIN start ON start.id = stream.start ";
 
-// Rows of a local delivery are delivered by being here.
+// Rows of a local delivery count as delivered once they are in the store.
 const char kSelectDelivery[] =
     "SELECT delivery.run, kind, CASE kind WHEN 'local' THEN run.rows ELSE delivered_rows END, "
     "refused_rows, complete, last_error, crashes, crashed_version, place FROM delivery "
     "JOIN run ON run.id = delivery.run ";
 
-// All that a row means by being in this stream and not in another; nothing while that may change.
+// All that identifies a row as belonging to this stream; empty while that may change.
 const char kSelectStreamOwner[] =
     "SELECT CASE run.primary_chosen WHEN 0 THEN '' ELSE "
     "'stream ' || hex(job.project) || ' ' || hex(job.job_id) || ' ' || hex(run.run_id) || "
@@ -73,7 +73,7 @@ std::string OfTheStart() {
 
 namespace {
 
-// Of kSelectRun.
+// Columns of kSelectRun.
 constexpr int kSettingsColumn = 15;
 constexpr int kPrimaryChosenColumn = 16;
 constexpr int kNoticeColumn = 17;
@@ -85,7 +85,7 @@ constexpr int64_t kIdGiven = 1;
 constexpr int64_t kRestartsRanks = 2;
 constexpr int64_t kWholeNode = 4;
 
-// Hands out the columns from left to right.
+// Returns the columns from left to right.
 class Columns {
  public:
   explicit Columns(const Query& query, int first = 0) : query_(query), next_(first) {}

@@ -15,7 +15,7 @@ constexpr char kStream[] = "stream";
 constexpr char kBatch[] = "stream_batch";
 constexpr char kUpdate[] = "run_update";
 
-// A record takes at least so many bytes: bounds the ids to try where the last one is unreadable.
+// The minimum size of a record. Bounds the ids to try if the last id cannot be read.
 constexpr int64_t kMinRecordBytes = 32;
 
 }  // namespace
@@ -29,9 +29,9 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
         !database->SelectInteger("SELECT count(*) FROM pragma_table_info('stream_batch')").ok()) {
       continue;
     }
-    // One of an earlier version gets what is missing for it to be read.
+    // A copy of an earlier version gets the missing tables and columns, so that it can be read.
     for (const char* migration : Migrations().subspan(1)) {
-      database->Execute(migration).IgnoreError();  // it has that already, or is damaged there
+      database->Execute(migration).IgnoreError();  // it has these already, or is damaged there
     }
     remains.copies_.push_back(std::make_unique<Database>(*std::move(database)));
   }
@@ -47,7 +47,7 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
   remains.tried_ = [&] {
     if (progress != nullptr) progress(++done, total);
   };
-  // Streams first: what a batch is sealed with, and its keys, may be in another copy.
+  // Streams first: the seal and the keys of a batch may be in another copy.
   for (size_t copy = 0; copy < remains.copies_.size(); ++copy) {
     remains.Each(copy, kStream, [&](int64_t id) { return remains.LookAtStream(copy, id); });
   }
@@ -87,7 +87,7 @@ void Remains::Each(size_t copy, const char* table, absl::FunctionRef<Look(int64_
     }
     tried_();
   }
-  // Every id above those that exist leads to the same damaged page.
+  // Every id above the existing ones leads to the same damaged page.
   if (!known && copy == 0) damaged.erase(damaged.upper_bound(last_sound), damaged.end());
 }
 
@@ -148,7 +148,7 @@ void Remains::Add(Stream found, bool has_settings) {
 Remains::Look Remains::LookAtBatch(size_t copy, int64_t id) {
   Query query =
       copies_[copy]->Select("SELECT stream, last_seq, data FROM stream_batch WHERE id = ?1", {id});
-  // An id that was never given is no loss: those are given one after the other.
+  // A missing id was never used, because ids are given in order. So it is not a loss.
   if (!query.Next()) return query.status().ok() ? Look::kAbsent : Look::kDamaged;
   Stream* const stream = StreamAt(copy, query.Integer(0));
   if (stream == nullptr) return LookAtOwnerless(copy, query.Integer(0));
@@ -179,7 +179,7 @@ Remains::Stream* Remains::StreamAt(size_t copy, int64_t id) {
 }
 
 Remains::Look Remains::LookAtOwnerless(size_t copy, int64_t stream) {
-  // An error too where the store is of a version that removed nothing.
+  // Also an error if the store has an old version without removals.
   const absl::StatusOr<int64_t> removed =
       copies_[copy]->SelectInteger("SELECT count(*) FROM removed_stream WHERE id = ?1", {stream});
   return removed.ok() && *removed != 0 ? Look::kAbsent : Look::kDamaged;

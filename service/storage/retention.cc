@@ -9,8 +9,8 @@
 namespace ranklog::storage {
 namespace {
 
-// Conditions on `run`. The numbers are those of schema.md: 0 is a run that runs, a stream that is
-// live.
+// Conditions on `run`. The numbers are those of schema.md: state 0 is a running run, or a live
+// stream.
 constexpr char kHasEnded[] = "run.state <> 0";
 constexpr char kIsWhole[] = "run.local_only = 0";
 constexpr char kIsAtATracker[] =

@@ -1,5 +1,5 @@
-// Which runs may be removed from the store, and which of them go now. Store::RemoveRun() removes
-// one; pipeline/retention_loop.h asks for it, and so does `ranklog rm`.
+// Decides which runs may be removed from the store, and which must go now. Store::RemoveRun()
+// removes a run; pipeline/retention_loop.h and `ranklog rm` request it.
 
 #ifndef SERVICE_STORAGE_RETENTION_H_
 #define SERVICE_STORAGE_RETENTION_H_
@@ -14,16 +14,15 @@
 
 namespace ranklog::storage {
 
-// What may be removed is kept for so long after the run's end, and while the store uses no more
-// than so much.
+// How long a removable run is kept after its end, and up to which size of the store.
 struct KeepLimits {
-  absl::Duration keep_for = absl::Hours(7 * 24);  // InfiniteDuration(): age removes nothing
-  int64_t keep_bytes = int64_t{4} << 30;          // kUnlimited: size removes nothing
+  absl::Duration keep_for = absl::Hours(7 * 24);  // InfiniteDuration(): no limit by age
+  int64_t keep_bytes = int64_t{4} << 30;          // kUnlimited: no limit by size
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 };
 
-// Whatever the limits are, a run stays for so long after its end: a rank asks again for so long
-// where the answer to its Finish() was lost, and is to find its stream.
+// The minimum time that a run is kept after its end, whatever the limits are. If the answer to a
+// rank's Finish() was lost, the rank repeats it for this long, and must find its stream.
 inline constexpr absl::Duration kLeastAge = absl::Seconds(10);
 
 struct RemovableRun {
@@ -33,26 +32,27 @@ struct RemovableRun {
 };
 
 // The runs that may be removed, of those that had ended by `ended_by_us`, the oldest end first. A
-// run may be removed if nothing is left to be done for it, and all of it is elsewhere:
-//   it has ended, and so has each of its streams, and all their rows are used;
-//   each of its destinations has its rows and its end;
-//   one of these is a tracker: of a run that is only local there is no other copy;
-//   it is no part of a run of another node (local_only), which is never delivered;
-//   no row of it was late, and a tracker refused nothing of it: the store has the only copy.
+// run may be removed if all of these hold:
+//   - The run and all its streams have ended, and all their rows are used.
+//   - Each of its destinations has its rows and its end.
+//   - One of the destinations is a tracker. A run that is only local has no other copy.
+//   - It is not part of another node's run (local_only), because such a part is never delivered.
+//   - None of its rows was late or refused by a tracker, because the store has the only copy of
+//     those.
 absl::StatusOr<std::vector<RemovableRun>> RemovableRuns(Database& database, int64_t ended_by_us);
 
-// What a removal takes. Of each, the run and its streams have ended, and all their rows are used.
+// Which runs a removal accepts. For each value, the run and its streams must have ended, and all
+// their rows must be used.
 enum class Removal {
-  kDelivered,      // one of RemovableRuns(), whenever it ended
-  kNothingWaits,   // its trackers have it: it may be the only copy, though no tracker waits for it
+  kDelivered,      // a run of RemovableRuns(), whenever it ended
+  kNothingWaits,   // no tracker waits for it; it may be the only copy
   kWhateverWaits,  // its trackers may lack rows
 };
-// Whether `removal` takes this run; false too if it is not there.
+// Whether `removal` accepts this run. False if the run does not exist.
 absl::StatusOr<bool> MayBeRemoved(Database& database, int64_t run, Removal removal);
 
-// Whether a run that may be removed goes now, in a store that uses `used_bytes`. `now` is of the
-// wall clock, as the run's end is: one that is set forward makes runs go sooner, one that is set
-// back later.
+// Whether a removable run must go now, in a store that uses `used_bytes`. `now` and the run's end
+// are wall-clock times: if the clock is set forward, runs go sooner; if it is set back, later.
 bool MustGo(const RemovableRun& run, int64_t used_bytes, const KeepLimits& limits, absl::Time now);
 
 }  // namespace ranklog::storage

@@ -18,18 +18,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A durable_seq this far above the last row that was found is itself damaged.
+// A durable_seq this far above the last found row is damaged itself.
 constexpr uint64_t kMaxLostTail = 1'000'000'000;
 constexpr uint64_t kRowsPerCommit = 100'000;
 constexpr uint64_t kMaxPaddedPages = uint64_t{1} << 28;
 
-// The first position that this store lost itself: not those that were lost before it was made.
+// The first position that was lost in this store, not before it was made.
 uint64_t FirstOf(const Remains::Stream& found) {
   const uint64_t gone = found.stream.losses.with_store;
   return found.batches.empty() ? gone + 1 : std::min(gone + 1, found.batches.begin()->first);
 }
 
-// Rows up to durable_seq that no batch has, after `last`.
+// The number of rows after `last`, up to durable_seq, that no batch has.
 uint64_t LostTail(const Remains::Stream& found, uint64_t last) {
   const uint64_t durable = found.stream.durable_seq;
   return durable > last && durable - last <= kMaxLostTail ? durable - last : 0;
@@ -50,8 +50,7 @@ Salvaged::Stream Count(const Remains::Stream& found) {
   return counts;
 }
 
-// Appends the rows to `stream` of `store`, a transaction of which is open. Returns the last
-// position.
+// Appends the rows to `stream` of `store`, in an open transaction. Returns the last position.
 absl::StatusOr<uint64_t> SaveRows(Remains& remains, const Remains::Stream& found, int64_t stream,
                                   absl::FunctionRef<void(uint64_t rows)> saved, Store& store) {
   for (const auto& [shape, keys] : found.keys) {
@@ -93,7 +92,7 @@ model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {
                          .first_seq = first_seq,
                          .launch = found.stream.launch};
   session.stream.job_id = found.stream.job_id;
-  // Of its own Init(): it tells the processes of a rank apart.
+  // The time of its own Init(), which distinguishes the processes of a rank.
   if (found.stream.init_us != 0) session.settings.start_time_us = found.stream.init_us;
   return session;
 }
@@ -110,8 +109,8 @@ RunAssignment AssignmentOf(const Remains::Stream& found, bool primary) {
           .warns = found.stream.warns};
 }
 
-// Who reads a stream waits for the rows up to its durable_seq. So those after the last one that can
-// be read are lost with another stream of the rank, which has no rows.
+// A reader of a stream waits for the rows up to its durable_seq. So rows after the last readable
+// one are counted as lost in another stream of the rank, which has no rows.
 absl::Status SaveLostTail(const Remains::Stream& found, uint64_t rows, Store& store) {
   const model::Stream& old = found.stream;
   model::Session session = SessionOf(found, rows + 1);
@@ -149,7 +148,7 @@ uint64_t BytesOf(const std::string& path) {
   return error ? 0 : bytes;
 }
 
-// What the header of every store says, by offset; see schema.md.
+// The bytes that every store's header has, by offset; see schema.md.
 constexpr struct {
   std::streamoff at;
   absl::string_view bytes;
@@ -159,8 +158,8 @@ constexpr struct {
     {56, absl::string_view("\0\0\0\x01", 4)},  // UTF-8
 };
 
-// Repairs what SQLite refuses a file for: what the header says, and a file shorter than its pages,
-// which gets zeros, damaged pages like others.
+// Repairs two errors for which SQLite refuses a file: wrong constants in the header, and a file
+// shorter than its pages. The missing pages are filled with zeros and then count as damaged.
 void Mend(const std::string& path) {
   if (BytesOf(path) < kPageBytes) return;
   char counted[4] = {};
@@ -173,13 +172,14 @@ void Mend(const std::string& path) {
   }
   uint64_t pages = 0;
   for (const char byte : counted) pages = pages << 8 | static_cast<uint8_t>(byte);
-  // A count that is itself damaged makes no file of terabytes.
+  // A damaged page count must not make a file of terabytes.
   if (pages * kPageBytes <= BytesOf(path) || pages > kMaxPaddedPages) return;
   std::error_code error;
   fs::resize_file(path, pages * kPageBytes, error);  // a hole
 }
 
-// The store with its log of writes, and the file alone: the log may be what is damaged.
+// Copies the store with its write-ahead log, and the file alone, because the log may be the damaged
+// part.
 absl::StatusOr<std::vector<std::string>> Copy(const std::string& path, const std::string& scratch) {
   const std::string log = path + "-wal";
   const uint64_t log_bytes = BytesOf(log);

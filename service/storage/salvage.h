@@ -1,4 +1,4 @@
-// Saves what can be read of a damaged store into a new one.
+// Copies the readable part of a damaged store into a new store.
 
 #ifndef SERVICE_STORAGE_SALVAGE_H_
 #define SERVICE_STORAGE_SALVAGE_H_
@@ -19,7 +19,7 @@ struct Salvaged {
     model::StreamKey key;
     std::string run_id;
     uint64_t saved_rows = 0;
-    uint64_t lost_rows = 0;  // that the damaged store says it had
+    uint64_t lost_rows = 0;  // rows that the damaged store had, by its counts
   };
   std::vector<Stream> streams;
   uint64_t damaged_records = 0;  // Remains::damaged_records()
@@ -30,19 +30,20 @@ struct Salvaged {
 
 struct SalvageOptions {
   std::string scratch;        // an empty directory, for working copies
-  std::string to;             // the state directory of the new store; empty: only look
+  std::string to;             // the state directory of the new store; empty: write nothing
   Remains::Progress reading;  // in records
   Remains::Progress saving;   // in rows
 };
 
-// Looks at each record of the store at `path` by itself, with its log of writes and without, and
-// takes all whose checksums hold; `path` is only read. Writes a new store: the runs, the streams
-// with their rows in order and what is missing counted as losses.with_store, config and summary.
-// All go to `local` only, and the rows of runs are not made: that is the aggregation's work.
-//   kNotFound           nothing at `path`
-//   kAlreadyExists      a store at `to`
-//   kResourceExhausted  no room for the copies
-//   kDataLoss           not even the tables can be read, or no run in them
+// Reads each record of the store at `path` separately, with its write-ahead log and without, and
+// takes all records whose checksums match. Does not write to `path`. Writes a new store: the runs,
+// the streams with their rows in order, config and summary. Missing rows are counted as
+// losses.with_store. All runs get only the destination `local`. Rows of runs are not made; the
+// aggregation does that later.
+//   kNotFound           there is nothing at `path`
+//   kAlreadyExists      there is a store at `to`
+//   kResourceExhausted  there is no room for the copies
+//   kDataLoss           the tables cannot be read, or contain no run
 absl::StatusOr<Salvaged> Salvage(const std::string& path, const SalvageOptions& options);
 
 }  // namespace ranklog::storage

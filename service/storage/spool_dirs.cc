@@ -22,7 +22,7 @@ std::string SpoolDirsFile(const std::string& state_dir) {
   return absl::StrCat(state_dir, "/spool_dirs");
 }
 
-// The same for all names of a directory. As it is if nobody can tell.
+// The same result for all names of a directory. Unchanged if it cannot be resolved.
 std::string CanonicalDir(const std::string& dir) {
   std::error_code error;
   const fs::path canonical = fs::weakly_canonical(dir, error);
@@ -77,7 +77,7 @@ absl::Status SpoolDirs::Write() const {
   const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("make ", part));
   const std::string text = absl::StrCat(absl::StrJoin(dirs_, "\n"), "\n");
-  errno = ENOSPC;  // of a write that ends early
+  errno = ENOSPC;  // for a short write
   const bool written =
       write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int error = errno;

@@ -1,5 +1,5 @@
-// The directories that ranks had their spools in, kept in a file of the state directory: a daemon
-// that was told of other ones finds the rings of its predecessor's ranks.
+// The spool directories of ranks, remembered in a file of the state directory. So a daemon with
+// other settings still finds the rings of its predecessor's ranks.
 
 #ifndef SERVICE_STORAGE_SPOOL_DIRS_H_
 #define SERVICE_STORAGE_SPOOL_DIRS_H_
@@ -14,24 +14,25 @@
 
 namespace ranklog::storage {
 
-// STATE_DIR/spool_dirs has a path in each line. Without a file there is none.
+// The paths in STATE_DIR/spool_dirs, one per line. Empty if the file does not exist.
 std::vector<std::string> RememberedSpoolDirs(const std::string& state_dir);
 
 // Thread-safe.
 class SpoolDirs {
  public:
-  // A job may have a directory of its own: a daemon that has seen more of them than this, since it
-  // was started, forgets the oldest.
+  // A job may have a directory of its own. If a daemon has seen more directories than this since
+  // its start, it forgets the oldest.
   static constexpr size_t kMost = 256;
 
-  // Reads the file, and forgets the directories that are gone. `standard` are not remembered: each
-  // daemon looks there.
+  // Reads the file, and forgets directories that no longer exist. `standard` directories are not
+  // remembered, because each daemon looks there.
   SpoolDirs(const std::string& state_dir, const std::vector<std::string>& standard);
 
-  // Of a ring at `path`. Writes the file if its directory is new; on OK it survives a power cut.
+  // Remembers the directory of a ring at `path`. Writes the file if the directory is new. On OK it
+  // survives a power cut.
   absl::Status Remember(absl::string_view path) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The remembered ones.
+  // All remembered directories.
   std::vector<std::string> All() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

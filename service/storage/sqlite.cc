@@ -13,21 +13,21 @@ namespace ranklog::storage {
 namespace {
 
 constexpr int kBusyTimeoutMs =
-    5000;  // another connection's recovery or checkpoint ends long before
+    5000;  // recovery or a checkpoint of another connection ends long before
 
-// What the file system said last. Asked of the VFS, because sqlite3_system_errno() knows nothing of
-// a COMMIT that failed; but only that knows of a connection that could not be opened.
+// The last error of the file system. Asks the VFS first, because sqlite3_system_errno() does not
+// have the error of a failed COMMIT. But only sqlite3_system_errno() has the error of a failed
+// open.
 int SystemErrno(sqlite3* handle) {
   sqlite3_vfs* vfs = nullptr;
   sqlite3_file_control(handle, "main", SQLITE_FCNTL_VFS_POINTER, &vfs);
   return vfs != nullptr ? vfs->xGetLastError(vfs, 0, nullptr) : sqlite3_system_errno(handle);
 }
 
-// The last: over the limit of this process (`ulimit -f`).
+// EFBIG: over this process's limit (`ulimit -f`).
 bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
-// A quota, a limit and a file system that was made read-only come as I/O errors whose errno says
-// so.
+// A quota, a limit and a read-only file system are reported as I/O errors with that errno.
 absl::StatusCode CodeOfIo(int error) {
   if (IsNoSpace(error)) return absl::StatusCode::kResourceExhausted;
   return error == EROFS ? absl::StatusCode::kUnavailable : absl::StatusCode::kInternal;
@@ -106,7 +106,7 @@ Query::~Query() {
 
 bool Query::Next() {
   if (!status_.ok()) return false;
-  errno = 0;  // so that an error found after a failure is that failure's
+  errno = 0;  // so that a later errno belongs to this failure
   const int result = sqlite3_step(statement_);
   if (result == SQLITE_ROW) return true;
   sqlite3* handle = sqlite3_db_handle(statement_);

@@ -1,5 +1,5 @@
-// Handles for SQLite: a connection with its statements, a query's rows, errors as Status. The only
-// files that include sqlite3.h are this folder's.
+// Wrappers of SQLite: a connection with its statements, a query's rows, and errors as Status. Only
+// files in this folder include sqlite3.h.
 
 #ifndef SERVICE_STORAGE_SQLITE_H_
 #define SERVICE_STORAGE_SQLITE_H_
@@ -20,7 +20,7 @@ struct sqlite3_stmt;
 
 namespace ranklog::storage {
 
-// A parameter of a statement. Refers to the text or bytes that it was made from.
+// A parameter of a statement. Does not own the text or bytes that it was made from.
 class Parameter {
  public:
   template <std::integral T>
@@ -39,10 +39,10 @@ class Parameter {
   absl::string_view bytes_;
 };
 
-// The rows that a SELECT finds, one at a time:
+// The rows of a SELECT, one at a time:
 //   while (query.Next()) Use(query.Integer(0));
 //   RETURN_IF_ERROR(query.status());
-// Holds a read transaction open until it goes, so it should go soon.
+// Keeps a read transaction open until it is destroyed, so keep it short.
 class Query {
  public:
   Query(sqlite3_stmt* statement, absl::Status status);
@@ -50,11 +50,11 @@ class Query {
   Query& operator=(Query&&) = delete;
   ~Query();
 
-  // False after the last row and on an error, which status() then tells.
+  // False after the last row, and on an error; status() returns the error.
   bool Next();
   const absl::Status& status() const { return status_; }
 
-  // Of the row that Next() stopped at; columns count from 0.
+  // Values of the current row; columns count from 0.
   int64_t Integer(int column) const;
   uint64_t Unsigned(int column) const { return static_cast<uint64_t>(Integer(column)); }
   bool Flag(int column) const { return Integer(column) != 0; }
@@ -71,15 +71,17 @@ class Database {
  public:
   enum class Mode { kReadOnly, kReadWrite };
 
-  // Opens a file that exists; `vfs` may be null. Waits up to 5 s for a lock, then kUnavailable.
+  // Opens an existing file. `vfs` may be null. Calls wait up to 5 s for a lock, and then return
+  // kUnavailable.
   static absl::StatusOr<Database> Open(const std::string& path, Mode mode, const char* vfs);
 
-  // Runs a script of statements that return nothing of interest.
+  // Runs a script of statements whose results are ignored.
   absl::Status Execute(const char* script);
-  // One statement, prepared at its first use and kept; so it has parameters, never values, in its
-  // text.
+  // Runs one statement. It is prepared at its first use and cached by its text, so put values in
+  // parameters, never in the text.
   absl::Status Run(absl::string_view sql, std::initializer_list<Parameter> parameters = {});
-  // The same for a SELECT. One Query of the same text at a time; it must not outlive this.
+  // The same for a SELECT. Only one Query of the same text at a time; it must not outlive this
+  // object.
   Query Select(absl::string_view sql, std::initializer_list<Parameter> parameters = {});
   // The first column of the first row; kNotFound if there is none.
   absl::StatusOr<int64_t> SelectInteger(absl::string_view sql,
@@ -113,11 +115,11 @@ class Database {
 // The Status for a result code of `handle`; OK for SQLITE_OK, ROW and DONE. `doing` starts the
 // message.
 //   kResourceExhausted   no space, or no quota
-//   kDataLoss            damaged, or no SQLite database
+//   kDataLoss            damaged, or not an SQLite database
 //   kUnavailable         locked by another connection for too long, or its file system became
-//                        read-only under it
+//                        read-only
 //   kPermissionDenied    may not be opened or written
-//   kInternal            all else: an I/O error, a wrong statement, no memory
+//   kInternal            any other error: an I/O error, a wrong statement, no memory
 absl::Status SqliteStatus(sqlite3* handle, int result, absl::string_view doing);
 
 }  // namespace ranklog::storage

@@ -34,8 +34,9 @@ constexpr char kCommand[] = "ranklog";
 constexpr absl::Duration kCommandWait = absl::Seconds(8);
 constexpr absl::Duration kCommandPoll = absl::Milliseconds(20);
 
-// The program of ours that holds it. Another container or node has process ids of its own: here,
-// the one in the file is free, ours, or another program's, and this is empty.
+// The name of the program that holds the directory, if it is a program of ours on this node; else
+// empty. Another container or node has its own process ids: here, the pid in the file is unused,
+// ours, or another program's.
 std::string HolderHere(const std::string& dir) {
   const int64_t pid = StateLock::Holder(dir);
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
@@ -46,9 +47,10 @@ std::string HolderHere(const std::string& dir) {
 
 bool IsHeldHere(const std::string& dir) { return !HolderHere(dir).empty(); }
 
-// A command gives it back soon.
+// A command releases the directory soon.
 absl::StatusOr<StateLock> AcquireFromCommand(const std::string& dir) {
-  absl::optional<StateWish> wish;  // until it is held, lest the command takes it again
+  // Kept until we hold the directory, so that the command does not take it again.
+  absl::optional<StateWish> wish;
   if (HolderHere(dir) == kCommand) wish.emplace(dir);
   const absl::Time deadline = SteadyNow() + kCommandWait;
   while (wish && StateLock::Holder(dir) != 0 && SteadyNow() < deadline) {
@@ -69,7 +71,7 @@ std::vector<std::string> DefaultStateDirs() {
   if (std::string dir = Variable("RANKLOG_STATE_DIR"); !dir.empty()) return {std::move(dir)};
   std::vector<std::string> dirs;
   std::string made = absl::StrCat("/var/lib/ranklog/", geteuid());
-  struct stat info;  // of what a link leads to: only root can have made one there
+  struct stat info;  // follows a link: only root can make one there
   if (stat(made.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
     dirs.push_back(std::move(made));
   }
@@ -86,7 +88,7 @@ absl::Status CheckUsable(const std::string& dir) {
   std::error_code error;
   std::filesystem::path missing = std::filesystem::absolute(dir, error);
   if (std::filesystem::exists(missing, error)) {
-    RETURN_IF_ERROR(MakeDirectory(dir));  // only looks at one that is there
+    RETURN_IF_ERROR(MakeDirectory(dir));  // only checks an existing one
     RETURN_IF_ERROR(CheckLocal(dir));
     if (access(dir.c_str(), W_OK | X_OK) != 0) {
       return absl::PermissionDeniedError(absl::StrCat("write to ", dir, ": ", strerror(errno)));

@@ -18,16 +18,16 @@ namespace ranklog::storage {
 namespace {
 
 constexpr char kLockFile[] = "/lock";
-// For a directory that is locked while its file is not: systemd-tmpfiles locks it for a moment
-// while it looks through it, and a daemon whose file was removed makes it again within a second.
+// The wait for a directory that is locked while its file is not. systemd-tmpfiles locks it briefly
+// while it scans it. A daemon whose file was removed makes it again within a second.
 constexpr absl::Duration kDirectoryWait = absl::Seconds(3);
 constexpr absl::Duration kDirectoryPoll = absl::Milliseconds(50);
 
-// The holder locks the file up to here, and those who wish for the directory the byte behind.
+// The holder locks the file up to this offset. Processes that wait lock the byte after it.
 constexpr off_t kWishAt = 1 << 20;
 
-// A lock of the open file description, not of the process: it is tested without being taken
-// (F_OFD_GETLK), and closing another descriptor of the file does not drop it.
+// A lock of the open file description, not of the process: F_OFD_GETLK tests it without taking it,
+// and closing another descriptor of the file does not release it.
 struct flock HolderLock() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -36,7 +36,7 @@ struct flock HolderLock() {
   return lock;
 }
 
-// F_RDLCK to have it, as several may; F_WRLCK to ask.
+// F_RDLCK to hold the lock, which several processes may; F_WRLCK to test it.
 struct flock WishLock(short type) {
   struct flock lock = {};
   lock.l_type = type;
@@ -76,7 +76,7 @@ absl::Status InUse(const std::string& dir, int64_t pid) {
 
 absl::StatusOr<StateLock> StateLock::Acquire(const std::string& state_dir) {
   RETURN_IF_ERROR(MakeDirectory(state_dir));
-  RETURN_IF_ERROR(CheckLocal(state_dir));  // before its locks are relied on
+  RETURN_IF_ERROR(CheckLocal(state_dir));  // before we rely on its locks
   StateLock held(state_dir);
   RETURN_IF_ERROR(held.LockDirectory());
   RETURN_IF_ERROR(held.LockFile());
@@ -90,7 +90,7 @@ absl::Status StateLock::LockDirectory() {
   }
   const absl::Time deadline = SteadyNow() + kDirectoryWait;
   while (flock(dir_fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) break;  // not every file system has it; then the file's must do
+    if (errno != EWOULDBLOCK) break;  // not every file system supports it; then use only the file's
     const int64_t pid = Holder(dir_);
     if (pid != 0) return InUse(dir_, pid);
     if (SteadyNow() > deadline) {
@@ -145,7 +145,7 @@ int64_t StateLock::Holder(const std::string& state_dir) {
 }
 
 StateLock::~StateLock() {
-  if (dir_fd_ >= 0) close(dir_fd_);  // first: who sees the file free finds the directory free, too
+  if (dir_fd_ >= 0) close(dir_fd_);  // first: if the file is free, the directory must be free too
   if (fd_ >= 0) close(fd_);
 }
 

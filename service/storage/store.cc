@@ -12,14 +12,14 @@
 namespace ranklog::storage {
 namespace {
 
-// A log longer than this is shortened though a commit must wait for it, for a log under constant
-// writing is never copied to its end, and would grow for ever.
+// A longer log is shortened even though a commit must wait for it. Under constant writes, a log is
+// never copied to its end, and would grow without limit.
 constexpr int64_t kMaxLogBytes = 64 << 20;
 
-// Pages of 4 KiB, because most batches are smaller than that: at 16 KiB, 25 KiB batches waste a
-// third of the file. cache_spill off: nothing is written before Commit(), so that is where a full
-// disk shows. wal_autocheckpoint off: Checkpoint() does it, and no commit stalls for it.
-// secure_delete, which distributions switch on: a removal would write every page that it frees.
+// Page size 4 KiB: most batches are smaller; at 16 KiB, batches of 25 KiB waste a third of the
+// file. cache_spill off: nothing is written before Commit(), so a full disk shows there.
+// wal_autocheckpoint off: Checkpoint() does it, and no commit is delayed by it. secure_delete off:
+// some distributions enable it, and a removal would then write every page that it frees.
 constexpr char kWriterPragmas[] =
     "PRAGMA synchronous = FULL;"
     "PRAGMA mmap_size = 0;"
@@ -31,7 +31,7 @@ constexpr char kWriterPragmas[] =
 constexpr char kCheckpointerPragmas[] =
     "PRAGMA synchronous = FULL;"
     "PRAGMA mmap_size = 0;"
-    "PRAGMA busy_timeout = 100";  // shortening waits for readers, and a commit for it
+    "PRAGMA busy_timeout = 100";  // shortening waits for readers, and a commit waits for it
 
 absl::Status UseWriteAheadLog(Database& database) {
   Query mode = database.Select("PRAGMA journal_mode = WAL");
@@ -42,8 +42,8 @@ absl::Status UseWriteAheadLog(Database& database) {
       absl::StrCat(database.path(), ": this file system has no shared memory for SQLite's log"));
 }
 
-// A writer that was killed may have written a commit to the log and not synced it, and that commit
-// is read like any other. Whoever acts on it must know that no power cut takes it back.
+// A killed writer may have written a commit to the log without syncing it, and readers see that
+// commit like any other. Before we act on it, it must survive a power cut.
 absl::Status SyncLog(Database& database) {
   sqlite3_file* log = nullptr;  // stays open while the database is
   RETURN_IF_ERROR(SqliteStatus(
@@ -63,10 +63,10 @@ absl::StatusOr<Database> OpenWriter(const std::string& path, const Store::Option
   RETURN_IF_ERROR(CheckForStump(path));
   ASSIGN_OR_RETURN(Database database,
                    Database::Open(path, Database::Mode::kReadWrite, options.vfs));
-  // A log that may be another file's is not moved into this one by closing it.
+  // If the log may belong to another file, closing must not move it into this one.
   sqlite3_db_config(database.handle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  RETURN_IF_ERROR(database.Execute("PRAGMA page_size = 4096"));  // counts only for an empty file
-  // First of all a look at the version, which writes nothing: a newer file is left as it is.
+  RETURN_IF_ERROR(database.Execute("PRAGMA page_size = 4096"));  // only affects an empty file
+  // Checks the version first, without a write, so that a newer file stays unchanged.
   RETURN_IF_ERROR(Migrate(database, options.migrations));
   RETURN_IF_ERROR(UseWriteAheadLog(database));
   RETURN_IF_ERROR(database.Execute(kWriterPragmas));
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& state_dir,
   RETURN_IF_ERROR(MakeDirectory(state_dir));
   const std::string path = absl::StrCat(state_dir, "/", kStoreFile);
   RETURN_IF_ERROR(MakeFile(path));
-  // Which SQLite opens by itself, and writes.
+  // SQLite opens and writes these files by itself.
   for (const char* suffix : {"-wal", "-shm"}) RETURN_IF_ERROR(CheckFile(path + suffix));
   ASSIGN_OR_RETURN(Database writer, OpenWriter(path, options));
   ASSIGN_OR_RETURN(Database checkpointer,
@@ -115,7 +115,7 @@ absl::Status Store::Commit() {
 void Store::Rollback() {
   ForgetKnown();
   if (!writer_.in_transaction()) return;
-  // Nothing to do if it fails: without a COMMIT nothing counts.
+  // A failure needs no handling: without a COMMIT, nothing takes effect.
   writer_.Run("ROLLBACK").IgnoreError();
 }
 
@@ -129,7 +129,7 @@ absl::Status Store::Mark() {
 
 void Store::RollbackToMark() {
   ForgetKnown();
-  Write("ROLLBACK TO mark", {}).IgnoreError();  // Commit() returns it
+  Write("ROLLBACK TO mark", {}).IgnoreError();  // Commit() returns the error
 }
 
 absl::Status Store::Checkpoint() {
@@ -139,18 +139,18 @@ absl::Status Store::Checkpoint() {
   const std::string doing = absl::StrCat("checkpoint of ", checkpointer_.path());
   int result = sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_PASSIVE, &log_pages,
                                          &moved_pages);
-  // SQLite met the header of the log while a commit was writing it: next time.
+  // SQLite read the header of the log while a commit was writing it. The next call tries again.
   if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();
   RETURN_IF_ERROR(SqliteStatus(handle, result, doing));
   ASSIGN_OR_RETURN(const int64_t page_size, checkpointer_.SelectInteger("PRAGMA page_size"));
   if (log_pages * page_size <= kMaxLogBytes) return absl::OkStatus();
   result = sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
-  if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();  // a reader is in the way: next time
+  if ((result & 0xff) == SQLITE_BUSY) return absl::OkStatus();  // a reader blocks it
   return SqliteStatus(handle, result, doing);
 }
 
 absl::Status Store::AddDelivery(int64_t run, absl::string_view kind) {
-  // An update of nothing, so that a row that is there counts as changed, and none means no run.
+  // An update without effect: an existing row counts as changed, so no changed row means no run.
   return WriteOne(
       "INSERT INTO delivery(run, kind, delivered_rows, refused_rows, complete, last_error, place) "
       "SELECT id, ?2, 0, 0, 0, '', ?3 FROM run WHERE id = ?1 "

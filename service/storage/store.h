@@ -1,7 +1,7 @@
-// The daemon's memory: one SQLite file in the state directory. schema.md beside this describes it.
+// The daemon's durable state: one SQLite file in the state directory. schema.md describes it.
 //
-// Store writes, StoreReader reads; each is for one thread at a time. Any number of readers, in any
-// process, may have the file open beside the one writer.
+// Store writes, StoreReader reads; each object is for one thread at a time. Any number of readers,
+// in any process, may have the file open beside the one writer.
 
 #ifndef SERVICE_STORAGE_STORE_H_
 #define SERVICE_STORAGE_STORE_H_
@@ -29,11 +29,11 @@ namespace ranklog::storage {
 
 inline constexpr char kStoreFile[] = "ranklog.db";
 
-// Ids of shapes are at most this: readers get a list by id, and a list of a million takes 24 MB.
+// The largest shape id. Readers get a list indexed by id, and a list of a million takes 24 MB.
 inline constexpr uint32_t kMaxShapeId = 1 << 20;
 
-// How far the rows of a run have been made, and those of a stream used up: as model::Run's and
-// model::Stream's.
+// How far a run's rows have been made, and a stream's rows have been used. The fields are as in
+// model::Run and model::Stream.
 struct RunPosition {
   int64_t last_step = -1;
   int64_t furthest_step = -1;
@@ -51,132 +51,140 @@ struct UsedRows {
 using model::RunAssignment;
 using model::StoredUpdate;
 
-// The one writer. Everything but Open, Begin, Checkpoint, InPlace and the destructor wants an open
-// transaction, else kFailedPrecondition; naming a stream or a run that is not there is kNotFound.
-//
-// kInvalidArgument, kNotFound: the call did nothing, and the transaction goes on. Any other error
-// of a call dooms the transaction: Commit() will return that error.
+// The only writer. Every function except Open, Begin, Checkpoint, InPlace and the destructor needs
+// an open transaction.
+//   kFailedPrecondition  no transaction is open
+//   kNotFound            the stream or run does not exist
+// After kInvalidArgument and kNotFound, the call had no effect, and the transaction can continue.
+// Any other error of a call dooms the transaction: Commit() will return that error.
 class Store {
  public:
   struct Options {
-    const char* vfs = nullptr;  // SQLite's name of it; tests put a faulty one here
-    absl::Span<const char* const> migrations = Migrations();  // tests have a version to come
+    const char* vfs = nullptr;  // SQLite's name of the VFS; tests use a faulty one
+    absl::Span<const char* const> migrations = Migrations();  // tests add future versions
   };
 
-  // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Looks for
-  // damage (see damage.h).
+  // Opens or creates `state_dir`/ranklog.db (directory 0700, file 0600), and migrates it. Checks
+  // for damage (see damage.h). The caller must hold StateLock on the directory.
   //   kPermissionDenied    the directory cannot be made or written
   //   kFailedPrecondition  a newer version or another program wrote it
-  //   kDataLoss            it is damaged, or is no SQLite database; nothing was changed, but a
-  //                        migration may lie in its log
+  //   kDataLoss            it is damaged, or is not an SQLite database; the file was not changed,
+  //                        but its log may contain a migration
   //   kResourceExhausted   the disk is full
-  // Whoever calls holds StateLock on the directory.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& state_dir,
                                                      const Options& options);
 
   absl::Status Begin();
-  // On OK all since Begin survives a power cut. Costs one fsync, however much it is.
-  //   kResourceExhausted   the disk is full, the quota used up, or a file at this process's limit
-  //   kUnavailable         the file system is read-only, or the file is not InPlace(): what was
-  //                        committed cannot be found by anybody
-  // On any error the transaction is rolled back; after these two the same calls may be made again.
+  // On OK, all changes since Begin() survive a power cut. Costs one fsync, however many changes
+  // there are.
+  //   kResourceExhausted   the disk is full, the quota is used up, or a file is at this process's
+  //                        limit
+  //   kUnavailable         the file system is read-only, or the file is not InPlace(): nobody could
+  //                        find what was committed
+  // On any error the transaction is rolled back. After these two errors, the same calls may be
+  // repeated.
   absl::Status Commit();
   void Rollback();  // harmless without a transaction
-  // Marks a point to which RollbackToMark() undoes, within the transaction; one at a time, the
-  // newest.
+  // Sets the mark to which RollbackToMark() undoes changes, within the transaction. There is only
+  // one mark, the newest.
   absl::Status Mark();
-  void RollbackToMark();  // the mark stays; nothing that failed before the call is forgiven
+  void RollbackToMark();  // the mark stays; a doomed transaction stays doomed
 
-  // The jobs of the starts under the session's launch.given_id, oldest first; the job of that name
-  // is always among them.
+  // The jobs of the starts under the session's launch.given_id, oldest first. The job with that
+  // name is always among them.
   absl::StatusOr<std::vector<model::JobStart>> StartsOf(const model::Session& session);
-  // {given_id}-2, -3, ...: the first that no job of the project has or had; under `main`, whose run
-  // has the id of its job, one that is free for a run, too.
+  // The first of {given_id}-2, -3, ... that no job of the project has or had. Under `main`, where
+  // the run has the id of its job, the id must also be free for a run.
   absl::StatusOr<std::string> FreeJobId(const model::Session& session);
 
   // The runs of the session's job, oldest first.
   absl::StatusOr<std::vector<model::JobRun>> RunsOfJob(const model::Session& session);
   // Finds or makes the job, the run and the stream.
-  //   The job's settings are those of the lowest rank that attached, of its last session; but the
-  //   job's start time stays that of its first session. The run is assignment.run, else that of
-  //   assignment.run_id. If another run has that id (of another job: one that a tracker may have),
-  //   a new one gets the next free of {run_id}-2, -3, ..., and keeps it. Its name is its last
-  //   primary session's; one that is the id follows it. A stream that had crashed is live
-  //   again; one that had finished stays so (its Finish comes again). A run that had ended is
-  //   running again if a stream is new to it or live again, and its deliveries are to be completed
-  //   again. A stream that is new begins after the rows before session.first_seq, which went with
-  //   another store: they count as its losses.with_store. So do those that a stream which is there
-  //   lacks before session.first_seq (this store is an older copy then, or was recovered), and
-  //   those that were removed with their run, where the same ring comes again: they are not taken
-  //   twice.
+  //
+  // Job: its settings are those of the lowest rank that attached, from that rank's last session.
+  // Its start time stays that of its first session.
+  //
+  // Run: it is assignment.run, or else the run with assignment.run_id. If another job's run has
+  // that id, and a tracker may have it, a new run gets and keeps the next free one of {run_id}-2,
+  // -3, ... Its name comes from its last primary session; a name that equals the id follows the id.
+  // If a stream is new to an ended run, or live again, the run is running again, and its deliveries
+  // must be completed again.
+  //
+  // Stream: one that had crashed is live again. One that had finished stays finished (its Finish
+  // comes again). These rows count as its losses.with_store, and are not stored again:
+  //   - new stream: the rows before session.first_seq, which were lost with another store
+  //   - known stream: the rows that it lacks before session.first_seq; then this store is an older
+  //     copy, or was recovered
+  //   - ring that comes again after its run was removed: the rows that were removed with the run
   absl::StatusOr<model::Stream> Attach(const model::Session& session,
                                        const RunAssignment& assignment, int64_t now_us);
-  // Chooses the primary of a run that has none, and names the run after it; the streams of that
-  // rank become primary. If another run has that id, it gets a number, as in Attach(). True if it
-  // was chosen now; false if it was chosen before, for good.
+  // Chooses the primary rank of a run that has none, and names the run after it. The streams of
+  // that rank become primary. If another run has that id, this run gets a number, as in Attach().
+  // Returns true if the rank was chosen now, false if it was chosen before; the choice is final.
   absl::StatusOr<bool> ChoosePrimary(int64_t run, const RunAssignment& assignment);
-  // Defining a shape again with the same keys is harmless. kInvalidArgument: with others, with
-  // none, or with an id that is 0 or above kMaxShapeId.
+  // Defining a shape again with the same keys is harmless.
+  //   kInvalidArgument     the shape has other keys already, `keys` is empty, or the id is 0 or
+  //                        above kMaxShapeId
   absl::Status DefineShape(int64_t stream, uint32_t shape, absl::Span<const std::string> keys);
-  // Appends what is new of a valid batch and returns the stream's durable_seq after the commit.
-  // Rows that are there are dropped.
-  //   kInvalidArgument     a gap before batch.first, an unknown shape, a width that is not its
-  //   shape's
+  // Appends the new rows of a valid batch, and returns the stream's durable_seq after the commit.
+  // Drops rows that are already stored.
+  //   kInvalidArgument     there is a gap before batch.first, a shape is unknown, or a width is not
+  //                        that of its shape
   absl::StatusOr<uint64_t> Append(int64_t stream, const model::Batch& batch);
-  // Says that the rows after the stream's last one, up to `seq`, are lost: they count as its
+  // Marks the rows after the stream's last one, up to `seq`, as lost: they count as its
   // losses.with_store.
   absl::Status SkipTo(int64_t stream, uint64_t seq);
-  // Keeps an update, unless it is the stream's last one again.
+  // Stores an update, unless it equals the stream's last one.
   absl::Status Apply(int64_t stream, const model::Update& update, int64_t now_us);
   absl::Status SetProgress(int64_t stream, int64_t passed_step);  // never goes back
-  // What Attach() has found out, for streams that are copied from another store.
+  // Sets the results of Attach(), for streams that are copied from another store.
   absl::Status SetAttempt(int64_t stream, uint32_t attempt, bool began_anew);
-  // Of what Log() refused; losses.with_store stays.
+  // Sets the counts of rows that Log() refused. Does not change losses.with_store.
   absl::Status SetLosses(int64_t stream, const model::Losses& losses);
-  // A stream that has finished stays so; one that crashed may still be found to have finished.
-  // kInvalidArgument: kLive is no end.
+  // Ends a stream. A finished stream stays finished. A crashed one may still become finished.
+  //   kInvalidArgument     the state is kLive
   absl::Status EndStream(int64_t stream, model::StreamState state, int32_t exit_code,
                          absl::string_view reason, int64_t now_us);
 
-  // The aggregate's results: appends rows to a run (batch.first is the run's `rows`; shapes are
-  // defined before), and says how far each stream has been used up. The errors of DefineShape and
-  // Append; rows that are there are an error too: kInvalidArgument.
+  // The results of the aggregation: these append rows to a run, and record how far each stream was
+  // used. batch.first must be the run's `rows`, and shapes must be defined before. The errors are
+  // those of DefineShape() and Append(). Unlike there, rows that are already stored are
+  // kInvalidArgument.
   absl::Status DefineRunShape(int64_t run, uint32_t shape, absl::Span<const std::string> keys);
   absl::Status AppendRunRows(int64_t run, const model::Batch& batch);
-  // The same for replays (batch.first is the run's `replays`).
+  // The same for replays; batch.first must be the run's `replays`.
   absl::Status AppendReplays(int64_t run, const model::Batch& batch);
   absl::Status AddRewind(int64_t run, const model::Rewind& rewind);
   absl::Status SetPosition(int64_t run, const RunPosition& position);
   absl::Status SetAggregated(int64_t stream, const UsedRows& used);
-  // kInvalidArgument: kRunning is no end, or a stream of the run is live or has rows that are not
-  // aggregated (it may have joined since the caller looked).
+  //   kInvalidArgument     the state is kRunning, or a stream of the run is live or has rows that
+  //                        are not aggregated (it may have joined since the caller looked)
   absl::Status CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                         absl::string_view reason, int64_t now_us);
-  // Puts `why` before the reason of a run that failed or crashed, and ended at `ended_us`. Does nothing
-  // to one that has gone on since, or was removed.
+  // Prepends `why` to the reason of a run that failed or crashed and ended at `ended_us`. Does
+  // nothing if the run has continued since then, or was removed.
   absl::Status AddReason(int64_t run, int64_t ended_us, absl::string_view why);
 
-  // Gives a run another destination, with nothing delivered yet; harmless if it has it already.
+  // Adds a destination to a run, with nothing delivered yet. Harmless if the run has it already.
   //   kNotFound  no such run
   absl::Status AddDelivery(int64_t run, absl::string_view kind);
-  // Creates or replaces, but for its crashes; `complete` only if the run has ended by now and all
-  // its rows are delivered.
+  // Creates or replaces a delivery, but not its crashes. `complete` is stored only if the run has
+  // ended and all its rows are delivered.
   absl::Status PutDelivery(const model::Delivery& delivery);
-  // Stores `crashes`, `crashed_version` and `last_error`, and nothing else.
+  // Stores only `crashes`, `crashed_version` and `last_error`.
   absl::Status SetCrashes(const model::Delivery& delivery);
-  // A delivery that is set apart is not, until the next crash. Does nothing to any other.
+  // Enables a delivery that is set apart, until the next crash. Does nothing to any other delivery.
   absl::Status TryAgain(int64_t run, absl::string_view kind);
-  // Forgets the crashes of deliveries that are not set apart: later ones are not in a row with
-  // them.
+  // Resets the crash counts of deliveries that are not set apart, so that later crashes are not
+  // consecutive with them.
   absl::Status ForgetCrashes();
-  absl::Status AddDeadLetter(const model::DeadLetter& letter);  // its id is the store's to give
+  absl::Status AddDeadLetter(const model::DeadLetter& letter);  // the store chooses its id
 
-  // Removes a run that `removal` takes (retention.h): from the commit on no reader sees it, nor
-  // anything of it. Its ids are not given again. What it held stays in the file until
-  // SweepRemoved().
-  //   kFailedPrecondition  it may not go, or is not there
+  // Removes a run that `removal` accepts (retention.h). After the commit, no reader sees the run or
+  // any part of it. Its ids are not used again. Its data stays in the file until SweepRemoved().
+  //   kFailedPrecondition  the run may not be removed, or does not exist
   absl::Status RemoveRun(int64_t run, int64_t now_us, Removal removal = Removal::kDelivered);
-  // Frees a part of what removed runs held, some milliseconds' work.
+  // Frees a part of the data of removed runs; takes some milliseconds.
   struct Swept {
     int64_t records = 0;
     uint64_t bytes = 0;
@@ -184,19 +192,19 @@ class Store {
   };
   absl::StatusOr<Swept> SweepRemoved();
 
-  // Moves what the log of writes holds into the database file, and shortens a log that has become
-  // long. On a second connection of its own, so it may be called from another thread than the
-  // writer's, and needs no transaction. Readers and writers go on meanwhile; shortening makes the
-  // next commit wait for it. Where a commit, a reader or another process is in the way, it is left
-  // to the next call: OK.
+  // Moves the content of the write-ahead log into the database file, and shortens a long log. Uses
+  // a connection of its own, so another thread than the writer's may call it. Needs no transaction.
+  // Readers and writers continue meanwhile, but the next commit waits while the log is shortened.
+  // If a commit, a reader or another process blocks it, the rest is left to the next call, and the
+  // result is OK.
   absl::Status Checkpoint();
 
-  // False once the file was removed or replaced, or the directory with it. SQLite goes on writing
-  // to what has no name any more; open another store. From any thread.
+  // False after the file or its directory was removed or replaced. SQLite would continue to write
+  // to a file without a name, so open another store. Any thread may call this.
   bool InPlace() const { return file_.InPlace(); }
 
  private:
-  // What Append needs to know of a stream or a run. Dropped whenever a transaction is undone.
+  // The data about a stream or a run that Append() needs. Dropped whenever a transaction is undone.
   struct Known {
     uint64_t next = 0;             // the position that the next row must have
     std::string owner;             // seals its blobs
@@ -214,9 +222,9 @@ class Store {
   Store(Database writer, Database checkpointer)
       : writer_(std::move(writer)), checkpointer_(std::move(checkpointer)), file_(writer_.path()) {}
 
-  // Runs a statement that writes; an error dooms the transaction.
+  // Runs a statement that writes. An error dooms the transaction.
   absl::Status Write(absl::string_view sql, std::initializer_list<Parameter> parameters);
-  // The same, with kNotFound if it changed no row: the one of `id` is not there.
+  // The same, but kNotFound if it changed no row, because no record has `id`.
   absl::Status WriteOne(absl::string_view sql, int64_t id,
                         std::initializer_list<Parameter> parameters);
   absl::Status CheckInTransaction() const;
@@ -226,19 +234,19 @@ class Store {
   absl::Status MergeSettings(int64_t job, const model::Session& session);
   absl::StatusOr<int64_t> FindOrMakeRun(const std::string& project, int64_t job,
                                         const RunAssignment& assignment, int64_t now_us);
-  // 0: there is none.
+  // 0 if it does not exist.
   absl::StatusOr<int64_t> FindRun(const std::string& project, int64_t job,
                                   const RunAssignment& assignment);
   // The store's id of the session's start; 0 if its launch is unknown.
   absl::StatusOr<int64_t> FindOrMakeStart(const model::Session& session,
                                           const RunAssignment& assignment);
-  // Whether no run of the project's other jobs has this id, nor had it when retention removed it;
-  // but for parts of runs that stay here, of which no tracker hears.
+  // Whether no run of the project's other jobs has this id, and no run that retention removed had
+  // it. Parts of runs that stay on this node do not count, because no tracker has them.
   absl::StatusOr<bool> IsFree(const std::string& project, int64_t job, const std::string& run_id);
-  // The id that `run` gets, which may be 0: it is not made yet.
+  // The id for `run`. `run` is 0 if it does not exist yet.
   absl::StatusOr<std::string> FreeRunId(const std::string& project, int64_t job, int64_t run,
                                         const RunAssignment& assignment);
-  // Which attempt of its run a new stream belongs to.
+  // The attempt of its run to which a new stream belongs.
   struct Beginning {
     int64_t attempt = 1;
     bool anew = false;
@@ -257,38 +265,39 @@ class Store {
   Database checkpointer_;
   const FileIdentity file_;
   bool marked_ = false;
-  absl::Status doom_;  // the first error of this transaction
+  absl::Status doom_;  // the first error that dooms this transaction
   absl::flat_hash_map<int64_t, Known> streams_;
   absl::flat_hash_map<int64_t, Known> runs_;
-  std::string blob_;  // used again by each append
+  std::string blob_;  // reused by each append
 };
 
-// A batch as it lies in the store: of a stream, of a run, or of its replays.
+// A batch in the store: of a stream, of a run, or of its replays.
 struct StoredBatch {
   int64_t id = 0;
   int64_t owner = 0;  // the stream or the run
   model::Batch batch;
 };
 
-// What waits for the trackers of one kind, over all runs.
+// The rows that wait for the trackers of one kind, over all runs.
 struct Queue {
   std::string kind;
   uint64_t rows = 0;
-  uint64_t bytes = 0;     // of these rows as they are stored; of a long queue an estimate
-  int64_t oldest_us = 0;  // when its oldest row was logged, Unix time; 0: unknown
+  uint64_t bytes = 0;     // their size in the store; an estimate for a long queue
+  int64_t oldest_us = 0;  // Unix time at which its oldest row was logged; 0: unknown
 };
 
-// Reads; sees what was committed when each call began. Every call may find damage: kDataLoss.
+// Reads. Each call sees what was committed when the call began. Any call may detect damage and
+// return kDataLoss.
 class StoreReader {
  public:
-  //   kNotFound            no store there
-  //   kFailedPrecondition  a newer version, an older one or another program wrote it
+  //   kNotFound            there is no store
+  //   kFailedPrecondition  a newer version, an older version or another program wrote it
   //   kDataLoss            it is damaged
   //   kPermissionDenied    it may not be read
   static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
                                                            const char* vfs = nullptr);
 
-  // From now on batches behind missing ones are read too, for who looks for gaps by itself.
+  // From now on, reads batches after missing ones too. For a caller that checks for gaps itself.
   void PassOverMissing() { pass_over_missing_ = true; }
 
   absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first
@@ -296,55 +305,57 @@ class StoreReader {
   absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
   absl::StatusOr<model::Stream> GetStream(int64_t stream);          // kNotFound
   absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);  // kNotFound
-  // The streams of runs that are running: what a daemon takes up again when it starts.
+  // The streams of running runs, which a daemon continues when it starts.
   absl::StatusOr<std::vector<model::Stream>> LiveStreams();
 
-  // These four: kNotFound if the stream or the run is not there (any more: it may be removed
-  // between two calls).
-  // Keys by shape id; ids count from 1, so element 0 is empty, as is that of an id never defined.
+  // The next four calls return kNotFound if the stream or the run does not exist. It may be removed
+  // between two calls. Keys by shape id. Ids count from 1, so element 0 is empty. So is the element
+  // of an undefined id.
   absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream);
   absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
 
-  // Batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them (at
-  // least one). The first may begin with rows up to `seq`. kDataLoss too where one is missing.
+  // The batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them, but
+  // at least one. The first one may begin with rows up to `seq`. Also kDataLoss if a batch is
+  // missing.
   absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq,
                                                          size_t max_bytes);
-  // Batches of a run with rows from `index` on, in order; the same bound, and the same for the
-  // first.
+  // The batches of a run with rows from `index` on, in order. Limited in the same way; the first
+  // one may begin with earlier rows.
   absl::StatusOr<std::vector<StoredBatch>> RunBatches(int64_t run, uint64_t from_index,
                                                       size_t max_bytes);
 
-  // The same of its replays.
+  // The same for the run's replays.
   absl::StatusOr<std::vector<StoredBatch>> ReplayBatches(int64_t run, uint64_t from_index,
                                                          size_t max_bytes);
   absl::StatusOr<std::vector<model::Rewind>> Rewinds(int64_t run);  // oldest first
 
-  // The updates of a run's streams, oldest first, with ids above `after_id`.
+  // The updates of a run's streams with ids above `after_id`, oldest first.
   absl::StatusOr<std::vector<StoredUpdate>> Updates(int64_t run, int64_t after_id);
 
   absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
   absl::StatusOr<std::vector<model::Delivery>>
   PendingDeliveries();  // not complete, oldest run first
   absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
-  // By kind; those that have rows. Two short queries for each run that waits.
+  // By kind; only kinds with waiting rows. Costs two short queries for each waiting run.
   absl::StatusOr<std::vector<Queue>> Queues();
   absl::StatusOr<model::Losses> LossesOfAll();  // over all streams
-  // Looks for damage as Store::Open does.
+  // Checks for damage like Store::Open().
   absl::Status Check();
-  absl::StatusOr<int64_t> FileBytes();  // of the database and its log of writes
+  absl::StatusOr<int64_t> FileBytes();  // of the database and its write-ahead log
   absl::StatusOr<int64_t> UsedBytes();  // of the database, without its free pages
 
-  // As RemovableRuns() in retention.h.
+  // See RemovableRuns() in retention.h.
   absl::StatusOr<std::vector<RemovableRun>> Removable(int64_t ended_by_us);
-  // What its rows and those of its streams take. Reads their index: a bar is for who asks of many.
+  // The size of the run's rows and of its streams' rows. Reads their whole index, so show a
+  // progress bar if you call it for many runs.
   absl::StatusOr<uint64_t> BytesOfRun(int64_t run);
-  // The last row that was removed with the run of this ring; kNotFound if it was not.
+  // The last row that was removed with the run of this ring; kNotFound if none was.
   absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
 
  private:
   explicit StoreReader(Database database) : database_(std::move(database)) {}
   absl::StatusOr<std::vector<model::Stream>> StreamsOf(Query query);
-  // Whose blobs are to be read, as the store says before they are.
+  // The owner of the blobs that are read next, from its record in the store.
   struct Owner {
     std::string seal;
     uint64_t next = 0;  // the position after its last row
@@ -353,7 +364,7 @@ class StoreReader {
   absl::StatusOr<Owner> OwnerOf(const char* sql, int64_t id);
   absl::StatusOr<std::vector<std::vector<std::string>>> ShapesOf(Query query,
                                                                  absl::string_view owner);
-  // `position` is that of the first row that is wanted.
+  // `position` is that of the first wanted row.
   absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, const Owner& owner,
                                                      uint64_t position, size_t max_bytes);
   absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
@@ -363,24 +374,24 @@ class StoreReader {
   bool pass_over_missing_ = false;
 };
 
-// Holds a state directory: one daemon (or one `ranklog sync`) has it. Two locks: that of the file
-// `lock`, which holds the pid, and that of the directory itself (flock), which nobody can remove
-// while the store is in it. systemd-tmpfiles, which removes old files of /var/tmp, leaves a
-// directory with such a lock alone (tmpfiles.d(5)).
+// The lock of a state directory: one daemon (or one `ranklog sync`) holds it. It consists of two
+// locks. One is on the file `lock`, which contains the pid. The other is on the directory itself
+// (flock), which nobody can remove while the store is in it. systemd-tmpfiles removes old files of
+// /var/tmp, but skips a directory with such a lock (tmpfiles.d(5)).
 class StateLock {
  public:
-  // Creates the directory if absent (0700).
-  //   kAlreadyExists       another process holds it; the message says which pid. If the directory
-  //                        is locked and the file is not, after 3 s
+  // Creates the directory if it is missing (0700).
+  //   kAlreadyExists       another process holds it; the message has its pid. Returned after 3 s if
+  //                        the directory is locked and the file is not
   //   kPermissionDenied    the directory cannot be made or written
-  //   kFailedPrecondition  it lies on a network file system (CheckLocal in file_system.h)
+  //   kFailedPrecondition  it is on a network file system (CheckLocal in file_system.h)
   static absl::StatusOr<StateLock> Acquire(const std::string& state_dir);
-  // The pid of the holder, or 0. Takes nothing.
+  // The pid of the holder, or 0. Does not take the lock.
   static int64_t Holder(const std::string& state_dir);
 
-  // Makes and locks the file again if it was removed or replaced, and is true then; to be called
-  // now and then, for Holder() looks there.
-  //   kAlreadyExists       another process holds the file that is there now
+  // Makes and locks the file again if it was removed or replaced, and then returns true. Call it
+  // from time to time, because Holder() uses the file.
+  //   kAlreadyExists       another process holds the new file
   absl::StatusOr<bool> Keep();
 
   StateLock(StateLock&& other) noexcept
@@ -402,9 +413,9 @@ class StateLock {
   int fd_ = -1;
 };
 
-// Says that a daemon waits for a state directory, as long as it lives: `ranklog sync`, which may
-// hold the directory for hours, looks for it and gives way. Without such a lock to be had it says
-// nothing.
+// While it lives, signals that a daemon waits for a state directory. `ranklog sync`, which may hold
+// the directory for hours, checks for it and releases the directory. Without effect if its lock
+// cannot be taken.
 class StateWish {
  public:
   explicit StateWish(const std::string& state_dir);
@@ -412,7 +423,7 @@ class StateWish {
   StateWish(const StateWish&) = delete;
   StateWish& operator=(const StateWish&) = delete;
 
-  // Whether there is one. Takes nothing.
+  // Whether any process waits. Does not take the lock.
   static bool Any(const std::string& state_dir);
 
  private:

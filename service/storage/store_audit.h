@@ -1,4 +1,4 @@
-// What tells whether the store's file is sound, beyond what reading rows tells.
+// Checks the store's file for damage, beyond the checks made when rows are read.
 
 #ifndef SERVICE_STORAGE_STORE_AUDIT_H_
 #define SERVICE_STORAGE_STORE_AUDIT_H_
@@ -14,17 +14,18 @@
 
 namespace ranklog::storage {
 
-// A reader of its own connection, for a store that a StoreReader opens, too. Not thread-safe.
+// A reader with its own connection, for a store that a StoreReader may also have open. Not
+// thread-safe.
 class StoreAudit {
  public:
   static absl::StatusOr<std::unique_ptr<StoreAudit>> Open(const std::string& state_dir);
 
-  // What SQLite's own check of the whole file finds wrong, a line each; empty: nothing. Reads all
-  // of the file.
+  // The errors that SQLite's own check of the whole file finds, one line each; empty if there are
+  // none. Reads the whole file.
   absl::StatusOr<std::vector<std::string>> CheckFile();
 
-  // Where the first batch with rows after `seq`, or from `index` on, ends by the table, whatever
-  // its bytes say: the way past a damaged one.
+  // The end position, by its table, of the first batch with rows after `seq`, or from `index` on.
+  // Does not read the batch's bytes, so a caller can skip a damaged batch.
   //   kNotFound  there is none
   absl::StatusOr<uint64_t> StreamBatchEnd(int64_t stream, uint64_t after_seq);
   absl::StatusOr<uint64_t> RunBatchEnd(int64_t run, uint64_t from_index);

@@ -7,18 +7,18 @@
 namespace ranklog::storage {
 namespace {
 
-// Of each delivery the sizes of so many batches are read, and those of the rest taken to be alike: a
-// backlog of days has millions of them.
+// For each delivery, the sizes of this many batches are read, and the rest is estimated from them:
+// a backlog of days has millions of batches.
 constexpr int64_t kMeasuredBatches = 64;
 
 struct Waiting {
   int64_t run = 0;
   std::string kind;
-  uint64_t first = 0;  // the index of the first row that waits
+  uint64_t first = 0;  // the index of the first waiting row
   uint64_t rows = 0;
 };
 
-// When the rows from `first` on were logged, of those in the batch, the oldest; 0: none.
+// When the oldest row of the batch from `first` on was logged; 0: there is none.
 int64_t OldestOf(const model::Batch& batch, uint64_t first) {
   int64_t oldest = 0;
   for (const model::Block& block : batch.blocks) {
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Queue>> StoreReader::Queues() {
     queue.rows += each.rows;
     ASSIGN_OR_RETURN(const uint64_t bytes, BytesOfRows(each.run, each.first, each.rows));
     queue.bytes += bytes;
-    // A damaged batch has no time; who delivers it says what is wrong.
+    // A damaged batch has no time. Its delivery reports the damage.
     const auto batches = RunBatches(each.run, each.first, /*max_bytes=*/1);
     if (!batches.ok() || batches->empty()) continue;
     const int64_t oldest = OldestOf(batches->front().batch, each.first);

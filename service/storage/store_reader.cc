@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string
     return absl::NotFoundError(absl::StrCat("no store at ", path));
   }
   for (const char* suffix : {"", "-wal", "-shm"}) {
-    RETURN_IF_ERROR(CheckReadFile(path + suffix));  // opening a pipe would wait
+    RETURN_IF_ERROR(CheckReadFile(path + suffix));  // opening a pipe would block
   }
   ASSIGN_OR_RETURN(Database database, Database::Open(path, Database::Mode::kReadOnly, vfs));
   RETURN_IF_ERROR(database.Execute("PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY"));

@@ -10,12 +10,13 @@
 namespace ranklog::storage {
 namespace {
 
-// Some milliseconds' work, so that no commit is late for it: the pages of so much data go to the
-// free ones, and so many records may lie on as many pages.
+// The limits of one sweep, which takes some milliseconds, so that no commit is delayed. The pages
+// of this much data become free; this many records may be on as many pages.
 constexpr uint64_t kSweptBytes = 2 << 20;
 constexpr int64_t kSweptRecords = 512;
 
-// What a run leaves: the key of each record (one or two numbers) and its bytes; how it goes.
+// A kind of record that a removed run leaves: how to select its key (one or two numbers) and size,
+// and how to delete it.
 struct Leavings {
   const char* select;
   const char* remove;
@@ -53,7 +54,7 @@ absl::Status Store::RemoveRun(int64_t run, int64_t now_us, Removal removal) {
   }
   ASSIGN_OR_RETURN(const int64_t job,
                    writer_.SelectInteger("SELECT job FROM run WHERE id = ?1", {run}));
-  // What the user removes leaves its id free.
+  // If the user removes a run, its id becomes free.
   const bool keeps_id = removal == Removal::kDelivered;
   RETURN_IF_ERROR(
       Write("INSERT INTO removed_run(id, project, run_id, ended_us, removed_us, emptied, job_id) "

@@ -131,7 +131,7 @@ absl::Status Store::Define(Owner owner, int64_t id, uint32_t shape,
                                : "SELECT keys FROM run_shape WHERE run = ?1 AND shape = ?2",
                      {id, shape});
   if (!query.Next()) return query.status();
-  // One that came before the primary was chosen has no owner.
+  // A shape that was stored before the primary was chosen has no owner.
   if (query.Bytes(0) == blob || query.Bytes(0) == EncodeKeys(keys)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("shape ", shape, " is defined already, with other keys"));

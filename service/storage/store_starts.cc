@@ -11,7 +11,7 @@ namespace {
 
 using model::StreamState;
 
-// What is known of the jobs by their streams.
+// The facts about the jobs that come from their streams.
 constexpr char kSelectJobs[] =
     "WITH given(job_id, first) AS ("
     "SELECT job_id, min(id) FROM start WHERE project = ?1 AND given_id = ?2 GROUP BY job_id "
@@ -35,7 +35,7 @@ std::string BatchOf(const std::string& batch_job) {
   return batch_job.substr(0, batch_job.find('.'));
 }
 
-// Other processes of the session's rank in this job.
+// Adds the facts about other processes of the session's rank in this job.
 absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Session& session,
                                model::JobStart* start) {
   Query query = database.Select(
@@ -62,7 +62,7 @@ absl::Status AddOtherProcesses(Database& database, int64_t job, const model::Ses
   return query.status();
 }
 
-// Whether the session and a job's streams may be of one launch, as far as their times tell.
+// Whether the session and a job's streams may be of one launch, judged by their times.
 absl::StatusOr<bool> MayBeOne(Database& database, int64_t job, const model::Session& session) {
   ASSIGN_OR_RETURN(
       const int64_t may_be,
@@ -191,7 +191,8 @@ absl::StatusOr<int64_t> Store::FindOrMakeStart(const model::Session& session,
       {session.stream.project, launch.given_id, session.stream.job_id, launch.id, launch.restart,
        launch.requeue, node});
   if (found.ok() && session.settings.resume != "must") {
-    // By hand a job is started again in the same launch: what it waited for may be over.
+    // A job that is started by hand again has the same launch. The thing that it waited for may
+    // exist now.
     RETURN_IF_ERROR(Write("UPDATE start SET flags = flags & ~?2 WHERE id = ?1 AND flags & ?2",
                           {*found, kMust}));
   }

@@ -17,13 +17,14 @@ using model::StreamState;
 constexpr char kSelectStreamId[] =
     "SELECT id FROM stream WHERE job = ?1 AND rank = ?2 AND incarnation = ?3";
 
-// An id up to this long has room for any number; of a longer one model::WithNumber() keeps more than
-// this.
+// An id up to this length leaves room for any number. Of a longer id, model::WithNumber() keeps
+// more than kKeptOfCut bytes.
 constexpr size_t kNeverCut = model::kMaxIdBytes - 11;
 constexpr size_t kKeptOfCut = 100;
 
 // Whether a stream's process called Init() after the session's (?4 init_us, ?5 boot_id, ?6
-// began_us; ?7 is this boot). Somebody may have set the wall clock in between, so it is asked last.
+// began_us; ?7 is this boot). The wall clock is used last, because somebody may have set it in
+// between.
 constexpr char kBeganLater[] =
     "CASE WHEN boot_id = ?5 AND ?5 <> '' THEN began_us > ?6 "
     "WHEN boot_id = ?7 AND ?7 <> '' THEN 1 "
@@ -91,7 +92,7 @@ absl::StatusOr<model::Stream> Store::Attach(const model::Session& session,
   if (found.ok()) {
     ASSIGN_OR_RETURN(const model::Stream stream, ReadStream(writer_, *found));
     if (stream.state == StreamState::kFinished) return stream;
-    // Its rank was told that they are durable, and has them no more.
+    // The rank was told that these rows are durable, and no longer has them.
     if (session.first_seq > stream.durable_seq + 1) {
       RETURN_IF_ERROR(SkipTo(stream.id, session.first_seq - 1));
     }
@@ -171,8 +172,9 @@ absl::StatusOr<int64_t> Store::FindOrMakeRun(const std::string& project, int64_t
 
 absl::StatusOr<int64_t> Store::FindRun(const std::string& project, int64_t job,
                                        const RunAssignment& assignment) {
-  std::vector<std::pair<int64_t, std::string>> parts;  // which stayed here until now
-  // Those with a number end before '.'; where the id had to be cut for it, they begin as it does.
+  std::vector<std::pair<int64_t, std::string>> parts;  // runs that were local only until now
+  // Ids with a number end before '.'. If the id had to be cut for the number, they have the same
+  // beginning.
   const bool cut = assignment.run_id.size() > kNeverCut;
   const std::string begin = assignment.run_id.substr(0, cut ? kKeptOfCut : kNeverCut);
   const std::string end = begin + (cut ? '\x7f' : '.');
@@ -221,14 +223,15 @@ absl::StatusOr<bool> Store::ChoosePrimary(int64_t run, const RunAssignment& assi
              assignment.primary_rank, assignment.local_only}));
   RETURN_IF_ERROR(Write("UPDATE stream SET is_primary = (rank = ?2) WHERE run = ?1",
                         {run, assignment.primary_rank}));
-  streams_.clear();  // what comes now is sealed with its owner
+  streams_.clear();  // from now on, blobs are sealed with the owner
   return true;
 }
 
-// Another ring of the same Init(), forked children's included, belongs to the same attempt. A rank
-// that took part in the newest one, and comes once its own streams and those of the primary rank
-// have ended, begins the next one, or comes before the primary that does. The ring of a dead process
-// that is found when a later one of its rank is there comes too late: it rewinds nothing.
+// Another ring of the same Init(), including those of forked children, belongs to the same attempt.
+// If a rank took part in the newest attempt, and attaches after its own streams and those of the
+// primary rank have ended, it belongs to the next attempt: it begins that attempt, or precedes the
+// primary that begins it. If the ring of a dead process is found after a later process of its rank
+// has attached, it is too late: it rewinds nothing.
 absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Session& session,
                                                     bool primary) {
   const uint32_t rank = session.stream.rank;
@@ -291,18 +294,18 @@ absl::StatusOr<Store::Beginning> Store::BeginningOf(int64_t run, const model::Se
 absl::StatusOr<int64_t> Store::MakeStream(const JobAndRun& owner, const model::Session& session,
                                           bool primary, int64_t now_us) {
   const model::Identity& identity = session.identity;
-  // The clock may have been set back: what began after a process of the rank ended says so.
+  // If the clock was set back, the end of the rank's earlier process still gives the order.
   ASSIGN_OR_RETURN(const int64_t last_end,
                    writer_.SelectInteger("SELECT coalesce(max(ended_us), 0) FROM stream "
                                          "WHERE run = ?1 AND rank = ?2",
                                          {owner.run, session.stream.rank}));
-  // A ring that comes again after its run was removed: its rows up to there are delivered.
+  // A ring that comes again after its run was removed: its rows up to this one were delivered.
   ASSIGN_OR_RETURN(const int64_t removed,
                    writer_.SelectInteger("SELECT coalesce(max(durable_seq), 0) FROM removed_stream "
                                          "WHERE incarnation = ?1 AND rank = ?2",
                                          {session.stream.incarnation, session.stream.rank}));
   const uint64_t gone = std::max(session.first_seq - 1, static_cast<uint64_t>(removed));
-  // A ring of a process that has others goes on in their steps.
+  // A ring of a process that has other rings continues in their steps.
   ASSIGN_OR_RETURN(const int64_t begun,
                    writer_.SelectInteger(
                        "SELECT coalesce((SELECT max(begun_step) FROM stream WHERE run = ?1 "
@@ -390,7 +393,7 @@ absl::Status Store::SkipTo(int64_t stream, uint64_t seq) {
 
 absl::Status Store::Apply(int64_t stream, const model::Update& of_rank, int64_t now_us) {
   model::Update update = of_rank;
-  // A process counts its steps anew; what the run had when it began came before.
+  // A new process counts its steps from the start. The run's earlier steps came before the update.
   ASSIGN_OR_RETURN(const int64_t begun,
                    writer_.SelectInteger(
                        "SELECT coalesce(max(begun_step), -1) FROM stream WHERE id = ?1", {stream}));
@@ -444,7 +447,7 @@ absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_co
             {stream, static_cast<int64_t>(state), exit_code, reason, now_us,
              static_cast<int64_t>(StreamState::kFinished)}));
   if (writer_.changed_rows() != 0) return absl::OkStatus();
-  return ReadStream(writer_, stream).status();  // it had ended already, or is not there
+  return ReadStream(writer_, stream).status();  // it had ended already, or does not exist
 }
 
 absl::Status Store::SetAggregated(int64_t stream, const UsedRows& used) {
