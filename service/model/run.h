@@ -209,8 +209,8 @@ struct Stream {
   // Why it crashed. While it is live: why its ring is not a file, if it is not.
   std::string reason;
   Losses losses;
-  // The number of this attempt of the run. It grows when a rank attaches after its own streams and
-  // those of the primary rank have ended.
+  // The number of this attempt of the run. An attempt ends with the streams of the primary rank. The
+  // next one begins with a rank that took part and has ended, or with another start.
   uint32_t attempt = 1;
   bool began_anew = false;  // begun in an attempt in which its rank had ended
   int64_t begun_step = -1;  // the run's last step when this stream began
