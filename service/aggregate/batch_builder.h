@@ -1,5 +1,5 @@
-// Gathers a run's rows into batches: a block for each kind of rows, batches of a size that is good
-// to store and to send.
+// Collects a run's rows into batches: a block for each kind of rows, and batches of a suitable size
+// for storage and for the trackers.
 
 #ifndef SERVICE_AGGREGATE_BATCH_BUILDER_H_
 #define SERVICE_AGGREGATE_BATCH_BUILDER_H_
@@ -18,17 +18,18 @@ namespace ranklog::aggregate {
 // Not thread-safe.
 class BatchBuilder {
  public:
-  static constexpr size_t kBatchBytes = 1 << 20;  // a batch ends when it is larger
-  static constexpr size_t kBatchBlocks = 256;  // reading a batch looks at every block for every row
+  static constexpr size_t kBatchBytes = 1 << 20;  // a batch ends when it exceeds this
+  // A reader of a batch looks at every block for every row.
+  static constexpr size_t kBatchBlocks = 256;
 
   explicit BatchBuilder(uint64_t next_index) : next_index_(next_index) {}
 
   uint64_t next_index() const { return next_index_; }
 
-  // What the rows of a block have in common.
+  // The common properties of a block's rows.
   struct Kind {
     uint32_t shape;
-    bool counted;  // as model::Block's
+    bool counted;  // as in model::Block
 
     friend bool operator==(const Kind&, const Kind&) = default;
     template <typename H>
@@ -36,23 +37,23 @@ class BatchBuilder {
       return H::combine(std::move(hash), kind.shape, kind.counted);
     }
   };
-  // Adds the next row of the run and returns room for its `width` numbers, to be filled before the
-  // next call.
+  // Adds the next row of the run. Returns space for its `width` numbers, which the caller must fill
+  // before the next call.
   double* AddRow(Kind kind, size_t width, int64_t step, int64_t time_us);
-  // Adds a text to the row just added.
+  // Adds a text to the last row.
   void AddText(std::string key, std::string value);
 
-  // What was gathered; the next row goes on from there.
+  // Returns the collected batches. The next row continues after them.
   std::vector<model::Batch> Take();
 
  private:
   model::Block& BlockOf(Kind kind);
 
   uint64_t next_index_;
-  std::vector<model::Batch> batches_;         // rows go to the last
+  std::vector<model::Batch> batches_;         // rows are added to the last one
   absl::flat_hash_map<Kind, size_t> blocks_;  // of the last batch
   size_t bytes_ = 0;                          // of the last batch
-  Kind last_kind_ = {};                       // of the row just added
+  Kind last_kind_ = {};                       // of the last row
 };
 
 }  // namespace ranklog::aggregate

@@ -28,8 +28,8 @@ void ClosingStep::Gather(int64_t step, const StreamRows& stream) {
   }
 }
 
-// Orders the rows from `begin` on by rank, and those of a rank by time: of what its threads and
-// forked children say of a key, the last counts.
+// Sorts the rows from `begin` on by rank, and those of a rank by time: of the values that its
+// threads and forked children gave a key, the last counts.
 void ClosingStep::SortByTime(size_t begin) {
   order_.resize(step_rows_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -37,7 +37,7 @@ void ClosingStep::SortByTime(size_t begin) {
   const auto before = [this](size_t a, size_t b) {
     return std::tie(step_rows_[a].rank, times_us_[a]) < std::tie(step_rows_[b].rank, times_us_[b]);
   };
-  if (std::is_sorted(first, order_.end(), before)) return;  // nearly always
+  if (std::is_sorted(first, order_.end(), before)) return;  // almost always
   std::stable_sort(first, order_.end(), before);
   sorted_step_rows_.clear();
   sorted_open_rows_.clear();
@@ -49,8 +49,8 @@ void ClosingStep::SortByTime(size_t begin) {
   open_rows_.swap(sorted_open_rows_);
 }
 
-// The texts of the step's primary rows, the later of a key over the earlier, whether text or
-// number. Adds to `masked` the keys whose numbers gave way.
+// The texts of the step's primary rows. A later value of a key replaces an earlier one, whether
+// text or number. Adds the keys whose numbers were replaced to `masked`.
 std::vector<model::Text> ClosingStep::MergeTexts(std::set<std::string>* masked) const {
   std::vector<const model::Text*>
       latest;  // by first appearance; null: a number has taken its place

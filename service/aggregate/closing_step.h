@@ -1,4 +1,4 @@
-// Makes the row of a run out of what its streams hold for one step.
+// Makes the run's row for one step from the rows of its streams.
 
 #ifndef SERVICE_AGGREGATE_CLOSING_STEP_H_
 #define SERVICE_AGGREGATE_CLOSING_STEP_H_
@@ -17,11 +17,11 @@
 
 namespace ranklog::aggregate {
 
-// Kept from step to step for its memory. Not thread-safe.
+// Reused for every step, to keep its memory. Not thread-safe.
 class ClosingStep {
  public:
-  // Adds the row of `step`, which a primary has one at, to `builder`. The streams keep their rows.
-  // `primaries` are by id, `others` by rank and id.
+  // Adds the row of `step` to `builder`. A primary stream must have a row at this step. Does not
+  // remove rows from the streams. `primaries` are ordered by id, `others` by rank and id.
   void Close(int64_t step, const std::vector<StreamRows*>& primaries,
              const std::vector<StreamRows*>& others, JoinPlanner& planner, BatchBuilder& builder);
 
@@ -30,14 +30,15 @@ class ClosingStep {
   void SortByTime(size_t begin);
   std::vector<model::Text> MergeTexts(std::set<std::string>* masked) const;
 
-  // Of the step being closed: its rows, as OpenRows has them, and when each counts: its time, but
-  // no sooner than the row before it in its stream, whatever the clock did.
+  // For the step being closed: its rows, their entries in OpenRows, and their effective times. A
+  // row's effective time is its own time, but not earlier than that of the previous row of its
+  // stream, whatever the clock did.
   std::vector<StepRow> step_rows_;
   std::vector<const OpenRow*> open_rows_;
   std::vector<int64_t> times_us_;
   size_t primary_rows_ = 0;  // of step_rows_; they come first
 
-  // Of SortByTime().
+  // Scratch memory of SortByTime().
   std::vector<size_t> order_;
   std::vector<StepRow> sorted_step_rows_;
   std::vector<const OpenRow*> sorted_open_rows_;

@@ -12,7 +12,7 @@
 namespace ranklog::aggregate {
 namespace {
 
-// A combination of shapes that does not come back is not worth keeping; a training has a handful.
+// A combination of shapes that does not recur is not worth keeping. A training has only a few.
 constexpr size_t kMaxPlans = 1024;
 
 enum Figure : uint32_t { kMean, kMin, kMax, kStd, kArgmin, kArgmax, kFigureCount };
@@ -38,7 +38,7 @@ double Value(const RankStats& stats, uint32_t figure) {
   }
 }
 
-// The sources of one rank's rows by key, a later row over an earlier one, in order of first
+// The sources of one rank's rows by key. A later row replaces an earlier one. In order of first
 // appearance.
 class MergedKeys {
  public:
@@ -125,7 +125,7 @@ JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::s
     keys.push_back(*key);
     plan.copied.push_back(source);
   }
-  // The primary's metrics in its own order, then those that only others have.
+  // The primary's metrics in its own order, then those that only other ranks have.
   std::map<std::string, std::vector<JoinPlan::Source>> reports;
   std::vector<std::string> order = keys;
   for (const auto& [rank, merged] : ranks) {
@@ -144,7 +144,7 @@ JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::s
     metric.end = static_cast<uint32_t>(plan.reported.size());
     for (uint32_t figure : figures_) {
       std::string name = absl::StrCat("rank_", kFigures[figure], "/", key);
-      if (primary.contains(name)) continue;  // the rank's own rows are verbatim
+      if (primary.contains(name)) continue;  // the primary's own values stay unchanged
       metric.figures |= 1u << figure;
       keys.push_back(std::move(name));
     }

@@ -59,11 +59,10 @@ const StepSync::Plan& StepSync::PlanFor(uint32_t shape, absl::Span<const std::st
   if (!is_new && plan.version == table_->version()) return plan;
   plan = Plan();
   plan.version = table_->version();
-  // Every key may turn out to be a step metric by a later definition, so all steps seen must be
-  // known then.
+  // A later definition may make any key a step metric, so the last value of every key is kept.
   for (size_t i = 0; i < keys.size(); ++i) plan.learned.push_back({i, SlotOf(keys[i])});
   std::set<absl::string_view> present(keys.begin(), keys.end());
-  present.insert("_step");  // the row's own step, which every row has
+  present.insert("_step");  // every row has its own step
   for (const std::string& key : keys) {
     const model::MetricDefinition* definition = table_->Find(key);
     if (definition == nullptr || !definition->step_sync) continue;

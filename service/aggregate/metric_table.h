@@ -1,5 +1,4 @@
-// How the metrics of a run are to be treated: the definitions that its ranks sent, merged, found by
-// key.
+// The metric definitions of a run: those that its ranks sent, merged, and found by key.
 
 #ifndef SERVICE_AGGREGATE_METRIC_TABLE_H_
 #define SERVICE_AGGREGATE_METRIC_TABLE_H_
@@ -18,23 +17,23 @@ namespace ranklog::aggregate {
 
 // One per run. Not thread-safe.
 //
-// A definition's name is a key as it is logged, or a prefix followed by "*". A dot has no meaning
-// here; a tracker that gives it one (W&B: nesting) wants it escaped in what it is sent.
+// The name of a definition is a logged key, or a prefix followed by "*". A dot has no special
+// meaning here. A tracker for which it has one (W&B: nesting) needs it escaped in requests.
 class MetricTable {
  public:
-  // Defines, or merges into what is defined under this name: flags are or-ed, summaries are joined,
-  // a step metric and a goal are replaced if given. `step_sync` counts only beside a step metric.
-  // Doing it twice is harmless.
+  // Adds a definition, or merges it into the one of the same name: flags are or-ed, summaries are
+  // joined, and a step metric and a goal are replaced if given. `step_sync` has an effect only with
+  // a step metric. Applying one twice is harmless.
   void Define(const model::MetricDefinition& definition);
 
-  // What counts for `key`: the definition of that name, else that of the longest prefix (never for
-  // keys that start with "_"); null if there is none. Valid until the next Define(). A definition
-  // that came by a prefix still has the prefix as its name.
+  // The definition for `key`: the one of that name, or else the one with the longest matching
+  // prefix (never for keys that start with "_"). Null if there is none. Valid until the next
+  // Define(). A definition that was found by prefix still has the prefix as its name.
   const model::MetricDefinition* Find(absl::string_view key) const;
 
   // In the order in which the names were first defined, globs included.
   const std::vector<model::MetricDefinition>& definitions() const { return definitions_; }
-  // Grows with every Define() that changed something.
+  // Grows with each Define() that has an effect.
   uint64_t version() const { return version_; }
 
  private:
@@ -44,22 +43,22 @@ class MetricTable {
   uint64_t version_ = 0;
 };
 
-// Adds what rows lack by `step_sync`: a row with a metric whose definition names a step metric gets
-// the last value that the run's rows had under that step metric (0 if none had) when it has none
-// itself.
+// Adds missing step metrics to rows, for `step_sync`. If the definition of a row's metric names a
+// step metric that the row does not have, the row gets its last value in the run's rows (0 if there
+// was none).
 //
-// One per run; is told the run's rows in their order, from the first. Not thread-safe.
+// One per run. It must get the run's rows in their order, from the first. Not thread-safe.
 //
 //   const StepSync::Plan& plan = sync.PlanFor(block.shape, shapes[block.shape]);
 //   sync.Next(plan, values, &added);   // plan.added[i] has the value added[i] in this row
 class StepSync {
  public:
   struct Plan {
-    std::vector<std::string> added;  // the keys that rows of this shape lack
+    std::vector<std::string> added;  // the keys that rows of this shape do not have
 
    private:
     friend class StepSync;
-    uint64_t version = 0;  // of the table
+    uint64_t version = 0;  // of the table's definitions
     std::vector<size_t> added_slots;
     struct Learned {
       size_t position;  // among the row's values
@@ -68,15 +67,15 @@ class StepSync {
     std::vector<Learned> learned;
   };
 
-  // `table` outlives this.
+  // `table` must outlive this object.
   explicit StepSync(const MetricTable* table) : table_(table) {}
 
-  // What is to be done with rows of a shape of the run; made anew when the table has changed. Valid
-  // until the next call. It cannot know of a row's texts: a row that has a text under a key of
-  // `added` is to be left without, and a text is not remembered (the official client does the
-  // same).
+  // The plan for rows of a shape of the run, updated if the table has changed. Valid until the next
+  // call. A plan does not cover texts: the caller must not add a key under which the row has a
+  // text, and a text is not remembered as a last value (the official client does the same).
   const Plan& PlanFor(uint32_t shape, absl::Span<const std::string> keys);
-  // The next row: sets `added` to the values of plan.added, and remembers the row's step metrics.
+  // Processes the next row: sets `added` to the values of plan.added, and remembers the row's step
+  // metrics.
   void Next(const Plan& plan, const double* values, std::vector<double>* added);
 
  private:

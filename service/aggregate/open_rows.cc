@@ -6,7 +6,7 @@
 namespace ranklog::aggregate {
 namespace {
 
-// Whether all that `earlier` has is overwritten by `later`, of the same step.
+// Whether `later` overwrites all values of `earlier`, a row of the same step.
 bool Supersedes(const OpenRow& later, const OpenRow& earlier) {
   if (earlier.dropped) return true;
   if (later.dropped || later.shape != earlier.shape) return false;
@@ -67,7 +67,7 @@ void OpenRows::Pop() {
 void OpenRows::Compact() {
   const size_t begin = rows_.size() - last_step_rows_;
   std::vector<bool> superseded(rows_.size(), false);
-  std::vector<size_t> kept;  // the latest row of each kind, by index; few, as shapes are few
+  std::vector<size_t> kept;  // the latest row of each kind, by index; few, because shapes are few
   for (size_t i = rows_.size(); i-- > begin;) {
     superseded[i] = std::any_of(kept.begin(), kept.end(),
                                 [&](size_t k) { return Supersedes(rows_[k], rows_[i]); });

@@ -1,4 +1,4 @@
-// The rows of one stream that wait for their step to close, first in, first out.
+// A queue of the rows of one stream that wait for their step to close.
 
 #ifndef SERVICE_AGGREGATE_OPEN_ROWS_H_
 #define SERVICE_AGGREGATE_OPEN_ROWS_H_
@@ -19,24 +19,24 @@ struct OpenRow {
   int64_t time_us = 0;
   uint32_t shape = 0;
   uint32_t width = 0;
-  uint64_t place = 0;                               // of its first value: see OpenRows::values()
-  bool dropped = false;                             // only its seq counts
-  bool counted = false;                             // as model::Block's
-  uint64_t rows = 0;                                // that it stands for, of those to be counted
-  std::unique_ptr<std::vector<model::Text>> texts;  // null: none
+  uint64_t place = 0;                               // of its first value; see OpenRows::values()
+  bool dropped = false;                             // only its seq is used
+  bool counted = false;                             // as in model::Block
+  uint64_t rows = 0;                                // number of counted rows that it represents
+  std::unique_ptr<std::vector<model::Text>> texts;  // null if there are none
 };
 
-// Holds rows of ascending steps. What is superseded is let go: a row gives way to a later one of
-// the same step with the same keys, so that a rank that logs one step for ever takes no more room
-// than one row. (Beyond kCompactRows rows of one step that do not follow each other, this changes
-// the order of keys.)
+// Holds rows of ascending steps. A row is dropped if a later row of the same step with the same
+// keys supersedes it. So a rank that logs to one step for ever takes only the memory of one row.
+// (If more than kCompactRows rows of one step alternate between shapes, this changes the order of
+// keys.)
 //
 // Not thread-safe.
 class OpenRows {
  public:
   static constexpr size_t kCompactRows = 64;
 
-  // Appends a row; its step is that of the last one, or larger. `texts` may be null.
+  // Appends a row. Its step must not be below that of the last row. `texts` may be null.
   void Push(OpenRow row, const double* values);
 
   bool empty() const { return rows_.empty(); }
@@ -48,7 +48,7 @@ class OpenRows {
   const double* values(const OpenRow& row) const { return values_.data() + (row.place - base_); }
   void Pop();
 
-  // In doubles' worth of memory: the values, the rows' own fields, the texts.
+  // The memory in use, in units of a double: values, the rows' own fields, and texts.
   size_t cost() const { return cost_; }
 
  private:
@@ -56,12 +56,12 @@ class OpenRows {
   static size_t CostOf(const OpenRow& row);
 
   std::deque<OpenRow> rows_;
-  std::vector<double> values_;  // those of rows_, in order, perhaps after some of popped rows
+  std::vector<double> values_;  // the values of rows_, in order, perhaps after those of popped rows
   uint64_t base_ = 0;           // place of values_[0]
   size_t cost_ = 0;
-  size_t compact_at_ =
-      kCompactRows;            // length of the last step at which to look for superseded rows
-  size_t last_step_rows_ = 0;  // how many of rows_ have the step of the last
+  // The number of rows of the last step at which to look for superseded rows.
+  size_t compact_at_ = kCompactRows;
+  size_t last_step_rows_ = 0;  // number of rows_ with the step of the last row
 };
 
 }  // namespace ranklog::aggregate

@@ -8,23 +8,22 @@
 
 namespace ranklog::aggregate {
 
-// Since when the primaries have passed which step: for `step_wait`. Holds as many marks as there
-// were steps passed since the oldest one that Forget() has left, so it must be told what is done
-// with.
+// When the primaries passed each step, for `step_wait`. Keeps one mark per passed step until
+// Forget(), so call Forget() for steps that are done.
 //
 // Not thread-safe.
 class PassedTimes {
  public:
   void Passed(int64_t step, absl::Time now) {
-    // A primary that joins later, or starts anew, sets them back.
+    // A primary that joins later, or restarts, moves the primaries back.
     while (!marks_.empty() && marks_.back().step > step) marks_.pop_back();
     if (marks_.empty() || step > marks_.back().step) marks_.push_back({step, now});
   }
-  // No step below `step` will be asked for. What they passed last stays.
+  // No step below `step` will be queried. The last mark stays.
   void Forget(int64_t step) {
     while (marks_.size() > 1 && marks_.front().step < step) marks_.pop_front();
   }
-  // For a step that they have passed. Forgets smaller ones.
+  // When the primaries passed `step`, which they must have passed. Forgets smaller steps.
   absl::Time Since(int64_t step) {
     Forget(step);
     return marks_.front().time;

@@ -10,14 +10,14 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLargest = std::numeric_limits<double>::max();
 
-// Squares of distances between these are far from overflow and from the numbers that lose bits,
-// also if there are 2^32 of them.
+// Squares of distances between these limits, even the sum of 2^32 of them, are far from overflow
+// and from subnormal numbers.
 constexpr int kSquareBits = 400;
 constexpr double kLargeDistance = 0x1p400;
 constexpr double kSmallDistance = 0x1p-400;
 
-// (a - b) / 2^exponent. The largest numbers are halved before they are subtracted, for their
-// distance is not a number.
+// (a - b) / 2^exponent. The largest numbers are halved before the subtraction, because their
+// distance would overflow.
 double Distance(double a, double b, int exponent) {
   const double distance = a - b;
   if (exponent == 0) return distance;
@@ -38,8 +38,8 @@ void RankStats::ScaleTo(int new_exponent) {
   exponent = new_exponent;
 }
 
-// Makes the squares' unit such that the square of `distance`, which is infinite if it is larger
-// than any number, can be added to m2, or vanishes beside it.
+// Chooses the unit of the squares so that the square of `distance` can be added to m2, or is
+// negligible beside it. `distance` is infinite if it exceeds the largest number.
 void RankStats::ScaleFor(double distance) {
   const double size = std::abs(distance);
   if (size == 0 || (exponent == 0 && size < kLargeDistance && (size > kSmallDistance || m2 > 0))) {
@@ -109,7 +109,7 @@ void RankStats::Merge(const RankStats& other) {
 
 double RankStats::std() const {
   if (count == 0) return kNaN;
-  // By rounding it may be above the largest number.
+  // Rounding may raise it above the largest number.
   return std::min(std::ldexp(std::sqrt(m2 / count), exponent), kLargest);
 }
 

@@ -24,7 +24,7 @@ std::vector<std::string> Figures(const RunAggregator::Options& options) {
   return wanted;
 }
 
-// The texts of one row of a block; `texts` are by row, ascending.
+// The texts of one row of a block, whose `texts` are sorted by row.
 std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, size_t row) {
   const auto [begin, end] = std::equal_range(
       block.texts.begin(), block.texts.end(), model::Text{static_cast<uint32_t>(row), {}, {}},
@@ -78,7 +78,7 @@ struct RunAggregator::Impl {
   JoinPlanner planner;
   BatchBuilder rows;
   BatchBuilder replays;
-  // What is stored of where the run is: its fields last_step, furthest_step, attempt, step_base.
+  // The stored position of the run: last_step, furthest_step, attempt, step_base.
   struct Made {
     int64_t last_step;
     int64_t furthest_step;
@@ -86,18 +86,18 @@ struct RunAggregator::Impl {
     int64_t step_base;
   } made;
   std::vector<model::Rewind> rewinds;
-  int64_t last_step;  // rows above it are made: that of the last row, or less once rewound
-  uint32_t attempt;   // whose rows are taken
-  bool begun = true;  // its first row is here
-  int64_t step_base;  // of rows without a step in this attempt; 0: it gives steps
+  int64_t last_step;  // only rows above it are made: the last row's step, or less after a rewind
+  uint32_t attempt;   // the attempt whose rows are taken
+  bool begun = true;  // the attempt's first row has come
+  int64_t step_base;  // for rows without a step in this attempt; 0: it gives steps
   std::vector<std::unique_ptr<StreamRows>> streams;
   absl::flat_hash_map<int64_t, uint32_t> by_id;
   std::vector<StreamRows*> primaries;  // by id
   std::vector<StreamRows*> others;     // by rank, id
-  std::set<uint32_t> ranks;            // that have attached
-  uint32_t expected_ranks = 0;         // of the node; 0: unknown
+  std::set<uint32_t> ranks;            // ranks that have attached
+  uint32_t expected_ranks = 0;         // on the node; 0: unknown
   PassedTimes passed_times;
-  absl::Time started = absl::InfiniteFuture();  // when the primaries had passed a step with a row
+  absl::Time started = absl::InfiniteFuture();  // when the primaries passed a step with a row
   ClosingStep closing_step;
   absl::Time deadline = absl::InfiniteFuture();
   bool closing = false;  // CloseAll()
@@ -149,7 +149,7 @@ void RunAggregator::AddStream(const model::Stream& stream) {
   }
 }
 
-// Of a rank that lives in an earlier attempt, too, the later process counts from now on.
+// If a rank is still live in an earlier attempt, its later process counts from now on.
 void RunAggregator::Impl::DropOvertaken() {
   for (StreamRows* stream : others) {
     if (stream->attempt == attempt || stream->told_ended) continue;
@@ -173,7 +173,7 @@ void RunAggregator::DefineShape(int64_t stream, uint32_t shape,
   rows->shapes[shape] = keys;
 }
 
-// The step of a row in the run. The first row of an attempt says from where on.
+// The step of a row in the run. The first row of an attempt determines the offset.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline int64_t RunAggregator::Impl::StepOf(StreamRows& stream,
                                                                         const model::Block& block,
                                                                         size_t row) {
@@ -192,7 +192,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline int64_t RunAggregator::Impl::StepOf(StreamRo
   return step;
 }
 
-// Inline, since it runs for every row of every rank.
+// Inline, because it runs for every row of every rank.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows& stream,
                                                                      const model::Block& block,
                                                                      size_t row, uint64_t seq) {
@@ -210,7 +210,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows&
   open.shape = block.shape;
   open.counted = block.counted;
   if (stream.primary && !late) open.texts = TextsOf(block, row);
-  // A row without metrics only says that its step has come.
+  // A row without metrics only marks its step as reached.
   open.dropped = late || !used || stream.overtaken || (width == 0 && open.texts == nullptr);
   open.rows = stream.primary && !late ? 1 : 0;
   const bool anew = stream.began_anew && !stream.primary && step <= stream.begun_step;
@@ -250,7 +250,7 @@ void RunAggregator::SkipRows(int64_t stream, uint64_t through) {
     rows->UsedUp({rows->added_step, through, /*counts=*/false}, impl_->last_step);
     return;
   }
-  OpenRow none;  // used up with the last row before it
+  OpenRow none;  // consumed together with the row before it
   none.seq = through;
   none.step = rows->added_step;
   none.dropped = true;
@@ -281,14 +281,15 @@ int64_t RunAggregator::Impl::PassedByPrimaries() const {
   return any || closing ? passed : kNoStep;
 }
 
-// The attempt has a primary, of which nothing has come yet: it may rewind the run.
+// True if the attempt has a primary without a row so far, which may still rewind the run.
 bool RunAggregator::Impl::AwaitsFirstRow() const {
   return !begun && std::any_of(primaries.begin(), primaries.end(), [&](const auto* stream) {
     return stream->attempt == attempt && !stream->ended();
   });
 }
 
-// Once the primary's streams of this one have ended, and their rows are made: no step is open.
+// Begins the next attempt once this attempt's primary streams have ended and their rows are made,
+// so that no step is open.
 bool RunAggregator::Impl::BeginNextAttempt() {
   uint32_t next = 0;
   for (const auto& stream : streams) {
@@ -301,7 +302,7 @@ bool RunAggregator::Impl::BeginNextAttempt() {
   begun = false;
   last_step = made.last_step;
   step_base = made.last_step + 1;
-  // Its ranks are waited for as those of the first one were.
+  // Its ranks are waited for like those of the first attempt.
   ranks.clear();
   for (const auto& stream : streams) {
     if (!stream->told_ended || stream->attempt >= attempt) ranks.insert(stream->rank);
@@ -311,7 +312,7 @@ bool RunAggregator::Impl::BeginNextAttempt() {
   return true;
 }
 
-// The smallest step that a primary has an open row at; kEveryStep if there is none.
+// The smallest step at which a primary has an open row; kEveryStep if there is none.
 int64_t RunAggregator::Impl::NextPrimaryStep() {
   int64_t next = kEveryStep;
   for (StreamRows* stream : primaries) {
@@ -325,8 +326,8 @@ bool RunAggregator::Impl::AwaitsAbsentRanks() const {
   return planner.joins() && !closing && ranks.size() < expected_ranks;
 }
 
-// How long `step`, which the primaries have passed, waits for the others: infinite past if all have
-// passed it.
+// Until when `step`, which the primaries have passed, waits for the others. Infinite past if all
+// have passed it.
 absl::Time RunAggregator::Impl::WaitsUntil(int64_t step) {
   absl::Time until = absl::InfinitePast();
   if (AwaitsAbsentRanks()) until = started + first_row_wait;
@@ -342,7 +343,7 @@ absl::Time RunAggregator::Impl::WaitsUntil(int64_t step) {
   return until;
 }
 
-// Gives up on the others that have not passed `step`.
+// Stops waiting for streams that have not passed `step`.
 void RunAggregator::Impl::StopWaitingFor(int64_t step) {
   for (StreamRows* stream : others) {
     stream->silent |= stream->attempt <= attempt && stream->passed() < step;
@@ -357,8 +358,8 @@ void RunAggregator::Impl::UseUpOthersBelow(int64_t step, bool every) {
   }
 }
 
-// The row of `step` is made. What was used up for it before had no part in it: that is late, unless
-// a later process of the rank has logged the step anew.
+// The row of `step` is made. Rows consumed for it earlier had no part in it, so they are late,
+// unless a later process of the rank has logged the step again.
 void RunAggregator::Impl::SettlePassed(int64_t step) {
   for (StreamRows* stream : others) {
     while (!stream->passed_rows.empty() && stream->passed_rows.front().step <= step) {
@@ -376,7 +377,7 @@ bool RunAggregator::Impl::LoggedAnew(const StreamRows& ended, int64_t step) cons
          });
 }
 
-// Nobody is left who could bring the steps of rows that are used up.
+// No stream is left that could bring the steps of consumed rows.
 void RunAggregator::Impl::ForgetAllPassed() {
   for (StreamRows* stream : others) {
     while (!stream->passed_rows.empty()) stream->ForgetPassed();
@@ -389,18 +390,18 @@ Aggregated RunAggregator::Advance(absl::Time now) {
   impl.passed_times.Passed(passed, now);
   for (StreamRows* stream : impl.others) stream->joined = std::min(stream->joined, now);
   impl.deadline = absl::InfiniteFuture();
-  bool begins = false;  // the next attempt
+  bool begins = false;  // the next attempt begins
   while (true) {
     const int64_t next = impl.NextPrimaryStep();
     const bool open = next <= passed && next != kEveryStep;
-    // What the others have beyond this attempt is for the next one.
+    // The other streams' rows after this attempt belong to the next one.
     begins = !open && impl.BeginNextAttempt();
     if (begins) break;
-    // No live primary will have a row below `next` any more, nor one up to `passed` beside those it
-    // has.
+    // No live primary will have another row below `next`, and none up to `passed` besides those
+    // that it has.
     impl.UseUpOthersBelow(open || passed == kEveryStep ? next : std::min(next, passed + 1),
                           /*every=*/!open && passed == kEveryStep);
-    // Most steps close without a wait, and nobody asks since when they were passed.
+    // Most steps close without a wait, and then the time is not needed.
     impl.passed_times.Forget(next);
     if (!open) break;
     impl.started = std::min(impl.started, now);
@@ -448,7 +449,8 @@ void RunAggregator::Impl::Close(int64_t step) {
   last_step = step;
   made = {step, std::max(step, made.furthest_step), attempt, step_base};
   SettlePassed(step);
-  StreamRows* whose = nullptr;  // all rows but one of these are merged into that
+  // The stream for which the row counts. The rows of the others are merged into it.
+  StreamRows* whose = nullptr;
   for (StreamRows* stream : primaries) {
     while (!stream->rows.empty() && stream->rows.front().step <= step) {
       if (!stream->rows.front().dropped) whose = stream;
@@ -496,7 +498,7 @@ bool RunAggregator::holds_back(int64_t stream) const {
   if (rows == nullptr) return false;
   int64_t furthest_behind = impl_->PassedByPrimaries();
   if (impl_->planner.joins()) {
-    // A silent or absent rank holds back all while it is waited for, and nothing else.
+    // A silent or absent rank holds back all others while it is waited for, and only then.
     const bool waits = impl_->deadline != absl::InfiniteFuture();
     if (waits && impl_->AwaitsAbsentRanks()) furthest_behind = kNoStep;
     for (const StreamRows* other : impl_->others) {

@@ -1,6 +1,6 @@
-// Makes a run's rows from its ranks' rows: merges what one rank logged at one step, joins the
-// statistics over the ranks, and gives each row its place. Does no I/O and knows no clock: what it
-// is told is all it knows.
+// Makes a run's rows from its ranks' rows: merges the rows of one rank at one step, adds the
+// statistics over the ranks, and assigns each row its index. Does no I/O and reads no clock; all
+// its input comes from its calls.
 
 #ifndef SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
 #define SERVICE_AGGREGATE_RUN_AGGREGATOR_H_
@@ -17,7 +17,7 @@
 
 namespace ranklog::aggregate {
 
-// What Advance() decided; to be stored in one transaction.
+// The results of Advance(), to be stored in one transaction.
 struct Aggregated {
   struct NewShape {
     uint32_t id;
@@ -25,19 +25,19 @@ struct Aggregated {
   };
   struct Consumed {
     int64_t stream;
-    uint64_t seq;            // rows up to this one are used up
-    uint64_t late_rows;      // of the stream, in total
-    uint64_t new_late_rows;  // of them, those that no earlier result has counted
-    uint64_t replayed_rows;  // as model::Stream's
+    uint64_t seq;            // rows up to this one are consumed
+    uint64_t late_rows;      // of the stream, total
+    uint64_t new_late_rows;  // of these, not in an earlier result
+    uint64_t replayed_rows;  // as in model::Stream
     int64_t merged_rows;
     int64_t step_base;
   };
   std::vector<NewShape> shapes;
-  std::vector<model::Batch> batches;  // positions are row indexes of the run, going on from `rows`
-  std::vector<model::Batch> replays;  // going on from its `replays`
+  std::vector<model::Batch> batches;  // positions are row indexes of the run, from its `rows` on
+  std::vector<model::Batch> replays;  // from the run's `replays` on
   std::vector<model::Rewind> rewinds;
   std::vector<Consumed> consumed;
-  // As model::Run's.
+  // As in model::Run.
   int64_t last_step = -1;
   int64_t furthest_step = -1;
   uint32_t attempt = 1;
@@ -48,101 +48,105 @@ struct Aggregated {
 
 // One per run. Not thread-safe.
 //
-// When a step closes: every primary stream that is live has passed it (however long that takes: the
-// primary rank's rows are the run), and every other live stream has passed it or `step_wait` has
-// gone by since the primaries passed it. A stream passes a step by a row with a larger one, by a
-// row that commits it, by Progress, or by ending. Until the first primary stream joins nothing
-// closes.
+// When a step closes: every live primary stream has passed it, however long that takes, because the
+// primary rank's rows are the run. And every other live stream has passed it, or `step_wait` is
+// over since the primaries passed it. A stream passes a step by a row with a larger step, by a row
+// that commits the step, by Progress, or by its end. No step closes before the first primary stream
+// joins.
 //
-// A rank that logs nothing must not delay the run, since in many programs only rank 0 logs. So a
-// step waits only briefly for a silent stream, which has brought no row, or none above the last one
-// made since it was waited for in vain:
+// Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
+// stream is silent if it has brought no row, or none above the last row made since a wait for it
+// timed out. A step waits for a silent stream only until both of these are over:
 //
 //   first_row_wait  from the first step that the primaries passed, or from when the stream joined.
-//                   A rank of the node that has not attached counts as a silent one.
+//                   A step waits as long for ranks of the node that have not attached.
 //   silent_wait     from when the primaries passed this step.
 //
-// The steps of a run's rows ascend within an attempt. So what a stream brings for a step that is
-// not above the last row's is late: counted, and left out. For a primary that is so only if it
-// joins (a thread) behind what the run has; a step above the last row's always becomes a row, even
-// if the other ranks' part in it is gone.
+// Late rows: the steps of a run's rows ascend within an attempt. So a row of a stream is late if
+// its step is not above the last row's step. Late rows are counted and left out. A row of a primary
+// is late only if the stream (a thread) joins behind the run's rows. A primary's row with a larger
+// step always becomes a row of the run, even if the other ranks' rows for it are gone.
 //
-// Attempts come one after the other (model::Stream::attempt). One ends when all of its primary
-// streams have ended; then the rows of the next are taken. If its first row has a step that the run
-// has, the run is rewound to there: Aggregated::rewinds says where, and rows up to the furthest
-// step are replays, which go beside the run's rows. Rows that count those of their process from 0
-// (model::Block::counted) count on from the run's last one, unless the attempt's first row is none
-// of these. A stream of another rank that lives goes on in the next attempt, unless that has another
-// process of the rank: then what the old one brings is replayed. What another rank that began anew
-// logs again at a step behind those that are taken is replayed, too: counted, and left out.
+// Attempts (model::Stream::attempt) follow one another. An attempt ends when all its primary
+// streams have ended; then the rows of the next one are taken. If the first row of the next attempt
+// has a step that the run already has, the run is rewound to that step. Aggregated::rewinds has the
+// point. Rows up to the furthest step are replays, which are stored beside the run's rows. Rows
+// whose steps count the rows of their process from 0 (model::Block::counted) continue from the
+// run's last row, unless the attempt's first row has a given step.
 //
-// Rows of the other ranks count only where the primary has a row at that step; elsewhere they are
-// used up unseen. A thread of the primary rank that joins late may bring a row at such a step: then
-// each of them is late, as far as they are remembered (the last kMaxPassedRows of a stream, until
-// all streams have ended). Until then Aggregated does not name them as consumed. Their texts are
+// Other ranks in a new attempt: a live stream continues in the next attempt, unless that attempt
+// has another process of its rank; then the old stream's rows are replays. If a rank that restarted
+// logs a step again that was already taken, that row is a replay, too. Such replays are counted and
 // left out.
 //
-// One row per step: what the primary logged at it, merged by key, the later value over the earlier
-// (by time; of one stream by sequence number), keys in order of first appearance, with the time of
-// the last; then the statistics of every number that two or more ranks logged (several
-// streams of a rank are one rank), as rank_mean/<metric> and so on. A name that the primary uses
-// itself is left to it.
+// Other ranks' rows have an effect only at steps at which the primary has a row; rows at other
+// steps are consumed without effect. But a thread of the primary rank that joins late may bring a
+// row at such a step. Then each of the consumed rows becomes late, as far as they are remembered
+// (the last kMaxPassedRows of a stream, until all streams have ended). While they are remembered,
+// Aggregated does not report them as consumed. Texts of other ranks are left out.
+//
+// One row per step: first the primary's rows at the step, merged by key. A later value replaces an
+// earlier one (by time; within a stream, by sequence number). Keys are in order of first
+// appearance, and the row has the time of the last one. Then the statistics of every number that
+// two or more ranks logged (several streams of a rank count as one rank), as rank_mean/<metric> and
+// so on. If the primary itself logs such a name, its value stays.
 class RunAggregator {
  public:
   struct Options {
-    std::vector<std::string> rank_statistics =
-        {};                  // as RunSettings; empty: mean min max std argmax
+    // As in RunSettings; empty: mean min max std argmax.
+    std::vector<std::string> rank_statistics = {};
     bool statistics = true;  // false for `all`
     absl::Duration step_wait = absl::Seconds(30);
-    // Both at most `step_wait`. A launcher starts its processes within seconds of each other.
+    // Both waits are at most `step_wait`. A launcher starts its processes within seconds.
     absl::Duration first_row_wait = absl::Seconds(5);
-    // Ranks that log at the same moment are read within 0.4 s of each other: clients send each
-    // 100 ms, the store commits each 50 ms, and the aggregate loop reads each 250 ms.
+    // Rows that ranks log at the same moment are read within 0.4 s of one another: clients send
+    // every 100 ms, the store commits every 50 ms, and the aggregate loop reads every 250 ms.
     absl::Duration silent_wait = absl::Seconds(1);
   };
 
-  // `run` and `shapes` as stored: a run taken up again goes on where it was.
+  // `run` and `shapes` from the store. A run that is resumed continues where it was.
   RunAggregator(const model::Run& run, std::vector<std::vector<std::string>> run_shapes,
                 Options options);
   ~RunAggregator();
 
-  // A stream joins, or its state is told anew. Rows from `stream.aggregated_seq` + 1 to
-  // `durable_seq` are expected: its passed step and its end count once they have been added.
+  // Adds a stream, or updates its state. Rows from `stream.aggregated_seq` + 1 to `durable_seq`
+  // must follow: the stream's passed step and its end take effect after they have been added.
   void AddStream(const model::Stream& stream);
-  // Tells the keys of a stream's shape; before the first batch that uses it.
+  // Sets the keys of a stream's shape. Call it before the first batch with that shape.
   void DefineShape(int64_t stream, uint32_t shape, const std::vector<std::string>& keys);
-  // The next rows of a stream that was added; rows seen before are skipped. Their steps ascend; a
-  // row below the one before it, or of a shape that was not told, is left out and counted as late.
+  // Adds the next rows of an added stream; rows that were added before are skipped. Their steps
+  // must ascend. A row with a smaller step than the previous one, or with an undefined shape, is
+  // left out and counted as late.
   void AddRows(int64_t stream, const model::Batch& batch);
   // The rows of a stream up to `through` that were not added are not in the store.
   void SkipRows(int64_t stream, uint64_t through);
-  // Both after all the rows that came before it.
+  // Call both only after all rows that precede them.
   void SetProgress(int64_t stream, int64_t passed_step);
   void EndStream(int64_t stream);
-  // Nobody else will join: rows that wait for a primary that never came are used up. AddStream()
-  // undoes it.
+  // No further stream will join: rows that wait for a missing primary are consumed. AddStream()
+  // reverts this.
   void CloseAll();
 
-  // Closes what can be closed at `now` (of a steady clock).
+  // Closes the steps that can be closed at `now` (a steady clock).
   Aggregated Advance(absl::Time now);
-  // When Advance() should be called again though nothing came: infinite future if never.
+  // When Advance() must be called again even without new input. Infinite future: never.
   absl::Time NextDeadline() const;
 
-  // What is held for open steps, in doubles' worth of memory; the caller stops adding rows of
-  // streams that are ahead while this is too many.
+  // The memory held for open steps, in units of a double. While it is too large, the caller must
+  // not add rows of streams that are ahead.
   size_t open_values() const;
-  // And all that was added is closed and told by Advance(), but for rows that wait for a primary
-  // that never came.
+  // True if all streams have ended, and all added rows were closed and returned by Advance(). Rows
+  // that wait for a missing primary do not count.
   bool all_streams_ended() const;
-  // The last row that was added of a stream; 0 if it is unknown.
+  // The last added row of a stream; 0 if the stream is unknown.
   uint64_t added_seq(int64_t stream) const;
-  // The attempt whose rows are taken; Advance() may have begun the next. And whether rows of this
-  // stream are: it is not of a later one, and does not wait for the primary's first row of this
-  // one.
+  // attempt(): the attempt whose rows are taken now; Advance() may have begun the next one.
+  // takes(): whether rows of this stream are taken now. False if the stream belongs to a later
+  // attempt, or waits for the primary's first row of this one.
   uint32_t attempt() const;
   bool takes(int64_t stream) const;
-  // Whether the stream is the furthest behind of those that hold back the next step: what is read
-  // of it lets others' rows go. True for all while nothing is held.
+  // Whether the stream is the furthest behind of those that hold back the next step. Then reading
+  // its rows lets other streams' rows proceed. True for all streams while no step is held back.
   bool holds_back(int64_t stream) const;
 
  private:

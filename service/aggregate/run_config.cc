@@ -10,15 +10,15 @@ namespace {
 
 using model::Json;
 
-// The last one: a job that is resumed may have another size, or be on another node.
+// The last primary stream: a resumed job may have another size, or be on another node.
 const model::Stream* Primary(absl::Span<const model::Stream> streams) {
   const auto found = std::find_if(streams.rbegin(), streams.rend(),
                                   [](const model::Stream& stream) { return stream.primary; });
   return found == streams.rend() ? nullptr : &*found;
 }
 
-// Visits the fields of the updates of one kind, so that of each key the last counts: all of them,
-// then those of the primary again. fn(key, value, update).
+// Visits the fields of all updates of one kind, first all of them, then those of the primary again.
+// So the last visit of each key has its effective value. fn(key, value, update).
 template <typename Fn>
 void ForEachField(model::Update::Kind kind, absl::Span<const model::Stream> streams,
                   absl::Span<const model::StoredUpdate> updates, Fn&& fn) {
@@ -77,7 +77,7 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
   if (!StatisticsOn(run.settings) || streams.empty()) return config;
 
   const model::Identity& identity = (primary != nullptr ? *primary : streams.back()).identity;
-  std::set<uint32_t> ranks;  // but those of a time when there were more
+  std::set<uint32_t> ranks;  // without those from a time with more ranks
   for (const model::Stream& stream : streams) {
     if (identity.world_size == 0 || stream.key.rank < identity.world_size) {
       ranks.insert(stream.key.rank);
@@ -87,7 +87,7 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
   over["ranks"] = ranks;
   over["of"] = identity.world_size;
   over["node"] = identity.node;
-  // What a rank set under our name, if it is no object, gives way.
+  // A value that a rank set under our name is replaced if it is not an object.
   if (!config.contains("ranklog") || !config["ranklog"].is_object()) {
     config["ranklog"] = Json::object();
   }

@@ -1,4 +1,4 @@
-// A run's config: what its ranks set, joined by who they are.
+// A run's config: the values that its ranks set, and their identity.
 
 #ifndef SERVICE_AGGREGATE_RUN_CONFIG_H_
 #define SERVICE_AGGREGATE_RUN_CONFIG_H_
@@ -12,30 +12,30 @@
 
 namespace ranklog::aggregate {
 
-// A value that a rank set in the summary.
+// A summary value that a rank set.
 struct SummaryValue {
   std::string key;
   model::Json value;
-  int64_t before_step;  // rows of this step and above came later, those below before
+  int64_t before_step;  // rows of this step and above came later than the value
 };
 
-// What the ranks set in the summary, merged by top-level key: the primary streams' values, the
-// latest of each key; the other ranks' only for keys that no primary set. Updates of streams that
-// are not in `streams` count as the other ranks'. Keys keep the order in which they were first set.
+// The summary values of all ranks, merged by top-level key. For each key, the latest value of a
+// primary stream is used. Values of other ranks are used only for keys that no primary set. Updates
+// of streams that are not in `streams` count as those of other ranks. Keys keep the order in which
+// they were first set.
 std::vector<SummaryValue> SummaryValues(absl::Span<const model::Stream> streams,
                                         absl::Span<const model::StoredUpdate> updates);
 
-// What StoreReader::Updates(run.id, 0) and Streams(run.id) say, as one object:
+// The run's config as one object, from StoreReader::Updates(run.id, 0) and Streams(run.id):
 //
-//   ...                what the ranks set, merged as in SummaryValues()
-//   rank, local_rank, world_size, node   of the primary rank, unless a rank set a key of that name
-//   itself
-//                      (a LoRA's "rank" is the user's); absent while the primary has no stream
-//   ranklog            {"statistics_over": {"ranks": [0, 1], "of": 4, "node": "n1"}}: the ranks
-//   whose statistics
-//                      join the rows: those that this daemon serves, of how many in the job. Absent
-//                      where statistics are off. Other members of an object of that name that a
-//                      rank set are kept
+//   ...      the values that the ranks set, merged as in SummaryValues()
+//   rank, local_rank, world_size, node
+//            those of the primary rank. Absent while the primary has no stream. If a rank set a
+//            key of that name, its value is kept (a LoRA's "rank" belongs to the user)
+//   ranklog  {"statistics_over": {"ranks": [0, 1], "of": 4, "node": "n1"}}: the ranks in the run's
+//            statistics, which are the ranks of this daemon, and the number of ranks in the job.
+//            Absent if statistics are off. If a rank set an object of that name, its other members
+//            are kept
 model::Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
                       absl::Span<const model::StoredUpdate> updates);
 

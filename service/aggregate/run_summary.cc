@@ -10,7 +10,7 @@ using model::Json;
 
 namespace {
 
-// Times this, 2^64 of the largest numbers can be added.
+// With this factor, 2^64 of the largest numbers can be added.
 constexpr double kSmall = 0x1p-64;
 
 }  // namespace
@@ -59,14 +59,14 @@ void RunSummary::AddText(Figures& figures, const std::string& text, int64_t step
 
 void RunSummary::Add(const model::Batch& batch,
                      const std::vector<std::vector<std::string>>& shapes) {
-  // A row may bring the first of a metric before the rows of another block do: keys are named in
-  // the order of the blocks' first rows, the figures themselves are told apart by step.
+  // Keys are ordered by their blocks' first rows. The values themselves are ordered by step,
+  // because a row of another block may come earlier.
   for (const model::Block& block : batch.blocks) {
     if (block.rows() == 0) continue;
     const size_t width = block.width();
     std::vector<size_t>& indexes = shape_indexes_[block.shape];
     if (indexes.size() != width) {
-      // A shape that the caller does not know has no names to show values under.
+      // If the caller does not know a shape, its values have no names, so skip them.
       if (block.shape >= shapes.size() || shapes[block.shape].size() != width) continue;
       indexes.clear();
       for (const std::string& key : shapes[block.shape]) indexes.push_back(IndexOf(key));
@@ -99,7 +99,7 @@ void RunSummary::Set(const SummaryValue& value) {
 double RunSummary::Figures::mean() const {
   const auto numbers = static_cast<double>(count);
   if (std::isfinite(sum)) return sum / numbers;
-  if (!std::isfinite(small_sum)) return small_sum;  // one of the numbers is not
+  if (!std::isfinite(small_sum)) return small_sum;  // one of the numbers is not finite
   constexpr double kLargest = std::numeric_limits<double>::max();
   return std::clamp(small_sum / numbers / kSmall, -kLargest, kLargest);
 }
@@ -136,7 +136,7 @@ Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
 
 Json RunSummary::ToJson() const {
   Json summary = Json::object();
-  std::vector<bool> replaced(explicit_.size(), false);  // by a later row
+  std::vector<bool> replaced(explicit_.size(), false);  // true if a later row replaced it
   for (size_t i = 0; i < keys_.size(); ++i) {
     Json shown = Shown(keys_[i], figures_[i]);
     const auto set = explicit_index_.find(keys_[i]);

@@ -20,10 +20,10 @@ const JobStart* NewestStart(Starts starts, absl::FunctionRef<bool(const JobStart
 }
 
 bool IsRestart(const Session& session, const JobStart& start) {
-  if (!start.rank_in_launch) return true;  // it begins in a launch that is there
+  if (!start.rank_in_launch) return true;  // the rank begins in a known launch
   if (session.launch.restart > start.rank_restart) return true;
   if (!session.launch.restarts_ranks) return false;
-  // A later process of the rank may be there when the ring of a dead one is found.
+  // When the ring of a dead process is found, a later process of the rank may have attached.
   return session.left || (!start.rank_alive && !start.rank_finished);
 }
 
@@ -61,7 +61,7 @@ JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
       NewestStart(starts, [&](const JobStart& start) { return start.job_id == id; });
   const bool exists = same != nullptr && same->exists;
   std::string resume = session.launch.id_given ? session.settings.resume : "";
-  // Its first start was at another node.
+  // The job's first start was at another node.
   if (resume.empty() && session.launch.requeue > 0 &&
       NewestStart(starts, [](const JobStart& has) { return has.has_batch; }) == nullptr) {
     resume = "allow";
@@ -85,7 +85,7 @@ JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
   const bool joins =
       newest.live && !newest.has_rank && !(session.launch.whole_node && newest.has_node);
   if (joins) return {.job_id = newest.job_id};
-  // Its first ranks were done before this one came.
+  // The job's other ranks finished before this one attached.
   if (session.launch.unseen && newest.may_be_one && !newest.has_rank) {
     return {.job_id = newest.job_id,
             .notice = absl::StrCat("rank ", session.stream.rank, " joins run '", newest.job_id,
@@ -112,7 +112,7 @@ JobChoice ChooseJob(const Session& session, Starts starts) {
     }
   }
   if (start == nullptr && session.launch.requeue > 0) {
-    // What was queued again begins from the top: the first program of a step goes on first.
+    // A requeued batch job begins from the top: its first program continues the first job.
     const auto found = std::find_if(starts.begin(), starts.end(), [&](const JobStart& has) {
       return has.has_batch_job && has.requeue < session.launch.requeue;
     });

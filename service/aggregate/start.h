@@ -1,4 +1,4 @@
-// Starts under one job id: which job a rank's session belongs to. A pure function.
+// Starts under one job id: decides which job a rank's session belongs to. A pure function.
 
 #ifndef SERVICE_AGGREGATE_START_H_
 #define SERVICE_AGGREGATE_START_H_
@@ -9,26 +9,31 @@
 
 namespace ranklog::aggregate {
 
-// The job of a session whose launch is known, under `starts`, those of the id that it gave, oldest
-// first (Store::StartsOf). In this order:
+// Chooses the job of a session with a known launch. `starts` are those of the session's given id,
+// oldest first (Store::StartsOf). The first rule that applies decides:
 //
-// 1. A ring, and another ring of its process, stay where they were. So does the ring of a dead rank
-//    that is found later.
-// 2. The ranks of one launch belong to one job. A rank of it that begins again goes on there if its
-//    launcher restarted it: the launcher counts a restart, or the rank had died and the launcher
-//    starts dead ranks again. Else that is another start.
-// 3. A batch job that was queued again goes on in its job; in that of its id if none is known here.
-// 4. Another launch, under the resume setting:
-//      unset        the id if no start had it. The newest job of that id if it is live, this rank
-//                   was not in it, and it has no launch of this node: the launches of several nodes
-//                   are one start. Else a new job.
-//      allow, auto  the job of that id; a new one if the rank is alive there.
+// 1. A known ring, or another ring of the same process, stays in its job. So does the ring of a
+//    dead rank that is found later.
+// 2. The ranks of one launch belong to one job. A rank of the launch that begins again continues
+//    there if its launcher restarted it: the launcher counts a restart, or the rank had died and
+//    the launcher restarts dead ranks. Otherwise it is another start: a new job, or rule 4 if the
+//    user gave the id and `resume`.
+// 3. A requeued batch job continues in its job; if none is known here, in the job of its id.
+// 4. Another launch depends on `resume`:
+//      unset        - the job of that id, if no start had the id
+//                   - the newest job of that id, if it is live, this rank was not in it, and it has
+//                     no other launch with all ranks of this node: the launches of several nodes
+//                     are one start
+//                   - the newest job of that id, if the launchers are not visible and both may be
+//                     one start (JobStart::may_be_one)
+//                   - otherwise a new job
+//      allow, auto  the job of that id; a new job if the rank is alive there
 //      must         the same; refused if no start had that id and the session does not go to a
-//                   tracker, which may know it.
-//      never        the id if no start had it, else refused.
-//    Without an id of the user's, `resume` does not count.
+//                   tracker, which may know it
+//      never        the job of that id, if no start had the id; otherwise refused
+//    Without an id from the user, `resume` has no effect.
 //
-// A refused start has a job of its own, whose rows stay on this node.
+// A refused start gets a job of its own, whose rows stay on this node.
 model::JobChoice ChooseJob(const model::Session& session, absl::Span<const model::JobStart> starts);
 
 }  // namespace ranklog::aggregate

@@ -12,7 +12,7 @@ using model::JobRun;
 using model::RunAssignment;
 using model::Session;
 
-// Ranks whose launcher does not count those of a node all say that they are local rank 0.
+// If their launcher does not count the ranks of a node, all ranks report local rank 0.
 bool IsFirstOfNode(const Session& session) {
   return session.stream.rank == 0 ||
          (session.identity.local_world_size > 0 && session.identity.local_rank == 0);
@@ -36,7 +36,7 @@ RunAssignment OfFirstRank(const Session& session, absl::Span<const JobRun> runs)
   RunAssignment assignment =
       RunOfNode(session.settings, session.stream.job_id, session.stream.rank);
   assignment.primary = true;
-  // The job goes on, and the store finds its run; or the others of the node came before it.
+  // Either the job continues, and the store finds its run; or the node's other ranks came first.
   const bool goes_on = Newest(runs, [&](const JobRun& run) {
                          return run.primary_rank == session.stream.rank &&
                                 model::IsNumbered(run.run_id, assignment.run_id);
@@ -47,7 +47,7 @@ RunAssignment OfFirstRank(const Session& session, absl::Span<const JobRun> runs)
   return assignment;
 }
 
-// What the ranks of a node share until its first rank is known.
+// The run that the ranks of a node share until its first rank is known.
 RunAssignment NewRun(const Session& session) {
   return {.run_id = absl::StrCat(session.stream.job_id, "-", session.stream.rank, "-pending"),
           .name = session.settings.name,
@@ -108,7 +108,7 @@ RunAssignment Assign(const Session& session, absl::Span<const JobRun> runs) {
   if (run == nullptr) {
     run = Newest(runs, [](const JobRun& live) { return live.live && !live.primary_chosen; });
   }
-  // The others of its start were done before it came.
+  // The other ranks of its start ended before it came.
   if (run == nullptr) {
     run = Newest(runs, [rank](const JobRun& done) {
       return done.of_start && !done.has_rank && done.primary_chosen && done.primary_rank <= rank;

@@ -1,4 +1,4 @@
-// The rows of one stream that wait for their step to close, and how far the stream has come.
+// The rows of one stream that wait for their step to close, and the stream's progress.
 
 #ifndef SERVICE_AGGREGATE_STREAM_ROWS_H_
 #define SERVICE_AGGREGATE_STREAM_ROWS_H_
@@ -18,30 +18,30 @@ namespace ranklog::aggregate {
 inline constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
 inline constexpr int64_t kEveryStep = std::numeric_limits<int64_t>::max();
 
-// A row that was used up though its step may still get a row of the run: it does where a primary
-// stream brings that step late.
+// A row that was consumed although its step may still become a row of the run: a primary stream may
+// bring that step late.
 struct PassedRow {
   int64_t step;
   uint64_t seq;
-  bool counts;  // it had a part in the step
+  bool counts;  // it has an effect on the step
 };
 
-// How many of them a stream keeps: a ring attaches within a second or so, in which a rank logs some
-// thousand rows. Older ones are forgotten, and then not counted.
+// The number of these rows that a stream keeps. A ring attaches within about a second, in which a
+// rank logs some thousand rows. Older rows are forgotten, and then not counted.
 inline constexpr size_t kMaxPassedRows = 1024;
 
 struct StreamRows {
   int64_t id = 0;
-  uint32_t index = 0;  // among the run's streams
+  uint32_t index = 0;  // index among the run's streams
   uint32_t rank = 0;
   bool primary = false;
   uint32_t attempt = 1;
-  bool began_anew = false;  // the run had been begun before
-  int64_t begun_step = -1;  // the run's last when it began
-  int64_t step_base = 0;    // as model::Stream's
+  bool began_anew = false;  // it joined a later attempt, or restarted within one
+  int64_t begun_step = -1;  // the run's last step when it began
+  int64_t step_base = 0;    // as in model::Stream
   std::vector<std::vector<std::string>> shapes;
   OpenRows rows;
-  std::deque<PassedRow> passed_rows;  // those before `rows`; consumed_seq is before them
+  std::deque<PassedRow> passed_rows;  // rows before `rows` and after consumed_seq
   uint64_t added_seq = 0;
   int64_t added_step = kNoStep;
   uint64_t consumed_seq = 0;
@@ -53,13 +53,13 @@ struct StreamRows {
   uint64_t reported_replayed = 0;
   int64_t passed_step = kNoStep;
 
-  // What AddStream told: true once the rows up to expected_seq are here.
+  // From AddStream(); effective once the rows up to expected_seq have been added.
   uint64_t expected_seq = 0;
   int64_t told_passed_step = kNoStep;
   bool told_ended = false;
 
-  bool overtaken = false;  // it lives, and a later attempt has another process of its rank
-  bool silent = true;      // it has logged nothing, or nothing since it was waited for in vain
+  bool overtaken = false;  // live, but a later attempt has another process of its rank
+  bool silent = true;      // it logged nothing, or nothing since a wait for it timed out
   absl::Time joined = absl::InfiniteFuture();
 
   bool ended() const { return told_ended && added_seq >= expected_seq; }
@@ -69,7 +69,7 @@ struct StreamRows {
     return std::max(passed_step, told_passed_step + step_base);
   }
   bool is_silent() const { return silent && added_seq >= expected_seq; }
-  // Its first row is used up. `last_step` is that of the last row of the run.
+  // Consumes its first row. `last_step` is the step of the run's last row.
   void Pop(int64_t last_step) {
     const OpenRow& row = rows.front();
     if (primary) merged_rows += static_cast<int64_t>(row.rows);
