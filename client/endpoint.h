@@ -1,5 +1,5 @@
 // A daemon's address, with all rings of this process that go there. Connects, starts the daemon if
-// there is none, and reconnects for ever.
+// there is none, and reconnects forever.
 
 #ifndef CLIENT_ENDPOINT_H_
 #define CLIENT_ENDPOINT_H_

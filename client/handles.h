@@ -21,7 +21,7 @@ struct RowShape {
   std::vector<std::string> keys;
 };
 
-// The single copy of a valid key. The same key has the same address for ever.
+// The single copy of a valid key. The same key has the same address forever.
 const std::string* InternKey(std::string_view key) ABSL_LOCKS_EXCLUDED(StateMutex());
 
 // The row shape of valid, distinct keys. The same keys return the same shape.

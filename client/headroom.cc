@@ -19,7 +19,7 @@ namespace {
 // between the check and gRPC's use.
 constexpr rlim_t kDescriptors = 24;
 // gRPC starts a thread for each processor, within these bounds, and a few more. If one could not be
-// started, gRPC waits for it for ever when it shuts down.
+// started, gRPC waits for it forever when it shuts down.
 constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 4;
 constexpr uint64_t kMostStack = 8 << 20;
 constexpr uint64_t kArena = 64 << 20;  // address space that malloc() reserves for each thread

@@ -23,7 +23,7 @@ constexpr milliseconds kTickBudget{50};
 constexpr milliseconds kUrgentPause{20};
 // The longest interval between two calls of a run's Speak().
 constexpr std::chrono::seconds kSpeakInterval{1};
-// At its shutdown, gRPC can wait for ever for a thread that it could not start.
+// At its shutdown, gRPC can wait forever for a thread that it could not start.
 constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
 // If the clock is set, rows of the last second before that get times of the new clock.

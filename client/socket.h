@@ -15,7 +15,7 @@ namespace ranklog::internal {
 // Returns a connected, non-blocking socket of the first place that answers, and sets `*answered` to
 // its index. Never blocks.
 //   kNotFound        nothing listens at any place; a daemon may be started
-//   kUnavailable     something listens, but did not take the connection
+//   kUnavailable     something is there, but did not take the connection
 absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered);
 
 // Passes a spool's descriptor to the daemon on a separate short connection. The first bytes are

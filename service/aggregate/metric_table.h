@@ -43,9 +43,9 @@ class MetricTable {
   uint64_t version_ = 0;
 };
 
-// Adds missing step metrics to rows, for `step_sync`. If the definition of a row's metric names a
-// step metric that the row does not have, the row gets its last value in the run's rows (0 if there
-// was none).
+// Adds missing step metrics to rows, for `step_sync`. A metric's definition may name a step metric.
+// If a row has the metric but not the step metric, it gets the last value that the run's rows had
+// for the step metric (0 if there was none).
 //
 // One per run. It must get the run's rows in their order, from the first. Not thread-safe.
 //
@@ -71,8 +71,9 @@ class StepSync {
   explicit StepSync(const MetricTable* table) : table_(table) {}
 
   // The plan for rows of a shape of the run, updated if the table has changed. Valid until the next
-  // call. A plan does not cover texts: the caller must not add a key under which the row has a
-  // text, and a text is not remembered as a last value (the official client does the same).
+  // call. A plan does not cover texts: if a row has a text under a key of `added`, the caller must
+  // leave that key out. A text is not remembered as a last value (the official client does the
+  // same).
   const Plan& PlanFor(uint32_t shape, absl::Span<const std::string> keys);
   // Processes the next row: sets `added` to the values of plan.added, and remembers the row's step
   // metrics.

@@ -27,7 +27,7 @@ struct OpenRow {
 };
 
 // Holds rows of ascending steps. A row is dropped if a later row of the same step with the same
-// keys supersedes it. So a rank that logs to one step for ever takes only the memory of one row.
+// keys supersedes it. So a rank that logs to one step forever takes only the memory of one row.
 // (If more than kCompactRows rows of one step alternate between shapes, this changes the order of
 // keys.)
 //

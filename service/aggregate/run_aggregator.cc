@@ -192,7 +192,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline int64_t RunAggregator::Impl::StepOf(StreamRo
   return step;
 }
 
-// Inline, because it runs for every row of every rank.
+// Inline, because it runs forevery row of every rank.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows& stream,
                                                                      const model::Block& block,
                                                                      size_t row, uint64_t seq) {

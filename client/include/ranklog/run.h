@@ -108,11 +108,13 @@ struct HandleValue {
 // One rank's handle to its run. Movable.
 //
 // The destructor works like Finish(), but does not wait: the rows are in the spool, and the daemon
-// takes them from there. The run's exit code is that of the process, if the process ends within two
-// seconds and the daemon can see its exit code (Linux 6.15 or later, same pid namespace). Otherwise
-// it is 0. With Settings::delivery_timeout the destructor waits as Finish() does. exit() waits too:
-// it does not destroy a Run that lives in a function. Settings::on_message is not called during
-// exit().
+// takes them from there. The run's exit code is then the exit code of the process. If the process
+// lives for two more seconds, or the daemon cannot see its exit code, the run's exit code is 0. The
+// daemon sees it on Linux 6.15 or later, in the same pid namespace.
+//
+// With Settings::delivery_timeout, the destructor and exit() wait as Finish() does. exit() does not
+// destroy a Run that lives in a function, but waits for it. Settings::on_message is not called
+// during exit().
 //
 // Thread-safe: any thread may call any function. Each thread that logs has its own ring. A forked
 // child may continue to use the run. Its first call creates a ring and a stream for it; a child
@@ -152,8 +154,8 @@ class RANKLOG_EXPORT Run {
   // counts as logged. If a step has no metrics at all, the run has no line for it.
   //
   // The threads of a process and its forked children share the open step. A new process counts from
-  // step 0. If it continues a run (Settings::resume, or a restart by the launcher), rows without a
-  // step count on from the run's last step, until the process logs a row with a step.
+  // step 0. It may also continue a run (Settings::resume, or a restart by the launcher). Then rows
+  // without a step count on from the run's last step, until the process logs a row with a step.
   //
   // If the process gives a step that the run already has, as after a checkpoint, the run is rewound
   // to that step. From then on, the run consists of the new rows. Rows of an earlier start at this

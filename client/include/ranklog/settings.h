@@ -109,9 +109,9 @@ struct RANKLOG_EXPORT Settings {
   std::string daemon;
 
   // ---- Messages for the user ----
-  // The library reports the start of the run and its destination, each problem and its end, and the
-  // end of the run, one line each. Rank 0 reports the run; the first rank of each node reports
-  // problems. A forked child is silent.
+  // The library prints one line for each of these: the start of the run with its destination, each
+  // problem, the end of each problem, and the end of the run. Rank 0 reports the run; the first
+  // rank of each node reports problems. A forked child is silent.
   bool quiet = false;  // RANKLOG_QUIET=1: no messages
   // Receives each line instead of stderr, without the prefix "ranklog: ". Called on the library's
   // background thread, which sends nothing until the call returns. It may call Log() and stats(),
