@@ -42,8 +42,8 @@ struct ClockSample {
 ClockSample ReadClocks();
 
 // The counter's rate, measured over the whole time since this object was made. Its error is about
-// 10 us per second after the few milliseconds of Init(), and shrinks after that. Measured again
-// if the counter and the clock diverge, as after a suspend of the machine. For one thread.
+// 10 us per second after the few milliseconds of Init(), and shrinks after that. Measured again if
+// the counter and the clock diverge, as after a suspend of the machine. For one thread.
 class TickRate {
  public:
   explicit TickRate(ClockSample (*read_clocks)() = ReadClocks);

@@ -21,9 +21,9 @@ namespace ranklog::aggregate {
 // 3. A requeued batch job continues in its job; if none is known here, in the job of its id.
 // 4. Another launch depends on `resume`:
 //      unset        - the job of that id, if no start had the id
-//                   - the newest job of that id, if it is live, this rank was not in it, and it has
-//                     no other launch with all ranks of this node: the launches of several nodes
-//                     are one start
+//                   - the newest job of that id, if it is live and this rank was not in it: the
+//                     launches of several nodes are one start. Not if the session's launch has all
+//                     ranks of its node (Launch::whole_node) and the job has another one there
 //                   - the newest job of that id, if the launchers are not visible and both may be
 //                     one start (JobStart::may_be_one)
 //                   - otherwise a new job
