@@ -20,7 +20,7 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr char kGrpcMagic[] = {'P', 'R', 'I'};  // HTTP/2's preface begins so
+constexpr char kGrpcMagic[] = {'P', 'R', 'I'};  // start of the HTTP/2 preface
 constexpr size_t kDescriptorMessage = sizeof(v1::kDescriptorMagic) + sizeof(uint64_t);
 constexpr absl::Duration kPause = absl::Seconds(1);  // after a shortage of descriptors
 
@@ -41,7 +41,7 @@ rlim_t DescriptorLimit() {
   return limit.rlim_cur;
 }
 
-// A new descriptor gets the lowest number that is free, so it tells how many are in use.
+// A new descriptor gets the lowest free number, so its number shows how many are in use.
 bool IsAmongTheLast(int fd) { return static_cast<rlim_t>(fd) >= DescriptorLimit() / 3 * 2; }
 
 bool HasRoom() {
@@ -141,7 +141,8 @@ void Acceptor::Admit(UniqueFd fd) {
   }
   const int raw = fd.get();
   undecided_[raw] = {std::move(fd), std::move(peer), SteadyNow() + options_.first_bytes};
-  // Edge-triggered: told once per arrival, or a connection with half of its first bytes would spin.
+  // Edge-triggered, to get one event per arrival. Otherwise a connection with only some of its
+  // first bytes would keep the loop busy.
   Watch(epoll_.get(), raw, EPOLLIN | EPOLLRDHUP | EPOLLET);
 }
 
@@ -182,7 +183,7 @@ void Acceptor::LookAtFile(absl::Time now) {
         path_, std::string(again.status().message()));
     return;
   }
-  AcceptAll();  // who connected before it went
+  AcceptAll();  // accepts ranks that connected before the file was removed
   socket_ = *std::move(again);
   if (!paused_) Watch(epoll_.get(), socket_.fd(), EPOLLIN);
   unbound_ = false;
@@ -194,7 +195,7 @@ Acceptor::Decision Acceptor::Look(int fd) {
   char bytes[kDescriptorMessage];
   const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EINTR ? Decision::kWait : Decision::kRefuse;
-  if (size == 0) return Decision::kGone;  // it only looked whether we answer
+  if (size == 0) return Decision::kGone;  // the peer only checked that the daemon answers
   const size_t got = static_cast<size_t>(size);
   if (StartsWith(bytes, got, kGrpcMagic, sizeof(kGrpcMagic))) {
     return got >= sizeof(kGrpcMagic) ? Decision::kGrpc : Decision::kWait;
@@ -240,7 +241,8 @@ void Acceptor::ReceiveDescriptor(Undecided connection) {
     memcpy(&fd, CMSG_DATA(header), sizeof(fd));
     received = UniqueFd(fd);
   }
-  // A truncated message means more descriptors than one, or none left for us: refused.
+  // A truncated message means that the peer sent several descriptors, or that this process has none
+  // left.
   if (size != static_cast<ssize_t>(sizeof(bytes)) || !received.valid() ||
       (message.msg_flags & MSG_CTRUNC) != 0) {
     ++counters_.refused_protocol;

@@ -1,5 +1,5 @@
-// Takes connections from the Unix socket, looks who calls, and hands each on: to gRPC, or, if it
-// brings the descriptor of a spool, to whoever waits for that.
+// Accepts connections on the Unix socket and checks the user of each peer. Hands the connection to
+// gRPC, or, if it carries a spool descriptor, to the handler for descriptors.
 
 #ifndef SERVICE_INGEST_ACCEPTOR_H_
 #define SERVICE_INGEST_ACCEPTOR_H_
@@ -23,56 +23,59 @@
 
 namespace ranklog::ingest {
 
-// A third of the process's descriptors is left to what comes behind a connection: the ring of its
-// rank, the store's files, the trackers. Ranks that find no room wait in the socket's backlog until
-// others leave. A socket file that somebody removes is made again, unless systemd listens there by then.
+// Uses at most two thirds of the process's descriptors for connections. The last third is left for
+// the rings of the ranks, the files of the store and the trackers. When no descriptor is free, new
+// ranks wait in the socket's backlog until other ranks leave. If the socket file is removed, the
+// acceptor creates it again, unless systemd listens at that path by then.
 //
-// A thread of its own; Stop() from any other. Processes of other users are refused: the rows, the
-// credentials and the files of a daemon are its user's.
+// Runs one thread of its own; call Stop() from any other thread. Processes of other users are
+// refused, because rows, credentials and files belong to the daemon's user.
 class Acceptor {
  public:
   struct Options {
-    uid_t uid = geteuid();  // who may connect
-    absl::Duration first_bytes =
-        absl::Seconds(10);  // a connection that has not said by then what it is, is closed
-    size_t max_undecided =
-        256;  // connections that wait for their first bytes; then the oldest goes
-    absl::Duration look_interval = absl::Seconds(3);  // between looks whether the file is there
+    uid_t uid = geteuid();  // the only user that may connect
+    // A connection that has not sent its first bytes by then is closed.
+    absl::Duration first_bytes = absl::Seconds(10);
+    // Connections waiting for first bytes; above that the oldest is closed.
+    size_t max_undecided = 256;
+    absl::Duration look_interval = absl::Seconds(3);  // between checks that the socket file exists
   };
-  // Called on the acceptor's thread, and must not block.
+  // Called on the acceptor's thread. Must not block.
   struct Handlers {
-    // A gRPC client's connection, non-blocking.
+    // A connection from a gRPC client, non-blocking.
     std::function<void(UniqueFd, std::shared_ptr<const Peer>)> grpc;
-    // A spool's descriptor, for the ring of this incarnation.
+    // A spool descriptor, for the ring of this incarnation.
     std::function<void(uint64_t incarnation, UniqueFd, std::shared_ptr<const Peer>)> descriptor;
   };
   struct Counters {
     std::atomic<uint64_t> accepted{0};
-    std::atomic<uint64_t> refused_user{0};      // another user's process
-    std::atomic<uint64_t> refused_protocol{0};  // neither gRPC nor a descriptor, or nothing in time
+    std::atomic<uint64_t> refused_user{0};  // connections from other users' processes
+    // Neither gRPC nor a descriptor, or no bytes in time.
+    std::atomic<uint64_t> refused_protocol{0};
     std::atomic<uint64_t> descriptors{0};
-    std::atomic<uint64_t> shortages{0};  // times that ranks had to wait for free descriptors
-    std::atomic<uint64_t> rebinds{0};    // times that the socket's file was gone, and made again
+    std::atomic<uint64_t> shortages{0};  // times that ranks had to wait for a free descriptor
+    // Times that the socket file was missing and was created again.
+    std::atomic<uint64_t> rebinds{0};
   };
 
-  // `counters` outlives this.
+  // `counters` must outlive the acceptor.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(ListenSocket socket, Options options,
                                                          Handlers handlers, Counters* counters);
-  ~Acceptor();  // Stop()
+  ~Acceptor();  // calls Stop()
 
-  // Accepts no more, closes what is undecided, and removes the socket's file. Twice is harmless.
+  // Stops accepting, closes undecided connections, and removes the socket file. Idempotent.
   void Stop();
 
   const std::string& path() const { return path_; }
-  // systemd listens at path() now: new ranks come to its unit, not to us.
+  // systemd listens at path() now, so new ranks reach its unit instead of this daemon.
   bool superseded() const { return superseded_.load(); }
-  // Of its thread: see base/pulse.h.
+  // Time since the last sign of life of the acceptor's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
   struct Undecided {
     UniqueFd fd;
-    std::shared_ptr<const Peer> peer;  // shared with the stream that it becomes
+    std::shared_ptr<const Peer> peer;  // shared with the stream that the connection becomes
     absl::Time deadline;
   };
   enum class Decision { kWait, kGrpc, kDescriptor, kGone, kRefuse };
@@ -81,10 +84,10 @@ class Acceptor {
   void Run();
   void AcceptAll();
   void Admit(UniqueFd fd);
-  // Out of descriptors: accepts nobody for a second, and longer while they are short.
+  // Out of descriptors: accepts nothing for a second, or longer while descriptors are short.
   void Pause(absl::Time now);
   void Resume(absl::Time now);
-  // Listens again where the socket's file is gone.
+  // Listens again if the socket file is missing.
   void LookAtFile(absl::Time now);
   void Decide(int fd);
   void ReceiveDescriptor(Undecided connection);
@@ -92,19 +95,19 @@ class Acceptor {
   int WaitMilliseconds(absl::Time now) const;
   static Decision Look(int fd);
 
-  ListenSocket socket_;  // of Run() only, once that runs
+  ListenSocket socket_;  // used only by Run() once the thread runs
   const std::string path_;
   const Options options_;
   const Handlers handlers_;
   Counters& counters_;
   UniqueFd epoll_;
-  UniqueFd stop_;        // an eventfd
+  UniqueFd stop_;        // eventfd
   bool paused_ = false;  // out of descriptors: not listening until `resume_`
   absl::Time resume_;
-  bool short_ = false;                  // out of descriptors since all who waited were let in
-  absl::Time look_;                     // the next look at the socket's file
-  bool unbound_ = false;                // its file is gone, and cannot be made: said once
-  std::map<int, Undecided> undecided_;  // by descriptor; of Run() only
+  bool short_ = false;                  // descriptors ran out, and some ranks are still waiting
+  absl::Time look_;                     // time of the next check of the socket file
+  bool unbound_ = false;                // the file is missing and cannot be created; logged once
+  std::map<int, Undecided> undecided_;  // by descriptor; used only by Run()
   std::atomic<bool> superseded_{false};
   Pulse pulse_;
   std::thread thread_;

@@ -33,13 +33,13 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
   ASSIGN_OR_RETURN(const model::JobChoice choice, Choose(given, store));
   model::Session session = given;
   session.stream.job_id = choice.job_id;
-  // Without one of the user's, the group is the id; and some give the id as the name.
+  // If the user set no group, the group is the job id. Some users also pass the id as the name.
   for (std::string* const text : {&session.settings.group, &session.settings.name}) {
     if (*text == given.stream.job_id) *text = choice.job_id;
   }
   if (choice.refused) session.settings.destinations = {"local"};
   std::vector<model::JobRun> runs;
-  // A rank that is alone in its run need not look for others.
+  // A rank that is alone in its run needs no list of the other runs.
   const bool alone =
       session.settings.strategy == model::LogStrategy::kAll || session.identity.world_size == 1;
   if (!alone) {
@@ -58,11 +58,12 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
     spdlog::warn("rank {} of {} goes on at row {}: {} rows went with an earlier store",
                  session.stream.rank, session.stream.job_id, session.first_seq, gone);
   }
-  if (!assignment.primary_chosen) return stream;  // whoever chooses it says where the run goes
+  // The choice of the primary rank adds the deliveries later.
+  if (!assignment.primary_chosen) return stream;
   std::vector<std::string> wanted = session.settings.destinations;
   if (assignment.local_only) wanted = {"local"};
-  // The reader does not see this transaction. If it sees no delivery of that kind, then none has
-  // been delivered from, and making it anew loses nothing.
+  // The reader does not see this transaction. If it sees no delivery of that kind, nothing was
+  // delivered yet, so a new delivery loses nothing.
   ASSIGN_OR_RETURN(std::vector<model::Delivery> there, reader_->Deliveries(stream.run));
   for (const std::string& kind : wanted) {
     auto known = std::find_if(there.begin(), there.end(),
@@ -72,7 +73,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
     delivery.kind = kind;
     if (known != there.end()) {
       if (!known->complete) continue;
-      delivery = *known;  // the run goes on: so does its delivery, from where it was
+      delivery = *known;  // the run continues, so its delivery continues from its cursor
       delivery.complete = false;
     }
     RETURN_IF_ERROR(store.PutDelivery(delivery));

@@ -1,4 +1,4 @@
-// What an attach means for the store: the run that the session belongs to, and where the run goes.
+// The effect of an attach on the store: the run of the session, and the destinations of the run.
 
 #ifndef SERVICE_INGEST_ATTACH_H_
 #define SERVICE_INGEST_ATTACH_H_
@@ -19,32 +19,29 @@
 
 namespace ranklog::ingest {
 
-// Credentials, as ingest sees them: by the variables that a rank sends, for its job and the server
-// of its settings.
+// The credential functions that ingest needs. Keys and variables that a rank sends are stored for
+// its job and for the server in its settings.
 struct Credentials {
   std::function<void(const model::Session&, const std::map<std::string, std::string>&)> remember;
   std::function<bool(const model::Session&)> has_wandb;
 };
 
-// Replaces empty destinations by what the rank would mean: wandb if there is a key for it, else
-// local.
+// Replaces empty destinations by the default: wandb if a key for it is known, else local.
 void ResolveDestinations(const Credentials& credentials, model::Session* session);
 
-// Attaches sessions in the store. Used on the store loop's thread only.
+// Attaches sessions in the store. Use it only on the store loop's thread.
 class Attacher {
  public:
-  // `reader` reads what the store loop writes.
+  // `reader` reads the database that the store loop writes.
   explicit Attacher(std::unique_ptr<storage::StoreReader> reader,
                     std::function<absl::Time()> wall_clock = absl::Now)
       : reader_(std::move(reader)), wall_clock_(std::move(wall_clock)) {}
 
-  // Finds out which start of its job the session belongs to (aggregate/start.h), finds or makes its
-  // stream and run, and a delivery for each destination that the run
-  // does not have yet; a local-only run is delivered to nobody else.
-  // `session.settings.destinations` are resolved.
+  // Determines the start of the job that the session belongs to (aggregate/start.h). Finds or
+  // creates its stream and run, and a delivery for each destination that the run does not have yet.
+  // A local-only run gets no other destination. `session.settings.destinations` must be resolved.
   absl::StatusOr<model::Stream> Attach(const model::Session& session, storage::Store& store);
-  // The id of a committed run, as the tracker knows it; empty if it is not known yet, or cannot be
-  // read.
+  // The id of a committed run at the tracker. Empty if it is not known yet or cannot be read.
   std::string RunId(int64_t run) const;
 
  private:
@@ -52,7 +49,7 @@ class Attacher {
                                                  storage::Store& store);
 
   const std::unique_ptr<storage::StoreReader> reader_;
-  const std::function<absl::Time()> wall_clock_;  // stamps data
+  const std::function<absl::Time()> wall_clock_;  // for timestamps in data
 };
 
 }  // namespace ranklog::ingest

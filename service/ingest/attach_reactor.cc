@@ -8,7 +8,7 @@ namespace ranklog::ingest {
 
 AttachReactor* AttachReactor::Start(const IngestContext* context,
                                     grpc::CallbackServerContext* call) {
-  // gRPC tells nothing until this is returned to it, so nothing comes before session_ is there.
+  // gRPC reports no event before this function returns, so session_ is set before the first event.
   auto* const reactor = new AttachReactor(call);
   reactor->session_ = AttachSession::Start(context, context->peers->Find(call->peer()), reactor);
   return reactor;
@@ -31,13 +31,14 @@ void AttachReactor::OnReadDone(bool ok) {
 
 void AttachReactor::OnWriteDone(bool ok) { session_->OnWritten(ok); }
 
-// gRPC ends the call itself when a message is over its limit, and tells only the client why. That
-// the call was cancelled though the connection brought a whole message tells it from all other ends
-// of our ranks, who never end their half alone; a read that was started when the call had been
-// cancelled already tells nothing. Only here is it known whether it was cancelled.
+// gRPC ends the call itself when a message is over its limit, and reports the reason only to the
+// client. The server detects this case as follows: the call was cancelled although the connection
+// brought a whole message. No other end of a rank's call looks like that, because ranks never end
+// only their half. A read that started after the cancellation gives no information. Only OnDone()
+// knows whether the call was cancelled.
 void AttachReactor::OnDone() {
   if (ended_after_message_ && cancelled_) session_->OnMessageTooLarge();
-  session_->OnDone();  // waits until Finish() has returned
+  session_->OnDone();  // OnDone() is not called before Finish() has returned
   delete this;
 }
 

@@ -1,4 +1,4 @@
-// The gRPC call of one stream: AttachSession's messages, as gRPC carries them.
+// The gRPC call of one stream: carries the messages of an AttachSession over gRPC.
 
 #ifndef SERVICE_INGEST_ATTACH_REACTOR_H_
 #define SERVICE_INGEST_ATTACH_REACTOR_H_
@@ -13,12 +13,12 @@
 
 namespace ranklog::ingest {
 
-// Deletes itself when gRPC is done with it; its session may live longer, in the writes that the
-// store has not answered.
+// Deletes itself when gRPC is done with it. Its session may live longer, because writes that the
+// store has not answered share it.
 class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>,
                             private AttachSession::Call {
  public:
-  // Starts to read. `context` outlives the server.
+  // Starts reading. `context` must outlive the server.
   static AttachReactor* Start(const IngestContext* context, grpc::CallbackServerContext* call);
 
   void OnReadDone(bool ok) override;
@@ -33,11 +33,12 @@ class AttachReactor final : public grpc::ServerBidiReactor<v1::ClientMessage, v1
   void Write(const v1::ServerMessage& message) override { StartWrite(&message); }
   void Finish(const absl::Status& status) override;
 
-  grpc::CallbackServerContext& call_;  // gRPC's, until OnDone() returns
-  v1::ClientMessage incoming_;         // of the read under way
+  grpc::CallbackServerContext& call_;  // owned by gRPC; valid until OnDone() returns
+  v1::ClientMessage incoming_;         // buffer of the current read
   std::atomic<bool> cancelled_ = false;
-  bool started_cancelled_ = false;    // the read under way
-  bool ended_after_message_ = false;  // the last read failed, and not for want of a message
+  bool started_cancelled_ = false;  // the call was cancelled before the current read
+  // The last read failed although the connection brought a message.
+  bool ended_after_message_ = false;
   std::shared_ptr<AttachSession> session_;
 };
 

@@ -16,9 +16,10 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr size_t kWriteOverhead = 512;  // of a queued write beside its message, roughly
+// Memory of a queued write, without its message; approximate.
+constexpr size_t kWriteOverhead = 512;
 
-// What became of the start that the stream belongs to.
+// Reports how the daemon classified the start that the stream belongs to.
 v1::Notice StartNotice(const model::Stream& stream) {
   v1::Notice notice;
   notice.set_key("start");
@@ -37,7 +38,8 @@ std::shared_ptr<AttachSession> AttachSession::Start(const IngestContext* context
 }
 
 void AttachSession::OnMessage(const v1::ClientMessage& message) {
-  // Told now: once a Hello is handled, its answer may start the next read, into the same message.
+  // Read now: once a Hello is handled, its answer may start the next read, which overwrites
+  // `message`.
   const bool hello = message.has_hello();
   const absl::Status handled = Handle(message);
   absl::MutexLock lock(&mutex_);
@@ -45,8 +47,8 @@ void AttachSession::OnMessage(const v1::ClientMessage& message) {
     Refuse(handled);
     return;
   }
-  // After Hello the next read waits for the answer (Attached() starts it); the rest need not be
-  // answered in turn.
+  // After Hello, the next read waits for the answer; Attached() starts that read. Later messages do
+  // not wait for their answers.
   if (hello) return;
   paused_ = context_.store->full() && unanswered_ > 0;
   if (paused_) ++context_.counters->paused_streams;
@@ -60,8 +62,8 @@ void AttachSession::OnNoMoreMessages() {
 }
 
 void AttachSession::OnMessageTooLarge() {
-  // A connection that broke within a message looks the same. Its rank sends that message again, and
-  // it arrives; one that is too large does not.
+  // A connection that broke within a message looks the same. In that case the rank sends the
+  // message again and it arrives, but a message that is too large never arrives.
   if (!context_.registry->WasCutAgain(key_)) return;
   absl::MutexLock lock(&mutex_);
   Count(context_.counters->refused_too_large,
@@ -110,12 +112,12 @@ absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
     case v1::ClientMessage::kLosses:
       return HandleLosses(message.losses());
     default:
-      return absl::OkStatus();  // of a newer client, which can do without
+      return absl::OkStatus();  // from a newer client, which does not depend on it
   }
 }
 
-// A process that called exec() has let go of the rings of its last program. One that has closed
-// descriptors that are not its own has too, but it is still the same program.
+// A process that called exec() has released the rings of its previous program. A process that
+// closed descriptors that it does not own has too, but it still runs the same program.
 absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   if (peer_ == nullptr || peer_->pid <= 0) return absl::OkStatus();
   for (const LiveStream& other : context_.registry->OthersOf(key_)) {
@@ -131,7 +133,7 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   return absl::OkStatus();
 }
 
-// Nobody else may know where it lies.
+// No other process may know where the directory is.
 absl::Status AttachSession::RememberDirOf(const RingFile* ring) const {
   if (context_.spool_dirs == nullptr || ring == nullptr || ring->path().empty()) {
     return absl::OkStatus();
@@ -150,7 +152,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   RETURN_IF_ERROR(CheckFormerProgram(hello));
   context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
   ResolveDestinations(context_.credentials, &session);
-  HearNotices();  // now: while the disk is full, the attach itself waits
+  HearNotices();  // before the attach, which waits while the disk is full
   std::shared_ptr<const RingFile> ring;
   if (peer_ != nullptr) {
     absl::StatusOr<std::shared_ptr<const RingFile>> opened =
@@ -166,7 +168,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
     SubmitAttach(std::move(session), std::move(ring));
     return absl::OkStatus();
   }
-  // A new process, which may follow one that is dead.
+  // A new process may be the successor of a dead one.
   context_.when_caught_up(
       [self = shared_from_this(), session = std::move(session), ring = std::move(ring)]() mutable {
         self->SubmitAttach(std::move(session), std::move(ring));
@@ -176,30 +178,30 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
 
 void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring) {
   std::vector<std::string> destinations = session.settings.destinations;
-  auto attached =
-      std::make_shared<model::Stream>();  // written by the first lambda, read by the second
+  // Written by the first lambda, read by the second.
+  auto attached = std::make_shared<model::Stream>();
   Submit(
       [this, session = std::move(session), attached, ring](storage::Store& store) -> absl::Status {
-        // Asked here, in the order in which streams are attached.
+        // Checked here, in the order in which streams are attached.
         if (context_.registry->AwaitsEndOfFormer(key_, session.launch.process)) {
           return absl::CancelledError("the rows of the process before this one come first");
         }
         context_.registry->BeginAttaching(
             {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
-        // First: a daemon that dies now leaves the ring to the next one.
-        RememberDirOf(ring.get()).IgnoreError();  // Attached() tries again, and logs it
+        // Before the attach, so that the next daemon finds the ring if this daemon dies now.
+        RememberDirOf(ring.get()).IgnoreError();  // Attached() retries and logs the error
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
         FAULT_POINT("attach");
         return absl::OkStatus();
       },
-      // A copy: which of these two is made first, the compiler chooses.
+      // Copies `ring`, because the evaluation order of the two lambdas is unspecified.
       [this, attached, destinations = std::move(destinations), ring] {
         Attached(*attached, ring, destinations);
       },
       /*bytes=*/0, /*urgent=*/true);
 }
 
-// All runs' notices reach the stream at once, those of its run with HelloReply.
+// Notices for all runs reach the stream at once. Notices of its run come with HelloReply.
 void AttachSession::HearNotices() {
   if (context_.notices == nullptr) return;
   const uint64_t listener =
@@ -228,7 +230,8 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   run_ = stream.run;
   ++context_.counters->attaches;
   context_.run_attached(stream.run);
-  // Done before, but if the disk was full: by now it has taken the attach.
+  // Already done, except if the disk was full. Now the disk has stored the attach, so it can
+  // succeed.
   if (const absl::Status status = RememberDirOf(ring.get()); !status.ok()) {
     spdlog::warn("the next daemon will not look for spools beside {}: {}", ring->path(),
                  std::string(status.message()));
@@ -244,13 +247,15 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   }
   std::vector<v1::Notice> notices;
   if (listener != 0) {
-    context_.notices->TellRunId(stream.run, stream.run_id);  // the rank may be its node's first
+    // This rank may be the first of its node.
+    context_.notices->TellRunId(stream.run, stream.run_id);
     notices = context_.notices->Follow(listener, stream.run);
   }
   if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
-  if (gone_) context_.registry->Detach(stream.key, attachment);  // it left before it was attached
+  // Closed before the attach was complete.
+  if (gone_) context_.registry->Detach(stream.key, attachment);
   durable_ = acknowledged_ = stream.durable_seq;
   reply_.set_durable_seq(stream.durable_seq);
   reply_.set_send_descriptor(!live || live->ring == nullptr);
@@ -262,7 +267,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   } else {
     reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
   }
-  // What came since is newer.
+  // Notices that arrived since then are newer.
   notices_.insert(notices_.begin(), notices.begin(), notices.end());
   reply_due_ = true;
   WriteOn();
@@ -282,7 +287,7 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
   ASSIGN_OR_RETURN(model::Batch batch, ToBatch(message));
   FAULT_POINT("receive");
   const uint64_t rows = batch.rows();
-  auto durable = std::make_shared<uint64_t>(0);  // as above
+  auto durable = std::make_shared<uint64_t>(0);  // written by the first lambda, read by the second
   Submit(
       [this, batch = std::move(batch), durable](storage::Store& store) {
         ASSIGN_OR_RETURN(*durable, store.Append(stream_, batch));
@@ -331,13 +336,14 @@ void AttachSession::Submit(absl::AnyInvocable<absl::Status(storage::Store&)> app
        .urgent = urgent});
 }
 
-// What came after a message that could not be stored must not be stored either: the rank is told
-// that all up to a row is durable, and lets go of what stood before it, such as a shape.
+// After a message that could not be stored, later messages of the stream must not be stored either.
+// An acknowledgement covers all earlier messages, so the rank would discard, for example, a shape
+// that the store does not have.
 absl::Status AttachSession::Apply(storage::Store& store,
                                   absl::AnyInvocable<absl::Status(storage::Store&)>& apply) {
   if (broken_) return absl::AbortedError("an earlier message of this stream could not be stored");
   absl::Status applied = apply(store);
-  // For these two the whole commit is tried again, from the first write on.
+  // After these two errors, the whole commit is retried from its first write.
   broken_ = !applied.ok() && !absl::IsResourceExhausted(applied) && !absl::IsUnavailable(applied);
   return applied;
 }
@@ -354,7 +360,7 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   if (!status.ok()) {
     context_.registry->EndAttaching(key_);
     if (open_ && !absl::IsUnavailable(status)) {
-      // A disk that fails is no fault of the rank's; `store.failed_commits` counts that.
+      // A failing disk is not the rank's fault; `store.failed_commits` counts that.
       if (!absl::IsInternal(status)) ++context_.counters->refused_messages;
       spdlog::warn("closed the stream of rank {} of {}: {}", key_.rank, key_.job_id,
                    status.ToString());
@@ -369,9 +375,10 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
 }
 
-// One that has greeted may have too many shapes, and one that has not is one too many itself.
+// RESOURCE_EXHAUSTED after Hello means too many shapes; before the attach, it means too many
+// streams.
 void AttachSession::Refuse(const absl::Status& why) {
-  if (absl::IsUnavailable(why)) return Close(why);  // it is to try again
+  if (absl::IsUnavailable(why)) return Close(why);  // the rank will try again
   IngestCounters& counters = *context_.counters;
   if (other_version_) {
     Count(counters.refused_versions, why);
@@ -385,7 +392,7 @@ void AttachSession::Refuse(const absl::Status& why) {
   Close(why);
 }
 
-// Said once: a client may try for ever.
+// Logged once, because a client may retry forever.
 void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& why) {
   if (counter++ > 0) return;
   spdlog::warn("refused rank {} of {}: {}. More like this are only counted (`ranklog status`)",

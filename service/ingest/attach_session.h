@@ -1,5 +1,5 @@
-// One stream of a rank, apart from the call that carries it: hands what the rank sends to the
-// store, and answers what is durable.
+// One stream of a rank, independent of the call that carries it. Writes the rank's messages to the
+// store and acknowledges durable rows.
 
 #ifndef SERVICE_INGEST_ATTACH_SESSION_H_
 #define SERVICE_INGEST_ATTACH_SESSION_H_
@@ -20,28 +20,28 @@
 
 namespace ranklog::ingest {
 
-// The call tells it what came, on any thread, one thing at a time for each direction; the store
-// loop answers on its own. The mutex guards what both touch.
+// The call reports events on any thread, but only one at a time for each direction. The store loop
+// answers on its own thread. The mutex guards the state that both use.
 class AttachSession final : public std::enable_shared_from_this<AttachSession> {
  public:
-  // What carries the messages. Its functions start something and return: what comes of it is told
-  // later, never from within. None is called after Finish().
+  // Carries the messages. Each function starts an operation and returns. Its result is reported
+  // later, never from within the function. No function is called after Finish().
   class Call {
    public:
     virtual ~Call() = default;
-    virtual void Read() = 0;  // one message; then OnMessage() or OnNoMoreMessages()
-    // One at a time; then OnWritten(). `message` stays as it is until then.
+    virtual void Read() = 0;  // reads one message; then OnMessage() or OnNoMoreMessages()
+    // One write at a time; then OnWritten(). `message` must not change until then.
     virtual void Write(const v1::ServerMessage& message) = 0;
-    virtual void Finish(const absl::Status& status) = 0;  // then OnDone(), once all else was told
+    virtual void Finish(const absl::Status& status) = 0;  // then OnDone(), after all other events
   };
 
-  // Starts to read. `context` outlives the session; `call` lives until OnDone(). `peer` is null if
-  // nobody knows who calls.
+  // Starts reading. `context` must outlive the session; `call` must live until OnDone(). `peer` is
+  // null if the peer process is unknown.
   static std::shared_ptr<AttachSession> Start(const IngestContext* context,
                                               std::shared_ptr<const Peer> peer, Call* call);
 
   void OnMessage(const v1::ClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Behind OnNoMoreMessages(), where gRPC has ended the call for it.
+  // Called after OnNoMoreMessages() if gRPC ended the call because of a message over the limit.
   void OnMessageTooLarge() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNoMoreMessages() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten(bool ok) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -51,11 +51,11 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   AttachSession(const IngestContext* context, std::shared_ptr<const Peer> peer, Call* call)
       : context_(*context), peer_(std::move(peer)), call_(call) {}
 
-  // kUnavailable while a program that this process ran before has not been ended: its rows come
-  // first.
+  // kUnavailable if this process ran another program before, by exec(), whose stream has not ended
+  // yet. The rows of that program must be stored first.
   absl::Status CheckFormerProgram(const v1::Hello& hello) const;
   absl::Status RememberDirOf(const RingFile* ring) const;
-  // Each submits a write for the message just read, or says what is wrong with it.
+  // Each function submits a write for the message just read, or returns why the message is invalid.
   absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);
   absl::Status HandleBatch(const v1::Batch& batch);
@@ -72,7 +72,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   void Answered(absl::Status status, absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
   void Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                 const std::vector<std::string>& destinations) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The board calls this.
+  // Called by the notice board.
   void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
   void HearNotices() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -83,32 +83,32 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
 
   const IngestContext& context_;
   const std::shared_ptr<const Peer> peer_;  // shared with the registry
-  Call* const call_;                        // not after Finish()
-  // Of the reading side only.
-  bool greeted_ = false;        // Hello came
-  bool other_version_ = false;  // of another protocol
+  Call* const call_;                        // not used after Finish()
+  // Used only by the reading side.
+  bool greeted_ = false;        // a Hello arrived
+  bool other_version_ = false;  // the Hello names another protocol version
   ShapeBounds shapes_;
   // Written once, on the store loop's thread, before the first message after Hello is read.
   int64_t stream_ = 0;
   int64_t run_ = 0;
   model::StreamKey key_;
-  bool broken_ = false;  // a write failed; of the store loop's thread
+  bool broken_ = false;  // a write failed; used only on the store loop's thread
 
   absl::Mutex mutex_;
-  v1::ServerMessage outgoing_ ABSL_GUARDED_BY(mutex_);  // of the write under way
-  bool open_ ABSL_GUARDED_BY(mutex_) = true;            // Finish() was not called
-  bool peer_done_ ABSL_GUARDED_BY(mutex_) = false;      // will send no more
+  v1::ServerMessage outgoing_ ABSL_GUARDED_BY(mutex_);  // buffer of the current write
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;            // Finish() was not called yet
+  bool peer_done_ ABSL_GUARDED_BY(mutex_) = false;      // the peer will send nothing more
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // writes that the store has not answered
+  int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // writes without an answer from the store
   bool reply_due_ ABSL_GUARDED_BY(mutex_) = false;
   v1::HelloReply reply_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // to be written
+  std::vector<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // waiting to be written
   uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;        // OnDone() was called
-  uint64_t attachment_ ABSL_GUARDED_BY(mutex_) = 0;  // of the registry; 0: not attached
-  uint64_t listener_ ABSL_GUARDED_BY(mutex_) = 0;    // of the notice board; 0: none
+  uint64_t attachment_ ABSL_GUARDED_BY(mutex_) = 0;  // number in the registry; 0: not attached
+  uint64_t listener_ ABSL_GUARDED_BY(mutex_) = 0;    // number at the notice board; 0: not listening
 };
 
 }  // namespace ranklog::ingest

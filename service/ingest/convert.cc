@@ -12,7 +12,7 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr size_t kMaxUnnamed = 1024;  // it is for people to read
+constexpr size_t kMaxUnnamed = 1024;  // text for people
 
 template <typename T>
 std::vector<std::string> Strings(const T& field) {
@@ -99,8 +99,8 @@ absl::StatusOr<model::Json> ToJson(const v1::Value& value, size_t depth) {
   }
 }
 
-// Adds up deltas. They come from outside: unsigned, so that nothing overflows; model::Validate
-// looks at the result.
+// Computes running sums of the deltas. Uses unsigned arithmetic, because untrusted deltas could
+// overflow a signed sum. model::Validate checks the result.
 template <typename T>
 std::vector<int64_t> Sums(const T& deltas) {
   std::vector<int64_t> sums;

@@ -1,4 +1,4 @@
-// From the wire to the model. Proto types go no further than this folder.
+// Converts wire messages to the model. Proto types are not used outside this folder.
 
 #ifndef SERVICE_INGEST_CONVERT_H_
 #define SERVICE_INGEST_CONVERT_H_
@@ -12,15 +12,16 @@
 
 namespace ranklog::ingest {
 
-inline constexpr size_t kMaxConfigDepth = 64;  // lists and objects in each other: readers recurse
+// Nesting of lists and objects; limited because readers recurse.
+inline constexpr size_t kMaxConfigDepth = 64;
 
 //   kFailedPrecondition  another version of the protocol
 //   kInvalidArgument     model::Validate refuses it, or an enumerator or destination is unknown
 absl::StatusOr<model::Session> ToSession(const v1::Hello& hello);
 model::StreamKey ToStreamKey(const v1::StreamId& id);
 RingFile::Claim ToClaim(const v1::Ring& ring);
-// A batch that model::Validate takes.
-//   kInvalidArgument
+// The batch passes model::Validate.
+//   kInvalidArgument  model::Validate refuses it
 absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);
 //   kInvalidArgument  no update in it, an empty name, or nested deeper than kMaxConfigDepth
 absl::StatusOr<model::Update> ToUpdate(const v1::Update& update);

@@ -11,9 +11,9 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr size_t kPartBytes = 4 << 20;  // a commit's worth: bounds the memory that a drain takes
+constexpr size_t kPartBytes = 4 << 20;  // per commit; limits the memory that a drain needs
 
-// A control that cannot be read is left out: the rows after it are worth more.
+// Skips unreadable controls, because the rows after them matter more.
 std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
   std::vector<model::Update> updates;
   for (const std::string& control : controls) {
@@ -60,8 +60,8 @@ absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::St
     absl::Status stored = store.SubmitAndWait([&](storage::Store& open) {
       return StorePart(*part, updates, stream, wall_clock(), open);
     });
-    // What the store finds invalid is the ring's fault; all else is the store's, and the ring is
-    // read again.
+    // kInvalidArgument means that the ring is damaged. Any other error is an error of the store,
+    // and the ring is read again later.
     if (!stored.ok() && !absl::IsInvalidArgument(stored)) return stored;
     if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
     drained.damage = std::move(stored);

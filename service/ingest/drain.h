@@ -1,4 +1,4 @@
-// Brings what a dead rank left in its ring into the store.
+// Copies the contents of a dead rank's ring into the store.
 
 #ifndef SERVICE_INGEST_DRAIN_H_
 #define SERVICE_INGEST_DRAIN_H_
@@ -15,16 +15,16 @@
 namespace ranklog::ingest {
 
 struct Drained {
-  uint64_t rows = 0;  // found in the ring; the store drops those that it had
-  absl::Status
-      damage;  // not OK: the ring is readable only up to a point, and what came before it was taken
+  uint64_t rows = 0;    // found in the ring; the store drops rows that it already has
+  absl::Status damage;  // not OK: the ring is readable only in part; the readable part was stored
 };
 
 // Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
 // are durable.
-//   kUnavailable       the store is closing
-//   any other error    of the store, such as of its disk
-// After both the ring still has what is missing: read it again later, from a new RingReader.
+//   kUnavailable     the store is closing
+//   any other error  an error of the store, for example of its disk
+// After either error the ring still holds the missing part. Read it again later, with a new
+// RingReader.
 absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const std::function<absl::Time()>& wall_clock);
 

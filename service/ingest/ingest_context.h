@@ -1,4 +1,4 @@
-// What ingest works with, and what it counts.
+// The objects that ingest uses, and its counters.
 
 #ifndef SERVICE_INGEST_INGEST_CONTEXT_H_
 #define SERVICE_INGEST_INGEST_CONTEXT_H_
@@ -22,41 +22,42 @@ namespace ranklog::ingest {
 
 struct IngestCounters {
   std::atomic<uint64_t> attaches{0};
-  // Of clients that do what libranklog does not; their stream was ended with the reason.
-  std::atomic<uint64_t> refused_messages{0};   // malformed, or what the store does not take
-  std::atomic<uint64_t> refused_too_large{0};  // messages of streams
+  // Refusals of clients that behave unlike libranklog. The stream was ended with the reason.
+  std::atomic<uint64_t> refused_messages{0};   // malformed, or refused by the store
+  std::atomic<uint64_t> refused_too_large{0};  // messages of streams over the size limit
   std::atomic<uint64_t> refused_shapes{0};     // more shapes or keys than a stream or ring may have
-  std::atomic<uint64_t> refused_streams{0};    // more than the node may have
-  std::atomic<uint64_t> refused_versions{0};   // of another protocol
+  std::atomic<uint64_t> refused_streams{0};    // more streams than a node may have
+  std::atomic<uint64_t> refused_versions{0};   // another protocol version
   std::atomic<uint64_t> batches{0};
-  std::atomic<uint64_t> rows{0};          // durable, resent ones included
+  std::atomic<uint64_t> rows{0};          // durable rows, resent rows included
   std::atomic<uint64_t> unseen_rings{0};  // attaches whose ring could not be opened by its path
-  std::atomic<uint64_t> paused_streams{
-      0};                                // times a stream was not read because the store was behind
-  std::atomic<uint64_t> orphans{0};      // rings drained after their rank's death
-  std::atomic<uint64_t> orphan_rows{0};  // found in them
+  // Times that a stream was not read because the store was behind.
+  std::atomic<uint64_t> paused_streams{0};
+  std::atomic<uint64_t> orphans{0};        // rings drained after the death of their rank
+  std::atomic<uint64_t> orphan_rows{0};    // rows found in them
   std::atomic<uint64_t> damaged_rings{0};  // readable only in part, and set aside
-  std::atomic<uint64_t> left_rings{0};     // of another version, say: they stay as they are
+  std::atomic<uint64_t> left_rings{0};     // left unchanged, for example because of another version
 };
 
-// What the RPCs work with. All of it outlives the gRPC server.
+// The objects that the RPCs use. All of them outlive the gRPC server.
 struct IngestContext {
   pipeline::StoreLoop* store;
-  Attacher* attacher;  // of the store loop's thread
+  Attacher* attacher;  // used only on the store loop's thread
   StreamRegistry* registry;
   PeerTable* peers;
   IngestCounters* counters;
   Credentials credentials;
-  // Called from any thread after a commit; must not block.
-  std::function<void(int64_t run)>
-      run_attached;                              // the run may be new, or may have new destinations
-  std::function<void(int64_t run)> run_changed;  // its streams have rows, updates, or an end
-  // Calls `then` on any thread, once what the ranks that are dead by now left is in the store.
+  // The next two are called from any thread after a commit. They must not block.
+  // The run may be new, or may have new destinations.
+  std::function<void(int64_t run)> run_attached;
+  // A stream of the run has new rows or updates, or has ended.
+  std::function<void(int64_t run)> run_changed;
+  // Calls `then` on any thread, once the rows of all ranks that are dead now are in the store.
   std::function<void(absl::AnyInvocable<void()> then)> when_caught_up;
-  std::function<absl::Time()> wall_clock = absl::Now;  // stamps data
-  NoticeBoard* notices = nullptr;                      // null: nobody is told anything
-  storage::SpoolDirs* spool_dirs = nullptr;            // null: none are remembered
-  std::string state_dir = "";                          // of the store; empty: ranks are not told it
+  std::function<absl::Time()> wall_clock = absl::Now;  // for timestamps in data
+  NoticeBoard* notices = nullptr;                      // null: no notices are sent
+  storage::SpoolDirs* spool_dirs = nullptr;            // null: no directories are remembered
+  std::string state_dir = "";                          // of the store; empty: not sent to ranks
 };
 
 }  // namespace ranklog::ingest

@@ -20,11 +20,11 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
             const std::string job = deliver::JobOf(session.stream.project, session.stream.job_id);
             std::map<std::string, std::string> variables = given;
             variables.erase(kWandbKey);
-            // An older client sends none, and means the daemon's.
+            // An older client sends no variables; then the daemon's variables apply.
             if (!variables.empty()) store->SetVariables(job, std::move(variables));
             const auto key = given.find(kWandbKey);
             if (key != given.end()) {
-              // The run's delivery finds the same error, and says it.
+              // The run's delivery gets the same error and reports it.
               store->Set(job, pipeline::WandbBaseUrl(session.settings), key->second).IgnoreError();
             }
             store->Meet(job);
@@ -36,7 +36,8 @@ Credentials IngestCredentials(deliver::CredentialStore* store) {
                     ->Find(deliver::JobOf(session.stream.project, session.stream.job_id),
                            pipeline::WandbBaseUrl(session.settings))
                     .status();
-            // A key or an address that cannot be used was meant all the same: the run waits.
+            // A key or an address that cannot be used still shows that W&B is meant, so the run
+            // waits.
             return found.ok() || absl::IsInvalidArgument(found);
           },
   };

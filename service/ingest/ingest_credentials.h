@@ -1,4 +1,4 @@
-// Joins ingest, which is brought keys, to the credentials that the deliveries use.
+// Connects ingest, which receives keys, to the credentials that the deliveries use.
 
 #ifndef SERVICE_INGEST_INGEST_CREDENTIALS_H_
 #define SERVICE_INGEST_INGEST_CREDENTIALS_H_
@@ -8,7 +8,7 @@
 
 namespace ranklog::ingest {
 
-// What ingest may do with credentials. `store` outlives it.
+// The credential functions for ingest. `store` must outlive them.
 Credentials IngestCredentials(deliver::CredentialStore* store);
 
 }  // namespace ranklog::ingest

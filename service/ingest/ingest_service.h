@@ -1,4 +1,4 @@
-// The gRPC services that ranks and tools call.
+// The gRPC service that ranks call.
 
 #ifndef SERVICE_INGEST_INGEST_SERVICE_H_
 #define SERVICE_INGEST_INGEST_SERVICE_H_
@@ -10,17 +10,21 @@
 
 namespace ranklog::ingest {
 
-// Reactors of the callback API: gRPC's own threads, no thread per stream. Flow control: while the
-// store is behind, no stream is read, and the ranks' rings hold what comes.
+// Uses reactors of gRPC's callback API: they run on gRPC's threads, without a thread per stream.
+// Flow control: while the store is behind, no stream is read, and new rows wait in the ranks'
+// rings.
 //
-// Errors that a rank sees:
-//   FAILED_PRECONDITION  another protocol version; a first message that is no Hello; Finish before
-//   all rows came INVALID_ARGUMENT     what model::Validate or the store refuses NOT_FOUND Update
-//   or Finish of a stream that has ended or never attached: attach first RESOURCE_EXHAUSTED   more
-//   than 4096 live streams, 10,000 shapes of a stream, 1,000,000 keys of a shape UNAVAILABLE the
-//   daemon is stopping
-// When a ring attaches again, the newer attachment counts; the older one's rows are taken as
-// resends.
+// Errors that a rank receives:
+//   FAILED_PRECONDITION  another protocol version; a first message that is not a Hello; a second
+//                        Hello; Finish before all rows arrived
+//   INVALID_ARGUMENT     refused by model::Validate or by the store
+//   NOT_FOUND            Update of a stream that has ended or never attached; Finish of a stream
+//                        that never attached or ended long ago: attach first
+//   RESOURCE_EXHAUSTED   more than 4096 live streams, 10,000 shapes of a stream, 1,000,000 keys of
+//                        a shape, or 64 MiB of keys of a stream
+//   UNAVAILABLE          the daemon is stopping, or a former process of the rank or the end of this
+//                        one must be handled first: try again
+// When a ring attaches again, the newer attachment counts. Rows of the older one count as resent.
 class IngestService final : public v1::Ingest::CallbackService {
  public:
   explicit IngestService(IngestContext context) : context_(std::move(context)) {}

@@ -18,7 +18,7 @@
 namespace ranklog::ingest {
 namespace {
 
-// The same for all names of a socket; it need not be there, but its directory.
+// The same result for all names of a socket. The socket need not exist, but its directory must.
 std::string Canonical(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -37,7 +37,7 @@ std::vector<std::string> RingsIn(const std::string& dir) {
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
       (info.st_mode & 022) != 0) {
-    return paths;  // no rank of ours makes its spool there
+    return paths;  // no rank of ours creates its spool there
   }
   const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
   while (const dirent* entry = open ? readdir(open.get()) : nullptr) {

@@ -20,7 +20,7 @@ namespace ranklog::ingest {
 namespace {
 
 constexpr int kBacklog = 1024;  // all ranks of a node may connect at once
-constexpr int kSystemdFd = 3;   // sd_listen_fds(3): the first that is passed
+constexpr int kSystemdFd = 3;   // first descriptor that systemd passes; see sd_listen_fds(3)
 
 absl::Status Errno(const std::string& doing) { return absl::ErrnoToStatus(errno, doing); }
 
@@ -37,7 +37,7 @@ bool SomebodyAnswers(const std::string& path) {
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = AddressOf(path);
   return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
-         errno == EAGAIN;  // EAGAIN: its backlog is full, so there is one
+         errno == EAGAIN;  // EAGAIN: the backlog is full, so a process listens
 }
 
 bool SystemdAnswers(const std::string& path) {
@@ -46,7 +46,7 @@ bool SystemdAnswers(const std::string& path) {
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return false;
   }
-  ucred listener{};  // who called listen()
+  ucred listener{};  // the process that called listen()
   socklen_t size = sizeof(listener);
   if (getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0) return false;
   std::string program;
@@ -72,7 +72,6 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
                                                    " bytes, and the kernel takes 1 to ",
                                                    kMaxSocketPath, ": ", path));
   }
-  // Short, so that it fits wherever the path itself fits.
   std::error_code error;
   const std::filesystem::path dir =
       std::filesystem::absolute(path, error).lexically_normal().parent_path();
@@ -83,9 +82,10 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   if (SomebodyAnswers(path)) {
     return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
   }
+  // Short, so that it fits in nearly all directories where `path` fits.
   std::string temporary = absl::StrCat(path.substr(0, path.rfind('/') + 1), ".", getpid());
-  if (temporary.size() > kMaxSocketPath)
-    temporary = path;  // bound in place: no room for another name
+  // Binds in place: no room for another name.
+  if (temporary.size() > kMaxSocketPath) temporary = path;
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Errno("make a socket");
   unlink(temporary.c_str());

@@ -13,38 +13,40 @@
 
 namespace ranklog::ingest {
 
-inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, with the final zero
+inline constexpr size_t kMaxSocketPath = 107;  // sun_path has 108 bytes, including the final zero
 
 // Whether a process listens at this path.
 bool SomebodyAnswers(const std::string& path);
-// Whether a systemd listens there, for a unit of its own.
+// Whether systemd listens at this path, for a unit of its own.
 bool SystemdAnswers(const std::string& path);
 
-// Makes `dir` (mode 0700; one level) if it is absent.
-//   kFailedPrecondition  it is no directory, not ours, or others may enter it
+// Creates `dir` (mode 0700; one level) if it is missing.
+//   kFailedPrecondition  not a directory, of another user, or accessible to other users
 absl::Status PreparePrivateDirectory(const std::string& dir);
 
-// A listening socket, non-blocking. Its file goes with it, if we made it and it is still ours.
+// A listening socket, non-blocking. Its destructor removes the socket file if this object created
+// it and nothing has replaced it.
 class ListenSocket {
  public:
-  // Binds under another name and renames, so that a file of that name always answers. The directory
-  // is made if absent, and must be ours, 0700.
+  // Binds under a temporary name and renames, so that a socket file with the final name always
+  // accepts connections. Binds at `path` itself if a temporary name would be too long. Creates the
+  // directory if it is missing. It must be ours, with mode 0700.
   //   kInvalidArgument     the path is empty or longer than kMaxSocketPath
-  //   kFailedPrecondition  the directory is not private to us
-  //   kAlreadyExists       somebody answers there
+  //   kFailedPrecondition  the directory is not private to this user
+  //   kAlreadyExists       another process listens at `path`
   static absl::StatusOr<ListenSocket> Bind(const std::string& path);
 
-  // Takes the socket that systemd passed (LISTEN_PID, LISTEN_FDS). It stays open in this process,
-  // so that it can be taken again, when the one made from it is gone.
-  //   kNotFound            none was passed to this process
-  //   kInvalidArgument     it is not one listening Unix socket
+  // Takes the socket that systemd passed (LISTEN_PID, LISTEN_FDS). The passed descriptor stays open
+  // in this process, so that the socket can be taken again after this object is destroyed.
+  //   kNotFound         no socket was passed to this process
+  //   kInvalidArgument  the passed descriptor is not exactly one listening Unix socket
   static absl::StatusOr<ListenSocket> FromSystemd();
 
   ListenSocket(ListenSocket&&) = default;
-  ListenSocket& operator=(ListenSocket&& other) noexcept;  // `other` becomes what this was
+  ListenSocket& operator=(ListenSocket&& other) noexcept;  // swaps with `other`
   ~ListenSocket();
 
-  // False if its file was removed or replaced: nobody can connect any more.
+  // False if the socket file was removed or replaced, so that nobody can connect any more.
   bool InPlace() const { return file_.InPlace(); }
 
   int fd() const { return fd_.get(); }
@@ -56,7 +58,7 @@ class ListenSocket {
   UniqueFd fd_;
   std::string path_;
   FileIdentity file_;
-  bool made_ = false;  // the file, by us
+  bool made_ = false;  // this object created the file
 };
 
 }  // namespace ranklog::ingest

@@ -1,5 +1,5 @@
-// What the users of runs should know now: from the parts of the daemon that find out, to the
-// streams of the runs.
+// Current notices for the users of runs. The parts of the daemon that detect a condition post them;
+// the streams of the runs receive them.
 
 #ifndef SERVICE_INGEST_NOTICE_BOARD_H_
 #define SERVICE_INGEST_NOTICE_BOARD_H_
@@ -19,34 +19,37 @@ namespace ranklog::ingest {
 // Thread-safe.
 class NoticeBoard {
  public:
-  // Is called with the board's lock held, in the order of the posts: it must not block, and must
-  // not call the board.
+  // Called with the board's lock held, in the order of the posts. Must not block and must not call
+  // the board.
   using Listener = std::function<void(const v1::Notice&)>;
 
-  static constexpr int64_t kAllRuns = 0;  // no run's id
+  static constexpr int64_t kAllRuns = 0;  // not the id of a run
 
-  // Replaces the run's notice of the same key, and tells the run's listeners. One that is over is
-  // told, and not kept. Costs nothing if it says the same as the current one.
+  // Replaces the run's notice with the same key, and passes it to the run's listeners. A notice
+  // that is over is passed on if it was posted before, and is not kept. Does nothing if the current
+  // notice has the same text.
   void Post(int64_t run, const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells the run's listeners its id, now that the first rank of its node is known, each of them
-  // once. Whoever follows the run later knows it. Nothing is told if it is empty: it is not known
-  // yet.
+  // Passes the run's id to the run's listeners, once each, after the first rank of its node is
+  // known. Listeners that follow the run later already know the id. Does nothing if `run_id` is
+  // empty, which means that the id is not known yet.
   void TellRunId(int64_t run, const std::string& run_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The run has ended, and all of it is delivered.
+  // Call it when the run has ended and all of it is delivered.
   void Forget(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Tells `listener` of all runs' notices from now on, and of all runs' current ones at once.
+  // Passes the current notices for all runs to `listener` at once, and later ones as they are
+  // posted.
   uint64_t Listen(Listener listener) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells it of that run's, too. Returns the current notices, all runs' included.
+  // From now on `listener` also receives the notices of `run`. Returns the current notices of the
+  // run, and those for all runs.
   std::vector<v1::Notice> Follow(uint64_t listener, int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It is not called any more. Twice is harmless.
+  // Removes the listener; it is not called any more. Idempotent.
   void Leave(uint64_t listener) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {
     Listener listener;
     int64_t run = kAllRuns;
-    std::string run_id;  // that it was told
+    std::string run_id;  // that the listener received
   };
 
   absl::Mutex mutex_;

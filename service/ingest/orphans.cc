@@ -47,7 +47,8 @@ Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring
   if (status.has_value() ? !WIFEXITED(*status) : !ring.destroyed()) return ending;
   ending.state = model::StreamState::kFinished;
   ending.exit_code = status.has_value() ? WEXITSTATUS(*status) : 0;
-  if (ending.exit_code == 0) ending.exit_code = ring.exit_code();  // or an exception was caught
+  // An exception may have been caught.
+  if (ending.exit_code == 0) ending.exit_code = ring.exit_code();
   if (ending.exit_code == 0) {
     ending.reason.clear();
   } else if (!status.has_value()) {
@@ -73,7 +74,7 @@ bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
     absl::StrAppend(&ending.reason, model::kSpoolUnread, ": ",
                     std::string(ring.status().message()));
     if (!End(live, ending)) return false;
-    if (!other_version) live.ring->SetAside();  // else a daemon of that version reads it
+    if (!other_version) live.ring->SetAside();  // a daemon of the other version reads it
     return true;
   }
   const Ending well = EndingOf(live, *ring);
@@ -89,7 +90,7 @@ bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
   }
   ++context_.counters->damaged_rings;
   if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
-  // What it said itself stands.
+  // An end that the rank reported itself remains valid.
   Ending damaged = ring->finished() ? well : EndingOf(live);
   if (damaged.reason.empty()) damaged.reason = absl::StrCat("rank ", live.key.rank, " finished");
   absl::StrAppend(&damaged.reason, model::kSpoolUnread,
@@ -104,7 +105,7 @@ bool Orphans::End(const LiveStream& live, const Ending& ending) {
     return store.EndStream(live.id, ending.state, ending.exit_code, ending.reason,
                            absl::ToUnixMicros(context_.wall_clock()));
   });
-  // Its run was delivered and removed: what the ring still holds is for Adopt() to look at.
+  // The run was delivered and removed. Adopt() handles what the ring still holds.
   if (absl::IsNotFound(ended)) {
     context_.registry->Remove(live.key);
     return true;
@@ -126,7 +127,7 @@ bool Orphans::End(const LiveStream& live, const Ending& ending) {
 }
 
 void Orphans::SetBirths(std::vector<Found>* all) {
-  std::map<std::string, int64_t> boots;  // the first Init() of each, by the wall clock
+  std::map<std::string, int64_t> boots;  // first Init() of each boot, by the wall clock
   for (const Found& found : *all) {
     const int64_t init_us = found.session.settings.start_time_us;
     int64_t& first = boots.try_emplace(found.session.identity.boot_id, init_us).first->second;
@@ -172,7 +173,7 @@ absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
     ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));
     return absl::OkStatus();
   });
-  // Until that is ended, which may have to be tried again.
+  // The stream stays known until it is ended, which may need several attempts.
   if (status.ok()) context_.registry->AddKnown(stream, found.left->file);
   context_.registry->EndAttaching(session.stream);
   RETURN_IF_ERROR(status);
@@ -222,7 +223,8 @@ void Orphans::Adopt(const std::vector<Left>& left,
   for (const Found& next : all) {
     between();
     const StartKey start = StartOf(next.session);
-    // Of two starts one followed the other where both have a rank; else they are parts of one.
+    // Two starts that share a rank number ran one after the other. Otherwise they are parts of one
+    // start.
     const auto came_before = [&](const Attached& other) {
       if (other.birth == next.birth) return false;
       if (IsSameRank(other.live.key, next.session.stream)) return true;
@@ -236,14 +238,14 @@ void Orphans::Adopt(const std::vector<Left>& left,
     };
     if (!EndThose(came_before, &attached)) return;
     if (context_.registry->AwaitsEndOfFormer(next.session.stream, next.session.launch.process)) {
-      continue;  // found again soon
+      continue;  // the next scan finds it again
     }
     absl::StatusOr<Attached> now = Attach(next);
     if (now.ok()) {
       attached.push_back(*std::move(now));
       continue;
     }
-    // Those two are of the store, which may do better the next time.
+    // These two are errors of the store, which may succeed the next time.
     if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
     left_alone(*next.left, now.status());
   }

@@ -1,4 +1,4 @@
-// Brings what ranks left that are gone into the store, and ends their streams.
+// Stores the rows that dead ranks left in their rings, and ends their streams.
 
 #ifndef SERVICE_INGEST_ORPHANS_H_
 #define SERVICE_INGEST_ORPHANS_H_
@@ -23,36 +23,40 @@
 
 namespace ranklog::ingest {
 
-// Who is gone is for the caller to know. Not thread-safe; blocks until what it read is durable.
+// The caller decides which ranks are dead. Not thread-safe. Blocks until the rows are durable.
 class Orphans {
  public:
-  // A ring of no live stream.
+  // A ring without a live stream.
   struct Left {
     std::shared_ptr<const RingFile> file;
     RingReader ring;
   };
 
-  // Both outlive this.
+  // Both must outlive this object.
   Orphans(const IngestContext* context, storage::StoreReader* reader)
       : context_(*context), reader_(reader) {}
 
-  // Drains, ends and forgets a stream whose rank is gone, and removes its ring unless its process
-  // lives, which may still write there. False: the store is closing, or failed; try again.
+  // Drains, ends and forgets the stream of a dead rank, and removes its ring. The ring stays if the
+  // process is alive, because the process may still write to it. False: the store is closing or
+  // failed; try again.
   bool EndGone(const LiveStream& live, bool process_lives = false);
-  // The same for rings of no live stream: attaches by the Hellos in them before. A ring of which
-  // the store has all is only removed. All are attached before the rows of one are taken, so that
-  // those who ran side by side are aggregated as such; but the starts of a job come one after the
-  // other, and so do the processes of one rank, as they lived. `left_alone` is told of each that
-  // cannot be read; `between` is called between any two. What the store would not take now may be
-  // given again.
+  // Does the same for rings without a live stream, after attaching them by the Hello in each ring.
+  // A ring whose contents are all in the store is only removed.
+  //
+  // Order: all rings are attached before the rows of any are stored, so that ranks that ran side by
+  // side are aggregated together. But starts of one job follow each other, and so do the processes
+  // of one rank, in the order in which they lived.
+  //
+  // `left_alone` receives each ring that cannot be read. `between` is called between any two rings.
+  // Rings that the store cannot take now may be passed again later.
   void Adopt(
       const std::vector<Left>& left,
       const std::function<void(const Left&, const absl::Status&)>& left_alone,
       const std::function<void()>& between = [] {});
 
  private:
-  // When a process called Init(): in a boot by the clock that nobody sets; the boots by the wall
-  // clock, this one last.
+  // When a process called Init(). Within a boot by the monotonic boot clock, which nobody can set.
+  // Boots are ordered by the wall clock, with the current boot last.
   struct Birth {
     int64_t boot_us = 0;
     std::string boot_id;
@@ -64,7 +68,7 @@ class Orphans {
   struct Found {
     const Left* left;
     model::Session session;
-    Birth birth;  // the same for all rings of a process, and of those that it forked
+    Birth birth;  // the same for all rings of a process and of its forked children
   };
   struct Attached {
     LiveStream live;
@@ -76,24 +80,25 @@ class Orphans {
   static StartKey StartOf(const model::Session& session);
   absl::StatusOr<Found> Read(const Left& left) const;
   absl::StatusOr<Attached> Attach(const Found& found);
-  // Ends those of `attached` that `predicate` holds for, and takes them out. False: as EndGone().
+  // Ends the streams of `attached` that match `predicate`, and removes them from `attached`. False:
+  // see EndGone().
   bool EndThose(const std::function<bool(const Attached&)>& predicate,
                 std::vector<Attached>* attached);
-  // How a rank ended, as far as it can be known.
+  // How a rank ended, as far as it is known.
   struct Ending {
     model::StreamState state = model::StreamState::kCrashed;
     int32_t exit_code = 0;
     std::string reason;  // empty: it finished well
   };
-  // `how`: a predicate.
+  // `how` is a predicate, such as "exited with code 3".
   static std::string ReasonOf(const LiveStream& live, absl::string_view how);
-  // Of a rank whose ring is lost or damaged: crashed, for rows may be missing.
+  // For a rank whose ring is lost or damaged: crashed, because rows may be missing.
   static Ending EndingOf(const LiveStream& live);
-  // Of one whose ring was read.
+  // For a rank whose ring was read.
   static Ending EndingOf(const LiveStream& live, const RingReader& ring);
   bool End(const LiveStream& live, const Ending& ending);
-  // Whether the store has all of the ring, and its stream has ended; or had, until its run was
-  // delivered and removed.
+  // Whether the store has all rows of the ring and its stream has ended, or had ended before its
+  // run was delivered and removed.
   bool Known(const model::StreamKey& key, const RingReader& ring);
 
   const IngestContext& context_;

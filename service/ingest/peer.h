@@ -1,4 +1,4 @@
-// Who is at the other end of a connection, as the kernel says.
+// The process at the other end of a connection, as reported by the kernel.
 
 #ifndef SERVICE_INGEST_PEER_H_
 #define SERVICE_INGEST_PEER_H_
@@ -18,30 +18,30 @@
 namespace ranklog::ingest {
 
 struct Peer {
-  pid_t pid = 0;  // 0: in a pid namespace that we do not see
+  pid_t pid = 0;  // 0: the process is in a pid namespace that this daemon does not see
   uid_t uid = 0;
-  UniqueFd pidfd;  // readable once the process has ended; invalid where pid is 0
+  UniqueFd pidfd;  // readable once the process has ended; invalid if pid is 0
 
   OomKills oom_kills;
 
   // Whether the process is known to have ended.
   bool exited() const;
-  // How, as waitpid(2) would say. None if it runs, or nobody knows.
+  // Its wait status, as of waitpid(2). nullopt if it runs, or if the status cannot be known.
   absl::optional<int> wait_status() const;
-  // That in words, as a predicate: "was killed by signal 9 (Killed) for lack of memory".
+  // Describes that status as a predicate: "was killed by signal 9 (Killed) for lack of memory".
   std::string Describe(int wait_status) const;
 };
 
-// SO_PEERCRED of a connected socket, with a pidfd. A pid of 0 if the kernel does not say.
+// Reads SO_PEERCRED of a connected socket and opens a pidfd. pid is 0 if the kernel gives no pid.
 Peer PeerOf(int socket);
 
-// Finds the peer of a gRPC call. A channel made of a descriptor has no address: gRPC 1.51 names its
-// peer "fd:N" by the number of that descriptor, which stays in use for as long as the channel
+// Finds the peer of a gRPC call. A channel made from a descriptor has no address: gRPC 1.51 names
+// its peer "fd:N" by the number of that descriptor, which stays in use as long as the channel
 // lives. An entry is replaced when its number is used again. Thread-safe.
 class PeerTable {
  public:
   void Add(int fd, std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Null if `grpc_peer` is not of that form.
+  // Null if `grpc_peer` does not have that form.
   std::shared_ptr<const Peer> Find(absl::string_view grpc_peer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -19,7 +19,7 @@
 namespace ranklog::ingest {
 namespace {
 
-// Of linux/pidfd.h since Linux 6.13 (Debian 12 has the headers of 6.1).
+// As in linux/pidfd.h since Linux 6.13. Debian 12 has the headers of 6.1.
 struct PidfdInfo {
   uint64_t mask = 0;
   uint64_t cgroup = 0;
@@ -30,8 +30,8 @@ static_assert(sizeof(PidfdInfo) == 64, "PIDFD_INFO_SIZE_VER0");
 constexpr uint64_t kPidfdInfoExit = 1 << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
-// As far as it can be read: that of a process that is reaped meanwhile fails, and the buffer
-// throws. getline() catches that, which iterators of the buffer do not.
+// Returns the bytes that can be read. Reading the file of a process that is reaped meanwhile fails,
+// and the stream buffer throws. getline() catches that exception; iterators of the buffer do not.
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   std::string text;
@@ -39,7 +39,7 @@ std::string ReadFile(const std::string& path) {
   return text;
 }
 
-// Once it is reaped.
+// Works after the process is reaped.
 absl::optional<int> AskPidfd(int pidfd) {
   PidfdInfo info;
   info.mask = kPidfdInfoExit;
@@ -49,16 +49,18 @@ absl::optional<int> AskPidfd(int pidfd) {
   return info.exit_code;
 }
 
-// Until it is reaped.
+// Works until the process is reaped.
 absl::optional<int> AskProc(int pidfd, pid_t pid) {
   const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
-  // The number may be another process's by now, if ours was reaped.
+  // Check that the pid still belongs to this process: if it was reaped, another process may have
+  // the number.
   if (syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0) return absl::nullopt;
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return absl::nullopt;
   const std::vector<std::string> fields =
       absl::StrSplit(stat.substr(name_end + 1), ' ', absl::SkipWhitespace());
-  constexpr size_t kState = 3 - 3, kExitCode = 52 - 3;  // numbered from 1; two came before
+  // proc(5) counts from 1; the first two fields are cut off.
+  constexpr size_t kState = 3 - 3, kExitCode = 52 - 3;
   int status = 0;
   if (fields.size() <= kExitCode || fields[kState] != "Z") return absl::nullopt;
   std::string code = fields[kExitCode];
@@ -71,7 +73,7 @@ absl::optional<int> AskProc(int pidfd, pid_t pid) {
 absl::optional<int> WaitStatusOf(int pidfd, pid_t pid) {
   absl::optional<int> status = AskPidfd(pidfd);
   if (!status) status = AskProc(pidfd, pid);
-  return status ? status : AskPidfd(pidfd);  // reaped between the two
+  return status ? status : AskPidfd(pidfd);  // reaped between the two calls
 }
 
 std::string DescribeWaitStatus(int status) {

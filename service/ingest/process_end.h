@@ -1,4 +1,4 @@
-// How a process ended, as far as the kernel tells somebody who is not its parent.
+// How a process ended, as far as the kernel reports it to a process that is not its parent.
 
 #ifndef SERVICE_INGEST_PROCESS_END_H_
 #define SERVICE_INGEST_PROCESS_END_H_
@@ -13,28 +13,30 @@
 
 namespace ranklog::ingest {
 
-// The wait status, as of waitpid(2), of the process behind `pidfd`, whose pid is `pid`. None if it
-// runs, or if nobody can know any more: before Linux 6.15 only a process that its parent has not
-// reaped yet tells (field 52 of /proc/PID/stat, see proc(5)); since then the pidfd does
-// (PIDFD_INFO_EXIT of linux/pidfd.h).
+// The wait status, as of waitpid(2), of the process behind `pidfd`, whose pid is `pid`. nullopt if
+// it runs or if the status cannot be known any more.
+//
+// Before Linux 6.15 the status is readable only until the parent reaps the process (field 52 of
+// /proc/PID/stat, see proc(5)). Since then the pidfd reports it (PIDFD_INFO_EXIT of linux/pidfd.h).
 absl::optional<int> WaitStatusOf(int pidfd, pid_t pid);
 
 // "was killed by signal 9 (Killed)", "exited with code 3".
 std::string DescribeWaitStatus(int status);
 
-// Counts the processes that the kernel killed for lack of memory in the memory cgroup of a process,
-// from now on. All of its cgroup, so a neighbour's end counts too.
+// Counts the out-of-memory kills in the memory cgroup of a process since construction. The whole
+// cgroup counts, so the kill of another process in it counts too.
 class OomKills {
  public:
   OomKills() = default;  // counts nothing
   explicit OomKills(pid_t pid);
 
-  // 0 as well if the cgroup is gone, or was never seen.
+  // Also 0 if the cgroup was removed or never found.
   int64_t count() const;
 
-  // Reads the counter of memory.events (cgroup v2) or memory.oom_control (v1) in `text`.
+  // The kill counter in `text`, which is memory.events (cgroup v2) or memory.oom_control (v1).
   static int64_t Parse(const std::string& text);
-  // The counter's file of the cgroup that `text`, of /proc/PID/cgroup, names; empty if none.
+  // The counter's file for the cgroup in `text`, which is /proc/PID/cgroup; empty if there is no
+  // cgroup.
   static std::string FileOf(const std::string& text);
 
  private:

@@ -17,9 +17,10 @@
 namespace ranklog::ingest {
 namespace {
 
-constexpr absl::Duration kAbandoned =
-    absl::Minutes(1);             // a file without a Hello for so long gets none any more
-constexpr size_t kMaxLeft = 256;  // taken at once, each with a descriptor; the others soon after
+// A file that has no Hello after this time will never have one.
+constexpr absl::Duration kAbandoned = absl::Minutes(1);
+// Rings per scan, each with a descriptor; the next scan takes more.
+constexpr size_t kMaxLeft = 256;
 
 }  // namespace
 
@@ -88,16 +89,15 @@ void RankWatch::Run() {
   absl::Time next_scan = absl::InfinitePast();
   while (true) {
     const absl::Time now = SteadyNow();
-    // Suspects have their time, whoever waits.
+    // Suspects get their full confirmation time, even if somebody waits.
     std::vector<Orphans::Left> left;
     if (now >= next_scan || (suspects_.empty() && AnyAwaitsLook())) {
       NoteLook(now);
-      left =
-          Scan(now);  // before the sweep: it finds the rings of streams that are known to be live
+      left = Scan(now);  // before the sweep: Scan() finds rings of live streams
       next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
     }
     WatchPeers();
-    Sweep(now);  // before the rest: what these were in came before what is found
+    Sweep(now);  // before Adopt(): these streams are older than the rings found
     orphans_.Adopt(
         left,
         [this](const Orphans::Left& ring, const absl::Status& why) { LeaveAlone(*ring.file, why); },
@@ -146,7 +146,8 @@ void RankWatch::CallWaiting(absl::Time look) {
 }
 
 void RankWatch::WatchPeers() {
-  // One-shot: a pidfd stays readable, and told once is enough. It leaves the set when it is closed.
+  // One-shot, because a pidfd stays readable and one event is enough. It leaves the epoll set when
+  // it is closed.
   for (const LiveStream& live : context_.registry->Detached()) {
     if (live.peer == nullptr || !live.peer->pidfd.valid()) continue;
     epoll_event event{};
@@ -183,14 +184,17 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
   if (live.ring != nullptr && live.ring->locked()) return false;
   if (live.peer != nullptr && live.peer->pidfd.valid()) {
     if (live.peer->exited()) return true;
-    // It runs, and has let go of a ring that it has finished, or that its last program had.
+    // The process runs, but released a ring that is finished, or that belonged to its previous
+    // program.
     if (live.ring == nullptr) return false;
     if (live.replaced) return true;
     absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
-    // One whose run was destroyed may be about to end: its descriptors are closed before it has.
+    // If its Run was destroyed, the process may be about to end: its descriptors are closed before
+    // it ends.
     return ring.ok() && ring->finished() && !ring->destroyed();
   }
-  // Its ring's lock is all that could tell, or it has not been seen since we started.
+  // Only the lock of its ring could show that it lives, or the rank was not seen since the daemon's
+  // start.
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
@@ -219,15 +223,15 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
   if (absl::IsUnavailable(ring.status())) {
     const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());
-    // Wall time against wall time: the file system knows no steady clock.
+    // Compares wall time with wall time, because the file system has no steady clock.
     if (!(*file)->locked() && context_.wall_clock() - modified > kAbandoned) (*file)->Unlink();
     return;
   }
-  if (absl::IsInternal(ring.status())) return;  // of the disk, which may do better the next time
+  if (absl::IsInternal(ring.status())) return;  // a disk error; the next scan may succeed
   if (!ring.ok()) return LeaveAlone(**file, ring.status());
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
-  if (live || (*file)->locked()) return;  // the sweep looks after it, or its rank will attach
+  if (live || (*file)->locked()) return;  // Sweep() handles it, or its rank is about to attach
   if (!IsForDaemonAt(options_.socket_path, *ring)) return;
   const auto same = [&id](const Orphans::Left& other) {
     return FileId(other.file->device(), other.file->inode()) == id;

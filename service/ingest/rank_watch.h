@@ -1,4 +1,4 @@
-// Notices when a rank has died, and takes over what it left.
+// Detects dead ranks, stores what they left, and ends their streams.
 
 #ifndef SERVICE_INGEST_RANK_WATCH_H_
 #define SERVICE_INGEST_RANK_WATCH_H_
@@ -30,7 +30,7 @@
 
 namespace ranklog::ingest {
 
-// Wakes a thread that waits for descriptors.
+// Wakes a thread that waits for descriptors with epoll.
 class WakeEvent {
  public:
   WakeEvent();
@@ -42,76 +42,81 @@ class WakeEvent {
   UniqueFd fd_;
 };
 
-// One thread. A rank lives while its stream is connected, its process runs, or the lock on its ring
-// is held. A process that runs counts as gone too, once it has let go of the ring and called
-// Finish(); or once it runs another program, by exec(): it lets go of the ring without Finish(),
-// and then for some seconds nobody is connected, or its next program wants to attach. Of a rank
-// that is gone the rest of the ring is stored, its stream ended, and the ring's file removed.
+// Runs one thread. A rank is alive while its stream is connected, its process runs, or the lock on
+// its ring is held. The rest of a dead rank's ring is stored, its stream is ended, and the ring's
+// file is removed.
 //
-// The spool directories are looked through at the start and every few seconds, for rings whose rank
-// never reached us: those of a time without a daemon, and of forked children that could not
-// connect. A user may have several daemons, which look into the same directories: each takes the
-// rings whose ranks call it, and those that name nobody.
+// A running process also counts as dead in two cases:
+//   - It released the lock on the ring and called Finish().
+//   - It runs another program, by exec(). It released the lock without Finish(). Then either no
+//     stream is connected for some seconds, or its next program wants to attach.
+//
+// The spool directories are scanned at the start and every few seconds for rings whose rank never
+// attached: from a time without a daemon, and from forked children that could not connect. A user
+// may have several daemons that scan the same directories. Each takes the rings that name its
+// address, and rings that name none.
 class RankWatch {
  public:
   struct Options {
     std::vector<std::string> spool_dirs;
-    // Where we listen. Rings there that name another daemon's address are left to that. Empty: all
-    // are ours.
+    // The address on which this daemon listens. Rings that name another daemon's address are left
+    // to that daemon. Empty: takes all rings.
     std::string socket_path;
     absl::Duration scan_interval = absl::Seconds(3);
-    // A ring without a lock is looked at again after this: its rank may be about to take the lock.
+    // A ring without a lock is checked again after this time: its rank may be about to take the
+    // lock.
     absl::Duration confirm = absl::Milliseconds(250);
-    // Start() and WhenCaughtUp() wait so long until what the dead left is taken, so that it comes
-    // before what their successors send, and the successors' attach is seen to come after their end.
+    // Start() and WhenCaughtUp() wait at most this long until the rings of dead ranks are stored.
+    // So their rows come before the rows of their successors, and a successor's attach comes after
+    // the end of its predecessor.
     absl::Duration head_start = absl::Seconds(5);
-    // A process that let go of its ring has so long to connect again. Whoever closes all of its
-    // descriptors loses lock and connection too, and goes on.
+    // A process that released its ring has this long to connect again. A process that closes all of
+    // its descriptors loses lock and connection too, but continues.
     absl::Duration let_go = absl::Seconds(2);
-    // After our start, a live stream whose ring is nowhere may still be about to attach: this long.
+    // After the daemon's start, a live stream whose ring is not found has this long to attach.
     absl::Duration attach_grace = absl::Seconds(15);
   };
 
-  // `wake` is notified by the registry; `context` and `reader` outlive this.
+  // The registry notifies `wake`. `context` must outlive this object, and so must `wake`.
   RankWatch(const IngestContext* context, std::unique_ptr<storage::StoreReader> reader,
             const WakeEvent* wake, Options options);
-  ~RankWatch();  // Stop()
+  ~RankWatch();  // calls Stop()
 
-  // Takes up the streams that the store says are live, then starts the thread, and waits until that
-  // has ended those whose rank is gone, and taken the rings that were left; but no longer than the
-  // head start.
+  // Loads the streams that the store lists as live, and starts the thread. Waits until the thread
+  // has ended the streams of dead ranks and stored the rings that were left, but at most
+  // Options::head_start.
   absl::Status Start();
-  // Calls `then` on the watch's thread, once it has taken over from all ranks that are dead by now,
-  // or after the head start. From any thread. Not called any more after Stop().
+  // Calls `then` on the watch's thread, once everything from ranks that are dead now is stored, or
+  // after Options::head_start. May be called from any thread. `then` is not called after Stop().
   void WhenCaughtUp(absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends after the drain under way. Twice is harmless.
+  // Ends the thread after the current drain. Idempotent.
   void Stop();
 
-  // Of its thread: see base/pulse.h.
+  // Time since the last sign of life of the watch's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
   using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
   struct Waiter {
     absl::Time since;
-    absl::Time looked;  // the first look after that; infinite future: none yet
+    absl::Time looked;  // the first scan after `since`; infinite future: no scan yet
     absl::AnyInvocable<void()> then;
   };
 
   void Run();
   bool AnyAwaitsLook() ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls those whose look came before this one, and those who have waited too long.
+  // Calls waiters whose scan came before this time, and those that have waited too long.
   void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);
   bool Gone(const LiveStream& live, absl::Time now) const;
-  // Its process runs, and has let go of the ring.
+  // The process runs, but has released the ring.
   static bool HasLetGo(const LiveStream& live);
 
-  // The rings to be adopted. Rings of live streams are offered to these.
+  // Returns the rings to adopt. Offers rings of live streams to these streams.
   std::vector<Orphans::Left> Scan(absl::Time now);
-  // Adds a ring without a lock, which had none at the last look either, to `left`.
+  // Adds an unlocked ring to `left` if it was unlocked at the previous scan too.
   void Examine(const std::string& path, absl::Time now,
                const std::map<FileId, absl::Time>& suspected, std::vector<Orphans::Left>* left);
   void LeaveAlone(const RingFile& file, const absl::Status& why);
@@ -123,17 +128,17 @@ class RankWatch {
   const Options options_;
   absl::Time started_;
   UniqueFd epoll_;
-  UniqueFd stop_;  // an eventfd
-  // Streams whose process had let go of the ring at the last sweep, and since when.
+  UniqueFd stop_;  // eventfd
+  // Streams whose process had released the ring at the last sweep, and since when.
   std::map<model::StreamKey, absl::Time> let_go_;
-  std::map<FileId, absl::Time> suspects_;  // rings without a lock, since which look
-  // Rings of processes that had let go of them and go on: looked at again at their end.
+  std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
+  // Rings of processes that released them and still run. Read again when the process ends.
   std::map<FileId, std::shared_ptr<const Peer>> kept_;
-  std::set<FileId> ignored_;  // rings that cannot be read; said once
+  std::set<FileId> ignored_;  // unreadable rings; logged once each
   absl::Mutex mutex_;
-  SteadyWait changed_;  // goes with mutex_
+  SteadyWait changed_;  // used with mutex_
   bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<Waiter> waiting_ ABSL_GUARDED_BY(mutex_);  // the longest first
+  std::vector<Waiter> waiting_ ABSL_GUARDED_BY(mutex_);  // the one that has waited longest first
   Pulse pulse_;
   std::thread thread_;
 };

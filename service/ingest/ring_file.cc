@@ -16,7 +16,7 @@
 namespace ranklog::ingest {
 namespace {
 
-// Never follows a link at the end, and never waits for the other end of a pipe.
+// Does not follow a symbolic link in the last component, and does not block on a pipe.
 UniqueFd OpenToRead(const std::string& path) {
   return UniqueFd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }

@@ -1,5 +1,5 @@
-// A rank's spool file, held open from the moment the rank attaches, so that what is in it survives
-// the rank, its mount namespace and the file's name.
+// A rank's spool file, held open from the rank's attach on. So its contents outlive the rank, its
+// mount namespace and the file's name.
 
 #ifndef SERVICE_INGEST_RING_FILE_H_
 #define SERVICE_INGEST_RING_FILE_H_
@@ -14,10 +14,10 @@
 
 namespace ranklog::ingest {
 
-// Immutable once made; thread-safe.
+// Immutable after construction; thread-safe.
 class RingFile {
  public:
-  // What a rank says of its ring.
+  // A rank's own description of its ring.
   struct Claim {
     std::string path;  // as the rank sees it; empty for a memfd
     uint64_t device = 0;
@@ -25,35 +25,35 @@ class RingFile {
     uint64_t file_bytes = 0;
   };
 
-  // Opens the ring of a rank that attaches: by its path, if that is the inode that the rank means,
-  // else through the rank's root directory in /proc.
-  //   kNotFound          neither leads there: the rank is to pass the descriptor
-  //   kPermissionDenied  it is not a regular file of the peer's user, or too short: not to be
-  //   trusted
+  // Opens the ring of a rank that attaches: by its path if that leads to the rank's inode, else
+  // through the rank's root directory in /proc.
+  //   kNotFound          neither leads to the inode: ask the rank to pass the descriptor
+  //   kPermissionDenied  not a regular file of the peer's user, or of another size
   static absl::StatusOr<std::shared_ptr<const RingFile>> OpenClaimed(const Claim& claim,
                                                                      const Peer& peer);
   // Takes the descriptor that a rank passed.
-  //   kPermissionDenied  as above
+  //   kPermissionDenied  not a regular file of the peer's user, or too short
   static absl::StatusOr<std::shared_ptr<const RingFile>> FromDescriptor(UniqueFd fd,
                                                                         const Peer& peer);
-  // Opens a file that lies in one of our spool directories.
-  //   kNotFound          it is gone
-  //   kPermissionDenied  as above
+  // Opens a file in one of our spool directories.
+  //   kNotFound          it cannot be opened
+  //   kPermissionDenied  not a regular file of this user, or too short
   static absl::StatusOr<std::shared_ptr<const RingFile>> OpenLeft(const std::string& path);
 
   int fd() const { return fd_.get(); }
-  // Its name in our view of the file system; empty: it has none that we know.
+  // Its name in this process's view of the file system; empty if no name is known.
   const std::string& path() const { return path_; }
   uint64_t inode() const { return inode_; }
   uint64_t device() const { return device_; }
-  int64_t modified_us() const;  // Unix time of the last change that the file system saw
+  // Unix time of the last modification, as the file system recorded it.
+  int64_t modified_us() const;
 
-  // Whether a process holds the lock that the owner takes when it makes the ring, and loses when it
-  // dies.
+  // Whether a process holds the lock. The owner takes the lock when it creates the ring, and loses
+  // it when it dies.
   bool locked() const;
-  // Removes the name, if it still leads to this file.
+  // Removes the name if it still leads to this file.
   void Unlink() const;
-  // Gives it the name `path`.damaged, so that nobody reads it again and nothing is destroyed.
+  // Renames the file to `path`.damaged: nothing reads it again, and nothing is destroyed.
   void SetAside() const;
 
  private:

@@ -16,11 +16,12 @@ namespace ranklog::ingest {
 namespace {
 
 constexpr size_t kWindow = 256 << 10;
-constexpr size_t kMaxKeyBytes = 1024;  // as the client's; the trackers take no longer ones
-constexpr double kMaxUnixUs = 4e18;    // what fits in an int64_t, with room
+// Same as the client's limit; the trackers refuse longer keys.
+constexpr size_t kMaxKeyBytes = 1024;
+constexpr double kMaxUnixUs = 4e18;  // fits in an int64_t, with margin
 constexpr size_t kMaxHeaderRead = sizeof(v1::SpoolHeader);
 
-// Takes values from a record; false once it asks for more than there is.
+// Reads values from a record. Take() returns false if too few bytes are left.
 class Cursor {
  public:
   explicit Cursor(absl::Span<const char> bytes) : bytes_(bytes) {}
@@ -48,7 +49,7 @@ bool IsKey(const std::string& key) {
   return !key.empty() && key.size() <= kMaxKeyBytes && IsUtf8(key);
 }
 
-// The block of the batch that takes rows of this shape and kind; made if there is none.
+// The block of the batch for rows of this shape and kind; added if it is missing.
 model::Block& BlockFor(uint32_t shape, uint16_t flags, size_t width, model::Batch* batch) {
   const bool commits = (flags & v1::kRowCommits) != 0;
   const bool counted = (flags & v1::kRowCounted) != 0;
@@ -95,7 +96,8 @@ absl::Status RingReader::ReadHeader() {
   RETURN_IF_ERROR(ReadExactly(0, bytes, sizeof(bytes)));
   const auto& header = *reinterpret_cast<const v1::SpoolHeader*>(bytes);
   const uint32_t hello_bytes = header.hello_bytes.load();
-  // First: another layout may have its Hello elsewhere. The magic is written last but for the Hello.
+  // Checked first, because another layout may have its Hello elsewhere. The client writes the magic
+  // last, except for the Hello.
   if (header.magic == v1::kSpoolMagic && header.version > v1::kSpoolVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("its layout is version ", header.version, ", and ranklogd ", RANKLOG_VERSION,
@@ -142,7 +144,7 @@ int64_t RingReader::UnixTime(uint64_t ticks) const {
   const double since = static_cast<double>(static_cast<int64_t>(ticks - base_ticks_));
   const double unix_us = static_cast<double>(base_unix_us_) + since * us_per_tick_;
   if (!std::isfinite(unix_us)) return 0;
-  // Where the distance is small, integers keep the base exact.
+  // For small distances, integer arithmetic keeps the base exact.
   if (std::abs(since * us_per_tick_) < 1e15 && std::abs(unix_us) < kMaxUnixUs) {
     return base_unix_us_ + static_cast<int64_t>(since * us_per_tick_);
   }
@@ -152,7 +154,7 @@ int64_t RingReader::UnixTime(uint64_t ticks) const {
 absl::StatusOr<absl::Span<const char>> RingReader::Record() {
   const uint64_t offset = position_ % data_bytes_;
   const uint64_t room = std::min(head_ - position_, data_bytes_ - offset);
-  // `room` is at least a header: positions, head and the ring's size are all multiples of 8.
+  // `room` is at least a record header: positions, head and the ring's size are all multiples of 8.
   auto in_window = [&](uint64_t size) {
     return position_ >= window_start_ && position_ + size <= window_start_ + window_.size();
   };
@@ -198,7 +200,7 @@ absl::StatusOr<RingReader::Part> RingReader::Next(size_t max_bytes) {
       }
     }
     if (!status.ok()) {
-      // What came before is good: give it first, and the error at the next call.
+      // Earlier records are good: return them first, and the error at the next call.
       if (part.empty()) return status;
       return part;
     }

@@ -1,5 +1,4 @@
-// Reads what a dead rank left in its spool. Trusts nothing in it: the file may be damaged, or made
-// to mislead.
+// Reads the spool of a dead rank. Trusts no byte of it: the file may be damaged or malicious.
 
 #ifndef SERVICE_INGEST_RING_READER_H_
 #define SERVICE_INGEST_RING_READER_H_
@@ -20,12 +19,12 @@
 
 namespace ranklog::ingest {
 
-// Reads by pread only, from the descriptor that the caller keeps open; never beyond what was
-// published
-// (`head`), so that a record which the rank was writing when it died is not seen. Not thread-safe.
+// Reads only with pread, from a descriptor that the caller keeps open. Never reads beyond the
+// published end (`head`), so a record that the rank was writing when it died is not read. Not
+// thread-safe.
 class RingReader {
  public:
-  // A part of the ring, in its order: shapes and controls come before the rows that may refer to
+  // A part of the ring, in ring order. Shapes and controls come before the rows that may refer to
   // them.
   struct Part {
     struct Shape {
@@ -34,34 +33,34 @@ class RingReader {
     };
     std::vector<Shape> shapes;
     std::vector<std::string> controls;  // serialized ranklog.v1.Update
-    model::Batch batch;                 // one that Validate() takes; without blocks: no rows
+    model::Batch batch;                 // passes Validate(); no blocks: no rows
 
     bool has_rows() const { return !batch.blocks.empty(); }
     bool empty() const { return shapes.empty() && controls.empty() && !has_rows(); }
   };
 
-  //   kUnavailable  its rank has not written its Hello yet
-  //   kDataLoss     it is no spool, or its header contradicts itself or the file
-  //   kFailedPrecondition  a newer version wrote it
+  //   kUnavailable         its rank has not written its Hello yet
+  //   kDataLoss            not a spool, or its header contradicts itself or the file
+  //   kFailedPrecondition  written by a newer version
+  //   any other error      the read failed
   static absl::StatusOr<RingReader> Open(int fd);
 
   uint64_t incarnation() const { return incarnation_; }
   const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
-  uint64_t rows() const { return rows_; }              // ever written: the seq of the last
-  // Before Next(): the first row that the ring still holds; rows() + 1 if it holds none. 1 if its
-  // first records are damaged.
+  uint64_t rows() const { return rows_; }              // ever written: the seq of the last row
+  // Call it before Next(). The first row that the ring still holds; rows() + 1 if it holds no row.
+  // 1 if its first records are damaged.
   uint64_t FirstSeq() const;
   const model::Losses& losses() const { return losses_; }
   // The run has finished in its process, with exit_code().
   bool finished() const { return finished_ != v1::kNotFinished; }
-  // The same, but by its destructor or exit(): how the process ends counts more.
+  // The same, but by the Run's destructor or exit(): the end of the process takes precedence.
   bool destroyed() const { return finished_ == v1::kFinishedByDestructor; }
   int32_t exit_code() const { return exit_code_; }
 
-  // The next part, about `max_bytes` of records (at least one); empty at the end.
-  //   kDataLoss           a record contradicts the layout; what came before is good, and no more
-  //                       will come
-  //   kResourceExhausted  the same, of a ring with more shapes or keys than a stream may have
+  // The next part: about `max_bytes` of records (at least one record); empty at the end.
+  //   kDataLoss           a record contradicts the layout; earlier parts are good, this is the end
+  //   kResourceExhausted  the same, because the ring has more shapes or keys than a stream may have
   absl::StatusOr<Part> Next(size_t max_bytes);
 
  private:
@@ -80,19 +79,19 @@ class RingReader {
   uint64_t incarnation_ = 0;
   std::string hello_;
   uint64_t data_bytes_ = 0;
-  uint64_t position_ = 0;  // of the next record, counted as head is
+  uint64_t position_ = 0;  // of the next record, in the same count as head_
   uint64_t head_ = 0;
   uint64_t rows_ = 0;
   ShapeBounds bounds_;
-  uint64_t last_seq_ = 0;  // 0: no row read yet
-  int64_t last_step_ = 0;  // of that row
+  uint64_t last_seq_ = 0;  // 0: no row was read yet
+  int64_t last_step_ = 0;  // of the row last_seq_
   model::Losses losses_;
   uint32_t finished_ = v1::kNotFinished;
   int32_t exit_code_ = 0;
   uint64_t base_ticks_ = 0;
   int64_t base_unix_us_ = 0;
   double us_per_tick_ = 0;
-  std::vector<char> window_;  // a piece of the ring, from window_start_ on
+  std::vector<char> window_;  // a piece of the ring, starting at window_start_
   uint64_t window_start_ = 0;
 };
 

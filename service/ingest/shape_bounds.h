@@ -1,4 +1,4 @@
-// How many keys one stream may bring, whichever way it comes.
+// Limits on the keys of one stream, whether it arrives by gRPC or from a ring.
 
 #ifndef SERVICE_INGEST_SHAPE_BOUNDS_H_
 #define SERVICE_INGEST_SHAPE_BOUNDS_H_
@@ -12,12 +12,12 @@
 
 namespace ranklog::ingest {
 
-// Counts the shapes of one connection's stream, or of one ring. Not thread-safe.
+// Counts the shapes of one connection's stream or of one ring. Not thread-safe.
 class ShapeBounds {
  public:
-  // Before anything is done with a shape. `keys` is a range of strings.
-  //   kResourceExhausted  it, or all of them, are more than libranklog would send
-  //   kInvalidArgument    shape 0, which has no keys
+  // Call it before using a shape. `keys` is a range of strings.
+  //   kResourceExhausted  the shape, or all shapes together, exceed the limits of libranklog
+  //   kInvalidArgument    shape 0, which cannot have keys
   template <typename Keys>
   absl::Status Add(uint32_t id, const Keys& keys) {
     size_t count = 0;
@@ -36,7 +36,7 @@ class ShapeBounds {
   }
 
  private:
-  size_t key_bytes_ = 0;  // each key and 4 bytes
+  size_t key_bytes_ = 0;  // key sizes, plus 4 bytes per key
 };
 
 }  // namespace ranklog::ingest

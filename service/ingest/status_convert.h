@@ -1,4 +1,4 @@
-// An error as gRPC tells it.
+// Converts an absl::Status to a grpc::Status.
 
 #ifndef SERVICE_INGEST_STATUS_CONVERT_H_
 #define SERVICE_INGEST_STATUS_CONVERT_H_
@@ -11,7 +11,7 @@
 
 namespace ranklog::ingest {
 
-// The codes of both have the same numbers.
+// Both use the same code numbers.
 inline grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
                       std::string(status.message()));

@@ -9,14 +9,14 @@
 namespace ranklog::ingest {
 namespace {
 
-// Its Run is finished or destroyed, and the process may have another one.
+// Its Run is finished or destroyed, and the process may have created another Run.
 bool HasFinished(const LiveStream& live) {
   if (live.ring == nullptr) return false;
   const absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
   return ring.ok() && ring->finished();
 }
 
-// Its process is known to have ended, and its ring to be complete.
+// The process is known to have ended, and the ring to be complete.
 bool IsLeft(const LiveStream& live) {
   return live.peer != nullptr && live.peer->pidfd.valid() && live.peer->exited() &&
          live.ring != nullptr && !live.ring->locked();

@@ -1,5 +1,4 @@
-// The streams that have not ended: which of them a rank is connected to, and where each one's ring
-// is.
+// The streams that have not ended, with their connections and rings.
 
 #ifndef SERVICE_INGEST_STREAM_REGISTRY_H_
 #define SERVICE_INGEST_STREAM_REGISTRY_H_
@@ -26,83 +25,88 @@ namespace ranklog::ingest {
 
 struct LiveStream {
   model::StreamKey key;
-  int64_t id = 0;                        // the store's
-  int64_t run = 0;                       // the store's
-  int64_t pid = 0;                       // as the rank said
+  int64_t id = 0;                        // id in the store
+  int64_t run = 0;                       // id in the store
+  int64_t pid = 0;                       // as sent by the rank
   std::string process{};                 // Launch::process; empty: unknown
   uint64_t durable_seq = 0;              // rows up to this one are committed
-  std::shared_ptr<const RingFile> ring;  // shared with whoever drains it; null: not seen yet
-  std::shared_ptr<const Peer>
-      peer;                 // shared with other streams of the process; null: not since our start
+  std::shared_ptr<const RingFile> ring;  // shared with the code that drains it; null: not seen yet
+  // Shared with other streams of the process; null: not seen since the daemon's start.
+  std::shared_ptr<const Peer> peer;
   uint64_t attachment = 0;  // 0: no connection
   bool replaced = false;    // its process runs another program now
-  bool was_cut = false;     // a connection ended within a message, and no row came since
-  absl::Time destroyed = absl::InfiniteFuture();  // since when its run is, without Finish()
+  bool was_cut = false;     // a connection ended within a message, and no row arrived since
+  absl::Time destroyed = absl::InfiniteFuture();  // when its Run was destroyed without Finish()
 };
 
-// Thread-safe. Told by the streams' RPCs; asked by the watch over the ranks.
+// Thread-safe. Updated by the streams' RPCs; read by RankWatch.
 class StreamRegistry {
  public:
   static constexpr size_t kMaxStreams = 4096;  // each may hold three descriptors
-  static constexpr size_t kMaxEnded =
-      4096;  // so that a Finish() whose answer was lost may be repeated
+  // So that a Finish() whose answer was lost may be repeated.
+  static constexpr size_t kMaxEnded = 4096;
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
 
-  // `wake` is called, without a lock, when a stream lost its connection or a peer is new to watch.
+  // `wake` is called without a lock, when a stream lost its connection or there is a new peer to
+  // watch.
   explicit StreamRegistry(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // A stream that the store says is live, of which nothing else is known yet but, maybe, the ring
-  // that its process has left.
+  // Adds a stream that the store lists as live. Nothing else is known of it, except possibly the
+  // ring that its process left.
   void AddKnown(const model::Stream& stream, std::shared_ptr<const RingFile> ring = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // A rank attached. Returns the number of the attachment; older ones of this stream count no more.
+  // Records the attach of a rank. Returns the number of the attachment. Older attachments of this
+  // stream are ignored from now on.
   uint64_t Attach(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
                   std::shared_ptr<const Peer> peer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection of that attachment is gone.
+  // Records that the connection of that attachment is closed.
   void Detach(const model::StreamKey& key, uint64_t attachment) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetDurable(const model::StreamKey& key, uint64_t durable_seq) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The stream has ended, as HasEnded() knows of the last kMaxEnded.
+  // Records that the stream has ended. HasEnded() remembers the last kMaxEnded.
   void Remove(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool HasEnded(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::optional<LiveStream> Find(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of all streams with this incarnation the first; incarnations are random, so there is one.
+  // The first stream with this incarnation. Incarnations are random, so there is at most one.
   absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Those that nobody sends rows of: without a connection, or with one that outlives its process,
-  // as where a forked child holds it, though the ring has all that it could bring.
+  // Streams on which no rows can arrive. Either there is no connection, or the process has ended
+  // and the ring is complete, but something else, such as a forked child, holds the connection
+  // open.
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The other streams of this rank, of any start under its job id.
   std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // This process has a stream already. `process` is Launch::process; an empty one has none.
+  // Whether this process already has a stream. `process` is Launch::process; false if it is empty.
   bool HasProcess(const std::string& process) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // This stream is about to be attached in the store: it counts among the others of its rank until
-  // EndAttaching(), before which it is here for good if it was attached.
+  // The stream is about to be attached in the store. Until EndAttaching() it counts among the other
+  // streams of its rank. If the attach succeeds, call AddKnown() or Attach() before EndAttaching().
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAttaching(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Another process of the rank has gone, or may have since we started, or another Init() of this
-  // process has finished; and its stream was not ended yet. So nobody can say whether the rank goes
-  // on or is there twice. `process` is Launch::process of the one that asks.
+  // True if another stream of the rank should end first: its process is gone or may be gone since
+  // the daemon's start, or it is a finished Init() of this same process. Until it has ended, it is
+  // unknown whether the rank continues or runs twice. `process` is Launch::process of the new
+  // stream.
   bool AwaitsEndOfFormer(const model::StreamKey& key, const std::string& process) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The stream's process runs another program now.
+  // Records that the stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The stream's connection ended within a message. True if the last one did, too, and nothing of
-  // the stream became durable in between.
+  // Records that the stream's connection ended within a message. True if the previous one did too,
+  // and no row of the stream became durable in between.
   bool WasCutAgain(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The stream's run was destroyed, by a steady clock now or before; returns when.
+  // Records that the stream's Run was destroyed. Returns when that was first recorded, by a steady
+  // clock.
   absl::Time SetDestroyed(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A ring that came by another way than its path: passed as a descriptor, or found in a directory.
-  // Kept for a stream that attaches a moment later, at most kMaxDescriptors of them.
+  // Offers a ring that did not come by its path: passed as a descriptor, or found in a directory.
+  // Kept for a stream that attaches soon; at most kMaxDescriptors are kept.
   void OfferRing(uint64_t incarnation, std::shared_ptr<const RingFile> ring)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t attached() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The ranks whose streams are attached, and their jobs.
+  // The number of ranks whose streams are attached, and of their jobs.
   struct Attached {
     size_t ranks = 0;
     size_t jobs = 0;
@@ -116,7 +120,8 @@ class StreamRegistry {
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);
   std::set<model::StreamKey> ended_ ABSL_GUARDED_BY(mutex_);
-  std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);  // of ended_, oldest first
+  // The keys in ended_, oldest first.
+  std::deque<model::StreamKey> ended_order_ ABSL_GUARDED_BY(mutex_);
   std::map<model::StreamKey, LiveStream> attaching_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_attachment_ ABSL_GUARDED_BY(mutex_) = 0;
 };

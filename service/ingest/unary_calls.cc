@@ -11,7 +11,7 @@
 namespace ranklog::ingest {
 namespace {
 
-// Answers after the commit of `apply`, and calls `then` before if it succeeded.
+// Answers after the commit of `apply`. If the commit succeeded, calls `then` first.
 void AnswerAfterCommit(pipeline::StoreLoop& store,
                        absl::AnyInvocable<absl::Status(storage::Store&)> apply,
                        absl::AnyInvocable<void()> then, size_t bytes, Answer answer) {
@@ -26,8 +26,9 @@ void AnswerAfterCommit(pipeline::StoreLoop& store,
        .urgent = true});
 }
 
-// Of a run that its destructor finished: main() may be about to return its exit code. If the
-// process ends, RankWatch ends the stream with that. If it goes on for longer, it has finished.
+// Whether the process may still be about to end. Its Run was finished by the destructor, so main()
+// may be about to return an exit code. If the process ends, RankWatch ends the stream with that
+// code. If the process continues for longer, the run has finished.
 bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
   constexpr absl::Duration kLastMoments = absl::Seconds(2);
   if (live.ring == nullptr || live.peer == nullptr || !live.peer->pidfd.valid()) return false;
@@ -63,7 +64,7 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
   const model::StreamKey key = ToStreamKey(request.stream());
   const absl::optional<LiveStream> live = context->registry->Find(key);
   if (!live) {
-    // The first time may have been answered to nobody.
+    // The answer to the first Finish() may have been lost.
     return answer(context->registry->HasEnded(key) ? absl::OkStatus() : UnknownStream());
   }
   if (request.last_seq() > live->durable_seq) {

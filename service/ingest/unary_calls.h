@@ -1,4 +1,4 @@
-// What Update and Finish do, apart from the calls that carry them.
+// The work of Update and Finish, independent of the calls that carry them.
 
 #ifndef SERVICE_INGEST_UNARY_CALLS_H_
 #define SERVICE_INGEST_UNARY_CALLS_H_
@@ -10,10 +10,10 @@
 
 namespace ranklog::ingest {
 
-// Called once: after the commit on the store loop's thread, or at once with what is wrong.
+// Called once: after the commit, on the store loop's thread; or at once, with the error.
 using Answer = absl::AnyInvocable<void(absl::Status)>;
 
-// `context` outlives the store loop's writes. The errors are IngestService's.
+// `context` must outlive the store loop's writes. The errors are those of IngestService.
 void Update(const IngestContext* context, const v1::UpdateRequest& request, Answer answer);
 void Finish(const IngestContext* context, const v1::FinishRequest& request, Answer answer);
 

@@ -1,4 +1,4 @@
-// A file descriptor that is closed with its owner.
+// A file descriptor that is closed when its owner is destroyed.
 
 #ifndef SERVICE_INGEST_UNIQUE_FD_H_
 #define SERVICE_INGEST_UNIQUE_FD_H_
