@@ -51,8 +51,8 @@ AggregateLoop::Counters AggregateLoop::counters() const {
 
 void AggregateLoop::Run() {
   const Pulse::Loop loop(&pulse_);
-  // Behind the threads that make rows durable, where they compete: this one may lag, the store is
-  // its queue.
+  // Lower priority than the threads that make rows durable. This thread may lag, because the store
+  // is its queue.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
   Inbox* const inbox = inbox_.get();
   const auto must_go_on = [inbox]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(inbox->mutex) {
@@ -65,7 +65,7 @@ void AggregateLoop::Run() {
     const absl::Duration wait = Step();
     absl::MutexLock lock(&inbox_->mutex);
     const Pulse::Rest rest;
-    // First a pause in which what comes gathers, then as long as nothing does.
+    // First waits a short time so that notifications gather, then until the first one arrives.
     const absl::Duration pause = std::min(wait, options_.interval);
     if (!inbox_->changed.Await(&inbox_->mutex, pause, must_go_on)) {
       inbox_->changed.Await(&inbox_->mutex, wait - pause, has_something);
@@ -87,7 +87,7 @@ absl::Duration AggregateLoop::Step() {
       StepRun(run, entry, now);
       if (entry.live && entry.live->over()) over.push_back(run);
     }
-    // One that is being written goes on when that is answered.
+    // A run with a submitted write continues after the answer.
     if (entry.writing) continue;
     if (entry.due) next = std::min(next, std::max(entry.retry_at, now));
     if (entry.live) next = std::min(next, entry.live->NextDeadline());
@@ -97,7 +97,7 @@ absl::Duration AggregateLoop::Step() {
   absl::MutexLock lock(&mutex_);
   counters_.live_runs = runs_.size();
   counters_.open_values = open_values;
-  // Those that had to let others write first have an answer to wait for.
+  // Runs that were held back by `max_written_bytes` wait for an answer.
   return std::max(next - now, written_bytes_ > 0 ? options_.interval : absl::ZeroDuration());
 }
 
@@ -141,7 +141,7 @@ void AggregateLoop::TakeAnswer(int64_t run, const Written& written) {
       late += stream.new_late_rows;
     }
   }
-  // A close that was refused: a stream has joined.
+  // If the close was refused, a stream has joined.
   entry.due |= written.write.more || written.write.primary.has_value() ||
                (written.write.close && !written.closed);
   if (written.closed && !entry.due) runs_.erase(run);
@@ -208,7 +208,7 @@ void AggregateLoop::Submit(int64_t run, RunWrite write) {
 
 void AggregateLoop::Failed(int64_t run, Entry& entry, const absl::Status& status) {
   const std::string error(status.message());
-  // Tried again each second; said once.
+  // Retried each second; logged once.
   if (std::exchange(entry.last_error, error) != error) {
     spdlog::error("aggregate: run {}: {}", RunName(*reader_, run), error);
   }
@@ -220,7 +220,7 @@ void AggregateLoop::Failed(int64_t run, Entry& entry, const absl::Status& status
   if (entry.due) {
     counters_.stopped[run] = error;
   } else {
-    counters_.stopped.erase(run);  // it was removed
+    counters_.stopped.erase(run);  // the run was removed
   }
 }
 

@@ -1,5 +1,5 @@
-// Makes the runs' rows from what the ranks have brought: reads the store, hands the results to the
-// store's loop.
+// Makes the rows of runs from the rows of ranks: reads the store, and submits the results to the
+// store loop.
 
 #ifndef SERVICE_PIPELINE_AGGREGATE_LOOP_H_
 #define SERVICE_PIPELINE_AGGREGATE_LOOP_H_
@@ -26,84 +26,91 @@
 
 namespace ranklog::pipeline {
 
-// One thread. Of each run that is running it keeps what is open, at most one write under way, and
-// the rest in the store: when ranks are faster than this, rows wait there. Chooses the primary
-// of a run that waits for it (aggregate/strategy.h). Closes a run when all
-// its streams have ended, all of it is made into rows, and every local rank was seen or
-// `close_wait` went by. Sleeps until it is notified or a deadline comes.
+// Runs one thread. For each running run it holds the open steps and at most one unanswered write in
+// memory. All other rows stay in the store: when ranks are faster than this loop, rows wait there.
+// The thread sleeps until it is notified or a deadline passes.
 //
-// A run whose write or read failed is taken up anew from the store after `retry_interval`.
+// Chooses the primary of a run that waits for one (aggregate/strategy.h).
+//
+// Closes a run when all its streams have ended, all their rows are aggregated, and every local rank
+// was seen or `close_wait` has passed.
+//
+// If a write or read of a run fails, the run is opened again from the store after `retry_interval`.
 class AggregateLoop {
  public:
   struct Options {
     LiveRun::Options run;
-    absl::Duration interval = absl::Milliseconds(250);  // notifications are served at most so often
+    // Minimum time between two rounds after notifications.
+    absl::Duration interval = absl::Milliseconds(250);
     absl::Duration retry_interval = absl::Seconds(1);
     size_t max_open_values = 2 << 20;  // doubles held for open steps, over all runs: 16 MiB
-    size_t max_written_bytes =
-        16 << 20;  // handed to the store and not yet committed, over all runs
-    // Told, as `on_rows` is, of runs whose primary was chosen, and with it where they go.
+    // Submitted to the store and not yet committed, over all runs.
+    size_t max_written_bytes = 16 << 20;
+    // Called like `on_rows`, for runs whose primary was chosen. The choice also fixes the run's
+    // destinations.
     std::function<void(int64_t run)> on_primary_chosen = nullptr;
-    // Told, as `on_rows` is, of runs that are closed as failed or crashed.
+    // Called like `on_rows`, for runs that are closed as failed or crashed.
     std::function<void(int64_t run)> on_bad_end = nullptr;
   };
   struct Counters {
     uint64_t live_runs = 0;
     uint64_t closed_runs = 0;
     uint64_t made_rows = 0;
-    uint64_t late_rows = 0;  // found late since the start
+    uint64_t late_rows = 0;  // late rows found since the start
     uint64_t open_values = 0;
     uint64_t errors = 0;  // reads and writes that failed
-    // Why no rows are made of what came, by run: the last try failed. Tried again each second.
+    // Errors of runs whose last try failed, by run. No rows are made for such a run. The loop
+    // retries each second.
     std::map<int64_t, std::string> stopped;
   };
 
-  // `store` outlives this. `steady_clock` never goes back. `on_rows` is told of runs that have new
-  // rows or are closed, on the store loop's thread after the commit; it must stay callable until
-  // the store loop has stopped.
+  // `store` must outlive this object. `steady_clock` must never go back. `on_rows` is called for
+  // runs that have new rows or are closed, on the store loop's thread after the commit. It must
+  // stay callable until the store loop has stopped.
   AggregateLoop(StoreLoop* store, std::unique_ptr<storage::StoreReader> reader,
                 std::function<absl::Time()> steady_clock, std::function<void(int64_t run)> on_rows,
                 Options options);
-  ~AggregateLoop();  // Stop()
+  ~AggregateLoop();  // calls Stop()
 
-  // Starts the thread. The first step takes up the runs that were running when the daemon stopped.
+  // Starts the thread. The first step opens the runs that were running when the daemon stopped.
   void Start();
-  // A stream of the run is new, has new rows, new progress, or has ended: after the commit of it.
-  // From any thread.
+  // Call it after the commit of a new stream, new rows, new progress or the end of a stream of the
+  // run. From any thread.
   void Notify(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends the thread; writes under way go on. Twice is harmless.
+  // Ends the thread. Submitted writes are still committed. Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What the thread does, for tests: a round of every run that has something to do. Returns how
-  // long until there will be something to do though nobody notifies.
+  // One round of the thread, for tests: handles every run that has work. Returns the time until the
+  // next deadline.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of its thread: see base/pulse.h.
+  // Time since the last sign of life of the loop's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
-  // A write that was handed to the store's loop and its answer; shared with the latter's closures.
+  // A submitted write and its answer; shared with the closures of the write.
   struct Written {
     RunWrite write;
     bool closed = false;
     absl::Status status;
   };
-  // What others tell this loop; shared with the closures of writes, which may come after its end.
+  // Messages to this loop; shared with the closures of writes, which may run after this object is
+  // destroyed.
   struct Inbox {
     absl::Mutex mutex;
-    SteadyWait changed;  // goes with the mutex: any of these
+    SteadyWait changed;  // used with the mutex; wakes the thread for any of these
     std::set<int64_t> runs ABSL_GUARDED_BY(mutex);
     std::map<int64_t, std::shared_ptr<Written>> answers ABSL_GUARDED_BY(mutex);  // by run
-    bool at_once ABSL_GUARDED_BY(mutex) =
-        false;  // there is more to read: do not wait for the interval
+    // There is more to read: do not wait for `interval`.
+    bool at_once ABSL_GUARDED_BY(mutex) = false;
     bool stopping ABSL_GUARDED_BY(mutex) = false;
   };
   struct Entry {
-    std::unique_ptr<LiveRun> live;  // null: to be opened
+    std::unique_ptr<LiveRun> live;  // null: must be opened
     bool writing = false;
-    bool due = false;  // something came
+    bool due = false;  // a notification arrived
     absl::Time retry_at = absl::InfinitePast();
-    std::string last_error;  // said already
+    std::string last_error;  // already logged
   };
 
   void Run();
@@ -122,7 +129,7 @@ class AggregateLoop {
   const Options options_;
   const std::shared_ptr<Inbox> inbox_;
 
-  // Of the stepping thread.
+  // Used only by the stepping thread.
   bool taken_up_ = false;
   std::map<int64_t, Entry> runs_;
   size_t written_bytes_ = 0;  // not yet answered

@@ -20,24 +20,24 @@ namespace {
 
 constexpr char kMarksFile[] = "/crashes";
 constexpr uint32_t kMarkMagic = 0x4d434b52;  // "RKCM"
-constexpr size_t kSlots = 16;                // the workers are five
+constexpr size_t kSlots = 16;                // more than the number of workers, which is five
 constexpr size_t kCrashStackBytes = 64 << 10;
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-// A mark as it lies in the file.
+// A mark, as stored in the file.
 struct Record {
   uint32_t magic;
   int32_t signal;
   int64_t run;
-  uint64_t device;  // these two: of the store's file
+  uint64_t device;  // device and inode of the store's file
   uint64_t inode;
   char kind[16];
   char version[16];
 };
 static_assert(sizeof(Record) == 64);
 
-// What the handler reads. All but `at` is written before it is installed, or while no thread has an
-// UnderWay.
+// State that the handler reads. All except `at` is written before the handler is installed, or
+// while no thread has an UnderWay.
 constinit thread_local const UnderWay* at = nullptr;
 std::atomic<int> marks_fd{-1};
 uint64_t store_device = 0;
@@ -54,7 +54,7 @@ absl::Status Failed(const std::string& what, const std::string& path) {
 
 // Async-signal-safe.
 void OnCrash(int signal, siginfo_t* info, void*) {
-  // A fault of the thread's own, or raise() and abort().
+  // True for a fault of this thread, and for raise() and abort().
   const bool own = info->si_code > 0 || (info->si_code == SI_TKILL && info->si_pid == getpid());
   if (own && at != nullptr) {
     Record record{.magic = kMarkMagic,
@@ -66,10 +66,11 @@ void OnCrash(int signal, siginfo_t* info, void*) {
                   .version = RANKLOG_VERSION};
     memcpy(record.kind, at->kind_, sizeof record.kind);
     const auto offset = static_cast<off_t>(at->slot_ * sizeof record);
-    // Nobody is left to be told of an error: then the crash is not counted.
+    // An error cannot be reported here; the crash is then not counted.
     [[maybe_unused]] const ssize_t written = pwrite(marks_fd, &record, sizeof record, offset);
   }
-  // It is blocked here, and so comes again when this returns, where it came before.
+  // The signal is blocked in this handler. It is delivered again at the place of the crash when the
+  // handler returns.
   sigaction(signal, &actions_before[static_cast<size_t>(signal)], nullptr);
   raise(signal);
 }
@@ -100,7 +101,7 @@ absl::StatusOr<std::vector<CrashMark>> TakeCrashMarks(const std::string& state_d
   std::array<Record, kSlots> records{};
   const std::array<Record, kSlots> none{};
   struct stat store {};
-  // Blocks are taken now, so that a crash is marked on a full disk, too.
+  // Allocates the blocks now, so that a crash can be marked on a full disk.
   if (pread(fd, &records, sizeof records, 0) < 0 ||
       pwrite(fd, &none, sizeof none, 0) != static_cast<ssize_t>(sizeof none) ||
       stat(absl::StrCat(state_dir, "/", storage::kStoreFile).c_str(), &store) != 0) {

@@ -1,4 +1,4 @@
-// Deliveries that crash whoever makes them: found out at the start, and set apart.
+// Finds deliveries that crash the process, at the start, and sets them apart.
 
 #ifndef SERVICE_PIPELINE_CRASHED_DELIVERIES_H_
 #define SERVICE_PIPELINE_CRASHED_DELIVERIES_H_
@@ -9,13 +9,13 @@
 
 namespace ranklog::pipeline {
 
-// Takes the marks that a crash of an earlier process left (crash_marks.h), and counts them in
-// `store`, of `state_dir`. A delivery that has two in a row, without an orderly stop of a daemon
-// between them, is set apart: its `last_error` says so, and what to do. What another version set
-// apart gets one more try. Called before the first delivery, by the holder of the state directory's
-// lock, outside of a transaction.
+// Takes the marks that crashes of earlier processes left (crash_marks.h), and counts them in
+// `store`, which is the store in `state_dir`. A delivery with two crashes in a row, without an
+// orderly stop of a daemon between them, is set apart. Its `last_error` states the reason and what
+// to do. A delivery that another version set apart is tried once more.
 //
-// Logs what it finds, and what it cannot do: nothing else depends on it.
+// Call it before the first delivery, outside of a transaction, while holding the lock of the state
+// directory. Logs its findings and its errors. Nothing else depends on its success.
 void CountCrashedDeliveries(const std::string& state_dir, storage::Store& store);
 
 }  // namespace ranklog::pipeline

@@ -16,9 +16,10 @@
 namespace ranklog::pipeline {
 namespace {
 
-constexpr int64_t kAllPending = 0;  // no run's id: look for all that was pending at the start
+// Not the id of a run; stands for all deliveries pending at the start.
+constexpr int64_t kAllPending = 0;
 
-// The rows that the tracker has: the cursor passes those that it refused, and replays, too.
+// The rows at the tracker: the cursor also passes refused rows and replays.
 uint64_t SentRows(const model::Delivery& delivery) {
   const uint64_t others = delivery.refused_rows + deliver::wandb::ReplayedRows(delivery);
   return delivery.delivered_rows - std::min(delivery.delivered_rows, others);
@@ -63,7 +64,7 @@ void DeliverLoop::OnRemoved(int64_t run) {
   absl::MutexLock lock(&mutex_);
   std::erase_if(set_apart_, [run](const TaskKey& key) { return key.first == run; });
   for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
-    i->second.removed = true;  // Finish() drops it
+    i->second.removed = true;  // Finish() removes it
     if (!i->second.stepping) Schedule(i->first, i->second, options_.steady_clock());
   }
 }
@@ -179,7 +180,7 @@ DeliverLoop::Job DeliverLoop::Next() {
 bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
   job->draining = draining_;
   const absl::Time now = options_.steady_clock();
-  // One at a time: what an earlier look found must not come over what a later one did.
+  // One at a time: the result of an earlier look must not overwrite that of a later one.
   const bool look = !runs_to_look_for_.empty() && !looking_;
   if (look && now >= no_look_before_) {
     job->run = *runs_to_look_for_.begin();
@@ -283,7 +284,7 @@ void DeliverLoop::TellSilence(const Job& job, Worker& worker) {
       if (found == tasks_.end() || !found->second.silent) continue;
       Task& task = found->second;
       if (!stored.ok()) task.last_error.clear();
-      task.silent = !task.last_error.empty();  // else it is looked at again: rows may come
+      task.silent = !task.last_error.empty();  // if false, it is checked again: rows may arrive
     }
   }
   for (const auto& [silent, result] : waiting) {
@@ -371,7 +372,7 @@ void DeliverLoop::AddTask(const model::Delivery& delivery, const model::Run& run
 }
 
 void DeliverLoop::TryNow(const TaskKey& key, Task& task) {
-  task.delivery = nullptr;  // made anew, it waits for nothing
+  task.delivery = nullptr;  // a new delivery has no backoff
   Schedule(key, task, absl::InfinitePast());
 }
 
@@ -422,8 +423,9 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
-      job.task->delivery = nullptr;  // it knows more than is stored: begin again from there
-      // Where all went well the wait is one for more rows, without end.
+      // Its state is ahead of the store: start again from the stored state.
+      job.task->delivery = nullptr;
+      // After success, the wait would be an unlimited wait for more rows.
       if (!result.delivery.last_error.empty()) {
         job.task->not_before = options_.steady_clock() + result.wait;
       }
@@ -447,7 +449,7 @@ void DeliverLoop::Count(const Job& job, const deliver::StepResult& result, absl:
   using Exchange = deliver::StepResult::Exchange;
   const model::Delivery& now = result.delivery;
   Task& task = *job.task;
-  // Rows may be refused before the cursor passes them: what was counted is not taken back.
+  // Rows may be refused before the cursor passes them. The totals never decrease.
   const uint64_t sent = std::max(task.sent_rows, SentRows(now));
   const uint64_t refused = std::max(task.refused_rows, now.refused_rows);
   absl::MutexLock lock(&mutex_);
@@ -481,7 +483,7 @@ absl::Status DeliverLoop::Save(deliver::StepResult& result) {
 bool DeliverLoop::Reopened(const model::Delivery& delivery, Worker& worker) const {
   const absl::StatusOr<std::vector<model::Delivery>> stored =
       worker.reader->Deliveries(delivery.run);
-  if (!stored.ok()) return true;  // made anew, it finds out
+  if (!stored.ok()) return true;  // a new delivery will read it again
   return std::any_of(stored->begin(), stored->end(), [&](const model::Delivery& each) {
     return each.kind == delivery.kind && !each.complete;
   });
@@ -514,7 +516,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     bool complete = false;
     if (result != nullptr) {
       error = result->delivery.last_error;
-      // Stored since LookAtSilence(): the next step knows that it may be over.
+      // A silence that was stored after LookAtSilence(); the next step detects that it may be over.
       if (error.empty() && task.silent) error = task.last_error;
       changed = error != task.last_error;
       task.last_error = error;

@@ -5,8 +5,8 @@
 namespace ranklog::pipeline {
 namespace {
 
-// Backlogs that wait for the same moment are told so at moments of their own, and what each is told
-// differs by what a thread takes; they go together all the same, or their order would be lost.
+// Backlogs that wait for the same moment get due times that differ by the delay of their threads.
+// They count as due together. Otherwise the order by age would be lost.
 constexpr absl::Duration kTogether = absl::Milliseconds(10);
 
 }  // namespace

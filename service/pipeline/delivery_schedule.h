@@ -1,4 +1,4 @@
-// Which delivery is next: the order in which the workers of DeliverLoop take them.
+// The order in which the workers of DeliverLoop take deliveries.
 
 #ifndef SERVICE_PIPELINE_DELIVERY_SCHEDULE_H_
 #define SERVICE_PIPELINE_DELIVERY_SCHEDULE_H_
@@ -14,24 +14,25 @@
 
 namespace ranklog::pipeline {
 
-// What is due goes in this order: of the runs that have ended, the oldest, also if it is due a few
-// milliseconds after others; of those that live, the one that is due for the longest. Where there
-// are both they take turns, so that backlogs do not keep rows of live runs from arriving, nor live
-// runs backlogs.
+// Order of due deliveries:
+//   runs that have ended  the oldest run first, even if it is due a few milliseconds after others
+//   live runs             the delivery that has been due for the longest time first
+// If both wait, they take turns. So backlogs do not delay rows of live runs, and live runs do not
+// block backlogs.
 //
-// Each call costs the logarithm of what is in it. Not thread-safe.
+// Each call has logarithmic cost in the number of entries. Not thread-safe.
 class DeliverySchedule {
  public:
   using Key = std::pair<int64_t, std::string>;  // run, kind; older runs have smaller numbers
 
-  // Replaces what was said of it before.
+  // Adds the key or replaces its entry.
   void Put(const Key& key, absl::Time due, bool live);
   void Remove(const Key& key);
-  // When it is due; nothing if it is not in here.
+  // The due time of the key; nullopt if it has no entry.
   absl::optional<absl::Time> DueOf(const Key& key) const;
-  // The next that is due, which is thereby taken out.
+  // Removes and returns the next due key.
   absl::optional<Key> Take(absl::Time now);
-  // When Take() has something; InfiniteFuture if it is empty.
+  // The earliest time at which Take() returns a key; InfiniteFuture if there are no entries.
   absl::Time Next() const;
 
  private:
@@ -43,9 +44,9 @@ class DeliverySchedule {
 
   std::map<Key, Entry> entries_;
   Timed live_;
-  Timed ended_;               // not in backlog_
-  std::set<Key> backlog_;     // ended, and due, or as good as that
-  bool live_is_next_ = true;  // where both wait
+  Timed ended_;               // entries that are not in backlog_
+  std::set<Key> backlog_;     // ended runs that are due, or nearly due
+  bool live_is_next_ = true;  // if both wait
 };
 
 }  // namespace ranklog::pipeline

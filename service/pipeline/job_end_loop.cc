@@ -11,13 +11,14 @@
 namespace ranklog::pipeline {
 namespace {
 
-// A run of a job may be closed so long after the first one's, and still get its answer.
+// Runs of a job that are closed this long after the first one still get the answer.
 constexpr absl::Duration kKeepAnswer = absl::Minutes(2);
 
-// Questions without an answer. After the first, slurmctld may not have been there for a moment.
+// Logs after this many queries without an answer. One failure may mean only that slurmctld was
+// briefly unreachable.
 constexpr size_t kSayAfter = 2;
 
-// Longer than the thread needs to see that it is to end, unless it hangs.
+// Longer than the thread needs to end, unless it hangs.
 constexpr absl::Duration kStopWait = absl::Seconds(1);
 
 }  // namespace
@@ -53,21 +54,21 @@ class JobEndLoop::Thread {
   }
 
  private:
-  // A Slurm job, and how often it had been queued again.
+  // Slurm job id and number of requeues.
   using Key = std::pair<std::string, uint32_t>;
   struct Job {
-    std::map<int64_t, int64_t> ended_us;  // of runs that wait for the answer
+    std::map<int64_t, int64_t> ended_us;  // runs that wait for the answer
     bool has_rank_0 = false;
     size_t asked = 0;
-    absl::Time due;  // the next question; once answered, when the answer is forgotten
+    absl::Time due;  // next query; after the answer, when to forget it
     absl::optional<std::string> why;
   };
 
   void TakeIn(int64_t id) {
     const absl::StatusOr<model::Run> run = reader_->GetRun(id);
     const absl::StatusOr<std::vector<model::Stream>> streams = reader_->Streams(id);
-    if (!run.ok() || !streams.ok()) return;  // removed, or damaged: others say so
-    const auto last = std::max_element(      // of the start that went on in this run as the last
+    if (!run.ok() || !streams.ok()) return;  // removed or damaged; other code reports that
+    const auto last = std::max_element(      // the newest start in this run
         streams->begin(), streams->end(),
         [](const model::Stream& one, const model::Stream& other) { return one.id < other.id; });
     if (last == streams->end()) return;
@@ -83,7 +84,7 @@ class JobEndLoop::Thread {
     if (job->second.why) Apply(&job->second);
   }
 
-  // Asks what is due. Returns how long until something will be.
+  // Sends the due queries. Returns the time until the next one.
   absl::Duration Step() {
     absl::Time next = absl::InfiniteFuture();
     for (auto entry = jobs_.begin(); entry != jobs_.end();) {
@@ -95,7 +96,7 @@ class JobEndLoop::Thread {
     return std::max(next - SteadyNow(), absl::ZeroDuration());
   }
 
-  // False: there is nothing more to be had of this job.
+  // False: no more information on this job is expected.
   bool Ask(const Key& key, Job* job) {
     if (job->why) return false;
     absl::StatusOr<std::string> output("");
@@ -122,7 +123,7 @@ class JobEndLoop::Thread {
   }
 
   static void SayUnknown(const std::string& job, const absl::StatusOr<std::string>& output) {
-    if (output.ok() && !output->empty()) return;  // the job is not over
+    if (output.ok() && !output->empty()) return;  // the job has not ended yet
     spdlog::info(
         "why Slurm ended job {} is not known yet: scontrol {}. If it finds no slurm.conf, set "
         "SLURM_CONF for ranklogd",
@@ -134,7 +135,7 @@ class JobEndLoop::Thread {
     if (job->why->empty()) return;
     spdlog::info("{}", *job->why);
     absl::MutexLock lock(&inbox_->mutex);
-    if (inbox_->stopping) return;  // and the store may be gone
+    if (inbox_->stopping) return;  // the store may be gone
     store_->Submit({.apply =
                         [runs, why = *job->why](storage::Store& store) {
                           absl::Status status;
@@ -151,7 +152,7 @@ class JobEndLoop::Thread {
     return inbox_->stopping;
   }
 
-  StoreLoop* const store_;  // until inbox_->stopping
+  StoreLoop* const store_;  // valid until inbox_->stopping is true
   const std::unique_ptr<storage::StoreReader> reader_;
   const Options options_;
   const std::shared_ptr<Inbox> inbox_;

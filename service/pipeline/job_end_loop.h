@@ -1,4 +1,4 @@
-// Learns from Slurm why it ended a job, and adds that to the reason of the job's runs.
+// Asks Slurm why it ended a job, and adds the answer to the reason of the job's runs.
 
 #ifndef SERVICE_PIPELINE_JOB_END_LOOP_H_
 #define SERVICE_PIPELINE_JOB_END_LOOP_H_
@@ -22,40 +22,41 @@
 
 namespace ranklog::pipeline {
 
-// A rank sees a signal, and not why it was sent: that the job was cancelled, or reached its time limit,
-// is known to Slurm alone, and to nobody before its epilogs are over. So `scontrol show job` is asked
-// after a run of a Slurm job has failed or crashed, and asked again while the job is completing; five
-// times at most, and by the daemon of the node that has the job's rank 0, so that a job of a
-// thousand nodes is one question. Where scontrol is missing, fails, hangs or does not know, runs keep
-// the reason that they have.
+// A rank sees only a signal, not its cause. Only Slurm knows that the job was cancelled or reached
+// its time limit, and only after the job's epilogs. So the loop runs `scontrol show job` after a
+// run of a Slurm job has failed or crashed. It asks again while the job is completing, five times
+// at most.
 //
-// One thread, which nothing waits for.
+// Only the daemon on the node with the job's rank 0 asks, so that a job of a thousand nodes causes
+// one query. If scontrol is missing, fails, hangs or does not know, runs keep their reason.
+//
+// Runs one thread, for which nothing waits.
 class JobEndLoop {
  public:
   struct Options {
-    // From the run's end to the first question, and from each to the next. Slurm forgets a job 300 s
+    // Time from the run's end to the first query, and between queries. Slurm forgets a job 300 s
     // after its end (MinJobAge).
     std::vector<absl::Duration> waits = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(5),
                                          absl::Seconds(12), absl::Seconds(40)};
-    absl::Duration timeout = absl::Seconds(5);  // of a question, after which scontrol is killed
+    absl::Duration timeout = absl::Seconds(5);  // of a query; then scontrol is killed
   };
 
-  // `store` outlives Stop().
+  // `store` must stay valid until Stop() has returned.
   JobEndLoop(StoreLoop* store, std::unique_ptr<storage::StoreReader> reader, Options options);
-  ~JobEndLoop();  // Stop()
+  ~JobEndLoop();  // calls Stop()
 
   void Start();
-  // A run is closed, as failed or crashed. From any thread; does not block.
+  // Call it when a run is closed as failed or crashed. From any thread; does not block.
   void OnEnd(int64_t run);
-  // Ends the thread, or leaves it behind where scontrol lies on a file system that hangs. Twice is
-  // harmless.
+  // Ends the thread. Detaches the thread if it does not end, for example because scontrol lies on a
+  // file system that hangs. Idempotent.
   void Stop();
 
  private:
-  // Of the thread and of who talks to it: the thread may outlive this object.
+  // Shared by the thread and this object: the thread may outlive this object.
   struct Inbox {
     absl::Mutex mutex;
-    SteadyWait changed;  // goes with the mutex: any of these
+    SteadyWait changed;  // used with the mutex; wakes for any of these
     std::vector<int64_t> ended ABSL_GUARDED_BY(mutex);
     bool stopping ABSL_GUARDED_BY(mutex) = false;
     bool over ABSL_GUARDED_BY(mutex) = false;  // the thread has ended
@@ -63,7 +64,7 @@ class JobEndLoop {
   class Thread;
 
   const std::shared_ptr<Inbox> inbox_;
-  std::unique_ptr<Thread> body_;  // until Start()
+  std::unique_ptr<Thread> body_;  // null after Start()
   std::thread thread_;
 };
 

@@ -15,14 +15,14 @@ using model::StreamState;
 
 bool IsLive(const Stream& stream) { return stream.state == StreamState::kLive; }
 
-// Rings of one Init(), and of the processes that were forked since. A program that calls exec() is
-// the same process, and has another Init().
+// True for rings of one Init() and of processes forked after it. A program started by exec() is the
+// same process but has another Init().
 bool OfOneInit(const Stream& one, const Stream& other) {
   return one.init_us == other.init_us && one.identity.node == other.identity.node;
 }
 
-// Another ring of the same Init() is no new beginning, though the daemon may have heard of it only
-// after the first had ended. What belongs to an earlier attempt may have been found later.
+// Another ring of the same Init() is not a new start, even if the daemon received it only after the
+// first ring had ended. A ring of an earlier attempt may be found late.
 bool BeganAnew(const Stream& stream, const std::vector<Stream>& streams) {
   return std::any_of(streams.begin(), streams.end(), [&](const Stream& other) {
     if (other.key.rank != stream.key.rank) return false;
@@ -129,7 +129,7 @@ absl::Status LiveRun::Refresh(storage::StoreReader& reader) {
   ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
   for (const Stream& stream : streams_) {
     const bool known = shapes_.contains(stream.id);
-    // What an earlier life of the run left complete has no part in this one.
+    // Skips streams that an earlier life of the run completed.
     if (!known && !IsLive(stream) && stream.aggregated_seq >= stream.durable_seq) continue;
     shapes_.try_emplace(stream.id);
     aggregator_->AddStream(stream);
@@ -146,7 +146,7 @@ absl::Status LiveRun::DefineShapes(storage::StoreReader& reader, int64_t stream,
       });
   if (all_known) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto shapes, reader.Shapes(stream));
-  // Not in the order of their ids: a rank may use one late that it has had for long.
+  // Not in the order of the ids: a rank may use an old shape late.
   if (defined.size() < shapes.size()) defined.resize(shapes.size());
   for (uint32_t shape = 1; shape < shapes.size(); ++shape) {
     if (defined[shape] || shapes[shape].empty()) continue;
@@ -166,7 +166,7 @@ absl::Status LiveRun::ReadChunks(storage::StoreReader& reader, size_t max_open_v
     if (full && !aggregator_->holds_back(stream.id)) continue;
     ASSIGN_OR_RETURN(const auto batches,
                      reader.StreamBatches(stream.id, added, options_.chunk_bytes));
-    // The last ones went with another store.
+    // The last batches were lost with another store.
     if (batches.empty()) aggregator_->SkipRows(stream.id, stream.durable_seq);
     for (const storage::StoredBatch& stored : batches) {
       RETURN_IF_ERROR(DefineShapes(reader, stream.id, stored.batch));
@@ -197,7 +197,7 @@ bool LiveRun::AllRanksCame() const {
   return expected != 0 && local_ranks.size() >= expected;
 }
 
-// Whether the run's streams have ended and nobody else is to be waited for.
+// Whether all streams of the run have ended and no other rank is expected.
 bool LiveRun::CanBeClosed(absl::Time now) {
   if (streams_.empty() || std::any_of(streams_.begin(), streams_.end(), IsLive)) {
     ended_since_ = absl::InfiniteFuture();
@@ -207,7 +207,7 @@ bool LiveRun::CanBeClosed(absl::Time now) {
   return AllRanksCame() || now >= ended_since_ + options_.close_wait;
 }
 
-// The lowest rank that came is the node's first, once nobody else is to be waited for.
+// The lowest rank that attached becomes the first of its node, once no other rank is expected.
 absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, absl::Time now) {
   ASSIGN_OR_RETURN(streams_, reader.Streams(run_.id));
   RunWrite write;
@@ -220,7 +220,7 @@ absl::StatusOr<RunWrite> LiveRun::AwaitPrimary(storage::StoreReader& reader, abs
   const absl::Time until =
       waits_since_ + (expected > 0 ? options_.first_rank_wait : options_.step_wait);
   if (CanBeClosed(now) || now >= until) {
-    const Stream& lowest = streams_.front();  // they come by rank
+    const Stream& lowest = streams_.front();  // sorted by rank
     write.primary = aggregate::RunOfNode(run_.settings, lowest.job_id, lowest.key.rank);
     write.destinations = run_.settings.destinations;
     if (write.primary->local_only) write.destinations = {"local"};

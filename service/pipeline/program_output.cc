@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMostBytes = 1 << 20;
 constexpr int kLookMs = 100;
 
-// Null-terminated.
+// The result ends with a null pointer.
 std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (const std::string& text : strings) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -31,8 +31,8 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// In a process group of its own, with none of our descriptors and all signals as usual. Returns an
-// errno.
+// Starts the program in its own process group, with none of our descriptors and default signal
+// handling. Returns an errno.
 int Start(const std::vector<std::string>& args, const std::vector<std::string>& environment,
           int output, pid_t* pid) {
   posix_spawn_file_actions_t files;
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& args,
     return absl::NotFoundError(absl::StrCat("start ", args[0], ": ", strerror(error)));
   }
   absl::StatusOr<std::string> text = ReadAll(ends[0], timeout, give_up);
-  kill(-pid, SIGKILL);  // and what it started
+  kill(-pid, SIGKILL);  // kills its children too
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
   return text;
 }

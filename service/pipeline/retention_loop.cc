@@ -58,7 +58,7 @@ absl::Duration RetentionLoop::Step() {
   }
   if (sweeping_) {
     const absl::StatusOr<bool> more = Sweep();
-    if (!more.ok()) return options_.interval;  // the store's loop says what is wrong
+    if (!more.ok()) return options_.interval;  // the store loop logs the error
     sweeping_ = *more;
     return options_.pause;
   }
@@ -86,7 +86,7 @@ absl::StatusOr<bool> RetentionLoop::Sweep() {
 bool RetentionLoop::RemoveNext() {
   const absl::StatusOr<int64_t> used = reader_->UsedBytes();
   const absl::Time now = options_.wall_clock();
-  if (!used.ok()) return false;  // who writes says what is wrong with the store
+  if (!used.ok()) return false;  // the writing code logs errors of the store
   if (candidates_.empty()) {
     const bool too_large = *used > options_.limits.keep_bytes;
     const absl::Duration age = too_large ? storage::kLeastAge : options_.limits.keep_for;
@@ -104,7 +104,8 @@ bool RetentionLoop::RemoveNext() {
     const absl::Status removed = store_->SubmitAndWait(
         [&](storage::Store& store) { return store.RemoveRun(run.id, absl::ToUnixMicros(now)); },
         /*urgent=*/false);
-    if (absl::IsFailedPrecondition(removed)) continue;  // it goes on since, or to another tracker
+    // The run continues, or has a new destination.
+    if (absl::IsFailedPrecondition(removed)) continue;
     if (!removed.ok()) break;
     absl::MutexLock lock(&mutex_);
     ++counters_.removed_runs;
@@ -125,7 +126,7 @@ void RetentionLoop::SayRound() {
 }
 
 void RetentionLoop::SayTooLarge(int64_t used_bytes) {
-  // 0 asks for what may go, and no more.
+  // With a limit of 0, the user wants to remove as much as possible; that needs no warning.
   if (options_.limits.keep_bytes == 0 || std::exchange(too_large_, true)) return;
   spdlog::warn(
       "the store holds {} MiB, and --keep-bytes says {} MiB; but none of its runs may be removed "

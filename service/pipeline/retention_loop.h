@@ -1,4 +1,4 @@
-// Removes runs that are delivered, when the store is to keep them no longer.
+// Removes delivered runs when the retention limits of the store are reached.
 
 #ifndef SERVICE_PIPELINE_RETENTION_LOOP_H_
 #define SERVICE_PIPELINE_RETENTION_LOOP_H_
@@ -22,63 +22,66 @@
 
 namespace ranklog::pipeline {
 
-// One thread. Looks every `interval`; which runs go is said by storage/retention.h, and is looked
-// at again in the transaction that removes one. Takes one run after the other, and sweeps what it
-// held in small slices with a pause after each, so that the ranks' commits go between them. What
-// the last daemon did not get to is swept first.
+// Runs one thread, which checks every `interval`. storage/retention.h defines which runs must go;
+// the transaction that removes a run checks that again. Removes one run after another. Sweeps their
+// data in small slices with a pause after each, so that the ranks' commits run between them. Data
+// that the last daemon did not sweep comes first.
 class RetentionLoop {
  public:
   struct Options {
     storage::KeepLimits limits;
     absl::Duration interval = absl::Seconds(5);
-    absl::Duration pause = absl::Milliseconds(50);  // between slices: 40 MB/s at most
+    absl::Duration pause = absl::Milliseconds(50);  // between slices: at most 40 MB/s
     std::function<absl::Time()> wall_clock = absl::Now;
   };
   struct Counters {
     uint64_t removed_runs = 0;
-    uint64_t removed_rows = 0;   // of the runs, not of their ranks
-    uint64_t removed_bytes = 0;  // swept
+    uint64_t removed_rows = 0;   // rows of runs, without rows of ranks
+    uint64_t removed_bytes = 0;  // bytes swept
   };
 
-  // `store` outlives this.
+  // `store` must outlive this object.
   RetentionLoop(StoreLoop* store, std::unique_ptr<storage::StoreReader> reader, Options options);
-  ~RetentionLoop();  // Stop()
+  ~RetentionLoop();  // calls Stop()
 
   void Start();
-  // Ends the thread, after its write under way. Twice is harmless.
+  // Ends the thread after its current write. Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What the thread does: looks, removes a run, or sweeps a slice. Returns how long until the next.
+  // One step of the thread: checks, removes a run, or sweeps a slice. Returns the time until the
+  // next step.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Somebody else has removed a run of so many rows: it is counted, and swept soon. Any thread.
+  // Call it after another part has removed a run with this number of rows. The run is counted and
+  // swept soon. From any thread.
   void OnRemoved(uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
-  // Sweeps a slice. Whether there may be more.
+  // Sweeps one slice. Returns whether there may be more.
   absl::StatusOr<bool> Sweep();
-  // Removes the next run that must go. False: none must.
+  // Removes the next run that must go. False: no run must go.
   bool RemoveNext();
-  // What is said of the runs that went since it was said last.
+  // Logs the runs that were removed since the last call.
   void SayRound();
-  // Says once that the store is too large, and nothing of it may go.
+  // Logs once that the store is too large but no run may be removed.
   void SayTooLarge(int64_t used_bytes);
 
   StoreLoop* const store_;
   const std::unique_ptr<storage::StoreReader> reader_;
   const Options options_;
 
-  // Of the stepping thread.
+  // Used only by the stepping thread.
   bool sweeping_ = true;
-  bool too_large_ = false;                        // said
-  std::deque<storage::RemovableRun> candidates_;  // as last looked for; the next one first
+  bool too_large_ = false;                        // already logged
+  std::deque<storage::RemovableRun> candidates_;  // result of the last check; the next one first
   Counters said_;
 
   mutable absl::Mutex mutex_;
-  SteadyWait changed_;  // goes with mutex_: stopping_ or removed_
+  SteadyWait changed_;  // used with mutex_: stopping_ or removed_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool removed_ ABSL_GUARDED_BY(mutex_) = false;  // by somebody else, and not swept
+  // Another part removed a run that is not swept yet.
+  bool removed_ ABSL_GUARDED_BY(mutex_) = false;
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -9,8 +9,8 @@
 
 namespace ranklog::pipeline {
 
-// What the log calls a run: its id, as `ranklog runs` shows it. Of one that cannot be read, its
-// number in the store.
+// The name of a run in the log: its id, as in `ranklog runs`. If the run cannot be read, its number
+// in the store.
 inline std::string RunName(storage::StoreReader& reader, int64_t run) {
   const absl::StatusOr<model::Run> read = reader.GetRun(run);
   return read.ok() ? read->run_id : absl::StrCat("number ", run, " of the store");

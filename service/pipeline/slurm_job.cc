@@ -14,13 +14,13 @@
 namespace ranklog::pipeline {
 namespace {
 
-// Its own mark of a step whose memory cgroup killed a process (SIG_OOM of slurm.h).
+// Slurm's mark of a step in whose memory cgroup a process was killed (SIG_OOM of slurm.h).
 constexpr char kOomCode[] = "0:125";
 
-// The lines whose values are Slurm's own. Others, such as the first, repeat what users wrote.
+// Lines whose values come from Slurm. Other lines, such as the first, contain text of users.
 constexpr absl::string_view kOwnLines[] = {"JobState=", "Requeue=", "DerivedExitCode="};
 
-// The fields of one job's record; none if it is another job's.
+// The fields of the job's record; empty if the record belongs to another job.
 std::map<std::string, std::string> FieldsOf(absl::string_view record, const std::string& job) {
   std::map<std::string, std::string> fields;
   if (!absl::StartsWith(record, absl::StrCat("JobId=", job, " "))) return fields;
@@ -52,7 +52,7 @@ std::string SlurmJobId(absl::string_view batch_job) {
 absl::optional<std::string> WhySlurmEnded(absl::string_view output, const std::string& job,
                                           uint32_t requeue) {
   std::map<std::string, std::string> fields;
-  // The tasks of an array come together, with an empty line between them.
+  // The tasks of an array are printed together, separated by empty lines.
   for (absl::string_view record : absl::StrSplit(output, "\n\n")) {
     fields = FieldsOf(absl::StripLeadingAsciiWhitespace(record), job);
     if (!fields.empty()) break;
@@ -60,7 +60,7 @@ absl::optional<std::string> WhySlurmEnded(absl::string_view output, const std::s
   const std::string& state = fields["JobState"];
   const std::string name = absl::StrCat("Slurm job ", job, " ");
   uint32_t restarts = 0;
-  // By then Slurm has forgotten whether that was a preemption.
+  // By then Slurm no longer reports whether that was a preemption.
   if (absl::SimpleAtoi(fields["Restarts"], &restarts) && restarts > requeue) {
     return absl::StrCat(name, "was queued again (preempted or requeued)");
   }

@@ -1,4 +1,4 @@
-// What Slurm says of a job that has ended: its state, as far as the job's own processes cannot know it.
+// Interprets Slurm's record of an ended job, for causes that the job's own processes cannot know.
 
 #ifndef SERVICE_PIPELINE_SLURM_JOB_H_
 #define SERVICE_PIPELINE_SLURM_JOB_H_
@@ -11,14 +11,15 @@
 
 namespace ranklog::pipeline {
 
-// The number in a Launch::batch_job, "slurm-JOB" or "slurm-JOB.STEP". Empty: it is not of Slurm. Only
-// digits: a rank wrote it, and it becomes an argument of a program.
+// The number in a Launch::batch_job, which has the form "slurm-JOB" or "slurm-JOB.STEP". Empty if
+// it is not from Slurm. Accepts only digits, because a rank wrote it and it becomes an argument of
+// a program.
 std::string SlurmJobId(absl::string_view batch_job);
 
 // Why Slurm ended the job, from the output of `scontrol show job JOB`: "Slurm job 12 reached its
-// time limit (TIMEOUT)". Empty where Slurm knows no more than the ranks do: the job ran to its end.
-// None while Slurm does not know yet, or does not name the job. `requeue` is how often the job had
-// been queued again when its ranks started.
+// time limit (TIMEOUT)". Empty if the job ran to its end, so Slurm knows no more than the ranks.
+// nullopt if Slurm does not know yet, or the output does not contain the job. `requeue` is the
+// number of times that the job had been requeued when its ranks started.
 absl::optional<std::string> WhySlurmEnded(absl::string_view output, const std::string& job,
                                           uint32_t requeue);
 

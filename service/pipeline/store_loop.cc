@@ -12,8 +12,8 @@
 namespace ranklog::pipeline {
 namespace {
 
-// Errors of the store itself, after which its transaction cannot be trusted; all others are the
-// write's own.
+// Errors of the store itself, after which its transaction cannot be trusted. Any other error
+// belongs to the write that caused it.
 bool WantsRetry(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
 }
@@ -204,7 +204,8 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) 
   bool retry = false;
   {
     absl::MutexLock lock(&mutex_);
-    // Not by the message: it names the statement that failed, and that differs from try to try.
+    // Compares codes, not messages: a message names the failed statement, which differs between
+    // tries.
     changed = std::exchange(outcome_, committed.code()) != committed.code();
     counters_.last_error = std::string(committed.message());
     if (committed.ok()) {
@@ -237,7 +238,7 @@ void StoreLoop::Checkpoints() {
       mutex_.Await(absl::Condition(&wanted));
       const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
       changed_.Await(&mutex_, options_.checkpoint_interval, stopping);
-      if (stopping_) return;  // closing the store makes the last one
+      if (stopping_) return;  // closing the store runs the last checkpoint
       unchecked_ = false;
       ++counters_.checkpoints;
     }
@@ -246,7 +247,7 @@ void StoreLoop::Checkpoints() {
 }
 
 void StoreLoop::Checkpoint() {
-  // A reader that is in the way, or a full disk: the next one does it.
+  // If a reader is in the way or the disk is full, the next checkpoint does the work.
   store_->Checkpoint().IgnoreError();
 }
 

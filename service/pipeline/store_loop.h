@@ -1,5 +1,5 @@
-// The one thread that writes the store: takes all writes that wait, commits them together, answers
-// each.
+// The only thread that writes the store: takes all waiting writes, commits them together, and
+// answers each.
 
 #ifndef SERVICE_PIPELINE_STORE_LOOP_H_
 #define SERVICE_PIPELINE_STORE_LOOP_H_
@@ -25,35 +25,36 @@
 
 namespace ranklog::pipeline {
 
-// Submit() from any thread. A write is applied in the order of submission, in a transaction with
-// its neighbours; `done` is called on the loop's thread after the commit, or with the error of
-// `apply`, which undoes that write alone. A commit that fails for want of space, or on a file
-// system that is read-only or a file that was removed, is tried again until it succeeds: meanwhile
-// nothing is answered, and `full()` tells the readers of streams to stop. A commit that fails
-// otherwise answers its writes with the error: the ranks still have their rows, and send them
-// again.
+// Call Submit() from any thread. Writes are applied in the order of submission, many in one
+// transaction. `done` is called on the loop's thread after the commit, or with the error of
+// `apply`, which rolls back only that write.
 //
-// A second thread moves the log of writes into the database file while there are writes, so that no
-// commit waits for that.
+// A failed commit:
+//   no space, a read-only file   retried until it succeeds; meanwhile nothing is answered, and
+//   system, a removed file       full() makes the readers of streams stop
+//   any other error              its writes are answered with the error; the ranks still have their
+//                                rows and send them again
+// A second thread runs the WAL checkpoints while there are writes, so that commits do not wait for
+// them.
 class StoreLoop {
  public:
   struct Write {
-    absl::AnyInvocable<absl::Status(storage::Store&)>
-        apply;                                    // may be called again if a commit failed
+    // May be called again if a commit failed.
+    absl::AnyInvocable<absl::Status(storage::Store&)> apply;
     absl::AnyInvocable<void(absl::Status)> done;  // may be null
-    size_t bytes = 0;     // of memory held; for flow control and for committing early
-    bool urgent = false;  // commit without waiting for the timer
+    size_t bytes = 0;     // memory held; for flow control and for early commits
+    bool urgent = false;  // commit without waiting for `commit_interval`
   };
   struct Options {
-    absl::Duration commit_interval = absl::Milliseconds(50);  // ack < 100 ms; 20 commits/s at most
+    absl::Duration commit_interval = absl::Milliseconds(50);  // ack < 100 ms; at most 20 commits/s
     size_t commit_bytes = 4 << 20;
     size_t max_queued_bytes = 64 << 20;  // a producer that sees full() waits for its write's `done`
-    absl::Duration retry_interval =
-        absl::Seconds(1);  // after a commit that found the disk full or read-only
-    absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the log of writes short
-    // Called on the loop's thread when commits begin to fail, or succeed again; null: nobody asks.
+    // After a commit that failed for lack of space or on a read-only file system.
+    absl::Duration retry_interval = absl::Seconds(1);
+    absl::Duration checkpoint_interval = absl::Seconds(1);  // keeps the WAL short
+    // Called on the loop's thread when commits start to fail or succeed again; may be null.
     std::function<void(const absl::Status&)> on_outcome = nullptr;
-    bool threads = true;  // false: nothing happens but in Step() and Checkpoint(), on one thread
+    bool threads = true;  // false: work happens only in Step() and Checkpoint(), on one thread
   };
   struct Counters {
     uint64_t writes = 0;
@@ -61,62 +62,64 @@ class StoreLoop {
     uint64_t commits = 0;
     uint64_t failed_commits = 0;
     uint64_t checkpoints = 0;
-    DurationHistogram commit_time;  // of those that succeeded, with the writes
+    DurationHistogram commit_time;  // of successful commits, with their writes
     std::string last_error;         // empty: the last commit succeeded
   };
 
   StoreLoop(std::unique_ptr<storage::Store> store, Options options);
-  ~StoreLoop();  // Stop()
+  ~StoreLoop();  // calls Stop()
 
   void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Submits and waits for the commit; not from the loop's own thread. Without threads it commits
-  // all that waits; if the disk is full then, this write alone is given up: kUnavailable.
+  // Submits and waits for the commit. Do not call it on the loop's thread. Without threads, it
+  // commits all waiting writes. If the disk is full then, only this write is dropped, with
+  // kUnavailable.
   absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
                              bool urgent = true) ABSL_LOCKS_EXCLUDED(mutex_);
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of its thread: see base/pulse.h.
+  // Time since the last sign of life of the loop's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
-  // False: the store's file was removed. Nothing is answered any more, until Stop().
+  // False: the store's file was removed. No write is answered any more until Stop().
   bool store_in_place() const { return store_->InPlace(); }
   Counters counters() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Without threads: commits all that waits, and answers it. Returns how long until a commit that
-  // found the disk full should be tried again by the next call; infinite if there is none.
+  // Without threads: commits and answers all waiting writes. Returns when to call it again because
+  // a commit failed for lack of space; infinite if no retry is needed.
   absl::Duration Step() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Moves the log of writes into the database file once; without threads it is the caller's task.
+  // Runs one WAL checkpoint. Without threads, the caller must do this.
   void Checkpoint();
 
-  // From now on a commit that fails is not tried again: its writes are answered kUnavailable.
+  // From now on, a failed commit is not retried: its writes are answered kUnavailable.
   void StopRetrying() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Commits what was submitted, then ends the threads. What cannot be committed, and what is
-  // submitted later, is answered kUnavailable. Twice is harmless.
+  // Commits the submitted writes, then ends the threads. Writes that cannot be committed, and later
+  // ones, are answered kUnavailable. Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run();
-  // Waits for writes and for their neighbours; none: the loop is to end.
+  // Waits for writes and for more to join the commit. An empty result: the loop must end.
   std::deque<Write> Take() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether what waits should not wait for neighbours.
+  // Whether the waiting writes must be committed now.
   bool Hurry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Applies and commits all of `writes` once; `statuses` gets what to answer. An error: nothing was
-  // committed.
+  // Applies and commits all of `writes` once. `statuses` receives the answers. After an error,
+  // nothing was committed.
   absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
-  // Commits unfinished_, and answers it unless the commit should be tried again: false.
+  // Commits and answers unfinished_. False: the commit must be retried, and nothing was answered.
   bool CommitAndAnswer() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Counts the outcome of a commit and says a change; true if the commit should be tried again.
+  // Counts the result of a commit and logs a change. True if the commit must be retried.
   bool ShouldRetry(const absl::Status& committed, absl::Duration took) ABSL_LOCKS_EXCLUDED(mutex_);
   void WaitToRetry() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Forgets the last write that was submitted, unanswered.
+  // Drops the last submitted write without an answer.
   void DropLast() ABSL_LOCKS_EXCLUDED(mutex_);
   void Checkpoints() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::unique_ptr<storage::Store>
-      store_;  // used by the loop's thread only, but for Checkpoint()
+  // Used only on the loop's thread, except by Checkpoint().
+  const std::unique_ptr<storage::Store> store_;
   const Options options_;
-  std::deque<Write> unfinished_;  // taken from the queue and not answered; of the loop's thread
+  // Taken from the queue and not answered; used only on the loop's thread.
+  std::deque<Write> unfinished_;
   mutable absl::Mutex mutex_;
-  SteadyWait changed_;  // goes with mutex_: urgent_, queued_bytes_, retrying_ or stopping_
+  SteadyWait changed_;  // used with mutex_: urgent_, queued_bytes_, retrying_ or stopping_
   std::deque<Write> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
@@ -127,7 +130,7 @@ class StoreLoop {
   absl::StatusCode outcome_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;  // of the last commit
   Pulse pulse_;
   std::thread checkpoint_thread_;
-  std::thread thread_;  // last: starts when all else is there
+  std::thread thread_;  // last: starts after all other members exist
 };
 
 }  // namespace ranklog::pipeline

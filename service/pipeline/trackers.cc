@@ -17,7 +17,7 @@
 namespace ranklog::pipeline {
 namespace {
 
-// Requests under way at once; of one server at most three, so that two that hang leave one.
+// Concurrent requests; at most three to one server, so that one remains if two servers hang.
 constexpr int kWorkers = 5;
 
 std::string Environment(const char* name) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
   wandb.user_email = options.wandb_user_email;
   wandb.ranks_return_by = options.ranks_return_by;
 
-  // Shared by the functions below, and gone with the last worker.
+  // Shared by the functions below; destroyed with the last worker.
   struct Shared {
     deliver::TransportPool transport;
     deliver::Gates gates;

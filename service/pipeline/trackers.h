@@ -1,4 +1,4 @@
-// Joins the delivery loop to the trackers: the one place that knows which there are.
+// Connects the delivery loop to the trackers. Only this file knows all kinds of trackers.
 
 #ifndef SERVICE_PIPELINE_TRACKERS_H_
 #define SERVICE_PIPELINE_TRACKERS_H_
@@ -17,29 +17,30 @@
 namespace ranklog::pipeline {
 
 struct TrackerOptions {
-  // How often rows are posted to Weights & Biases; what the official client does.
+  // Interval between posts of rows to Weights & Biases, as in the official client.
   absl::Duration wandb_transmit_interval = absl::Seconds(15);
-  std::string wandb_username;  // the person under whom a service account's runs appear
+  std::string wandb_username;  // user shown for runs of a service account
   std::string wandb_user_email;
-  bool allow_plain_http = false;  // http:// beyond loopback; see CurlTransport
-  // Until then a live run without a key waits quietly for its ranks; of a steady clock.
+  bool allow_plain_http = false;  // allows http:// to non-loopback hosts; see CurlTransport
+  // Until then, a live run without a key waits for its ranks without an error; a time of a steady
+  // clock.
   absl::Time ranks_return_by = absl::InfinitePast();
-  // Which runs are delivered; null: all. Any worker's thread may call it. A run's `local` delivery,
-  // which costs nothing, is always made.
+  // Selects the runs to deliver; null: all. May be called on any worker's thread. A run's `local`
+  // delivery, which costs nothing, is always made.
   std::function<bool(int64_t run)> wanted;
 
-  // WANDB_USERNAME, WANDB_USER_EMAIL and RANKLOG_ALLOW_HTTP (1 or true). Not thread-safe, as getenv
-  // is not.
+  // Reads WANDB_USERNAME, WANDB_USER_EMAIL and RANKLOG_ALLOW_HTTP (1 or true). Not thread-safe,
+  // because getenv is not.
   static TrackerOptions FromEnvironment();
 };
 
-// Workers for DeliverLoop, each with its own reader of `state_dir`; their connections are shared.
-// `credentials` outlives them.
+// Workers for DeliverLoop, each with its own reader of `state_dir`. They share their connections.
+// `credentials` must outlive them.
 absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
     const std::string& state_dir, const deliver::CredentialStore* credentials,
     const TrackerOptions& options);
 
-// The W&B server that a run with these settings goes to.
+// The W&B server for a run with these settings.
 std::string WandbBaseUrl(const model::RunSettings& settings);
 
 }  // namespace ranklog::pipeline
