@@ -1,4 +1,4 @@
-// A tracker, as the delivery loop sees it.
+// The interface between the delivery loop and a tracker.
 
 #ifndef SERVICE_DELIVER_BACKEND_H_
 #define SERVICE_DELIVER_BACKEND_H_
@@ -15,30 +15,30 @@
 
 namespace ranklog::deliver {
 
-// What a delivery reports back; the pipeline stores it (PutDelivery, AddDeadLetter) before the next
-// Step().
+// The result of a step. The pipeline stores it (PutDelivery, AddDeadLetter) before the next Step().
 struct StepResult {
-  model::Delivery delivery;                     // as it is to be stored
-  std::vector<model::DeadLetter> dead_letters;  // without a time; the pipeline stamps them
-  absl::Duration wait;                          // until the next Step() is worth making
-  bool changed = false;                         // the delivery differs from what is stored
+  model::Delivery delivery;                     // the state to be stored
+  std::vector<model::DeadLetter> dead_letters;  // without a time; the pipeline sets it
+  absl::Duration wait;                          // time until the next Step() is useful
+  bool changed = false;                         // the delivery differs from the stored one
   uint64_t rows = 0;                            // of the run, so far
-  bool live = false;  // the run goes on; else what is left of it is a backlog
-  // A request of this step was answered, whatever the answer; or one was made, and none was.
+  bool live = false;  // the run continues; if false, its unsent rows are a backlog
+  // kAnswered: a request of this step was answered, with any code. kUnanswered: a request was made
+  // but not answered.
   enum class Exchange { kNone, kAnswered, kUnanswered } exchange = Exchange::kNone;
-  std::string url = {};   // where the tracker shows the run; empty: not known yet, or nowhere
-  bool prepared = false;  // the next request is made and in memory: it should go before others
+  std::string url = {};   // page of the run at the tracker; empty: not known yet, or no page
+  bool prepared = false;  // the next request is ready in memory and should be sent before others
 };
 
-// Delivers one run to one tracker, a request at a time. Used by one thread at a time, not always
-// the same.
+// Delivers one run to one tracker, one request at a time. Used by one thread at a time, but not
+// always the same thread.
 class RunDelivery {
  public:
   virtual ~RunDelivery() = default;
-  // Makes at most one exchange with the tracker. Reads what there is to send from `reader`. What
-  // must be durable before a request goes out (a new place) comes back as `changed` without a
-  // request having been made; the next Step() makes it. `draining`: do not wait to gather more.
-  // `now` is of a steady clock.
+  // Makes at most one exchange with the tracker. Reads the rows to send from `reader`. State that
+  // must be durable before a request is sent (a new cursor) is returned as `changed` without a
+  // request; the next Step() sends the request. `draining`: do not wait for more rows. `now` is a
+  // time of a steady clock.
   virtual StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) = 0;
 };
 

@@ -3,18 +3,18 @@
 namespace ranklog::deliver {
 namespace {
 
-// Counts brackets and commas outside of texts. Up to the first error in `text`, where the parser
-// stops, it sees the same texts as the parser does.
+// Counts brackets and commas outside of strings. Up to the first error in `text`, where the parser
+// stops, it finds the same strings as the parser.
 bool IsWithinBounds(absl::string_view text, size_t max_values) {
   size_t depth = 0;
-  // At most so many: a value is the first, or comes after an opening bracket or a comma.
+  // Upper limit: each value is the first one, or follows an opening bracket or a comma.
   size_t values = 1;
   bool in_text = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_text) {
       if (c == '\\') {
-        ++i;  // what it escapes is no end
+        ++i;  // an escaped quote does not end the string
       } else if (c == '"') {
         in_text = false;
       }

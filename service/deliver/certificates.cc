@@ -14,7 +14,7 @@
 namespace ranklog::deliver {
 namespace {
 
-// Go's crypto/x509 looks at the same ones.
+// Go's crypto/x509 uses the same paths.
 constexpr const char* kBundles[] = {
     "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",                   // Fedora, RHEL

@@ -1,4 +1,4 @@
-// Where the certificates of authorities (CAs) lie that servers are checked by.
+// Locations of the CA certificates by which servers are verified.
 
 #ifndef SERVICE_DELIVER_CERTIFICATES_H_
 #define SERVICE_DELIVER_CERTIFICATES_H_
@@ -17,18 +17,18 @@ struct Certificates {
   std::string directory;  // one file per certificate, named by its hash; empty: libcurl's default
 };
 
-// The variables of curl's command line: CURL_CA_BUNDLE, else SSL_CERT_FILE and SSL_CERT_DIR.
+// The variables of the curl command line: CURL_CA_BUNDLE, else SSL_CERT_FILE and SSL_CERT_DIR.
 using CertificateVariables = std::map<std::string, std::string>;
 CertificateVariables OwnCertificateVariables();
 
-// Where distributions keep their bundle. First the one that libcurl was compiled with.
+// Bundle paths of common distributions. The path that libcurl was compiled with comes first.
 std::vector<std::string> SystemBundles();
 
-// Takes the first of these:
-//   1. what `job` names, if it can be read here: a job in a container may name a path of its own
-//   2. what `own` names, readable or not: libcurl refuses a wrong path, and names it
-//   3. the first of `bundles` that can be read
-//   kFailedPrecondition  there is none of these; the message says what to do
+// Returns the first match:
+//   1. the paths in `job` if they are readable here; a job in a container may have other paths
+//   2. the paths in `own`, readable or not; the error of libcurl names a wrong path
+//   3. the first readable path of `bundles`
+//   kFailedPrecondition  no match; the message says what to do
 absl::StatusOr<Certificates> FindCertificates(const CertificateVariables& job,
                                               const CertificateVariables& own,
                                               absl::Span<const std::string> bundles);

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxFile = 1 << 20;
 
-// The text of a file; nothing if there is none.
+// The text of the file; nullopt if it does not exist.
 absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
                                                      bool must_be_private) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -36,7 +36,7 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   const absl::Cleanup close_it = [fd] { close(fd); };
   struct stat stat = {};
   if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("stat ", path));
-  // What anybody could put there would send our rows to their account.
+  // A key that another user could write there would send our rows to that user's account.
   if (stat.st_uid != geteuid() && stat.st_uid != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, " belongs to user ", stat.st_uid, ": no key is taken from it"));

@@ -1,5 +1,5 @@
-// Where the keys for trackers come from. They are held in memory only: never stored, never logged,
-// and in no error's message.
+// Finds the API keys for trackers. Keys are held in memory only: they are never stored, logged, or
+// put into an error message.
 
 #ifndef SERVICE_DELIVER_CREDENTIALS_H_
 #define SERVICE_DELIVER_CREDENTIALS_H_
@@ -19,52 +19,52 @@
 
 namespace ranklog::deliver {
 
-// Thread-safe. One per daemon, shared by the RPCs that bring keys and the deliveries that use them.
+// Thread-safe. One per daemon, shared by the RPCs that receive keys and the deliveries that use
+// them.
 class CredentialStore {
  public:
   struct Options {
-    std::string environment_key;  // of WANDB_API_KEY in the daemon's own environment; may be empty
-    std::vector<std::string> netrc;  // the first of these files that exists is the netrc
-    // Files of our own, in netrc's format, each looked into. One that others may read or write is
-    // refused.
+    std::string environment_key;     // WANDB_API_KEY of the daemon's environment; may be empty
+    std::vector<std::string> netrc;  // candidates for the netrc file; the first that exists counts
+    // Our own files in netrc format; all of them are searched. A file that other users may read or
+    // write is refused.
     std::vector<std::string> files;
-    // The same, that an administrator gave to the service (LoadCredential= of systemd). Their
-    // directory is private, so whatever their mode is.
+    // The same, but passed to the service by an administrator (LoadCredential= of systemd). Their
+    // directory is private, so their mode is not checked.
     std::vector<std::string> passed = {};
 
-    // WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
+    // Reads WANDB_API_KEY; $NETRC, else ~/.netrc, else ~/_netrc; STATE_DIR/credentials and
     // $XDG_CONFIG_HOME/ranklog/credentials (~/.config); $CREDENTIALS_DIRECTORY/credentials. Not
-    // thread-safe, as getenv is not.
+    // thread-safe, because getenv is not.
     static Options FromEnvironment(const std::string& state_dir);
   };
 
   explicit CredentialStore(Options options) : options_(std::move(options)) {}
 
-  // Takes the key that a rank of `job` (JobOf) sent for the server at `base_url`; for this job it
-  // goes before all others, and no other job is delivered with it. White space around it is
-  // dropped.
-  //   kInvalidArgument  it cannot be a key, or the URL is none; Find() will say the same
+  // Stores the key that a rank of `job` (JobOf) sent for the server at `base_url`. For this job it
+  // comes before all other keys, and no other job uses it. Surrounding white space is removed.
+  //   kInvalidArgument  not a key, or not a URL; Find() returns the same error
   absl::Status Set(absl::string_view job, absl::string_view base_url, absl::string_view key)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A rank of the job has come, and what it had is told.
+  // Records that a rank of the job has attached, and that its credentials are stored.
   void Meet(absl::string_view job) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether one has come since the daemon started.
+  // Whether a rank of the job has attached since the daemon's start.
   bool HasMet(absl::string_view job) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes what came with a rank of the job beside the key, by variable name.
+  // Stores the other variables that a rank of the job sent, by name.
   void SetVariables(absl::string_view job, std::map<std::string, std::string> variables)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Absent: no rank of the job has told since the daemon started.
+  // nullopt: no rank of the job has sent variables since the daemon's start.
   absl::optional<std::map<std::string, std::string>> VariablesOf(absl::string_view job) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The key of a job for the server: its ranks', the environment's, netrc's, a file's, one that was
-  // passed, the first that there is and that is not among `refused`. Reads the files each time, so
-  // that a key that is put right counts at once.
-  //   kNotFound          there is none; says where it was looked for
-  //   kPermissionDenied  a file that others may read
-  //   kInvalidArgument   what was found is no API key
+  // The key of a job for the server: the first that exists and is not in `refused`. Order: the
+  // ranks' key, the environment, netrc, our files, passed files. Reads the files on each call, so
+  // that a corrected key counts at once.
+  //   kNotFound          no key; the message lists the places that were searched
+  //   kPermissionDenied  a file that other users may read or write, or that belongs to another user
+  //   kInvalidArgument   not an API key, or not a URL
   absl::StatusOr<std::string> Find(absl::string_view job, absl::string_view base_url,
                                    const std::set<std::string>& refused = {}) const
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,21 +72,21 @@ class CredentialStore {
  private:
   const Options options_;
   mutable absl::Mutex mutex_;
-  // By job and machine.
+  // By job and network location of the server.
   std::map<std::pair<std::string, std::string>, std::string> given_ ABSL_GUARDED_BY(mutex_);
   // By job.
   std::map<std::string, std::map<std::string, std::string>> variables_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> met_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The message of Find()'s kNotFound begins so.
+// Start of the message of Find()'s kNotFound.
 inline constexpr char kNoKey[] = "no API key for ";
 
-// Jobs are told apart by their project and id.
+// The name of a job: distinct for each pair of project and id.
 std::string JobOf(absl::string_view project, absl::string_view job_id);
 
-// kInvalidArgument unless it can be sent: printable ASCII without blanks. Whether it is a key is
-// for the server to say.
+// kInvalidArgument if the key cannot be sent: it must be printable ASCII without spaces. Only the
+// server knows whether the key is valid.
 absl::Status CheckWandbKey(absl::string_view key);
 
 }  // namespace ranklog::deliver

@@ -32,13 +32,13 @@ bool StartCurl() {
   return started;
 }
 
-// What the callbacks gather of one answer.
+// State that the callbacks collect for one answer.
 struct Answer {
   HttpResponse response;
   size_t max_body = 0;
   int retry_after_headers = 0;
-  absl::optional<double> remaining;  // of a quota
-  absl::optional<double> reset;      // in so many seconds
+  absl::optional<double> remaining;  // remaining quota, from RateLimit-Remaining
+  absl::optional<double> reset;      // seconds until the quota is renewed, from RateLimit-Reset
 };
 
 absl::optional<double> Number(absl::string_view text) {
@@ -57,7 +57,7 @@ size_t OnBody(char* data, size_t size, size_t count, void* user) {
 size_t OnHeader(char* data, size_t size, size_t count, void* user) {
   auto& answer = *static_cast<Answer*>(user);
   const absl::string_view line(data, size * count);
-  if (absl::StartsWith(line, "HTTP/")) {  // of a later answer than an informational one
+  if (absl::StartsWith(line, "HTTP/")) {  // a new answer after an informational one
     answer = {.response = {}, .max_body = answer.max_body, .remaining = {}, .reset = {}};
   } else if (absl::StartsWithIgnoreCase(line, "retry-after:")) {
     answer.response.retry_after =
@@ -100,7 +100,8 @@ std::string FirstOf(const Variables& variables, std::initializer_list<const char
   return "";
 }
 
-// As curl takes them from the environment: HTTP_PROXY is a header of CGI's, so it does not count.
+// The same variables that curl reads. HTTP_PROXY does not count, because CGI uses that name for a
+// request header.
 std::string ProxyOf(const std::string& scheme, const Variables& variables) {
   if (scheme == "http") return FirstOf(variables, {"http_proxy", "all_proxy", "ALL_PROXY"});
   return FirstOf(variables, {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"});
@@ -140,7 +141,8 @@ CurlTransport::CurlTransport(const Options& options)
 CurlTransport::~CurlTransport() = default;
 
 int CurlTransport::Progress(void* self, int64_t, int64_t, int64_t, int64_t) {
-  Pulse::Beat();  // once a second, whatever the tracker does; its time limits are curl's
+  // Called once a second, even if the tracker is silent; curl enforces the time limits.
+  Pulse::Beat();
   return static_cast<CurlTransport*>(self)->cancelled_.load(std::memory_order_relaxed) ? 1 : 0;
 }
 
@@ -171,7 +173,7 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   }
 
   CURL* const easy = handle_->easy.get();
-  curl_easy_reset(easy);  // keeps the connections
+  curl_easy_reset(easy);  // keeps open connections
   handle_->headers.reset();
   handle_->Append("Expect:");
   for (const auto& [name, value] : request.headers) {
@@ -222,7 +224,8 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
       if (!trusted->directory.empty()) curl_easy_setopt(easy, option, trusted->directory.c_str());
     }
   }
-  if (request.variables.has_value()) {  // an empty text counts, and hides our own variable
+  // An empty string counts too, and overrides our own variable.
+  if (request.variables.has_value()) {
     curl_easy_setopt(easy, CURLOPT_PROXY, ProxyOf(url->scheme, *request.variables).c_str());
     curl_easy_setopt(easy, CURLOPT_NOPROXY,
                      FirstOf(*request.variables, {"no_proxy", "NO_PROXY"}).c_str());
@@ -247,7 +250,7 @@ absl::StatusOr<HttpResponse> CurlTransport::Perform(const HttpRequest& request) 
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &answer);
 
   const CURLcode code = curl_easy_perform(easy);
-  if (code == CURLE_ABORTED_BY_CALLBACK) {  // by Progress()
+  if (code == CURLE_ABORTED_BY_CALLBACK) {  // from Progress()
     return absl::CancelledError("the transport is shut down");
   }
   if (code != CURLE_OK) {

@@ -1,5 +1,5 @@
-// HTTP by libcurl: one handle, so that the connection to the backend is kept from one request to
-// the next.
+// HTTP by libcurl. Uses one handle, so that the connection to the backend is reused for later
+// requests.
 
 #ifndef SERVICE_DELIVER_CURL_TRANSPORT_H_
 #define SERVICE_DELIVER_CURL_TRANSPORT_H_
@@ -15,22 +15,21 @@
 
 namespace ranklog::deliver {
 
-// Servers' certificates are checked by those that certificates.h finds. Proxies come from the
-// environment (http_proxy, HTTPS_PROXY, NO_PROXY), but never for loopback. A redirect is not
-// followed: it is the answer. So a request, and the credentials with it, goes to the host of its
-// URL and to no other. Bodies go out without waiting for `100 Continue`. No signal handler is set
-// up.
+// Servers are verified by the certificates that certificates.h finds. Proxies come from the
+// environment (http_proxy, HTTPS_PROXY, NO_PROXY), but never for loopback. Redirects are not
+// followed; they are returned as the answer. So a request and its credentials go only to the host
+// of its URL. Bodies are sent without waiting for `100 Continue`. Installs no signal handler.
 class CurlTransport : public Transport {
  public:
   struct Options {
-    // Allows http:// beyond loopback, where the credentials would travel in the clear. For test
+    // Allows http:// to non-loopback hosts, which sends the credentials unencrypted. For test
     // networks.
     bool allow_plain_http = false;
-    std::string ca_file{};  // PEM certificates to trust; empty: see certificates.h
+    std::string ca_file{};  // trusted PEM certificates; empty: see certificates.h
     absl::Duration connect_timeout = absl::Seconds(10);
   };
 
-  // libcurl starts, with its cryptography, at the first request: an idle daemon does without.
+  // libcurl and its TLS library start at the first request, so an idle daemon does not load them.
   static absl::StatusOr<std::unique_ptr<CurlTransport>> Create(const Options& options);
   ~CurlTransport() override;
 
@@ -53,8 +52,8 @@ class CurlTransport : public Transport {
   std::unique_ptr<Handle> handle_;
 };
 
-// What a Retry-After header asks for: seconds, with a fraction or not, or an HTTP date, counted
-// from `now`. Nothing if it is neither.
+// The wait in a Retry-After header: seconds, possibly with a fraction, or an HTTP date relative to
+// `now`. nullopt if it is neither.
 absl::optional<absl::Duration> ParseRetryAfter(absl::string_view value, absl::Time now);
 
 }  // namespace ranklog::deliver

@@ -6,8 +6,8 @@
 namespace ranklog::deliver {
 namespace {
 
-// How soon to look again whether the one inside was answered: soon at first, so that those who wait
-// go on together and in their order, and seldom where it takes long.
+// How soon a waiting caller checks again whether the caller inside was answered. Short at first, so
+// that waiting callers go on together and in order; longer when the answer takes long.
 constexpr absl::Duration kLookSoon = absl::Milliseconds(10);
 constexpr absl::Duration kLookSeldom = absl::Seconds(1);
 
@@ -46,9 +46,9 @@ absl::Duration Gate::Failed(absl::optional<absl::Duration> retry_after, const st
   absl::MutexLock lock(&mutex_);
   why_ = why;
   failing_ = !retry_after.has_value();
-  // Those that were inside together count as one failure.
+  // Failures of callers that were inside together count as one.
   if (now >= closed_until_) closed_until_ = now + backoff_.Next(Outcome::kLater, retry_after);
-  // Who was asked to wait longer than the others waits, and so do they.
+  // If the server names a longer wait to one caller, all wait that long.
   if (retry_after) closed_until_ = std::max(closed_until_, now + std::min(*retry_after, max_wait_));
   return closed_until_ - now;
 }

@@ -1,4 +1,4 @@
-// What the deliveries to one place know together: whether it may be asked now.
+// Circuit breakers shared by all deliveries to one server or one project.
 
 #ifndef SERVICE_DELIVER_GATE_H_
 #define SERVICE_DELIVER_GATE_H_
@@ -17,54 +17,56 @@
 
 namespace ranklog::deliver {
 
-// Open while all goes well: everybody may be inside at once. A failure closes it, for all. After
-// that one at a time is let in until one of them is answered, unless the place had said itself when
-// to come again. So a place that is away is asked by one delivery, however many have something for
-// it, and holds up one worker; and what waited may go in order when it is back.
+// An open gate lets any number of callers in. A failure closes the gate for all of them. After the
+// wait, it lets in one caller at a time until one gets an answer, except if the server itself named
+// the wait. So only one delivery, and one worker, probes an unreachable server. Afterwards, the
+// waiting deliveries can go on in order.
 //
 // Thread-safe.
 class Gate {
  public:
   Gate(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock);
 
-  // Zero: the caller is inside, until Leave(). Else how long to wait.
+  // Zero: the caller is inside until it calls Leave(). Otherwise the time to wait.
   absl::Duration Enter() ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The place gave an answer to somebody: it works.
+  // Call it when the server answered somebody: it works.
   void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
-  // It did not, or asks for patience: closes the gate, unless it is closed already for as long as
-  // it asks, and returns for how long. `why` is for those who wait.
+  // Call it when the server did not answer or asked to wait. Closes the gate, unless it is already
+  // closed for at least as long, and returns the time until it opens. `why` is shown for waiting
+  // deliveries.
   absl::Duration Failed(absl::optional<absl::Duration> retry_after, const std::string& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // It answered, and asks not to be asked again for so long.
+  // Call it when the server answered but asked for a pause of this length.
   void CloseFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What Failed() was told, if nobody was answered since; else empty.
+  // The `why` of the last Failed(), if there was no answer since; else empty.
   std::string why() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // How often Answered() was called. Who fails twice, with answers for others in between, is at
-  // fault itself, and should close the gate for nobody.
+  // Number of Answered() calls. A caller that fails twice while others got answers in between is at
+  // fault itself. It should not close the gate for the others.
   uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::function<absl::Time()> steady_clock_;
-  const absl::Duration max_wait_;  // that the place may ask for
+  const absl::Duration max_wait_;  // limit for waits that the server asks for
   mutable absl::Mutex mutex_;
   Backoff backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time closed_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool failing_ ABSL_GUARDED_BY(mutex_) = false;
   std::string why_ ABSL_GUARDED_BY(mutex_);
-  absl::Time entered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // the last who did
+  // When the last caller entered.
+  absl::Time entered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   int inside_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Of all places, by a name such as the server's URL. Thread-safe.
+// The gates of all servers and projects, by a name such as the server's URL. Thread-safe.
 class Gates {
  public:
-  // `steady_clock` never goes back.
+  // `steady_clock` must never go back.
   Gates(const Backoff::Options& backoff, std::function<absl::Time()> steady_clock);
 
-  // The same one for the same name; lives as long as this.
+  // The same gate for the same name; valid for the lifetime of this object.
   Gate* Of(const std::string& place) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

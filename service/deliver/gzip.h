@@ -8,8 +8,8 @@
 
 namespace ranklog::deliver {
 
-// The gzip form of `text` at level 1: higher levels cost several times more CPU than everything
-// else on the way of a row, for a tenth fewer bytes.
+// Compresses `text` with gzip at level 1. Higher levels cost several times more CPU than all other
+// work on a row, and save only a tenth of the bytes.
 absl::StatusOr<std::string> Gzip(absl::string_view text);
 
 }  // namespace ranklog::deliver

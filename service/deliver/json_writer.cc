@@ -41,10 +41,10 @@ size_t SequenceLength(absl::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;  // longer than need be
-  if (lead == 0xed && byte(1) > 0x9f) return 0;  // a surrogate
+  if (lead == 0xe0 && byte(1) < 0xa0) return 0;  // overlong encoding
+  if (lead == 0xed && byte(1) > 0x9f) return 0;  // surrogate
   if (lead == 0xf0 && byte(1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // beyond U+10FFFF
+  if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
   return length;
 }
 

@@ -6,7 +6,7 @@ namespace ranklog::deliver {
 
 StepResult LocalDelivery::Step(storage::StoreReader& reader, absl::Time /*now*/,
                                bool /*draining*/) {
-  constexpr absl::Duration kPause = absl::Seconds(15);  // the figure is for people to read
+  constexpr absl::Duration kPause = absl::Seconds(15);  // only users read this count, so it may lag
   const model::Delivery before = delivery_;
   StepResult result;
   if (const absl::StatusOr<model::Run> run = reader.GetRun(delivery_.run); run.ok()) {

@@ -7,8 +7,8 @@
 
 namespace ranklog::deliver {
 
-// Delivers to nobody: the store is the place, so every row is there as soon as it is made, and the
-// run's end as soon as the run has ended.
+// The delivery of runs that stay on this node. A row is delivered as soon as it is in the store,
+// and the end of the run as soon as the run has ended.
 class LocalDelivery : public RunDelivery {
  public:
   explicit LocalDelivery(model::Delivery delivery) : delivery_(std::move(delivery)) {}

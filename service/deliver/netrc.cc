@@ -8,8 +8,8 @@
 namespace ranklog::deliver {
 namespace {
 
-// Splits at blanks; a token may be in double quotes, with backslashes. `#` at the start of a token
-// begins a comment to the end of the line.
+// Splits the text at white space. A token may be in double quotes, with backslash escapes. `#` at
+// the start of a token begins a comment that ends with the line.
 class Tokens {
  public:
   explicit Tokens(absl::string_view text) : text_(text), rest_(text) {}
@@ -32,7 +32,7 @@ class Tokens {
     return true;
   }
 
-  // Where in the text the last token is, and what follows it.
+  // Start and end of the last token in the text.
   size_t begin() const { return begin_; }
   size_t end() const { return text_.size() - rest_.size(); }
 
@@ -88,11 +88,11 @@ absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_v
 
 std::string NetrcWithout(absl::string_view text, absl::string_view machine) {
   std::string others;
-  size_t from = 0;  // what follows is kept, or is the entry
+  size_t from = 0;  // start of the text that is not copied yet, or of the entry
   bool wanted = false;
   Tokens tokens(text);
   std::string token;
-  size_t end = 0;  // of the last token
+  size_t end = 0;  // end of the last token
   const auto end_entry = [&] {
     if (!wanted) return;
     from = std::min(text.find_first_not_of(" \t\r", end), text.size());

@@ -8,12 +8,12 @@
 
 namespace ranklog::deliver {
 
-// The password that the text of a netrc file has for `machine`, else that of its `default` entry. A
-// machine with a port is another one than without. Macros are skipped; what is not understood is
-// passed over.
+// The password for `machine` in the text of a netrc file, else that of its `default` entry. A
+// machine with a port differs from the same machine without. Skips macros and unknown tokens.
 absl::optional<std::string> NetrcPassword(absl::string_view text, absl::string_view machine);
 
-// The text without the entries of `machine`; all else, comments and macros too, stays as it is.
+// The text without the entries of `machine`. All other text, including comments and macros, is
+// unchanged.
 std::string NetrcWithout(absl::string_view text, absl::string_view machine);
 
 }  // namespace ranklog::deliver

@@ -37,7 +37,7 @@ Outcome Judge(const absl::StatusOr<HttpResponse>& answer) {
 
 std::string Excerpt(absl::string_view text) {
   constexpr size_t kShown = 500;
-  std::string shown = ToUtf8(text.substr(0, kShown + 3));  // with all of the last character
+  std::string shown = ToUtf8(text.substr(0, kShown + 3));  // so that the last character is complete
   shown = std::string(CutUtf8(shown, kShown));
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
@@ -48,7 +48,7 @@ std::string Excerpt(absl::string_view text) {
 
 namespace {
 
-// The title of a web page; empty if it has none.
+// The title of a web page; empty if there is no title.
 std::string TitleOf(absl::string_view page) {
   const std::string lower = absl::AsciiStrToLower(page);
   const size_t begin = lower.find("<title>");
@@ -77,7 +77,7 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
 
 bool IsDenied(absl::string_view explained) {
   constexpr absl::string_view kHttp = "HTTP ";
-  const size_t at = explained.find(kHttp.data());  // the first: what follows is the server's text
+  const size_t at = explained.find(kHttp.data());  // the first match; server text comes after it
   if (at == absl::string_view::npos) return false;
   const absl::string_view code = explained.substr(at + kHttp.size());
   return absl::StartsWith(code, "401") || absl::StartsWith(code, "403");
@@ -90,10 +90,10 @@ Backoff::Backoff(const Options& options)
 
 absl::Duration Backoff::Next(Outcome outcome, absl::optional<absl::Duration> retry_after) {
   const int failure = failures_++;
-  // To ask again at once, for as long as it says so, would be to ask without a pause.
+  // A wait of zero would make us retry without a pause for as long as the server sends it.
   if (retry_after > absl::ZeroDuration()) return std::min(*retry_after, options_.max_retry_after);
   if (outcome == Outcome::kBlocked) return options_.blocked;
-  constexpr int kDoublings = 16;  // beyond any sensible max / min
+  constexpr int kDoublings = 16;  // more than any sensible max / min
   const absl::Duration wait = options_.min * (int64_t{1} << std::min(failure, kDoublings)) *
                               absl::Uniform(random_, 1.0, 1.25);
   return std::min(wait, options_.max);

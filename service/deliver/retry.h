@@ -1,4 +1,4 @@
-// What an answer means for what was sent, and how long to wait before the next try.
+// Classifies answers, and computes the wait before the next try.
 
 #ifndef SERVICE_DELIVER_RETRY_H_
 #define SERVICE_DELIVER_RETRY_H_
@@ -17,51 +17,54 @@ namespace ranklog::deliver {
 
 enum class Outcome {
   kAccepted,
-  kLater,     // the backend or the way to it is not well; the same again after a while
-  kBlocked,   // somebody has to put something right (a key, a right, an address); nothing is given
-              // up, and the same is tried again, seldom
-  kRefused,   // the backend will not take what was sent, however often it is sent
-  kTooLarge,  // as kRefused, for its size
+  kLater,    // temporary failure of the server or the network; retry the same request after a wait
+  kBlocked,  // needs a person: a wrong key, permission or address; nothing is dropped, retry rarely
+  kRefused,  // the backend will never accept this request
+  kTooLarge,  // like kRefused, because of its size
 };
 
-// By the code alone. kAccepted: 200 to 300; a proxy answers so, too, so look at the body. kRefused:
-// 400, 422. kTooLarge: 413. kBlocked: other redirects, 401, 403, 404, 409, 410, 501, and a transport
-// that says kFailedPrecondition. kLater: all else, for as long as it takes.
+// Decides by the code alone:
+//   kAccepted  200 to 300; a proxy may answer so too, so check the body
+//   kRefused   400, 422
+//   kTooLarge  413
+//   kBlocked   other redirects, 401, 403, 404, 409, 410, 501; kFailedPrecondition of a transport
+//   kLater     everything else, without a limit on retries
 Outcome Judge(const absl::StatusOr<HttpResponse>& answer);
 
-// The start of what a server says, for people: at most 500 bytes, UTF-8 whatever it
-// sent, without control characters.
+// The start of a server's text, to be shown to users: at most 500 bytes of valid UTF-8, without
+// control characters.
 std::string Excerpt(absl::string_view text);
 
-// For people: the code and the start of what the answer says, or the transport's error.
+// Describes the answer for users: the code and the start of its text, or the transport's error.
 std::string Explain(const absl::StatusOr<HttpResponse>& answer);
 
-// Whether that, or a text with it, is HTTP 401 or 403: a key or a right is missing.
+// Whether Explain()'s text, or a text with it inside, reports HTTP 401 or 403: a missing key or
+// permission.
 bool IsDenied(absl::string_view explained);
 
-// Waits that double from `min` to `max`, up to a quarter longer each so that many senders spread
-// out.
+// Waits that double from `min` to `max`. Each is up to a quarter longer, so that many senders
+// spread out, but never longer than `max`.
 class Backoff {
  public:
   struct Options {
     absl::Duration min = absl::Seconds(2);
     absl::Duration max = absl::Seconds(60);
-    absl::Duration blocked = absl::Seconds(60);  // for kBlocked
-    // Bounds what an answer may ask for; a broken server's date must not stop us for a year.
+    absl::Duration blocked = absl::Seconds(60);  // wait for kBlocked
+    // Limits the wait that an answer asks for: a server with a wrong date must not stop us for a
+    // year.
     absl::Duration max_retry_after = absl::Hours(1);
-    uint64_t seed = 0;  // of what spreads the waits; 0: another one each time
+    uint64_t seed = 0;  // random seed of the spread; 0: different each time
   };
 
   explicit Backoff(const Options& options);
 
-  // How long to wait after one more failure. What the answer asks for goes before our own figure,
-  // unless that is no time at all.
+  // The wait after one more failure. `retry_after` takes precedence if it is above zero.
   absl::Duration Next(Outcome outcome, absl::optional<absl::Duration> retry_after);
-  void Reset() { failures_ = 0; }  // after a success
+  void Reset() { failures_ = 0; }  // call it after a success
 
  private:
   const Options options_;
-  int failures_ = 0;  // in a row
+  int failures_ = 0;  // consecutive failures
   std::minstd_rand random_;
 };
 

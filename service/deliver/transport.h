@@ -17,38 +17,41 @@ namespace ranklog::deliver {
 struct HttpRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string basic_user;  // with basic_password: HTTP basic authentication; empty: none
+  // User for HTTP basic authentication, with basic_password; empty: no authentication.
+  std::string basic_user;
   std::string basic_password;
-  std::string body;   // POSTed
+  std::string body;   // body of the POST
   bool gzip = false;  // compress the body
-  // Of the job, by name: http_proxy and its like, RANKLOG_ALLOW_HTTP. Absent: our own
-  // environment's.
+  // Environment of the job, by name: http_proxy and similar, RANKLOG_ALLOW_HTTP. nullopt: the
+  // daemon's own environment applies.
   absl::optional<std::map<std::string, std::string>> variables = absl::nullopt;
   absl::Duration timeout = absl::Seconds(30);
-  size_t max_answer = 4 << 20;  // bytes of its body that are kept; a delivery reads no tenth of it
+  // Limit for the body of the answer; deliveries need less than a tenth.
+  size_t max_answer = 4 << 20;
 };
 
 struct HttpResponse {
   int code = 0;
   std::string body;                            // at most max_answer; the rest is dropped
-  absl::optional<absl::Duration> retry_after;  // if the answer says so
-  // If the answer says that it was the last which the quota allows: until there is more of it.
+  absl::optional<absl::Duration> retry_after;  // if the answer has it
+  // If this answer used up the rate limit: the time until it is renewed.
   absl::optional<absl::Duration> quota_after;
 };
 
-// Blocks for at most the request's timeout. Not thread-safe, but for Cancel(), unless it says so.
+// Blocks for at most the request's timeout. Not thread-safe, except Cancel(), unless an
+// implementation says otherwise.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // The answer, whatever its code: a 503 is an answer.
+  // Returns the answer, with any code: a 503 is an answer.
   //   kUnavailable         no connection, or it broke; the backend may have acted
   //   kDeadlineExceeded    no answer in time; the backend may have acted
   //   kCancelled           Cancel() was called; the backend may have acted
-  //   kFailedPrecondition  an untrusted certificate, an unsupported URL: trying again is no use
+  //   kFailedPrecondition  an untrusted certificate or an unsupported URL: a retry cannot help
   virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
 
-  // From any thread: a Post() under way ends within about a second, later ones at once, with
-  // kCancelled. For shutting down.
+  // For shutdown, from any thread. A running Post() ends within about a second, later ones at once,
+  // with kCancelled.
   virtual void Cancel() {}
 };
 

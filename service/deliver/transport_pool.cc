@@ -17,7 +17,7 @@ absl::StatusOr<HttpResponse> TransportPool::Post(const HttpRequest& request) {
   {
     absl::MutexLock lock(&mutex_);
     const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !free_.empty(); };
-    const Pulse::Rest rest;  // the worker that has it beats
+    const Pulse::Rest rest;  // the worker that uses the transport reports progress
     mutex_.Await(absl::Condition(&any));
     transport = free_.back();
     free_.pop_back();

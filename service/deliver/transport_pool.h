@@ -12,8 +12,8 @@
 
 namespace ranklog::deliver {
 
-// Hands each request to one of its transports that is free: the one that was used last, whose
-// connections are the youngest. Without a free one it waits. Thread-safe.
+// Passes each request to a free transport: the one that was used last, because its connections are
+// the newest. Waits if no transport is free. Thread-safe.
 class TransportPool : public Transport {
  public:
   explicit TransportPool(std::vector<std::unique_ptr<Transport>> transports);

@@ -27,7 +27,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
       return absl::InvalidArgumentError("a URL with a blank or a control character in it");
     }
   }
-  // The text may hold a password, so it is not repeated.
+  // The text may contain a password, so the error does not repeat it.
   if (absl::StrContains(text, "@")) {
     return absl::InvalidArgumentError("a URL with a user or a password, or an @, in it");
   }

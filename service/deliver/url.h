@@ -1,4 +1,4 @@
-// The parts of a URL that matter for where a request and its credentials go.
+// The parts of a URL that decide where a request and its credentials go.
 
 #ifndef SERVICE_DELIVER_URL_H_
 #define SERVICE_DELIVER_URL_H_
@@ -19,11 +19,11 @@ struct Url {
   bool loopback() const;     // localhost, 127.0.0.0/8, ::1
 };
 
-// kInvalidArgument: not http(s), without a host, or with a user (or any @), a query, a fragment,
-// blanks or control characters in it.
+// kInvalidArgument: not http or https, without a host, or containing a user (or any @), a query, a
+// fragment, spaces or control characters.
 absl::StatusOr<Url> ParseUrl(absl::string_view text);
 
-// As an element of a path: all but letters, digits and -._~ as %XX.
+// Encodes `text` as a path segment: all bytes except letters, digits and -._~ become %XX.
 std::string PercentEncode(absl::string_view text);
 
 }  // namespace ranklog::deliver

@@ -35,7 +35,7 @@ std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
                       PercentEncode(run_id), "/file_stream");
 }
 
-// As the official client: the page's host is the API's without "api.".
+// As in the official client: the page's host is the API's host without "api.".
 std::string PageUrl(absl::string_view base_url) {
   while (absl::ConsumeSuffix(&base_url, "/")) {
   }

@@ -1,4 +1,4 @@
-// Where a W&B server's endpoints are.
+// The endpoint URLs of a W&B server.
 
 #ifndef SERVICE_DELIVER_WANDB_BASE_URL_H_
 #define SERVICE_DELIVER_WANDB_BASE_URL_H_
@@ -12,18 +12,18 @@ namespace ranklog::deliver::wandb {
 
 inline constexpr char kPublicBaseUrl[] = "https://api.wandb.ai";
 
-// The base URL without trailing slashes; the public server's for an empty one.
-//   kInvalidArgument  not a URL; or the public server's page instead of its API (https://wandb.ai),
-//   or without TLS
+// The base URL without trailing slashes; the public server's URL if it is empty.
+//   kInvalidArgument  not a URL; the public server's web page instead of its API
+//                     (https://wandb.ai); or the public server without TLS
 absl::StatusOr<std::string> CheckBaseUrl(absl::string_view base_url);
 
 std::string GraphqlUrl(absl::string_view base_url);
-// With the entity, project and run id that the server gave, not those asked for.
+// Pass the entity, project and run id from the server's answer, not the requested ones.
 std::string FileStreamUrl(absl::string_view base_url, absl::string_view entity,
                           absl::string_view project, absl::string_view run_id);
 
-// Where people look at the run: of the public server https://wandb.ai, whose API has a host of its
-// own.
+// The URL of the web pages. For the public server this is https://wandb.ai, because its API has
+// another host.
 std::string PageUrl(absl::string_view base_url);
 std::string RunUrl(absl::string_view base_url, absl::string_view entity, absl::string_view project,
                    absl::string_view run_id);

@@ -25,7 +25,7 @@ const std::map<std::string, int>& SummaryNumbers() {
 
 bool IsGlob(const std::string& name) { return !name.empty() && name.back() == '*'; }
 
-// In a definition's name a dot separates levels of nesting. Our keys are flat.
+// A dot in a definition's name separates nesting levels, but our keys are flat.
 std::string Escape(const std::string& name) { return absl::StrReplaceAll(name, {{".", "\\."}}); }
 
 std::vector<MetricDefinition> Expanded(const aggregate::MetricTable& table,

@@ -1,4 +1,4 @@
-// A run's config as W&B keeps it, with the metric definitions in it.
+// A run's config as W&B stores it, including the metric definitions.
 
 #ifndef SERVICE_DELIVER_WANDB_CONFIG_DOCUMENT_H_
 #define SERVICE_DELIVER_WANDB_CONFIG_DOCUMENT_H_
@@ -11,17 +11,17 @@
 
 namespace ranklog::deliver::wandb {
 
-// The list `_wandb.m`: an object per definition, its members named by the field numbers of W&B's
-// MetricRecord. Step metrics are named by their 1-based place in the list, so each has an entry
-// though nobody defined it.
+// The list `_wandb.m`: one object per definition, whose members are named by the field numbers of
+// W&B's MetricRecord. A step metric is referred to by its 1-based position in the list. So each
+// step metric has an entry, even without a definition of its own.
 //
-// `expand_globs` replaces the globs by a definition for each of `keys` that they fit; for servers
-// that do not know globs.
+// `expand_globs` replaces each glob by one definition for each matching key of `keys`, for servers
+// without support for globs.
 model::Json MetricList(const aggregate::MetricTable& table, bool expand_globs,
                        absl::Span<const std::string> keys);
 
 // The JSON text for UpsertBucket: every member of `config` wrapped as {"value": ...}, and the
-// `_wandb` member without which a server takes the run for one that never began.
+// `_wandb` member. Without that member, a server treats the run as one that never started.
 std::string ConfigDocument(const model::Json& config, const model::Json& metric_list);
 
 }  // namespace ranklog::deliver::wandb

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The keys that are compared; none if it is no object.
+// The keys to compare; empty if the document is not an object.
 json Members(absl::string_view text, const DocumentOptions& options) {
   const json document = ParseServerJson(text);
   json members = json::object();

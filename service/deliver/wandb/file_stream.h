@@ -9,13 +9,13 @@
 
 namespace ranklog::deliver::wandb {
 
-// One post to a run's file stream. With nothing in it, it is the heartbeat.
+// One post to a run's file stream. An empty post is the heartbeat.
 struct StreamPost {
   int64_t history_offset = 0;
-  absl::string_view
-      history;  // members of a JSON array: quoted lines with commas between; empty: none
+  // Elements of a JSON array: quoted lines, separated by commas; empty: no lines.
+  absl::string_view history;
   absl::optional<std::string> summary;  // JSON text of the whole summary
-  absl::optional<int32_t> exit_code;    // the run's end
+  absl::optional<int32_t> exit_code;    // set if the run has ended
 };
 
 std::string StreamBody(const StreamPost& post);

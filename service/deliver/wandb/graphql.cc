@@ -19,7 +19,7 @@ namespace {
 using model::Json;
 using nlohmann::json;
 
-// Names are kept with the delivery and are part of URLs; W&B has at most 128 characters of each.
+// Names are stored with the delivery and used in URLs. W&B limits each to 128 characters.
 constexpr size_t kMaxName = 1024;
 
 constexpr char kUpsert[] =
@@ -37,19 +37,19 @@ constexpr char kUpsert[] =
     "bucket { id name displayName sweepName historyLineCount project { name entity { name } } } "
     "inserted } }";
 
-// As the official client asks, and for the number of lines and the state besides.
+// The official client's query, extended by the number of lines and the state.
 constexpr char kHistory[] =
     "query HistoryPage($entity: String!, $project: String!, $run: String!, $minStep: Int64!, "
     "$maxStep: Int64!, $pageSize: Int!) { project(name: $project, entityName: $entity) { "
     "run(name: $run) { historyLineCount state "
     "history(minStep: $minStep, maxStep: $maxStep, samples: $pageSize) } } }";
 
-// The official client's operation of that name asks for these two, and more.
+// The official client's operation with this name also asks for other fields.
 constexpr char kRun[] =
     "query Run($project: String!, $entity: String!, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { config summaryMetrics } } }";
 
-// Asked before the run may be there, and by an entity that may be the user's default.
+// Sent when the run may not exist yet. The entity may be empty, which means the user's default.
 constexpr char kStanding[] =
     "query Run($project: String, $entity: String, $name: String!) { "
     "project(name: $project, entityName: $entity) { run(name: $name) { id name displayName state "
@@ -69,7 +69,7 @@ std::string Body(const char* query, const char* operation, Json variables) {
 
 json Parse(absl::string_view body) { return ParseBoundedJson(body, kMaxAnswerValues); }
 
-// A member of nested objects; null if there is none.
+// A member of nested objects; null if it does not exist.
 json At(const json& object, std::initializer_list<const char*> path) {
   const json* at = &object;
   for (const char* const key : path) {
@@ -93,27 +93,27 @@ absl::Status CheckNames(std::initializer_list<const std::string*> names) {
   return absl::OkStatus();
 }
 
-// A number of lines, or a step, by a server; nullopt if it is not such a number.
+// A number of lines or a step from a server; nullopt if it is not a non-negative integer in range.
 std::optional<int64_t> WholeNumber(const json& number) {
-  // Beyond 2^53 not every reader of JSON has it exactly, and sums with it might overflow.
+  // Above 2^53, not every JSON reader keeps the exact value, and sums could overflow.
   constexpr uint64_t kMax = uint64_t{1} << 53;
   if (!number.is_number_unsigned() || number.get<uint64_t>() > kMax) return std::nullopt;
   return number.get<int64_t>();
 }
 
-// The time of a line or a summary; nullopt if it has none.
+// The time of a line or a summary; nullopt if it has no time.
 absl::optional<int64_t> TimeOf(const json& row) {
-  constexpr double kMaxSeconds = 9e12;  // in microseconds what an int64_t holds
+  constexpr double kMaxSeconds = 9e12;  // fits in an int64_t as microseconds
   const json time = At(row, {"_timestamp"});
   if (!time.is_number() || !(std::fabs(time.get<double>()) < kMaxSeconds)) return absl::nullopt;
   return std::llround(time.get<double>() * 1e6);
 }
 
-// From the summary and the last line: the server may be behind with either.
+// Reads both the summary and the last line, because the server may be behind with either.
 void AddNewest(const json& run, Standing* standing) {
   const auto add = [standing](const std::string& text) {
     const json row = ParseServerJson(text);
-    standing->newest_us = std::max(standing->newest_us, TimeOf(row));  // nothing is before any time
+    standing->newest_us = std::max(standing->newest_us, TimeOf(row));  // nullopt is before any time
     const int64_t step = WholeNumber(At(row, {"_step"})).value_or(-1);
     standing->last_step = std::max(standing->last_step, step);
   };

@@ -1,4 +1,4 @@
-// The GraphQL operations that a run needs, as bodies and answers.
+// The GraphQL operations for a run: request bodies and parsed answers.
 
 #ifndef SERVICE_DELIVER_WANDB_GRAPHQL_H_
 #define SERVICE_DELIVER_WANDB_GRAPHQL_H_
@@ -15,9 +15,9 @@
 
 namespace ranklog::deliver::wandb {
 
-// Empty texts and lists are sent as null, which changes nothing at the server.
+// Empty strings and lists are sent as null, which changes nothing at the server.
 struct Upsert {
-  std::string storage_id;  // of an earlier answer
+  std::string storage_id;  // from an earlier answer
   std::string run_id;
   std::string entity;
   std::string project;
@@ -37,43 +37,44 @@ struct Upserted {
   std::string display_name;
   std::string entity;
   std::string project;
-  int64_t history_lines = 0;  // that the run has already
+  int64_t history_lines = 0;  // lines that the run already has
 };
 
 std::string UpsertBody(const Upsert& upsert);
-// Of an answer with code 200.
-//   kFailedPrecondition  the server names errors; they are the message, shortened
-//   kInternal            not the answer of a W&B server, or beyond the bounds of bounded_json.h
+// Parses an answer with code 200.
+//   kFailedPrecondition  the server reports errors; the message contains them, shortened
+//   kInternal            not the answer of a W&B server, or beyond the limits of bounded_json.h
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body);
 
-// Where a run stands at the server, whoever brought it there.
+// The state of a run at the server, whoever sent its rows.
 struct Standing {
   std::string storage_id;
   std::string run_id;
   std::string display_name;
-  std::string entity;  // these two may be empty
+  std::string entity;  // this and `project` may be empty
   std::string project;
   int64_t lines = 0;
-  std::string state;  // as the server calls it: running, finished, crashed, ...
+  std::string state;  // the server's name for it: running, finished, crashed, ...
   // `_timestamp` of the summary or of the last line, whichever is later, in microseconds.
   absl::optional<int64_t> newest_us{};
-  int64_t last_step = -1;  // the largest `_step` of these; -1: none has one
+  int64_t last_step = -1;  // the larger `_step` of these two; -1: neither has one
 };
 
 std::string StandingBody(const std::string& entity, const std::string& project,
                          const std::string& run_id);
-// Of an answer with code 200.
+// Parses an answer with code 200.
 //   kNotFound            the server has no such run
-//   kFailedPrecondition  the server names errors; they are the message
-//   kInternal            not such an answer
+//   kFailedPrecondition  the server reports errors; the message contains them
+//   kInternal            not the answer to this query
 absl::StatusOr<Standing> ParseStanding(absl::string_view body);
 
-// Whose key it is. The name of the account; empty: the server does not know the key.
+// Asks for the account of the key. ParseViewer() returns its name; empty: the server does not know
+// the key.
 std::string ViewerBody();
 std::string ParseViewer(absl::string_view body);
 
 std::string FeaturesBody();
-// The names of those enabled; none if the answer is no such list.
+// The names of the enabled features; empty if the answer has no such list.
 std::set<std::string> ParseFeatures(absl::string_view body);
 
 // Asks for the history lines with a step in [min_step, max_step).
@@ -83,23 +84,23 @@ struct HistoryQuery {
   std::string run_id;
   int64_t min_step = 0;
   int64_t max_step = 0;
-  int64_t max_lines = 0;  // a server thins out what is more
+  int64_t max_lines = 0;  // a server returns only a sample of more lines
 };
 
 struct HistoryPage {
-  std::vector<std::string> lines;  // as the server wrote them anew: by value, not by byte
+  std::vector<std::string> lines;  // rewritten by the server: same values, other bytes
   int64_t line_count = 0;          // of the whole run
-  std::string state;               // as the server calls it: running, finished, crashed, ...
+  std::string state;               // the server's name for it: running, finished, crashed, ...
 };
 
 std::string HistoryBody(const HistoryQuery& query);
-// Of an answer with code 200.
+// Parses an answer with code 200.
 //   kNotFound            the server has no such run, or does not show it
-//   kFailedPrecondition  the server names errors; they are the message
-//   kInternal            not such an answer
+//   kFailedPrecondition  the server reports errors; the message contains them
+//   kInternal            not the answer to this query
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body);
 
-// What a run has beside its lines, as JSON texts.
+// The config and the summary of a run, as JSON text.
 struct RunDocuments {
   std::string config;
   std::string summary;
@@ -107,7 +108,8 @@ struct RunDocuments {
 
 std::string DocumentsBody(const std::string& entity, const std::string& project,
                           const std::string& run_id);
-// Of an answer with code 200. The same errors; what the server has none of is {}.
+// Parses an answer with code 200. Errors as in ParseHistory(). A document that the server does not
+// have is {}.
 absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body);
 
 }  // namespace ranklog::deliver::wandb

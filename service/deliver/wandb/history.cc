@@ -11,8 +11,8 @@ namespace {
 
 constexpr absl::string_view kOwnKeys[] = {"_step", "_runtime"};
 
-// Appends `key:value,` where the key and a textual value are escaped for the string around the
-// line. Returns the bytes of it without that escaping.
+// Appends `key:value,` with the quotes of the key and of a string value escaped for the string
+// around the line. Returns the number of bytes without that escaping.
 size_t AppendMember(absl::string_view key, absl::string_view json_value, std::string* out) {
   std::string plain;
   AppendString(key, &plain);
@@ -44,7 +44,7 @@ bool HasKey(const std::vector<std::string>& keys, const model::Block& block, siz
                      [&](const std::string& k) { return absl::string_view(k) == key; });
 }
 
-// None for a shape that is not known, or of another width: its values have no names.
+// Empty for an unknown shape or one of another width, because its values have no names.
 const std::vector<std::string>& KeysOf(const model::Block& block,
                                        const std::vector<std::vector<std::string>>& shapes) {
   static const auto* const none = new std::vector<std::string>;
@@ -52,13 +52,13 @@ const std::vector<std::string>& KeysOf(const model::Block& block,
   return known ? shapes[block.shape] : *none;
 }
 
-// As much of a quoted line's text as a dead letter keeps.
+// The part of a quoted line's text that a dead letter keeps.
 std::string Shortened(absl::string_view quoted) {
   std::string text = Unquoted(quoted);
   size_t end = model::DeadLetter::kMaxContent;
   if (text.size() <= end) return text;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-    --end;  // whole characters
+    --end;  // keeps the last character complete
   text.resize(end);
   return text;
 }
@@ -204,9 +204,9 @@ size_t History::AppendLine(const model::Block& block, size_t row, int64_t step,
       bytes += AppendMember(plan.added[i], number, out);
     }
   }
-  // Our own members need no escaping but for the quotes of their names.
+  // Our own members need escaping only for the quotes of their names.
   const size_t begin = out->size();
-  size_t names = 2;  // each with two quotes
+  size_t names = 2;  // each name has two quotes
   if (bare || !HasKey(keys, block, row, "_timestamp")) {
     *out += "\\\"_timestamp\\\":";
     AppendSeconds(block.times_us[row], out);

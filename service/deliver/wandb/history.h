@@ -1,4 +1,5 @@
-// A run's rows as the lines of wandb-history.jsonl, and what follows from the rows: the summary.
+// Converts a run's rows to the lines of wandb-history.jsonl, and computes the summary from the
+// rows.
 
 #ifndef SERVICE_DELIVER_WANDB_HISTORY_H_
 #define SERVICE_DELIVER_WANDB_HISTORY_H_
@@ -21,64 +22,65 @@
 
 namespace ranklog::deliver::wandb {
 
-// Lines ready to stand in a post's array, one per row.
+// Lines in the form for a post's JSON array, one per row.
 struct HistoryLines {
   struct TooLong {
     uint64_t row;
     size_t bytes;
-    std::string content;  // its start
+    std::string content;  // the start of the line
   };
 
   uint64_t first = 0;             // row of the first line
-  std::string content;            // quoted, escaped, with commas between
-  std::vector<size_t> ends;       // of the lines in `content`, without the comma
-  std::vector<int64_t> steps;     // of the lines
-  size_t line_bytes = 0;          // of the lines as the server sees them
-  std::vector<TooLong> too_long;  // rows that only a bare line stands for
+  std::string content;            // quoted and escaped, separated by commas
+  std::vector<size_t> ends;       // end of each line in `content`, without the comma
+  std::vector<int64_t> steps;     // step of each line
+  size_t line_bytes = 0;          // size of the lines as the server counts it
+  std::vector<TooLong> too_long;  // rows that are represented only by a bare line
 
   uint64_t end() const { return first + ends.size(); }
-  // The lines of `rows` rows from `row` on, all of them among these.
+  // The lines of `rows` rows starting at `row`; all of them must be in this object.
   absl::string_view Of(uint64_t row, uint64_t rows) const;
-  // One line as the server would see it, or the first 64 KiB of it.
+  // One line as the server receives it, or its first 64 KiB.
   std::string Shown(uint64_t row) const;
 };
 
-// Is told the run's rows in their order, from row 0. Not thread-safe.
+// Takes the run's rows in order, from row 0. Not thread-safe.
 //
-// A line has the row's values, what StepSync adds, `_timestamp`, `_runtime` and `_step` (see
-// LineSteps). A row's own `_step` and `_runtime` are left out, as the official client does; its own
-// `_timestamp` stands. A row whose line would be over the server's limit, or that the server
-// refused, keeps its place by a bare line: one without values.
+// A line has the row's values, the values that StepSync adds, `_timestamp`, `_runtime` and `_step`
+// (see LineSteps). As in the official client, a row's own `_step` and `_runtime` are left out, but
+// its own `_timestamp` is used. A row keeps its position by a bare line, which has no values, if
+// its line exceeds the server's limit or the server refused it.
 class History {
  public:
-  // `start_us`: Unix time at which the run's clock stood at 0. `table` outlives this.
+  // `start_us` is the Unix time at which the run's clock was 0. `table` must outlive this object.
   History(const aggregate::MetricTable* table, int64_t start_us, size_t max_line_bytes);
 
-  uint64_t next() const { return next_; }  // the row that is expected
-  // Write() stopped before it, since it is a replay.
+  uint64_t next() const { return next_; }  // the next expected row
+  // Write() stopped before the next row, because it is a replay.
   bool at_replay() const { return at_replay_; }
 
-  // Another store had brought the run to this step. While no row was written.
+  // Another store had brought the run to this step. Call it before any row is written.
   void StartBehind(int64_t step);
 
-  // Takes the rows from next() up to `to` without writing them: they are delivered.
+  // Takes the rows from next() up to `to` without writing them, because they are delivered.
   void Skip(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
             uint64_t to);
-  // Takes the replays that are next, up to another row or row `to`.
+  // Takes the replays at next(), up to the first other row or row `to`.
   void SkipReplays(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
                    uint64_t to);
-  // Writes the rows up to `to` behind `lines`. Stops after the line that reaches `max_bytes` in
-  // all, and before a replay.
+  // Appends the rows up to `to` to `lines`. Stops after the line that reaches `max_bytes` in total,
+  // and before a replay.
   void Write(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,
              uint64_t to, size_t max_bytes, const std::set<uint64_t>& bare, HistoryLines* lines);
 
-  // Remembers next(), for going back to it: the same rows make the same lines again.
+  // Remembers next(), so that Rewind() can return to it. The same rows then make the same lines
+  // again.
   void Mark();
   void Rewind();
 
-  // Rows that are taken again after a Rewind() count once, replays too.
+  // Rows that are taken again after a Rewind() count once, and so do replays.
   aggregate::RunSummary& summary() { return summary_; }
-  // Its ToJson(), with the last step that the tracker has.
+  // summary().ToJson() with the last step that the tracker has.
   model::Json SummaryJson() const;
 
  private:
@@ -96,19 +98,19 @@ class History {
   const size_t max_line_bytes_;
   uint64_t next_ = 0;
   uint64_t mark_ = 0;
-  uint64_t summarized_ = 0;      // rows below are in the summary
-  int64_t last_line_step_ = -1;  // of these
+  uint64_t summarized_ = 0;      // rows below this one are in the summary
+  int64_t last_line_step_ = -1;  // last step of these rows
   bool at_replay_ = false;
   LineSteps steps_;
   LineSteps steps_at_mark_;
-  std::optional<aggregate::StepSync> sync_;  // always there; optional, for emplace()
+  std::optional<aggregate::StepSync> sync_;  // always set; optional only for emplace()
   std::optional<aggregate::StepSync> sync_at_mark_;
   aggregate::RunSummary summary_;
   std::map<uint32_t, RowFormat> formats_;
-  std::vector<double> added_;  // by the plan, of the row at hand
+  std::vector<double> added_;  // values that the plan adds to the current row
 };
 
-// The rows [first, last] of a batch that has them.
+// The rows [first, last] of a batch that contains them.
 model::Batch Slice(const model::Batch& batch, uint64_t first, uint64_t last);
 
 }  // namespace ranklog::deliver::wandb

@@ -17,12 +17,12 @@ std::optional<int64_t> StepOf(const json& row) {
   const auto step = row.is_object() ? row.find("_step") : row.end();
   if (step == row.end()) return std::nullopt;
   if (step->is_number_integer()) return step->get<int64_t>();
-  constexpr double kWhole = 9007199254740992.0;  // 2^53: beyond it a double is no longer exact
+  constexpr double kWhole = 9007199254740992.0;  // 2^53: above it a double is not exact
   if (!step->is_number() || std::fabs(step->get<double>()) > kWhole) return std::nullopt;
   return static_cast<int64_t>(step->get<double>());
 }
 
-// What is not the same about a line; nothing if all is.
+// Describes the first difference of a line; nullopt if there is no difference.
 std::optional<std::string> Compare(const json& want, const json& with_added, const json& got) {
   for (const auto& [key, value] : want.items()) {
     const auto found = got.find(key);
@@ -57,7 +57,7 @@ void AddDifference(uint64_t row, std::string text, HistoryDiff* diff) {
   }
 }
 
-// One row, and the lines that the server has for its step.
+// Compares one row with the server's lines for its step.
 void AddRow(const ExpectedLine& expected, const std::vector<json>& lines, bool shared,
             HistoryDiff* diff) {
   const json want = ParseServerJson(expected.line);

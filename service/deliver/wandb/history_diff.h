@@ -1,4 +1,4 @@
-// Holds a run's history as a server hands it out against the lines that were to be there.
+// Compares a run's history at the server with the expected lines.
 
 #ifndef SERVICE_DELIVER_WANDB_HISTORY_DIFF_H_
 #define SERVICE_DELIVER_WANDB_HISTORY_DIFF_H_
@@ -12,15 +12,16 @@
 
 namespace ranklog::deliver::wandb {
 
-// A line that is to be there, for the row of this index.
+// The expected line of the row with this index.
 struct ExpectedLine {
   uint64_t row = 0;
   int64_t step = 0;
   std::string line = "";
-  // The same with what StepSync adds by all definitions. A row that was sent before a definition
-  // came lacks it, so each added member may be there or not; empty: as `line`.
+  // The same line with all values that StepSync adds under all definitions. A row that was sent
+  // before a definition arrived lacks its value, so each added member is optional. Empty: same as
+  // `line`.
   std::string with_added = "";
-  bool bare = false;  // stands for a row that was refused
+  bool bare = false;  // a bare line for a refused row
 };
 
 struct HistoryDiff {
@@ -30,29 +31,29 @@ struct HistoryDiff {
   };
   struct Difference {
     uint64_t row;
-    std::string text;  // which member, what it is, and what it was to be
+    std::string text;  // member, actual value, and expected value
   };
-  static constexpr size_t kKept = 20;  // of gaps and of differences; the counts are of all
+  static constexpr size_t kKept = 20;  // limit for gaps and for differences; the counts include all
 
-  uint64_t there = 0;       // rows whose line is there and the same
-  uint64_t bare = 0;        // refused rows whose bare line is there
+  uint64_t there = 0;       // rows with the expected line
+  uint64_t bare = 0;        // refused rows with their bare line
   uint64_t missing = 0;     // rows without a line
-  uint64_t differing = 0;   // rows with a line that is not the same
-  uint64_t duplicates = 0;  // lines that are there once more
-  uint64_t unexpected = 0;  // lines with a step that no row has, or not of the form of a line
-  std::vector<Rows> gaps;   // of the missing, ascending
+  uint64_t differing = 0;   // rows with a different line
+  uint64_t duplicates = 0;  // extra copies of lines
+  uint64_t unexpected = 0;  // lines with a step of no row, or not in the form of a line
+  std::vector<Rows> gaps;   // missing rows, ascending
   std::vector<Difference> differences;
 
   uint64_t lines() const { return there + bare + differing + duplicates + unexpected; }
 };
 
-// Adds to `diff` what becomes of `expected`, whose steps grow, when the server hands out `lines`
-// for their range of steps, in whatever order. Values are compared as values: 1 is 1.0, and the
-// bare word NaN is the text "NaN", as which servers hand it out. Members with a leading underscore
-// that are not expected are the server's own.
+// Compares `expected`, whose steps increase, with `lines`, which the server returned for the same
+// range of steps in any order. Adds the result to `diff`. Numbers are compared by value: 1 equals
+// 1.0. The bare word NaN equals the string "NaN", which is how servers return it. Unexpected
+// members with a leading underscore belong to the server.
 //
-// `shared`: the run had lines before ours, which may have the same steps; lines that are not ours
-// are theirs then.
+// `shared`: the run had lines before ours, possibly with the same steps. Lines that are not ours
+// then belong to others.
 void AddPage(absl::Span<const ExpectedLine> expected, absl::Span<const std::string> lines,
              bool shared, HistoryDiff* diff);
 

@@ -9,19 +9,19 @@
 
 namespace ranklog::deliver::wandb {
 
-// The steps of a run's lines. They are those of the rows, unless another store has brought the run
-// to a step before: then the lines of this one go on behind that, as in one store. A row that was
-// given a step up to there is a replay and has no line; rows that were logged without a step count
-// on from there.
+// The steps of a run's lines. They equal the steps of the rows, unless another store has brought
+// the run to some step before. Then the lines of this store continue after that step, as in a
+// single store. A row with an explicit step at or below it is a replay and has no line. Rows that
+// were logged without a step are counted on from it.
 class LineSteps {
  public:
-  // The last step that was there before the next row.
+  // Sets the last step at the server before the next row.
   void StartBehind(int64_t step) { last_ = std::max(last_, step); }
 
   bool IsReplay(const model::Block& block, size_t row) const {
     return !block.counted && block.steps[row] <= last_;
   }
-  // Takes the next row, which is not a replay, and returns the step of its line.
+  // Takes the next row, which must not be a replay, and returns the step of its line.
   int64_t Take(const model::Block& block, size_t row) {
     const int64_t step = block.steps[row];
     if (last_ < 0) return step;
@@ -32,12 +32,12 @@ class LineSteps {
     if (step + shift_ <= last_) shift_ = last_ + 1 - step;
     return last_ = step + shift_;
   }
-  // A row that was given a step up to this one is a replay; -1: none is.
+  // A row with an explicit step up to this one is a replay; -1: no row is.
   int64_t last() const { return last_; }
 
  private:
-  int64_t last_ = -1;  // that was there, or that a row has that was logged without one
-  int64_t shift_ = 0;  // of rows without a step
+  int64_t last_ = -1;  // last step at the server, or of a row that was logged without a step
+  int64_t shift_ = 0;  // added to the steps of rows without an explicit step
 };
 
 }  // namespace ranklog::deliver::wandb

@@ -1,5 +1,5 @@
-// Keeps a key out of what a server says: that is stored and shown, and some servers say back what
-// they were sent.
+// Removes a key from a server's answer. Answers are stored and shown, and some servers echo the
+// request.
 
 #ifndef SERVICE_DELIVER_WANDB_MASKING_H_
 #define SERVICE_DELIVER_WANDB_MASKING_H_
@@ -14,7 +14,7 @@
 
 namespace ranklog::deliver::wandb {
 
-// Replaces the key in an answer, in the clear and as it was sent.
+// Replaces the key in an answer, in plain form and in the encoded form in which it was sent.
 inline void MaskKey(const std::string& key, absl::StatusOr<HttpResponse>* answer) {
   if (!answer->ok()) return;
   absl::StrReplaceAll({{key, "[key]"}, {absl::Base64Escape("api:" + key), "[key]"}},

@@ -6,11 +6,11 @@
 
 namespace ranklog::deliver::wandb {
 
-// Finds the row for which a post was refused, by posting halves. Rows are sent in their order, so
-// what was accepted on the way is delivered and not sent again.
+// Finds the row that makes the server refuse a post, by bisection. Rows are sent in order, so
+// halves that are accepted are delivered and not sent again.
 class Narrowing {
  public:
-  // How many of the `available` rows from `row` on to post now.
+  // How many of the `available` rows starting at `row` to post now.
   uint64_t Rows(uint64_t row, uint64_t available) const {
     if (suspects_end_ <= row) return available;
     return std::min(available, std::max<uint64_t>((suspects_end_ - row) / 2, 1));
@@ -18,7 +18,7 @@ class Narrowing {
 
   // A post of rows [row, row + rows) was refused, so at least one of them is at fault.
   void Refused(uint64_t row, uint64_t rows) { suspects_end_ = row + rows; }
-  // What was at fault is settled.
+  // The row at fault is handled.
   void Clear() { suspects_end_ = 0; }
 
  private:

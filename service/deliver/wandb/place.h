@@ -1,5 +1,4 @@
-// What has to be remembered of a run at a W&B server to go on at the same place; Delivery.place
-// holds it. See README.md beside this.
+// The cursor of a run at a W&B server, stored in Delivery.place. See README.md beside this.
 
 #ifndef SERVICE_DELIVER_WANDB_PLACE_H_
 #define SERVICE_DELIVER_WANDB_PLACE_H_
@@ -13,30 +12,30 @@ namespace ranklog::deliver::wandb {
 
 struct Place {
   std::string storage_id;  // empty: the run was not created yet
-  std::string entity;      // these three as the server has them
+  std::string entity;      // this and the next three as the server returned them
   std::string project;
   std::string run_id;
   std::string display_name;
   int64_t base_offset = 0;  // row i that is not delivered yet will be line base_offset + i
-  uint64_t cut_rows = 0;    // rows after the delivered ones that may have been sent, unanswered
-  int64_t cut_updates = 0;  // the last update whose metric definitions count for them
-  bool continued = false;   // by another store: config, summary and end of the run are that one's
-  // Where `continued`, when the newest row was logged there. The server tells only when its last
-  // line was, which is ours once we have sent rows behind.
+  uint64_t cut_rows = 0;  // rows after the delivered ones that may have been sent without an answer
+  int64_t cut_updates = 0;  // last update whose metric definitions apply to them
+  bool continued = false;   // another store continues the run, and sets its config, summary and end
+  // If `continued`: when the newest row was logged at the other store. The server reports only the
+  // time of its last line, which is ours once we have appended rows.
   int64_t continued_us = 0;
-  // The last step that other stores had brought the run to when this one took it up; -1: none had.
-  // Rows that were given a step up to there are replays, which are not sent (LineSteps).
+  // The last step of other stores when this store took over the run; -1: no other store had rows.
+  // Rows with an explicit step up to it are replays, which are not sent (LineSteps).
   int64_t replays_through = -1;
-  uint64_t replayed_rows = 0;  // of the delivered ones
+  uint64_t replayed_rows = 0;  // replays among the delivered rows
 
   bool created() const { return !storage_id.empty(); }
 };
 
 model::Json ToJson(const Place& place);
-// What is missing or of another type keeps its default.
+// Missing members, and members of a wrong type, keep their default.
 Place PlaceFrom(const model::Json& json);
 
-// How many of the delivered rows were not sent, since they are replays.
+// How many of the delivered rows were not sent because they are replays.
 uint64_t ReplayedRows(const model::Delivery& delivery);
 
 }  // namespace ranklog::deliver::wandb

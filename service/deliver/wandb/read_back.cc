@@ -24,13 +24,15 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-// A page's lines, each twice, escaped once more: far below this unless a line is at its limit.
+// Room for each line of a page twice, escaped once more. Usual answers are far smaller, unless a
+// line is at its limit.
 constexpr size_t kMaxAnswer = 64 << 20;
-constexpr size_t kComparedBytes = 64 << 10;  // of the store at a time: about a page's rows
+// Read from the store at a time: about the rows of a page.
+constexpr size_t kComparedBytes = 64 << 10;
 constexpr absl::Duration kRequestTimeout = absl::Seconds(30);
-constexpr int64_t kSharedLines = 10000;  // of others, that a page may have besides ours
+constexpr int64_t kSharedLines = 10000;  // lines of others that a page may have besides ours
 
-// The lines of a run, page by page, from its rows in the store.
+// Makes the expected lines of a run from its rows in the store, one page at a time.
 class ExpectedLines {
  public:
   ExpectedLines(storage::StoreReader* reader, const model::Run& run, size_t max_line_bytes)
@@ -39,7 +41,8 @@ class ExpectedLines {
         own_(&no_definitions_, StartOf(run), max_line_bytes),
         with_added_(&definitions_, StartOf(run), max_line_bytes) {}
 
-  // Learns the definitions that count by `place`, and which rows are bare at the server.
+  // Reads the definitions that apply according to `place`, and the rows that are bare at the
+  // server.
   absl::Status Prepare(absl::string_view kind, const Place& place) {
     own_.StartBehind(place.replays_through);
     with_added_.StartBehind(place.replays_through);
@@ -59,20 +62,21 @@ class ExpectedLines {
 
   uint64_t next() const { return own_.next(); }
 
-  // The definitions that came after the last line: the summary is made by all of them.
+  // Adds the definitions that arrived after the last line, because the summary uses all
+  // definitions.
   void DefineRest(const std::vector<model::StoredUpdate>& updates) {
     for (const model::StoredUpdate& stored : updates) {
       if (stored.id > cut_updates_) Define(stored.update);
     }
   }
 
-  // What `added()` names may differ.
+  // Keys whose values may differ.
   const std::set<std::string>& added() const { return added_; }
-  // Of the rows so far.
+  // Of the rows read so far.
   aggregate::RunSummary& summary() { return with_added_.summary(); }
   model::Json SummaryJson() const { return with_added_.SummaryJson(); }
 
-  // The next lines: those of rows without a replay between, up to row `to` at most.
+  // The next lines, up to row `to` at most. Stops before a replay.
   absl::StatusOr<std::vector<ExpectedLine>> Page(uint64_t to, size_t max_bytes) {
     HistoryLines own;
     HistoryLines added;
@@ -138,15 +142,15 @@ class ExpectedLines {
   const model::Run& run_;
   const aggregate::MetricTable no_definitions_;
   aggregate::MetricTable definitions_;
-  int64_t cut_updates_ = 0;      // those after it count for no line
-  std::set<std::string> added_;  // what definitions may add to rows
+  int64_t cut_updates_ = 0;      // later definitions apply to no line
+  std::set<std::string> added_;  // keys that definitions may add to rows
   std::set<uint64_t> bare_;
   std::vector<std::vector<std::string>> shapes_;
   History own_;
   History with_added_;
 };
 
-// Asks until there is an answer, or the time is up.
+// Sends a request until it is answered or the timeout has passed.
 class Asker {
  public:
   Asker(Transport* transport, std::string url, std::string key, const ReadBackOptions& options)
@@ -159,7 +163,7 @@ class Asker {
     request_.max_answer = kMaxAnswer;
   }
 
-  // The body of an answer with code 200.
+  // The body of an accepted answer.
   absl::StatusOr<std::string> Ask(std::string body) {
     const absl::Time deadline = options_.now() + options_.timeout;
     Backoff backoff(options_.backoff);
@@ -184,13 +188,13 @@ class Asker {
   HttpRequest request_;
 };
 
-// The documents as the delivery makes them when the run has ended.
+// Compares with the documents that the delivery sends for an ended run.
 absl::Status CompareWith(const RunDocuments& found, storage::StoreReader& reader,
                          const model::Run& run, const model::Delivery& delivery,
                          ExpectedLines* expected, ReadBackReport* report) {
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
   ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run.id, 0));
-  // The official client takes that key for the server's, too.
+  // The official client also leaves this key to the server.
   DocumentOptions options = {
       .wrapped = true, .shared = report->base_lines > 0, .free = {"wandb_version"}};
   report->config = CompareDocuments(
@@ -239,15 +243,15 @@ absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const mode
     ASSIGN_OR_RETURN(
         const std::vector<ExpectedLine> lines,
         expected.Page(std::min(expected.next() + options.page_rows, rows), options.page_bytes));
-    if (lines.empty() && expected.next() < rows) continue;  // replays
+    if (lines.empty() && expected.next() < rows) continue;  // only replays
     query.min_step = shared && !lines.empty() ? lines.front().step : query.max_step;
     query.max_step = lines.empty() ? query.min_step + 1 : lines.back().step + 1;
-    // Duplicates shall show, so there is room for them.
+    // Leaves room for duplicates, so that they are found.
     query.max_lines =
         2 * static_cast<int64_t>(lines.size()) + 100 + std::min(report.base_lines, kSharedLines);
     ASSIGN_OR_RETURN(const std::string answer, asker.Ask(HistoryBody(query)));
     ASSIGN_OR_RETURN(const HistoryPage page, ParseHistory(answer));
-    // Without a row sent, what is there was sent a moment ago.
+    // If no row was sent, lines found here were sent a moment ago and are not compared.
     if (!lines.empty()) AddPage(lines, page.lines, shared, &report.diff);
     report.lines = page.line_count;
     report.state = page.state;

@@ -1,4 +1,4 @@
-// Reads a run back from a W&B server, and holds it against the store.
+// Reads a run back from a W&B server and compares it with the store.
 
 #ifndef SERVICE_DELIVER_WANDB_READ_BACK_H_
 #define SERVICE_DELIVER_WANDB_READ_BACK_H_
@@ -19,48 +19,51 @@
 namespace ranklog::deliver::wandb {
 
 struct ReadBackOptions {
-  absl::Duration timeout = absl::Seconds(30);  // a page is asked for again for so long
-  uint64_t page_rows = 1000;                   // as the official client's pages
-  size_t page_bytes = 1 << 20;                 // of expected lines; bounds the memory
+  absl::Duration timeout = absl::Seconds(30);  // time limit for the retries of a page
+  uint64_t page_rows = 1000;                   // same page size as the official client
+  size_t page_bytes = 1 << 20;                 // of expected lines; limits the memory
   Backoff::Options backoff;
-  std::function<absl::Time()> now;                              // of a steady clock
-  std::function<void(absl::Duration)> sleep;                    // between two tries
-  std::function<void(uint64_t done, uint64_t total)> progress;  // rows
+  std::function<absl::Time()> now;                              // a steady clock
+  std::function<void(absl::Duration)> sleep;                    // waits between two tries
+  std::function<void(uint64_t done, uint64_t total)> progress;  // counts rows
 };
 
 struct ReadBackReport {
-  // Rows that the server has answered for, the refused ones as bare lines. Replays are not sent.
+  // Rows that the server has acknowledged; refused rows count with their bare lines. Replays are
+  // not sent.
   uint64_t sent = 0;
-  HistoryDiff diff;  // `missing` without those that were not checked
-  // Rows that the server counts, but does not hand out: old ones lie in files that this does not
-  // read.
+  HistoryDiff diff;  // `missing` excludes rows that were not checked
+  // Rows that the server counts but does not return: old rows lie in files that this does not read.
   uint64_t not_checked = 0;
-  int64_t lines = 0;       // that the server counts for the run
-  int64_t base_lines = 0;  // of them before ours
-  bool continued = false;  // another store has: what is behind ours is its
-  std::string state;       // of the run, as the server calls it
-  // Only once the run's end was delivered: before that the server may be behind.
+  int64_t lines = 0;       // lines of the run at the server
+  int64_t base_lines = 0;  // of these, lines before ours
+  bool continued = false;  // another store continues the run; lines after ours are its lines
+  std::string state;       // of the run, as the server names it
+  // Compared only after the run's end was delivered, because the server may be behind before that.
   DocumentDiff config;
   DocumentDiff summary;
 
-  // All that was sent is there once, and, where `ended`, nothing else.
+  // All sent rows are at the server once and, if `ended`, nothing else is.
   bool ok(bool ended) const;
   int64_t expected_lines() const { return base_lines + static_cast<int64_t>(sent); }
-  // Where other stores feed the run, too, they may have done so since.
+  // If other stores feed the run too, they may have added lines since.
   bool LineCountFits(bool ended) const {
     const bool only_ours = base_lines == 0 && !continued;
     return ended && only_ours ? lines == expected_lines() : lines >= expected_lines();
   }
 };
 
-// Compares the lines that the store's rows make, those of dead letters without their values, with
-// what the server hands out, range of steps by range of steps; then the config and the summary, by
-// key, but for what `step_sync` adds, which depends on when a definition came. `run` and `delivery`
-// as stored; the delivery has a place. Makes at most one request at a time.
+// Compares the server's lines with the lines that the store's rows make, one range of steps at a
+// time. Rows with dead letters are expected without values. Then compares the config and the
+// summary by key. Values that `step_sync` adds are not compared, because they depend on when a
+// definition arrived.
+//
+// `run` and `delivery` must be as stored, and the delivery must have a cursor. Makes at most one
+// request at a time.
 //   kNotFound            the server has no such run
-//   kUnavailable         it did not answer within the timeout
-//   kFailedPrecondition  it refuses us, or answers with an error
-//   kDataLoss            the store lacks rows that it says were delivered
+//   kUnavailable         no answer within the timeout
+//   kFailedPrecondition  the server refuses us, or answers with an error
+//   kDataLoss            the store lacks rows that it counts as delivered
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
                                         const std::string& key, const ReadBackOptions& options);

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kShown = 80;  // bytes of a value in a difference
+constexpr size_t kShown = 80;  // bytes of a value in the text of a difference
 
 bool IsWordChar(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -41,7 +41,7 @@ json ParseServerJson(absl::string_view line) {
     }
     if (c == '"') in_text = !in_text;
     if (in_text && c == '\\' && i + 1 < line.size())
-      strict += line[i++];  // what it escapes is next
+      strict += line[i++];  // copies the backslash; the next line copies the escaped character
     strict += line[i++];
   }
   return ParseBoundedJson(strict, kMaxDocumentValues);

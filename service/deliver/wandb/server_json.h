@@ -1,4 +1,4 @@
-// JSON as W&B servers hand it out: by value, not by byte.
+// JSON as W&B servers return it: same values, other bytes than those sent.
 
 #ifndef SERVICE_DELIVER_WANDB_SERVER_JSON_H_
 #define SERVICE_DELIVER_WANDB_SERVER_JSON_H_
@@ -12,22 +12,23 @@
 
 namespace ranklog::deliver::wandb {
 
-// Of an answer with a code of success: W&B servers send a JSON object with each, be it empty.
+// Checks an answer with a success code. W&B servers always send a JSON object, possibly empty.
 //   kUnavailable  another program answered, such as a login page, a captive portal or a proxy; or
-//                 the answer is beyond the bounds of bounded_json.h. The message says what came
+//                 the answer is beyond the limits of bounded_json.h; the message describes it
 absl::Status CheckAnswer(const HttpResponse& answer);
 
-// A line, a config or a summary: JSON within the bounds of bounded_json.h, in which NaN, Infinity
-// and -Infinity may stand as bare words: they become texts. Discarded if it is anything else.
+// Parses a line, a config or a summary within the limits of bounded_json.h. The bare words NaN,
+// Infinity and -Infinity are allowed and become strings. Returns a discarded value for anything
+// else.
 nlohmann::json ParseServerJson(absl::string_view text);
 
-// The text of `quoted`, a JSON string; empty if it is anything else.
+// The decoded text of `quoted`, a JSON string; empty if it is not a JSON string.
 std::string Unquoted(absl::string_view quoted);
 
-// 1 is 1.0.
+// Compares numbers by value: 1 equals 1.0.
 bool SameValue(const nlohmann::json& a, const nlohmann::json& b);
 
-// For people: the first 80 bytes.
+// The first 80 bytes, to be shown to users.
 std::string ShownValue(const nlohmann::json& value);
 
 }  // namespace ranklog::deliver::wandb

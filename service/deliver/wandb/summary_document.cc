@@ -10,8 +10,9 @@ namespace ranklog::deliver::wandb {
 namespace {
 
 constexpr char kRowsLost[] = "ranklog/rows_lost";
-constexpr double kMaxTimeUs = 9e18;       // what an int64_t holds
-constexpr size_t kLongMember = 64 << 10;  // of a summary that is over the limit
+constexpr double kMaxTimeUs = 9e18;  // fits in an int64_t
+// Longer members are dropped from a summary over the limit.
+constexpr size_t kLongMember = 64 << 10;
 
 }  // namespace
 
@@ -22,10 +23,10 @@ std::string SummaryDocument(const model::Run& run, model::Json summary, uint64_t
   const auto time = summary.find("_timestamp");
   int64_t runtime_us = 0;
   if (run.state != model::RunState::kRunning && run.ended_us > start_us) {
-    runtime_us =
-        (run.ended_us - start_us) / 1000000 * 1000000;  // whole seconds, as the official client
+    // Whole seconds, as in the official client.
+    runtime_us = (run.ended_us - start_us) / 1000000 * 1000000;
   } else if (time != summary.end() && time->is_number()) {
-    // A program may have set any number, NaN too.
+    // A program may have set any number, including NaN.
     const double time_us = std::round(time->get<double>() * 1e6);
     if (time_us > static_cast<double>(start_us) && time_us < kMaxTimeUs) {
       runtime_us = static_cast<int64_t>(time_us) - start_us;
@@ -37,7 +38,7 @@ std::string SummaryDocument(const model::Run& run, model::Json summary, uint64_t
   summary["_wandb"]["runtime"] = runtime_us / 1000000;
   std::string text = ToJsonText(summary);
   if (text.size() <= max_bytes) return text;
-  // Better without its longest texts than not at all.
+  // A summary without its longest members is better than no summary.
   for (auto& [key, value] : summary.items()) {
     if (ToJsonText(value).size() > kLongMember) value = nullptr;
   }

@@ -19,12 +19,13 @@ namespace {
 constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
 constexpr int kUnauthorized = 401;
 constexpr int kTooManyRequests = 429;
-constexpr size_t kScanBytes = 4 << 20;  // read by one Step() that only catches up
-// How often a run that waits for a key looks for another one: whoever has just put one right looks
-// at the run. Three small files are read.
+constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
+// Interval at which a run without a valid key looks for another key. Short, because a user who has
+// just corrected the key is watching the run. Each check reads three small files.
 constexpr absl::Duration kLookForKey = absl::Seconds(2);
-constexpr absl::Duration kLookForRanks = absl::Milliseconds(200);  // a step that asks nobody
-// Who found that the server is away lets others try before: it may be at fault itself.
+constexpr absl::Duration kLookForRanks = absl::Milliseconds(200);  // such a step sends no request
+// Added to the wait of a run that found the server unreachable. Other runs try first, because this
+// run may itself be the cause.
 constexpr absl::Duration kLetOthersTry = absl::Milliseconds(100);
 
 std::string ServerOf(const model::Run& run) {
@@ -74,7 +75,8 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
     }
     Leave();
   } else {
-    // Whether it has ended meanwhile decides what it waits with.
+    // While it waits, checks whether the run has ended, because that decides its place in the
+    // schedule.
     if (!ended()) {
       if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
     }
@@ -106,21 +108,21 @@ absl::Duration WandbDelivery::Enter(absl::Time now) {
   return wait;
 }
 
-// A run that was not asked for itself, and waits since another one failed.
+// For a run that sent no request itself and waits because another one failed.
 void WandbDelivery::TellWhy(absl::Duration wait) {
-  constexpr absl::Duration kBrief = absl::Seconds(5);  // of that nobody is told
+  constexpr absl::Duration kBrief = absl::Seconds(5);  // shorter waits are not reported
   const bool nothing_to_do = !ended() && delivery_.delivered_rows >= run_.rows;
   if (wait < kBrief || nothing_to_do || !delivery_.last_error.empty()) return;
   delivery_.last_error = server_->why();
   if (delivery_.last_error.empty()) delivery_.last_error = project_->why();
 }
 
-// How long to wait for `time`, or for a key if it is one that is missing.
+// The time until `time`, or until the next check for a key if a key is missing.
 absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
   return awaits_key_ ? std::min(time - now, kLookForKey) : time - now;
 }
 
-// Whether there is a key that the server has not refused, for a run that waits for one.
+// For a run that waits for a key: whether there is a key that the server has not refused.
 bool WandbDelivery::HasNewKey() const {
   if (!awaits_key_ || job_.empty()) return false;
   const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
@@ -132,8 +134,8 @@ bool WandbDelivery::HasKey() const {
   return base_url.ok() && credentials_->Find(job_, *base_url).ok();
 }
 
-// Whether a key that is missing may be no trouble: the daemon has just started, and the run's ranks
-// have not come yet.
+// Whether a missing key may be harmless: the daemon has just started, and the run's ranks have not
+// attached yet.
 bool WandbDelivery::AwaitsRanks(absl::Time now) const {
   return now < options_.ranks_return_by && !ended() && !credentials_->HasMet(job_) && !HasKey();
 }
@@ -152,10 +154,10 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   }
   if (delivery_.complete) {
     if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
-    delivery_.complete = false;  // the run goes on
+    delivery_.complete = false;  // the run continues
   }
   if (AwaitsRanks(now)) return kLookForRanks;
-  // Told before the next answer, which may take long.
+  // Cleared before the next answer, which may take long.
   if (absl::StartsWith(delivery_.last_error, kNoKey) && HasKey()) {
     delivery_.last_error.clear();
     return absl::ZeroDuration();
@@ -168,7 +170,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
     next_config_ = now + options_.config_interval;
     if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {
       if (now < known_at_ + options_.ask_after) return UpsertRun(now);
-      next_config_ = absl::InfinitePast();  // it is still to be sent
+      next_config_ = absl::InfinitePast();  // the config must still be sent
       return AskStanding(now);
     }
   }
@@ -179,8 +181,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
 absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql, FeaturesBody());
   const Outcome outcome = Judge(answer);
-  // A server that does not know the question can do nothing special; one that cannot answer now is
-  // asked again.
+  // A server that does not know the query has no optional features. A server that cannot answer now
+  // is asked again.
   const bool busy = !answer.ok() || answer->code == 401 || answer->code == 403 ||
                     answer->code == 429 || (answer->code >= 502 && answer->code <= 504);
   if (outcome != Outcome::kAccepted && busy)
@@ -203,7 +205,7 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
     lost_rows += stream.losses.total() + stream.late_rows;
   }
   if (std::exchange(lost_rows_, lost_rows) != lost_rows) summary_changed_ = true;
-  // Keys matter only where globs have to be expanded here.
+  // Keys are needed only if globs must be expanded here.
   size_t shapes = 0;
   if (!globs_) {
     ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
@@ -249,7 +251,7 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
                    .program = settings.program,
                    .tags = settings.tags,
                    .config = config_};
-  // A run that is there keeps the config that it has.
+  // An existing run keeps its config.
   if (config_ == refused_config_) upsert.config = place_.created() ? std::string() : bare_config_;
   if (place_.created()) {
     upsert.run_id = place_.run_id;
@@ -268,7 +270,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   if (outcome != Outcome::kAccepted)
     return Failed(outcome, "create or update the run", answer, now);
   absl::StatusOr<Upserted> upserted = ParseUpserted(answer->body);
-  // The code is 200 then, too.
+  // The code of such an answer is 200 too.
   if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
   if (!upserted.ok()) return Blocked(absl::string_view(upserted.status().message()), now);
 
@@ -280,7 +282,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     place_.display_name = std::move(upserted->display_name);
     place_.base_offset = upserted->history_lines;
   }
-  if (config_ != refused_config_) {  // has all that a refused one before it had
+  if (config_ != refused_config_) {  // it includes everything from an earlier refused config
     refused_config_.clear();
     config_answer_.clear();
   }
@@ -294,11 +296,11 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   return absl::ZeroDuration();
 }
 
-// The config is at fault only if the server takes the run without it; the rows do not wait for it.
+// The config is at fault only if the server accepts the run without it. Rows do not wait for this.
 absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
                                             absl::Time now) {
   if (config_ == refused_config_ || config_ == bare_config_) {
-    refused_config_.clear();  // it was not the config
+    refused_config_.clear();  // the config was not the cause
     config_answer_.clear();
     return Failed(Outcome::kBlocked, "create or update the run", answer, now);
   }
@@ -307,7 +309,7 @@ absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& 
   return absl::ZeroDuration();
 }
 
-// A daemon that was restarted reads what is delivered once, for the summary.
+// After a restart, reads the delivered rows once, for the summary.
 absl::StatusOr<absl::Duration> WandbDelivery::Scan(storage::StoreReader& reader) {
   if (history_.next() == 0) RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
   const uint64_t before = history_.next();
@@ -356,7 +358,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   if (!base_url.ok()) return blocked(base_url.status());
   absl::StatusOr<std::string> key = credentials_->Find(job_, *base_url, refused_keys_);
   if (!key.ok() && !refused_keys_.empty()) {
-    refused_keys_.clear();  // one may be taken by now
+    refused_keys_.clear();  // the server may accept one of them now
     key = credentials_->Find(job_, *base_url);
   }
   awaits_key_ = !key.ok();
@@ -387,7 +389,8 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   absl::StatusOr<HttpResponse> answer = transport_->Post(request);
   exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
   MaskKey(*key, &answer);
-  // What another program took is not at the server, whatever its code.
+  // An answer from another program means that the server did not receive the request, whatever its
+  // code.
   if (Judge(answer) == Outcome::kAccepted) {
     if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
   }
@@ -396,7 +399,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
     project_->Answered();
     if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
   }
-  // The next source may have a better one.
+  // The next source may have a valid key.
   if (answer.ok() && answer->code == kUnauthorized) {
     awaits_key_ = true;
     refused_keys_.insert(*key);
@@ -408,10 +411,10 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
   if (std::exchange(other_key_, false)) return absl::ZeroDuration();
-  // By our own Stop(): that says nothing of the tracker, and the next process tries again.
+  // Caused by our own Stop(): the tracker is not at fault, and the next process retries.
   if (absl::IsCancelled(answer.status())) return backoff_.Next(outcome, absl::nullopt);
   const bool key = answer.ok() && answer->code == kUnauthorized;
-  // Nothing was asked where the key or the address is at fault.
+  // If the key or the address is at fault, no request was sent.
   const bool asked = !absl::IsFailedPrecondition(answer.status());
   delivery_.last_error =
       absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
@@ -428,7 +431,8 @@ void WandbDelivery::WentWell() {
   backoff_.Reset();
 }
 
-// What one run meets, others meet too, and so they wait together; unless they did better meanwhile.
+// Other runs usually meet the same failure, so all of them wait together. If others were answered
+// in the meantime, only this run waits.
 absl::Duration WandbDelivery::WaitForServer(const absl::StatusOr<HttpResponse>& answer) {
   if (answer.ok() && answer->code == kTooManyRequests) {
     server_->Answered();

@@ -1,5 +1,5 @@
-// Delivers one run to a Weights & Biases server. README.md beside this says what it remembers and
-// how it deals with each answer.
+// Delivers one run to a Weights & Biases server. README.md beside this describes its state and the
+// handling of each answer.
 
 #ifndef SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
 #define SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
@@ -26,59 +26,62 @@
 
 namespace ranklog::deliver::wandb {
 
-inline constexpr char kKind[] = "wandb";  // Delivery.kind
+inline constexpr char kKind[] = "wandb";  // value of Delivery.kind
 
-// Dead letters of a run's config or summary begin their `answer` by one of these; all others are of
-// rows.
+// The `answer` of a dead letter for the run's config or summary starts with one of these. All other
+// dead letters belong to rows.
 inline constexpr char kConfigLetter[] = "config: ";
 inline constexpr char kSummaryLetter[] = "summary: ";
 
-// The `last_error` of a run that `resume=must` wants to be there, and that is not, begins so.
+// Start of the `last_error` of a run with `resume=must` that does not exist at the tracker.
 inline constexpr char kMustBeThere[] = "resume=must, and the tracker has no run '";
 
-// Unix time in microseconds at which the run's clock stood at 0.
+// Unix time in microseconds at which the run's clock was 0.
 int64_t StartOf(const model::Run& run);
 
-// Nothing is given up: whatever fails is tried again, and `last_error` says what it was. Rows that
-// the server refuses become dead letters; a bare row keeps their line, so that the lines have no
-// gap.
+// Never gives up: every failure is retried, and `last_error` describes it. Rows that the server
+// refuses become dead letters. A bare line keeps their position, so that the lines have no gap.
 class WandbDelivery : public RunDelivery {
  public:
-  // The defaults are what the official client does.
+  // The defaults match the official client.
   struct Options {
-    absl::Duration transmit_interval =
-        absl::Seconds(15);  // between posts with data; the first goes at once
+    // Between posts with data; the first is sent at once.
+    absl::Duration transmit_interval = absl::Seconds(15);
     absl::Duration heartbeat_interval = absl::Seconds(30);
-    absl::Duration config_interval =
-        absl::Seconds(5);  // config and definitions are looked at this often
-    absl::Duration poll_interval = absl::Seconds(1);  // rows may have come
-    // After a pause this long another store may have written to the run, and it is asked where it
-    // stands; the shorter pause is that of a run of which nothing is there yet, or which has ended.
+    // Interval of checks for a changed config and new definitions.
+    absl::Duration config_interval = absl::Seconds(5);
+    absl::Duration poll_interval = absl::Seconds(1);  // interval of checks for new rows
+    // After a pause of this length, another store may have written to the run, so the delivery asks
+    // for its standing. The shorter pause applies if nothing of the run was sent yet or the run has
+    // ended.
     absl::Duration ask_after = absl::Seconds(30);
     absl::Duration ask_after_at_ends = absl::Seconds(5);
     absl::Duration graphql_timeout = absl::Seconds(30);
     absl::Duration stream_timeout = absl::Seconds(180);
-    size_t max_post_bytes = 10485760;  // of lines; a post this full does not wait for the interval
-    size_t max_line_bytes = 10383360;  // longer lines are dead letters: the server refuses them
-    bool gzip = true;                  // where the server can
-    // Until then, of a steady clock, the ranks of a live run may still bring the key again that they
-    // had brought to the daemon before this one.
+    // Of lines; a post of this size does not wait for transmit_interval.
+    size_t max_post_bytes = 10485760;
+    // Longer lines become dead letters, because the server refuses them.
+    size_t max_line_bytes = 10383360;
+    bool gzip = true;  // if the server supports it
+    // Until this time of a steady clock, the ranks of a live run may still send the key again that
+    // they had sent to the previous daemon.
     absl::Time ranks_return_by = absl::InfinitePast();
-    Backoff::Options backoff;  // for what only this run meets; the gates have their own
+    Backoff::Options backoff;  // for failures of only this run; the gates have their own
     std::string user_agent;    // empty: ranklog/VERSION
-    std::string username;      // the person under whom a service account's runs appear
+    std::string username;      // user shown for runs of a service account
     std::string user_email;
   };
 
-  // `run` and `delivery` as stored; a new delivery has no place. `transport`, `gates` and
-  // `credentials` outlive this. The gates are of servers, and of projects, which have the limits.
+  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `gates` and
+  // `credentials` must outlive this object. There is one gate per server, and one per project
+  // because limits are per project.
   WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport, Gates* gates,
                 const CredentialStore* credentials, Options options);
 
   StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
 
  private:
-  // How long this run has to wait; zero: it is inside of both gates.
+  // The time that this run must wait; zero: it is inside both gates.
   absl::Duration Enter(absl::Time now);
   void Leave();
   void TellWhy(absl::Duration wait);
@@ -86,12 +89,12 @@ class WandbDelivery : public RunDelivery {
   bool HasNewKey() const;
   bool HasKey() const;
   bool AwaitsRanks(absl::Time now) const;
-  // Each makes at most one exchange, and returns how long to wait.
+  // Each of these makes at most one exchange, and returns the time to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
   absl::Duration AskFeatures(absl::Time now);
-  // In wandb_standing.cc.
+  // Defined in wandb_standing.cc.
   absl::Duration AskStanding(absl::Time now);
-  // It is not known where the run stands, and `last_error` says why.
+  // Records that the run's standing is not known; `last_error` has the reason.
   absl::Duration Unsettled(absl::Duration wait);
   absl::StatusOr<absl::Duration> Settle(storage::StoreReader& reader, absl::Time now);
   absl::StatusOr<absl::Duration> LookForRow(storage::StoreReader& reader, absl::Time now);
@@ -117,7 +120,7 @@ class WandbDelivery : public RunDelivery {
   absl::Status ReadShapes(storage::StoreReader& reader, const model::Batch& batch);
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
-  // The server has answered for a row.
+  // Whether the server has answered for a row.
   bool has_sent() const { return delivery_.delivered_rows > place_.replayed_rows; }
   bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
@@ -152,70 +155,75 @@ class WandbDelivery : public RunDelivery {
   const CredentialStore* const credentials_;
   const Options options_;
 
-  model::Delivery reported_;                                     // as the last Step() gave it out
-  std::vector<model::DeadLetter> letters_;                       // to be given out
-  StepResult::Exchange exchange_ = StepResult::Exchange::kNone;  // of this step
+  model::Delivery reported_;                // state returned by the last Step()
+  std::vector<model::DeadLetter> letters_;  // not returned yet
+  StepResult::Exchange exchange_ = StepResult::Exchange::kNone;  // exchange of this step
   Backoff backoff_;
-  absl::optional<uint64_t> answers_at_failure_;  // server_'s; none: the last exchange went well
+  // server_->answers() at the last failure; nullopt: the last exchange succeeded.
+  absl::optional<uint64_t> answers_at_failure_;
   absl::Time not_before_ = absl::InfinitePast();
-  absl::Time last_data_ = absl::InfinitePast();  // a post with rows or a summary was accepted
-  absl::Time last_sign_ = absl::InfinitePast();  // the server heard of the run
+  // When a post with rows or a summary was last accepted.
+  absl::Time last_data_ = absl::InfinitePast();
+  // When the server last received a request for the run.
+  absl::Time last_sign_ = absl::InfinitePast();
 
-  // Whose keys count, and which of them the server did not take.
+  // The job whose keys are used, and the keys that the server refused.
   std::string job_;
   std::set<std::string> refused_keys_;
-  bool other_key_ = false;   // there is one to try at once
-  bool awaits_key_ = false;  // the last one was refused, or there was none
+  bool other_key_ = false;   // another key can be tried at once
+  bool awaits_key_ = false;  // the last key was refused, or there was no key
 
-  // What the server can do; asked once.
+  // Features of the server; requested once.
   bool features_known_ = false;
   bool gzip_ = false;
   bool globs_ = false;
 
-  // Where the run stands: several stores may feed it, one after the other.
-  bool asked_ = false;                          // since the start
-  absl::Time known_at_ = absl::InfinitePast();  // when an answer last said so
-  absl::optional<Standing> standing_;           // an answer from which nothing follows yet
-  uint64_t found_ = 0;      // so many rows of the cut are there, from its first on
-  uint64_t not_found_ = 0;  // the first row of the cut of which it is known that it is not
+  // The run's standing. Several stores may feed the run, one after the other.
+  bool asked_ = false;                          // asked since the start
+  absl::Time known_at_ = absl::InfinitePast();  // when an answer last confirmed the standing
+  absl::optional<Standing> standing_;           // an answer that is not fully handled yet
+  uint64_t found_ = 0;      // number of rows of the cut, from its first, that are at the server
+  uint64_t not_found_ = 0;  // first row of the cut that is known to be missing at the server
   bool ask_after_cut_ = false;
-  std::string unsettled_;              // the error that is over once it is known
-  bool fed_elsewhere_ = false;         // another store, which continues the run, is at it
-  bool reopened_ = false;              // by our rows behind an end that cannot be said again
-  absl::optional<int32_t> end_there_;  // exit code with which the run has ended there
+  std::string unsettled_;       // error to clear once the standing is known
+  bool fed_elsewhere_ = false;  // another store continues the run and is writing to it
+  // Our rows after the run's end reopened it, and the end cannot be sent again.
+  bool reopened_ = false;
+  absl::optional<int32_t> end_there_;  // exit code with which the run has ended at the server
 
   // Config.
   absl::Time next_config_ = absl::InfinitePast();
-  int64_t config_updates_ = -1;  // the last update that config_ has
+  int64_t config_updates_ = -1;  // last update included in config_
   size_t config_streams_ = 0;
   size_t config_shapes_ = 0;
   std::string config_;
-  std::string bare_config_;  // without the user's part: makes a run whose config is refused
+  // config_ without the user's part; creates a run whose config is refused.
+  std::string bare_config_;
   std::string sent_config_;
   std::string refused_config_;  // not sent again until it changes
-  std::string config_answer_;   // to refused_config_; not yet a dead letter
+  std::string config_answer_;   // answer to refused_config_; not yet a dead letter
 
   // Rows.
   aggregate::MetricTable table_;
   int64_t defined_updates_ = 0;  // table_ has the definitions up to this update
   History history_;
   std::vector<std::vector<std::string>> shapes_;
-  HistoryLines lines_;       // of the cut; empty if they have to be written (again)
+  HistoryLines lines_;       // lines of the cut; empty if they must be written again
   std::set<uint64_t> bare_;  // rows to write without values
   Narrowing narrowing_;
-  absl::optional<model::DeadLetter> trial_;  // a refused row that is being tried bare
-  size_t post_bytes_;                        // how much to cut at once; less after HTTP 413
+  absl::optional<model::DeadLetter> trial_;  // a refused row whose bare line is being tried
+  size_t post_bytes_;                        // size of the next cut; reduced after HTTP 413
   double bytes_per_row_ = 0;                 // of the last cut
 
   // Summary.
-  uint64_t lost_rows_ = 0;  // of the run's ranks: lost, or late
+  uint64_t lost_rows_ = 0;  // lost or late rows of the run's ranks
   bool summary_changed_ = false;
-  // Until the cut is delivered: a post with it was refused. Is it the summary, a row, or their
-  // size?
+  // Until the cut is delivered: a post with rows and the summary was refused. The cause is not
+  // known yet: the summary, a row, or the size.
   bool hold_summary_ = false;
   std::string sent_summary_;
   std::string refused_summary_;  // not sent again until it changes
-  std::string summary_answer_;   // to refused_summary_; not yet a dead letter
+  std::string summary_answer_;   // answer to refused_summary_; not yet a dead letter
 };
 
 }  // namespace ranklog::deliver::wandb

@@ -1,5 +1,5 @@
-// The part of WandbDelivery that posts to the file stream: rows, summary, heartbeats, the run's
-// end.
+// The part of WandbDelivery that posts to the file stream: rows, summary, heartbeats, and the end
+// of the run.
 
 #include <algorithm>
 #include <utility>
@@ -13,10 +13,11 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr size_t kReadBytes = 512 << 10;  // of the store at a time: lines are five times as long
-constexpr size_t kKeptLines = 1 << 20;  // lines longer than this are written again for the next try
-constexpr size_t kSmallestPost = 64
-                                 << 10;  // a server that refuses this for its size refuses the row
+constexpr size_t kReadBytes = 512 << 10;  // per read; lines are five times as long
+// After a failed post, more lines than this are dropped and written again.
+constexpr size_t kKeptLines = 1 << 20;
+// A server that refuses a post of this size for its size refuses a row.
+constexpr size_t kSmallestPost = 64 << 10;
 
 }  // namespace
 
@@ -25,7 +26,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   if (place_.cut_rows > 0) return MustAsk(now) ? AskStanding(now) : PostCut(reader, now);
   if (place_.continued) return StreamBehind(reader, now, draining);
   const bool pending = run_.rows > delivery_.delivered_rows;
-  // A definition may come after the last row, and changes how its metric is summarized.
+  // A definition may arrive after the last row and change how its metric is summarized.
   const uint64_t version = table_.version();
   RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
   summary_changed_ |= table_.version() != version;
@@ -40,13 +41,13 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   return std::max(std::min(next - now, options_.poll_interval), absl::ZeroDuration());
 }
 
-// Another store continues the run. Rows that are left here go behind its lines, once nobody writes
-// there; it is asked before each post.
+// Another store continues the run. The remaining rows of this store go after its lines, once no
+// other store is writing. The standing is checked before each post.
 absl::StatusOr<absl::Duration> WandbDelivery::StreamBehind(storage::StoreReader& reader,
                                                            absl::Time now, bool draining) {
   if (run_.rows == delivery_.delivered_rows) {
     if (!ended()) return options_.poll_interval;
-    delivery_.complete = true;  // the end is the other's
+    delivery_.complete = true;  // the other store sends the end
     delivery_.last_error.clear();
     return absl::InfiniteDuration();
   }
@@ -70,14 +71,14 @@ bool WandbDelivery::MaySendRows(absl::Time now, bool draining) const {
   return pending * bytes_per_row_ >= static_cast<double>(post_bytes_);
 }
 
-// Decides which rows the next post has and which definitions count for them; or passes over
-// replays. What is returned is stored before they are sent, so a daemon that is restarted before
-// the answer sends the same lines again.
+// Chooses the rows of the next post and the definitions that apply to them, or skips replays. The
+// result is stored before the rows are sent. So a daemon that is restarted before the answer sends
+// the same lines again.
 absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) {
   if (history_.next() == delivery_.delivered_rows) {
     history_.Mark();
   } else {
-    history_.Rewind();  // the store could not be read to the end the last time
+    history_.Rewind();  // the last read of the store failed before the end
   }
   lines_ = {};
   RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
@@ -88,8 +89,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
   return absl::ZeroDuration();
 }
 
-// The next rows are replays: those behind them get the lines that these would have had. Passes over
-// some of them.
+// Skips some of the next rows, which are replays. Rows after them get the line numbers that the
+// replays would have had.
 absl::StatusOr<absl::Duration> WandbDelivery::PassReplays(storage::StoreReader& reader) {
   ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                    reader.RunBatches(run_.id, history_.next(), kReadBytes));
@@ -106,7 +107,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::PassReplays(storage::StoreReader& 
   return absl::ZeroDuration();
 }
 
-// Writes lines_ from history_.next() on, up to a replay.
+// Writes lines_ from history_.next() up to a replay.
 absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to,
                                        size_t max_bytes) {
   lines_.first = history_.next();
@@ -129,11 +130,11 @@ absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to
   return absl::OkStatus();
 }
 
-// Writes the lines of the cut, unless they are there.
+// Writes the lines of the cut, unless they exist already.
 absl::Status WandbDelivery::WriteCut(storage::StoreReader& reader) {
   const uint64_t end = delivery_.delivered_rows + place_.cut_rows;
   if (lines_.end() == end) return absl::OkStatus();
-  if (history_.next() == delivery_.delivered_rows) {  // the cut of an earlier daemon
+  if (history_.next() == delivery_.delivered_rows) {  // the cut is from an earlier daemon
     RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
     history_.Mark();
   } else {
@@ -149,17 +150,17 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostCut(storage::StoreReader& read
   return PostRows(narrowing_.Rows(delivery_.delivered_rows, place_.cut_rows), now);
 }
 
-// Posts the first `rows` rows of the cut, the summary if it is new, and the run's end if that is
-// all. With nothing to say it is the heartbeat.
+// Posts the first `rows` rows of the cut, the summary if it changed, and the run's end if nothing
+// else remains. With none of these, the post is the heartbeat.
 absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const uint64_t first = delivery_.delivered_rows;
   StreamPost post;
   post.history_offset = place_.base_offset + static_cast<int64_t>(first);
   post.history = lines_.Of(first, rows);
-  // The end comes with the summary, so it waits until it is clear whether the summary can be sent,
-  // and until all definitions count for it: those after the cut do not yet.
+  // The end is sent with the summary. So it waits until it is clear whether the summary can be
+  // sent, and until all definitions apply; definitions after the cut do not apply yet.
   const bool whole = !hold_summary_ && defined_updates_ >= config_updates_;
-  const bool ours = !place_.continued;  // config, summary and end
+  const bool ours = !place_.continued;  // we send config, summary and end
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
   if (ours && (summary_changed_ || last) && !hold_summary_) {
@@ -169,13 +170,14 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
                             summary != sent_summary_ && summary != refused_summary_;
   if (with_summary) post.summary = summary;
   if (last) post.exit_code = ExitCode();
-  if (!ours && end_there_.has_value()) post.exit_code = *end_there_;  // or it would run again
+  // Otherwise the post would reopen the run.
+  if (!ours && end_there_.has_value()) post.exit_code = *end_there_;
 
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Judge(answer);
   if (outcome == Outcome::kRefused || outcome == Outcome::kTooLarge) {
     if (with_summary && rows > 0 && outcome == Outcome::kTooLarge) {
-      // Each of them may be small enough: the summary goes alone, once these rows are there.
+      // Rows and summary may each be small enough: the summary is sent alone after these rows.
       if (post.history.size() >= summary.size()) CutLess();
       hold_summary_ = true;
       return absl::ZeroDuration();
@@ -210,7 +212,7 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   return last ? absl::InfiniteDuration() : absl::ZeroDuration();
 }
 
-// How many rows are refused if the server takes a post up to row `end`: see SettleRefusals().
+// The number of refused rows if the server accepts a post up to row `end`; see SettleRefusals().
 uint64_t WandbDelivery::RefusedBefore(uint64_t end) const {
   const uint64_t first = delivery_.delivered_rows;
   uint64_t refused = delivery_.refused_rows;
@@ -220,7 +222,7 @@ uint64_t WandbDelivery::RefusedBefore(uint64_t end) const {
   return refused + (trial_.has_value() && end > first ? 1 : 0);
 }
 
-// The server took a post up to row `end`: what it lacked is thereby shown to have been at fault.
+// The server accepted a post up to row `end`. So the parts that were left out of it were at fault.
 void WandbDelivery::SettleRefusals(uint64_t end) {
   const uint64_t first = delivery_.delivered_rows;
   for (HistoryLines::TooLong& line : lines_.too_long) {
@@ -243,8 +245,8 @@ void WandbDelivery::SettleRefusals(uint64_t end) {
   }
 }
 
-// Finds out what the server will not take: the summary, or one of the rows. A row is at fault only
-// if the server takes a bare one in its place; a server that refuses even that refuses us.
+// Determines what the server refuses: the summary or one of the rows. A row is at fault only if the
+// server accepts a bare line in its place. If the server refuses that too, it refuses us.
 absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool with_summary,
                                           const absl::StatusOr<HttpResponse>& answer,
                                           absl::Time now) {
@@ -254,7 +256,7 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
     summary_answer_ = Explain(answer);
     return absl::ZeroDuration();
   }
-  refused_summary_.clear();  // it was not the summary
+  refused_summary_.clear();  // the summary was not the cause
   summary_answer_.clear();
   if (rows == 0 || trial_.has_value()) {
     trial_.reset();

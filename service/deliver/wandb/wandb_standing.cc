@@ -1,5 +1,5 @@
-// The part of WandbDelivery that finds out where the run stands at the server: another store may
-// have written to it since this one last did. README.md beside this says what follows from that.
+// The part of WandbDelivery that determines the run's standing at the server, because another store
+// may have written to it since our last post. README.md beside this describes the consequences.
 
 #include <algorithm>
 #include <utility>
@@ -13,18 +13,18 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr size_t kMaxSummaryAnswer = 64 << 20;  // a summary or a line at its limit, escaped
-constexpr int64_t kLinesOfAStep = 100;          // of all stores
+constexpr size_t kMaxSummaryAnswer = 64 << 20;  // an escaped summary or line at its limit
+constexpr int64_t kLinesOfAStep = 100;          // limit for the lines of one step, from all stores
 // Servers may round times.
 constexpr int64_t kSameTimeUs = 1000;
 
-// What a server may answer to a question that it does not take: it is asked again, seldom.
+// Refusals of a query count as kBlocked: the query is repeated, but rarely.
 Outcome OfQuestion(Outcome outcome) {
   const bool refused = outcome == Outcome::kRefused || outcome == Outcome::kTooLarge;
   return refused ? Outcome::kBlocked : outcome;
 }
 
-// The line that would stand for a row that is refused.
+// The bare line for a refused row.
 std::string BareLine(const nlohmann::json& line) {
   nlohmann::json bare = nlohmann::json::object();
   for (const char* const key : {"_timestamp", "_runtime", "_step"}) {
@@ -84,8 +84,8 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
   return absl::ZeroDuration();
 }
 
-// Which lines behind the delivered rows are ours cannot be told by their number. So the rows that
-// may be there are looked for by their steps, from the first on.
+// The number of lines does not show which lines after the delivered rows are ours. So this looks
+// for the rows that may be there by their steps, starting with the first.
 absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reader, absl::Time now) {
   const uint64_t first = delivery_.delivered_rows;
   const bool more = standing_->lines > place_.base_offset + static_cast<int64_t>(first);
@@ -96,11 +96,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reade
     history_.StartBehind(place_.replays_through);
   } else if (more && place_.created() && run_.rows > first) {
     if (history_.next() < first) return Scan(reader);
-    // Also what was not cut yet: this store may be an older copy of the one that sent it.
+    // Includes rows that were not cut yet: this store may be an older copy of the store that sent
+    // them.
     if (place_.cut_rows == 0) {
       RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
       RETURN_IF_ERROR(Cut(reader).status());
-      if (delivery_.delivered_rows > first) return absl::ZeroDuration();  // replays
+      if (delivery_.delivered_rows > first) return absl::ZeroDuration();  // replays were skipped
     }
     not_found_ = std::min(not_found_, place_.cut_rows);
     if (found_ < not_found_) return LookForRow(reader, now);
@@ -116,14 +117,14 @@ absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reade
   if (standing_->state == "failed") end_there_ = 1;
   standing_.reset();
   asked_ = true;
-  // The first row that comes may make the run ours.
+  // The first row of this store may make the run ours.
   const bool without_rows = place_.continued && run_.rows == first;
   known_at_ = without_rows ? absl::InfinitePast() : now;
   return absl::ZeroDuration();
 }
 
-// Looks for the next row of the cut: the first, the last, then by bisection, since posts begin with
-// the first row.
+// Looks for the next row of the cut. Order: the first, the last, then by bisection, because posts
+// begin with the first row.
 absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& reader,
                                                          absl::Time now) {
   RETURN_IF_ERROR(WriteCut(reader));
@@ -149,7 +150,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
                                                ? ParseHistory(answer->body)
                                                : absl::UnavailableError("no answer");
   if (!page.ok()) {
-    standing_.reset();  // out of date by the next try
+    standing_.reset();  // will be out of date at the next try
     asked_ = false;
     return outcome == Outcome::kAccepted
                ? Unsettled(Blocked(absl::string_view(page.status().message()), now))
@@ -164,12 +165,13 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
   return absl::ZeroDuration();
 }
 
-// Others have written behind our lines. Of the cut, `found` rows are there: they are sent again to
-// their place, for nobody has stored the answer. All others get a place behind.
+// Other stores have written lines after ours. The first `found` rows of the cut are at the server:
+// they are sent again to the same lines, because no answer for them was stored. All other rows go
+// after the last line.
 absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t found) {
   const uint64_t first = delivery_.delivered_rows;
   ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
-  if (newest && place_.continued) {  // what the other store has set since
+  if (newest && place_.continued) {  // the other store may have changed these
     sent_config_.clear();
     sent_summary_.clear();
     summary_changed_ = true;
@@ -178,7 +180,7 @@ absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t foun
   place_.continued = !newest;
   place_.continued_us =
       newest ? 0 : std::max(place_.continued_us, standing_->newest_us.value_or(0));
-  if (place_.continued && !place_.created()) {  // to create it would be to begin it anew
+  if (place_.continued && !place_.created()) {  // an upsert would start the run anew
     place_.storage_id = standing_->storage_id;
     place_.run_id = standing_->run_id;
     place_.display_name = standing_->display_name;
@@ -199,7 +201,7 @@ absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t foun
   return absl::OkStatus();
 }
 
-// When a row of the run was logged.
+// The time at which a row of the run was logged.
 absl::StatusOr<int64_t> WandbDelivery::TimeOfRow(storage::StoreReader& reader, uint64_t row) const {
   ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                    reader.RunBatches(run_.id, row, /*max_bytes=*/1));
@@ -212,7 +214,7 @@ absl::StatusOr<int64_t> WandbDelivery::TimeOfRow(storage::StoreReader& reader, u
   return time_us;
 }
 
-// Whether the last row of the run was logged here: then the run is continued here.
+// Whether the newest row of the run was logged here. Then the run continues here.
 absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const {
   if (!standing_->newest_us.has_value()) return !place_.created();
   if (run_.rows == 0) return false;
@@ -220,8 +222,8 @@ absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const
   return last_us + kSameTimeUs >= std::max(*standing_->newest_us, place_.continued_us);
 }
 
-// Whether this store takes the run up where others have left it: no row of this one is there, its
-// starts are to go on in the run, and its first row was logged after all that are there.
+// Whether this store continues the run of other stores. True if no row of this store was sent, its
+// starts continue an existing run, and its first row is newer than all rows at the server.
 absl::StatusOr<bool> WandbDelivery::TakesUp(storage::StoreReader& reader) const {
   if (has_sent() || place_.cut_rows > 0 || run_.rows == 0) return false;
   if (!standing_->newest_us.has_value()) return false;
