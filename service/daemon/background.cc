@@ -34,7 +34,7 @@ absl::StatusOr<ingest::UniqueFd> OpenLog(const std::string& path) {
   return log;
 }
 
-// What the starter had open, such as a pipe whose end somebody waits for.
+// Closes descriptors of the starter, such as a pipe on whose end a process waits.
 void CloseAllBut(int one, int two, int three) {
   std::vector<int> open;
   std::error_code error;
@@ -47,7 +47,7 @@ void CloseAllBut(int one, int two, int three) {
   }
 }
 
-// What the new process says: its exit code as one byte, then a text.
+// Reads the report of the new process: its exit code as one byte, then a text.
 [[noreturn]] void ExitAsToldBy(int pipe, const std::string& log) {
   std::string told;
   char buffer[4096];
@@ -91,7 +91,7 @@ void Background::Report(int exit_code, const std::string& text) {
   const ingest::UniqueFd starter = std::exchange(starter_, {});
   if (!starter.valid()) return;
   const std::string told = absl::StrCat(std::string(1, static_cast<char>(exit_code)), text);
-  // A starter that has gone does not matter to the daemon.
+  // If the starter has ended, the daemon continues.
   static_cast<void>(!write(starter.get(), told.data(), told.size()));
 }
 

@@ -1,5 +1,5 @@
-// `--background`: ranklogd goes on in a process of its own, and its starter learns whether it
-// serves.
+// Implements `--background`: ranklogd continues in a separate process, and its starter learns
+// whether that process serves.
 
 #ifndef SERVICE_DAEMON_BACKGROUND_H_
 #define SERVICE_DAEMON_BACKGROUND_H_
@@ -13,16 +13,17 @@ namespace ranklog::daemon {
 
 class Background {
  public:
-  // Splits this process. The new one has a session of its own, `log` for stdout and stderr, no other
-  // descriptor, and goes on here. The old one waits until the new one calls Report() or ends, prints
-  // what it said, and exits with its code. Call before any thread is started.
-  //   kFailedPrecondition  the directory of `log` is not ours alone
+  // Forks. The child has its own session, `log` as stdout and stderr, and no other descriptor of
+  // the starter. It returns from this function. The parent waits until the child calls Report() or
+  // ends, prints the reported text, and exits with the reported code. Call it before any thread is
+  // started.
+  //   kFailedPrecondition  the directory of `log` is not private to this user
   absl::Status Enter(const std::string& log);
-  // Once; later calls, and those of a daemon in the foreground, do nothing.
+  // Reports to the starter, once. Does nothing on later calls, and for a daemon in the foreground.
   void Report(int exit_code, const std::string& text);
 
  private:
-  ingest::UniqueFd starter_;  // a pipe
+  ingest::UniqueFd starter_;  // write end of the pipe to the starter
 };
 
 }  // namespace ranklog::daemon

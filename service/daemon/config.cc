@@ -71,7 +71,7 @@ CLI::Validator BytesText() {
       "");
 }
 
-// A duration, or a word that stands for an infinite one.
+// Accepts a duration, or the word `infinite` for an infinite one.
 CLI::Validator DurationOr(const char* infinite) {
   return CLI::Validator(
       [infinite](const std::string& text) -> std::string {
@@ -95,8 +95,8 @@ CLI::Validator UnixAddress() {
       "");
 }
 
-// It says where to listen and what to keep, so nobody else may have written it. A pipe of ours, as
-// the shell makes of <(...), is one.
+// The file decides where to listen and what to keep, so no other user may have written it. A pipe
+// of this user, as the shell makes of <(...), is accepted.
 CLI::Validator OwnFile() {
   return CLI::Validator(
       [](const std::string& path) -> std::string {
@@ -111,8 +111,8 @@ CLI::Validator OwnFile() {
       "");
 }
 
-// What is wrong with the file itself. CLI11 takes every file for INI, and a section that nobody
-// asked for for a key with "++" at its end.
+// Describes an error in the file itself. CLI11 reports every file as INI, and an unknown section as
+// a key that ends in "++".
 std::string AboutFile(const CLI::App& app, const LinedConfig& lines,
                       const CLI::ConfigError& error) {
   std::string file = app.get_config_ptr()->as<std::string>();
@@ -129,7 +129,7 @@ std::string AboutFile(const CLI::App& app, const LinedConfig& lines,
                       " The options of `ranklogd --help` are its keys, without the dashes.\n");
 }
 
-// Of an unknown flag; else empty.
+// A suggestion for an unknown flag; else empty.
 std::string Suggestion(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
   const std::vector<std::string> extras = app.remaining();
@@ -139,10 +139,10 @@ std::string Suggestion(const CLI::App& app, const CLI::ParseError& error) {
   return DidYouMean(extras.front().substr(0, extras.front().find('=')), flags);
 }
 
-// The name, if the environment has a value for it.
+// The name if the variable is set and not empty; else empty.
 std::string SetVariable(const char* name) { return Environment(name).empty() ? "" : name; }
 
-// The daemon may change its working directory.
+// Paths are made absolute because the daemon may change its working directory.
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -151,7 +151,7 @@ std::string Absolute(const std::string& path) {
 
 absl::Duration ToDuration(const std::string& text) {
   absl::Duration parsed;
-  absl::ParseDuration(text, &parsed);  // the validator took it
+  absl::ParseDuration(text, &parsed);  // cannot fail: the validator accepted the text
   return parsed;
 }
 
@@ -159,12 +159,13 @@ storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& kee
   storage::KeepLimits limits;
   limits.keep_for = keep_for == kForever ? absl::InfiniteDuration() : ToDuration(keep_for);
   limits.keep_bytes = storage::KeepLimits::kUnlimited;
-  if (keep_bytes != kUnlimited) ParseBytes(keep_bytes, &limits.keep_bytes);  // as above
+  // Cannot fail: the validator accepted the text.
+  if (keep_bytes != kUnlimited) ParseBytes(keep_bytes, &limits.keep_bytes);
   return limits;
 }
 
-// A rank that starts us says where the daemon that it was attached to kept the store: its rows are
-// there. Unless this process sees no such directory, as in another container.
+// A rank that starts us passes the state directory of its previous daemon, because its rows are
+// there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
   std::vector<std::string> dirs = storage::DefaultStateDirs();
   std::string former = Environment("RANKLOG_FORMER_STATE_DIR");
@@ -186,7 +187,7 @@ std::string DefaultAddress() {
   if (std::string address = Environment("RANKLOG_ADDRESS"); !address.empty()) return address;
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
   auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
-  if (dir == dirs.end()) dir = dirs.end() - 1;  // whoever listens there is told what is wrong
+  if (dir == dirs.end()) dir = dirs.end() - 1;  // Bind() then reports what is wrong with it
   return absl::StrCat(kUnix, dir->path, "/", v1::kSocketFile);
 }
 
@@ -346,7 +347,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   config.step_wait = ToDuration(step_wait);
   config.first_row_wait = ToDuration(first_row_wait);
   config.wandb_transmit_interval = ToDuration(transmit);
-  // Ranks that find no room in the one that they were told fall back to the others.
+  // Ranks that find no space in the given directory fall back to the standard ones.
   if (!spool_dir.empty()) config.spool_dirs.push_back(Absolute(spool_dir));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
   if (print_config) {

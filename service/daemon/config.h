@@ -1,4 +1,4 @@
-// What ranklogd is told: its command line, its configuration file and its environment.
+// The configuration of ranklogd, from its command line, its configuration file and its environment.
 
 #ifndef SERVICE_DAEMON_CONFIG_H_
 #define SERVICE_DAEMON_CONFIG_H_
@@ -14,16 +14,16 @@
 namespace ranklog::daemon {
 
 struct Config {
-  std::vector<std::string> state_dirs;  // where the log may be kept, best first
+  std::vector<std::string> state_dirs;  // candidates for the state directory, best first
   std::string socket_path;
-  std::vector<std::string>
-      spool_dirs;  // where rings of ranks may lie: the one named by a flag, then the standard ones
+  // Where to look for rings: the directory of the flag, then the standard ones.
+  std::vector<std::string> spool_dirs;
   absl::Duration drain = absl::ZeroDuration();
   absl::Duration idle_exit = absl::InfiniteDuration();
   storage::KeepLimits keep;
   std::string log_level = "info";
-  std::string log_format = "text";   // or json
-  absl::optional<int> metrics_port;  // none: no metrics are served
+  std::string log_format = "text";   // text or json
+  absl::optional<int> metrics_port;  // nullopt: no metrics are served
   bool background = false;
   bool core_dumps = false;
   absl::Duration commit_interval = absl::Milliseconds(50);
@@ -32,26 +32,26 @@ struct Config {
   absl::Duration wandb_transmit_interval = absl::Seconds(15);
 };
 
-// What parsing came to: a configuration, or a text to print and an exit code (0 for --help, --version
-// and --print-config, 2 for wrong usage).
+// The result of parsing: a configuration, or a text to print and an exit code (0 for --help,
+// --version and --print-config, 2 for wrong usage).
 struct Parsed {
   Config config;
-  bool run = false;  // else `text` is to be printed
+  bool run = false;  // if false, print `text` and exit
   int exit_code = 0;
   std::string text;
 };
 
-// Flags go before the configuration file, that before the environment (RANKLOG_STATE_DIR,
-// RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Reads the
-// environment: not thread-safe.
+// Flags take precedence over the configuration file, and the file over the environment
+// (RANKLOG_STATE_DIR, RANKLOG_ADDRESS, RANKLOG_SPOOL_DIR, RANKLOG_WANDB_TRANSMIT_INTERVAL,
+// XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME). Not thread-safe, because it reads the environment.
 Parsed ParseConfig(int argc, const char* const* argv);
 
-// systemd, slurm, rank or user. A daemon that a rank started ends with its job step where Slurm
-// tracks by cgroup.
+// systemd, slurm, rank or user. If a rank started the daemon and Slurm tracks processes by cgroup,
+// the daemon ends with the rank's job step.
 std::string StartedBy();
 inline constexpr char kRank[] = "rank";
 
-// $RANKLOG_ADDRESS, else ranklogd.sock in the first of v1::StandardDirs() that can be used.
+// $RANKLOG_ADDRESS, else ranklogd.sock in the first usable directory of v1::StandardDirs().
 std::string DefaultAddress();
 
 }  // namespace ranklog::daemon

@@ -26,7 +26,7 @@ bool IsGivenByFlag(const std::string& name, const std::vector<std::string>& args
   });
 }
 
-// As TOML has it.
+// The text as a quoted TOML string.
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
   for (const char each : text) {
@@ -44,7 +44,7 @@ CLI::ConfigError BadLine(int number, absl::string_view why) {
   return CLI::ConfigError(absl::StrCat("line ", number, ": ", why));
 }
 
-// Takes the string of TOML that `text` begins with, in " or ', off it.
+// Removes the TOML string at the start of `text`, in " or ', and returns its value.
 std::string TakeString(int number, absl::string_view* text) {
   const char quote = text->front();
   std::string value;
@@ -67,8 +67,8 @@ std::string TakeString(int number, absl::string_view* text) {
   throw BadLine(number, "its value has no closing quote");
 }
 
-// Of a line KEY = "VALUE", with a comment or without; none: CLI11 is to read the line, which knows
-// neither a '#' in quotes nor a backslash.
+// The setting in a line KEY = "VALUE", with or without a comment. nullopt: CLI11 must read the
+// line. CLI11 supports neither a '#' in quotes nor backslash escapes.
 absl::optional<CLI::ConfigItem> QuotedSetting(int number, absl::string_view line) {
   const size_t equals = line.find('=');
   if (equals == absl::string_view::npos) return absl::nullopt;
@@ -95,7 +95,7 @@ std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const
   const std::string text(std::istreambuf_iterator<char>(input), {});
   int number = 0;
   std::vector<CLI::ConfigItem> items;
-  std::string others;  // what CLI11 reads, each in its line
+  std::string others;  // the lines that CLI11 reads, at their line numbers
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
     if (auto item = QuotedSetting(number, line)) {
@@ -109,7 +109,7 @@ std::vector<CLI::ConfigItem> LinedConfig::from_config(std::istream& input) const
     if (line.size() > 1 && (line.front() == '"' || line.front() == '[')) {
       line = absl::StripAsciiWhitespace(line.substr(1, line.size() - 2));
     }
-    lines_.emplace(line, number);  // the first one counts
+    lines_.emplace(line, number);  // the first line of a key counts
   }
   std::istringstream again(others);
   for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(again)) items.push_back(item);

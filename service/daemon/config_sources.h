@@ -1,4 +1,4 @@
-// Where each value of ranklogd's configuration comes from. For config.cc; includes CLI11.
+// Finds the source of each value of ranklogd's configuration. For config.cc only; includes CLI11.
 
 #ifndef SERVICE_DAEMON_CONFIG_SOURCES_H_
 #define SERVICE_DAEMON_CONFIG_SOURCES_H_
@@ -11,29 +11,29 @@
 
 namespace ranklog::daemon {
 
-// Reads a configuration file as CLI11 does, but values in quotes as TOML has them, and remembers in
-// which line each key stands.
+// Reads a configuration file like CLI11, but quoted values as in TOML, and records the line of each
+// key.
 class LinedConfig : public CLI::ConfigTOML {
  public:
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
-  int LineOf(const std::string& key) const;  // 0: it is not there
+  int LineOf(const std::string& key) const;  // 0: the key is not in the file
 
  private:
-  mutable std::map<std::string, int> lines_;  // from_config() is const
+  mutable std::map<std::string, int> lines_;  // mutable because from_config() is const
 };
 
-// The options of `app`, which was parsed, but for those that are no setting (--help).
+// The options of `app`, which must be parsed already, without those that are not settings (--help).
 std::vector<std::string> SettingsOf(const CLI::App& app);
 
 struct PrintedValue {
-  std::string value;     // what counts, where CLI11 does not know it; empty: nothing does
-  std::string variable;  // that it comes from where no flag and no file says it; empty: none
+  std::string value;     // the effective value, if CLI11 does not know it; empty: no value
+  std::string variable;  // source if neither a flag nor the file sets the value; empty: no variable
 };
 
-// A line for each setting, as of a configuration file, with the source behind it:
+// One line per setting in the form of a configuration file, each followed by its source:
 //   drain = "2m"             # /etc/ranklogd.toml:3
-// So it is a configuration file. Settings without a value are comments. `special`: of settings whose
-// value or variable CLI11 does not know.
+// So the output is a valid configuration file. Settings without a value are comments. `special` has
+// the settings whose value or variable CLI11 does not know.
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,
                         const std::vector<std::string>& args,
                         const std::map<std::string, PrintedValue>& special);

@@ -8,7 +8,7 @@
 namespace ranklog::daemon {
 namespace {
 
-// 0: never.
+// 0 means never.
 int64_t MicrosOf(absl::Time time) {
   return time == absl::InfinitePast() ? 0 : absl::ToUnixMicros(time);
 }

@@ -1,4 +1,4 @@
-// Answers tools that ask the daemon about itself.
+// Answers tools that query or change the daemon.
 
 #ifndef SERVICE_DAEMON_CONTROL_SERVICE_H_
 #define SERVICE_DAEMON_CONTROL_SERVICE_H_
@@ -20,21 +20,21 @@ namespace ranklog::daemon {
 
 class ControlService final : public v1::Control::CallbackService {
  public:
-  // Gives a run another destination, and calls `done` from any thread.
+  // Adds a destination to a run, and calls `done` from any thread.
   using Done = absl::AnyInvocable<void(absl::Status)>;
   using AddDestinationFn =
       std::function<void(int64_t run, const std::string& kind,
                          const std::map<std::string, std::string>& credentials, Done done)>;
   // Removes a run, and calls `done` from any thread.
   using RemoveRunFn = std::function<void(int64_t run, storage::Removal removal, Done done)>;
-  // What changes from moment to moment.
+  // Values that change continuously.
   struct Now {
-    size_t streams = 0;  // attached
+    size_t streams = 0;  // attached streams
     ingest::StreamRegistry::Attached attached;
     Monitor::View monitor;
     std::string store_error;  // empty: rows can be stored
     std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
-    std::map<int64_t, std::string> stopped_runs;  // why, by their id in the store
+    std::map<int64_t, std::string> stopped_runs;  // errors by the run's id in the store
     std::map<std::string, uint64_t> counters;
   };
   struct About {
@@ -42,7 +42,7 @@ class ControlService final : public v1::Control::CallbackService {
     std::string started_by;  // systemd, slurm, rank, user
     int64_t start_time_us = 0;
     storage::KeepLimits keep;
-    std::string metrics_url;           // empty: not served
+    std::string metrics_url;           // empty: metrics are not served
     std::function<Now()> now;          // thread-safe
     AddDestinationFn add_destination;  // thread-safe
     RemoveRunFn remove_run;            // thread-safe

@@ -30,17 +30,17 @@ std::vector<std::string> StandardSpoolDirs() {
   return dirs;
 }
 
-// For the calls that wait for a commit. Streams are cut off: the ranks send again what was not
-// acknowledged.
+// Time for calls that wait for a commit. Streams are cut off, because the ranks send unacknowledged
+// rows again.
 constexpr std::chrono::milliseconds kShutdown(200);
 
 constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 
-// How long the ranks that live may take to attach again: their pauses grow to 5 s.
+// Time for live ranks to attach again: their backoff grows to 5 s.
 constexpr absl::Duration kRanksReturn = absl::Seconds(10);
 
-// A store that is damaged is set aside, and a new one taken: what ranks log from now on is not to
-// wait for somebody who looks at the old one.
+// Sets a damaged store aside and creates a new one, so that new rows do not wait for a person to
+// repair the old store.
 absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir) {
   auto store = storage::Store::Open(state_dir, {});
   if (!absl::IsDataLoss(store.status())) return store;
@@ -133,7 +133,7 @@ absl::Status Daemon::StartStages() {
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
   spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
-  for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not be told of it
+  for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not get the same flags
     if (const absl::Status status = spool_dirs_->Remember(dir + "/"); !status.ok()) {
       spdlog::warn("the next daemon will not look for spools in {}: {}", dir,
                    std::string(status.message()));
@@ -168,8 +168,8 @@ absl::Status Daemon::StartStages() {
   return watch_->Start();
 }
 
-// Ranks need the daemon more than a dashboard does, and several daemons of a node may be given the
-// same port.
+// An error is only logged: ranks need the daemon more than a dashboard does, and several daemons of
+// a node may have the same port.
 void Daemon::StartMetrics() {
   if (!config_.metrics_port) return;
   auto metrics = MetricsServer::Start(*config_.metrics_port, [this] { return FiguresNow(); });
@@ -199,7 +199,7 @@ absl::Status Daemon::StartServer() {
       .remove_run = [this](
                         int64_t run, storage::Removal removal,
                         ControlService::Done done) { RemoveRun(run, removal, std::move(done)); }});
-  grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1: see Look()
+  grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1; see Look()
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
   builder.RegisterService(control_.get());
@@ -319,7 +319,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (job_ends_ != nullptr) job_ends_->Stop();
   if (deliver_ != nullptr) {
     deliver_->Stop();
-    // A crash after this one's end is in a row with none before it.
+    // After an orderly stop, earlier crashes no longer count towards a row of crashes.
     store_->Submit(
         {.apply = [](storage::Store& store) { return store.ForgetCrashes(); }, .done = nullptr});
   }
@@ -328,7 +328,7 @@ void Daemon::Stop(absl::Duration drain) {
 
 void Daemon::Drain(absl::Duration drain) {
   const absl::Time deadline = SteadyNow() + drain;
-  // A step that waits for a rank which we no longer hear is not worth waiting for.
+  // Does not wait long for a step that waits for a rank, because ranks are no longer connected.
   const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
   while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
   const bool all = deliver_->Drain(deadline - SteadyNow());
@@ -395,7 +395,7 @@ Figures Daemon::FiguresNow() const {
   figures.destinations = deliver_->counters().destinations;
   figures.monitor = monitor_.view();
   AddProcess(&figures);
-  // What cannot be read is left out: the log and `ranklog doctor` say what is wrong with the store.
+  // Unreadable values are left out: the log and `ranklog doctor` report errors of the store.
   const auto reader = storage::StoreReader::Open(place_.dir);
   if (!reader.ok()) return figures;
   figures.queues = (*reader)->Queues().value_or(std::vector<storage::Queue>());

@@ -1,4 +1,4 @@
-// ranklogd without its main(): the parts, joined, and the order in which they start and stop.
+// ranklogd without its main(): connects the parts, and starts and stops them in order.
 
 #ifndef SERVICE_DAEMON_DAEMON_H_
 #define SERVICE_DAEMON_DAEMON_H_
@@ -33,43 +33,45 @@
 
 namespace ranklog::daemon {
 
-// Not thread-safe; used by main()'s thread.
+// Not thread-safe; use it only on main()'s thread.
 class Daemon {
  public:
-  // Locks and opens the store, starts all threads, and accepts ranks. The errors are for people:
-  //   kAlreadyExists       another daemon has the state directory, or answers at the socket
-  //   kPermissionDenied, kFailedPrecondition, kDataLoss   of storage::Store::Open
-  //   kInvalidArgument     the socket's path is too long
+  // Locks and opens the store, starts all threads, and accepts ranks. The messages are meant for
+  // users.
+  //   kAlreadyExists      another daemon holds the state directory or listens at the socket
+  //   kInvalidArgument    the socket's path is empty or too long
+  //   kPermissionDenied, kFailedPrecondition, kDataLoss  from storage::Store::Open
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
-  ~Daemon();  // Stop()
+  ~Daemon();  // calls Stop()
 
-  // Stops to accept, commits what has come, delivers for at most `drain`, closes the store. What is
-  // undelivered stays for the next start. Twice is harmless.
+  // Stops accepting, commits what has arrived, delivers for at most `drain`, and closes the store.
+  // Undelivered rows stay for the next start. Idempotent.
   void Stop(absl::Duration drain);
 
-  // False: the store was removed under the daemon, and nothing is acknowledged any more. Stop(),
-  // and start another.
+  // False: the store was removed while the daemon runs, and nothing is acknowledged any more. Call
+  // Stop() and start another Daemon.
   bool StoreInPlace() const { return store_->store_in_place(); }
 
-  // Makes the state directory's lock file again if it was removed, and logs it. False: another
-  // process holds it by now, so Stop().
+  // Creates the lock file of the state directory again if it was removed, and logs that. False:
+  // another process holds the lock now, so call Stop().
   bool KeepLock();
 
-  // systemd listens at our address now.
+  // Whether systemd listens at our address now.
   bool IsSuperseded() const { return acceptor_->superseded(); }
 
-  // The loop that has been silent (base/pulse.h) for `limit` or longer; empty: none.
+  // The loop that has been silent (base/pulse.h) for at least `limit`; empty if there is no such
+  // loop.
   std::string HangingLoop(absl::Duration limit) const;
 
-  // No rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
+  // True if no rank is attached, no live run has rows to aggregate, and no run waits for a tracker.
   bool IsIdle() const;
 
   const std::string& state_dir() const { return place_.dir; }
-  // To be called once a second: how fast rows come, and whether the health service says that they
-  // are taken.
+  // Call it once a second. Updates the monitor, and the health service's state, which is serving
+  // while rows can be stored.
   void Look();
 
-  // The socket's path; until Stop().
+  // The socket's path. Valid until Stop().
   const std::string& address() const { return acceptor_->path(); }
 
  private:
@@ -82,13 +84,13 @@ class Daemon {
                       const std::map<std::string, std::string>& credentials,
                       ControlService::Done done);
   void RemoveRun(int64_t run, storage::Removal removal, ControlService::Done done);
-  // Takes the key that was given, and checks that there is one for the run's tracker.
+  // Stores the given key, and checks that there is a key for the run's tracker.
   absl::Status CheckDestination(int64_t run, const std::string& kind,
                                 const std::map<std::string, std::string>& given);
-  // Tells the ranks of a run what came of a step of its delivery.
+  // Posts notices about a delivery step to the ranks of its run.
   void PostNotices(const deliver::StepResult& step);
   void Drain(absl::Duration drain);
-  // Whether all rows that came are in their runs.
+  // Whether all rows of running runs are aggregated. True if the store cannot be read.
   bool AllAggregated() const;
   void StartMetrics();
   std::map<std::string, uint64_t> Counters() const;
@@ -96,8 +98,8 @@ class Daemon {
   Figures FiguresNow() const;
 
   const Config config_;
-  storage::LockedDir place_;  // first in, last out
-  absl::Status lock_kept_;    // by the last KeepLock()
+  storage::LockedDir place_;  // initialized first, destroyed last
+  absl::Status lock_kept_;    // result of the last KeepLock()
   deliver::CredentialStore credentials_;
   ingest::WakeEvent wake_;
   ingest::IngestCounters counters_;
@@ -106,7 +108,7 @@ class Daemon {
   ingest::StreamRegistry registry_;
   ingest::NoticeBoard notices_;
   std::unique_ptr<storage::SpoolDirs> spool_dirs_;
-  // In the order of the flow; each uses what is above it.
+  // In the order of the flow; each uses only the members above it.
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::JobEndLoop> job_ends_;
@@ -121,7 +123,7 @@ class Daemon {
   std::unique_ptr<ingest::Acceptor> acceptor_;
   const int64_t start_time_us_;
   Monitor monitor_;
-  std::unique_ptr<MetricsServer> metrics_;  // last: it asks all that is above
+  std::unique_ptr<MetricsServer> metrics_;  // last: it reads all members above
   bool stopped_ = false;
 };
 

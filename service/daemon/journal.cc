@@ -14,7 +14,7 @@
 namespace ranklog::daemon {
 namespace {
 
-// The priorities of syslog(3).
+// Writes the priorities of syslog(3).
 class PriorityFlag : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const tm&,

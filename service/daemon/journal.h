@@ -1,16 +1,16 @@
-// Logs as systemd's journal takes them.
+// Log output for systemd's journal.
 
 #ifndef SERVICE_DAEMON_JOURNAL_H_
 #define SERVICE_DAEMON_JOURNAL_H_
 
 namespace ranklog::daemon {
 
-// Whether what is written to this descriptor goes to the journal, by $JOURNAL_STREAM. Not
-// thread-safe, as getenv is not.
+// Whether output to this descriptor goes to the journal, by $JOURNAL_STREAM. Not thread-safe,
+// because getenv is not.
 bool GoesToJournal(int fd);
 
-// From now on each line of the log begins with its priority ("<4>"), for `journalctl -p`, and has
-// no time, which the journal adds.
+// From now on, each log line begins with its priority ("<4>"), for `journalctl -p`. It has no time,
+// because the journal adds one.
 void LogForJournal();
 
 }  // namespace ranklog::daemon

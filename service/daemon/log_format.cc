@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::minutes kRepeated(1);
 
-// The message as a JSON string, with its quotes.
+// Writes the message as a JSON string, with its quotes.
 class JsonFlag : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const tm&,

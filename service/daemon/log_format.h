@@ -1,4 +1,4 @@
-// How the daemon's log looks.
+// The format of the daemon's log.
 
 #ifndef SERVICE_DAEMON_LOG_FORMAT_H_
 #define SERVICE_DAEMON_LOG_FORMAT_H_
@@ -7,11 +7,11 @@
 
 namespace ranklog::daemon {
 
-// Makes `sink` the log. A line that is said again and again within a minute is written once; the
-// next other line is preceded by how often.
+// Sets `sink` as the target of the log. A line that is repeated within a minute is written once;
+// the number of repetitions is logged before the next different line.
 void LogTo(spdlog::sink_ptr sink);
 
-// From now on each line of the log is an object: time (ISO 8601), level (debug, info, warning,
+// From now on, each log line is a JSON object: time (ISO 8601), level (debug, info, warning,
 // error), pid, message.
 void LogAsJson();
 

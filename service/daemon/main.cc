@@ -1,4 +1,5 @@
-// ranklogd: parses, starts, waits for a signal, stops. README.md in service/ says what it does.
+// The main() of ranklogd: parses, starts, waits for a signal, stops. README.md in service/
+// describes the daemon.
 
 #include <malloc.h>
 #include <signal.h>
@@ -33,13 +34,13 @@
 
 namespace {
 
-// Less than the 5 s that the prolog of Slurm gives it.
+// Less than the 5 s that the Slurm prolog allows.
 constexpr absl::Duration kOtherStarts = absl::Seconds(4);
 constexpr absl::Duration kOtherPoll = absl::Milliseconds(20);
 
-// Who wants the end, for who wonders later.
+// Names the sender of the signal, for the log.
 std::string Sender(const siginfo_t& told) {
-  if (told.si_code > 0 || told.si_pid == 0) return "the kernel";  // a terminal's Ctrl-C
+  if (told.si_code > 0 || told.si_pid == 0) return "the kernel";  // e.g. Ctrl-C in a terminal
   std::string name;
   std::getline(std::ifstream("/proc/" + std::to_string(told.si_pid) + "/comm"), name);
   return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
@@ -47,7 +48,7 @@ std::string Sender(const siginfo_t& told) {
 
 enum class End { kSignal, kIdle, kSuperseded, kStoreRemoved, kLockTaken };
 
-// Waits for what ends the daemon; looks once a second, or as often as the watchdog wants it.
+// Waits for a reason to end. Checks once a second, or as often as the watchdog needs it.
 End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon::Daemon& daemon,
                ranklog::daemon::Watchdog& watchdog, siginfo_t* told) {
   const timespec look = absl::ToTimespec(std::min(absl::Seconds(1), watchdog.interval()));
@@ -70,8 +71,8 @@ std::string AnswersAlready(const std::string& path) {
   return "a daemon answers at " + path + " already";
 }
 
-// Whether another daemon that has the store, or the address, answers there soon: it may have been
-// started at the same time, as by the prologs of two jobs.
+// Whether another daemon that holds the store or the address answers there soon. It may have been
+// started at the same time, for example by the prologs of two jobs.
 bool AnotherStarts(const std::string& path) {
   const absl::Time deadline = ranklog::SteadyNow() + kOtherStarts;
   while (!ranklog::ingest::SomebodyAnswers(path)) {
@@ -88,9 +89,8 @@ int CannotStart(const absl::Status& why, ranklog::daemon::Background& background
   return 1;
 }
 
-// Serves until a signal comes. A store that is removed meanwhile gives way to a new one in the same
-// place, as if the daemon had been started again: no rank waits for a person, or for a service
-// manager that may not be there.
+// Serves until a signal arrives. If the store is removed, a new store is created in the same place,
+// as after a restart. So no rank waits for a person or for a service manager, which may not exist.
 int Serve(const ranklog::daemon::Config& config, const std::string& systemd, const sigset_t& ending,
           ranklog::daemon::Background& background) {
   siginfo_t told{};
@@ -134,7 +134,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
                    : "");
       }
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
-      // Then the next one ends us as SIGKILL would, which costs nothing.
+      // After this, another signal ends the process like SIGKILL, which loses nothing.
       if (drains) sigprocmask(SIG_UNBLOCK, &ending, nullptr);
       (*daemon)->Stop(end == End::kSuperseded ? absl::ZeroDuration() : config.drain);
       spdlog::info("stopped");
@@ -147,9 +147,9 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
   }
 }
 
-// What is freed of larger blocks goes back to the system. By itself malloc raises this limit with
-// the first such block that is freed, and then keeps them: with 10^7 rows to be delivered the
-// daemon took up to 100 MiB, and 63 with this limit, at the same speed.
+// Returns freed blocks above this size to the system. By default, malloc raises this limit when it
+// frees the first such block, and keeps later ones. With 10^7 rows to deliver, the daemon took up
+// to 100 MiB, and 63 MiB with this limit, at the same speed.
 constexpr int kLargeBlock = 1 << 20;
 
 }  // namespace
@@ -162,10 +162,10 @@ int main(int argc, char** argv) {
   }
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t ending = ranklog::daemon::TakeSignals();
-  umask(077);  // a stricter one, inherited from a rank, would keep us from our own files
+  umask(077);  // a stricter mask inherited from a rank would block access to our own files
   ranklog::daemon::RaiseLimits();
   if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::LeavePlacement();
-  // Copies of the trackers' keys are in buffers of gRPC and curl, which no MADV_DONTDUMP reaches.
+  // Buffers of gRPC and curl hold copies of the trackers' keys, which MADV_DONTDUMP cannot cover.
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
   ranklog::daemon::LogTo(std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (parsed.config.log_format == "json") {

@@ -25,12 +25,13 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// How a counter of `ranklog status` is called here. Those of one name follow each other.
+// Maps a counter of `ranklog status` to its Prometheus name. Entries with the same name must be
+// adjacent.
 struct Named {
   const char* counter;
   const char* name;
   const char* help;
-  const char* reason = nullptr;  // the value of a label, which tells those of one name apart
+  const char* reason = nullptr;  // label value that distinguishes entries with the same name
   MetricType type = MetricType::Counter;
 };
 
@@ -97,12 +98,12 @@ constexpr Named kNames[] = {
      "Deliveries that nobody tries, since they crash the daemon.", nullptr, MetricType::Gauge},
 };
 
-// Collects the families of one moment.
+// Collects the metric families of one scrape.
 class Families {
  public:
   using Labels = std::vector<ClientMetric::Label>;
 
-  // Those of one name follow each other; the first says what it is.
+  // Metrics with the same name must be adjacent; the help text of the first one is used.
   ClientMetric& Add(MetricType type, const std::string& name, const std::string& help,
                     Labels labels = {}) {
     if (families_.empty() || families_.back().name != name) {
@@ -152,7 +153,7 @@ void AddCounters(const Figures& figures, Families& to) {
   }
 }
 
-// Each family has all kinds, one after the other.
+// Writes each family with all kinds, one after the other.
 void AddDestinations(const Figures& figures, Families& to) {
   const auto each = [&](const auto& add) {
     for (const auto& [kind, destination] : figures.destinations) {
@@ -184,7 +185,8 @@ void AddDestinations(const Figures& figures, Families& to) {
   });
 }
 
-// A tracker that nothing waits for has no queue of its own in the store: 0, so that its line goes on.
+// A tracker without waiting runs has no queue in the store. It gets 0, so that its time series
+// continues.
 void AddQueues(const Figures& figures, Families& to) {
   std::map<std::string, storage::Queue> queues;
   for (const auto& [kind, destination] : figures.destinations) queues[kind];
@@ -238,7 +240,7 @@ std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   to.Gauge("ranklog_disk_free_bytes",
            "Free space of the store's file system, for the daemon's user.",
            figures.monitor.disk_free_bytes);
-  // By the names that all Prometheus clients give these.
+  // The standard names of Prometheus clients.
   to.Counter("process_cpu_seconds_total", "CPU time of the daemon, user and system.",
              figures.cpu_seconds);
   to.Gauge("process_resident_memory_bytes", "Memory of the daemon that is resident.",
@@ -250,7 +252,8 @@ std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   return to.Take();
 }
 
-// Any user of the node may connect and say nothing: such a connection has a thread for a second.
+// Any user of the node may connect and send nothing. Such a connection blocks a thread for a
+// second.
 std::vector<std::string> OptionsOf(const std::string& address) {
   return {"listening_ports", address, "num_threads", "4", "request_timeout_ms", "1000"};
 }
@@ -288,7 +291,7 @@ std::string MetricsText(const Figures& figures) {
 }
 
 struct MetricsServer::Parts {
-  std::shared_ptr<Collector> collector;  // shared with the exposer, which holds it weakly
+  std::shared_ptr<Collector> collector;  // the exposer holds only a weak pointer to it
   prometheus::Exposer exposer;
 };
 
@@ -303,7 +306,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
                                            prometheus::Exposer(OptionsOf(address))});
     parts->exposer.RegisterCollectable(parts->collector);
     return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
-  } catch (const std::exception&) {  // its message says only that there is no context
+  } catch (const std::exception&) {  // its message only says that there is no context
     return absl::UnavailableError(
         absl::StrCat("cannot serve metrics at ", address, ": is that port in use?"));
   }

@@ -1,5 +1,5 @@
-// The daemon's figures, as Prometheus reads them: README.md in deploy/grafana lists the names, which
-// are an interface.
+// The daemon's metrics for Prometheus. README.md in deploy/grafana lists the names, which are an
+// interface.
 
 #ifndef SERVICE_DAEMON_METRICS_H_
 #define SERVICE_DAEMON_METRICS_H_
@@ -19,39 +19,40 @@
 
 namespace ranklog::daemon {
 
-// What is told at one moment.
+// The values at one moment.
 struct Figures {
   std::string version;
   int64_t start_time_us = 0;                 // Unix time
   std::map<std::string, uint64_t> counters;  // by their names in `ranklog status --json`
-  uint64_t streams = 0;                      // attached, as are the ranks and the jobs
+  uint64_t streams = 0;  // attached streams; `ranks` and `jobs` also count attached ones
   uint64_t ranks = 0;
   uint64_t jobs = 0;
   DurationHistogram commit_time;
   std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
   Monitor::View monitor;
-  // Of the store, all runs that are in it.
+  // From the store, over all its runs.
   std::vector<storage::Queue> queues;
   model::Losses losses;
-  // Of the process.
+  // From the process.
   double cpu_seconds = 0;
   uint64_t resident_bytes = 0;
   uint64_t open_files = 0;
   uint64_t max_files = 0;
 };
 
-// Fills in what the process itself costs.
+// Sets the figures of this process.
 void AddProcess(Figures* figures);
 
-// The text exposition format.
+// Formats the figures in the text exposition format.
 std::string MetricsText(const Figures& figures);
 
-// Answers `GET /metrics`. Loopback only: whoever is on this node may ask, and finds numbers, kinds of
-// destinations and versions there, but no names of runs. By threads of its own.
+// Answers `GET /metrics` on loopback, on its own threads. Any user of the node may ask. The answer
+// contains numbers, kinds of destinations and versions, but no names of runs.
 class MetricsServer {
  public:
-  // `port` 0: any that is free. `figures` is called for each request, on a thread of the server.
-  //   kUnavailable  the port is in use, or may not be used
+  // `port` 0 selects any free port. `figures` is called for each request, on a thread of the
+  // server.
+  //   kUnavailable  the port is in use or not permitted
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(int port,
                                                               std::function<Figures()> figures);
   ~MetricsServer();

@@ -1,4 +1,4 @@
-// What the daemon sees of itself from second to second.
+// Measurements that the daemon takes of itself each second.
 
 #ifndef SERVICE_DAEMON_MONITOR_H_
 #define SERVICE_DAEMON_MONITOR_H_
@@ -15,28 +15,28 @@
 
 namespace ranklog::daemon {
 
-// How fast rows come, how fast the store grows, and the disk below it.
+// The rate of rows, the growth of the store, and the state of its disk.
 class Monitor {
  public:
   struct View {
     double rows_per_second = 0;                // over the last ten seconds
-    absl::optional<double> growth_per_second;  // of the store's files, bytes; over ten minutes
-    int64_t store_bytes = 0;                   // of the store's files
-    int64_t disk_bytes = 0;                    // of the store's file system
-    int64_t disk_free_bytes = 0;               // of it, for this user
-    bool disk_writable = true;                 // it has room, and is not mounted read-only
+    absl::optional<double> growth_per_second;  // bytes of the store's files; over ten minutes
+    int64_t store_bytes = 0;                   // size of the store's files
+    int64_t disk_bytes = 0;                    // size of the store's file system
+    int64_t disk_free_bytes = 0;               // free space there for this user
+    bool disk_writable = true;                 // has free space and is not mounted read-only
   };
 
   explicit Monitor(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
-  // To be called once a second. `rows`: that have come since the start. Costs three system calls.
+  // Call it once a second. `rows` is the number of rows since the start. Costs three system calls.
   void Look(absl::Time steady_now, uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
   // From any thread.
   View view() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::string state_dir_;
-  // Of the thread that looks.
+  // Used only by the thread that calls Look().
   Rate rows_{absl::Seconds(10), absl::Seconds(1)};
   Rate bytes_{absl::Minutes(10), absl::Minutes(1)};
   absl::Time next_bytes_ = absl::InfinitePast();

@@ -18,7 +18,7 @@ v1::Notice Make(std::string key, v1::Notice::Severity severity, const std::strin
   v1::Notice notice;
   notice.set_key(std::move(key));
   notice.set_severity(severity);
-  notice.set_text(ToUtf8(text));  // a tracker and the file system have a part in it
+  notice.set_text(ToUtf8(text));  // the text may come from a tracker or the file system
   notice.set_over(over);
   return notice;
 }
@@ -62,10 +62,10 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
              absl::StrCat("rows wait for ", delivery.kind, ": ", delivery.last_error)));
   }
   if (delivery.kind != kLocal) {
-    // `delivered_rows` is a cursor, and what was refused or not sent is below it, too.
+    // `delivered_rows` is a cursor that also passes refused and replayed rows.
     const uint64_t replayed = deliver::wandb::ReplayedRows(delivery);
     const uint64_t there = delivery.delivered_rows - delivery.refused_rows - replayed;
-    // While the run is open more rows may come: "83 of 83" would read as all of it.
+    // More rows may come while the run is live, so "83 of 83" would look final.
     const std::string of = step.live ? "" : absl::StrCat(" of ", step.rows - replayed);
     const std::string more = replayed > 0 ? absl::StrCat(", ", replayed, " replayed") : "";
     notices.push_back(Make("delivered", v1::Notice::INFO,

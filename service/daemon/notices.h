@@ -1,4 +1,4 @@
-// What the daemon tells the users of runs, in words.
+// Texts of the notices that the daemon sends to the users of runs.
 
 #ifndef SERVICE_DAEMON_NOTICES_H_
 #define SERVICE_DAEMON_NOTICES_H_
@@ -13,14 +13,14 @@
 
 namespace ranklog::daemon {
 
-// Of all runs: commits fail with this status, or succeed again.
+// For all runs: commits fail with this status, or succeed again.
 v1::Notice StoreNotice(const absl::Status& committed);
 
-// Of all runs: the state directory lies on a file system that ends with its container or machine.
-// The client appends it to the line that announces a run.
+// For all runs: the state directory is on a file system that ends with its container or machine.
+// The client appends the text to the line that announces a run.
 absl::optional<v1::Notice> StateNotice(const std::string& state_dir);
 
-// Of the run of a delivery's step: where it can be seen, what it waits for, what was refused.
+// For the run of a delivery step: its URL, the reason for a wait, and refused rows.
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step);
 
 }  // namespace ranklog::daemon

@@ -1,4 +1,4 @@
-// Tells systemd how the service is: the datagrams of sd_notify(3).
+// Reports the state of the service to systemd, by the datagrams of sd_notify(3).
 
 #ifndef SERVICE_DAEMON_NOTIFY_H_
 #define SERVICE_DAEMON_NOTIFY_H_
@@ -7,8 +7,9 @@
 
 namespace ranklog::daemon {
 
-// Sends e.g. "READY=1" to the socket `address` ($NOTIFY_SOCKET: a path, or "@" and an abstract
-// name). Does nothing if it is empty; nobody can help if the send fails.
+// Sends a state such as "READY=1" to the socket `address` ($NOTIFY_SOCKET: a path, or "@" and an
+// abstract name). Does nothing if `address` is empty. Ignores errors, because no caller could
+// handle them.
 void NotifySystemd(const std::string& address, const std::string& state);
 
 }  // namespace ranklog::daemon

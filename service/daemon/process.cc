@@ -18,8 +18,8 @@
 namespace ranklog::daemon {
 namespace {
 
-// The store's readers and the trackers' connections take about 40. Ranks may take two thirds of the
-// limit (ingest/acceptor.cc).
+// The store's readers and the trackers' connections take about 40 descriptors. Ranks may take two
+// thirds of the limit (ingest/acceptor.cc).
 constexpr rlim_t kDescriptors = 64;
 
 }  // namespace
@@ -30,8 +30,8 @@ sigset_t TakeSignals() {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);   // the terminal of whoever started us is not ours to follow
-  signal(SIGXFSZ, SIG_IGN);  // a write over the limit fails instead, as on a full disk
+  signal(SIGHUP, SIG_IGN);   // the starter's terminal does not control the daemon
+  signal(SIGXFSZ, SIG_IGN);  // a write over the limit then fails, as on a full disk
   sigset_t ending;
   sigemptyset(&ending);
   sigaddset(&ending, SIGTERM);
@@ -54,7 +54,7 @@ absl::Status CheckDescriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   rlim_t free = 0;
-  // From the highest on, which are free in all processes but those that are short.
+  // Starts with the highest numbers, which are free in almost all processes.
   for (rlim_t fd = std::min<rlim_t>(limit.rlim_cur, INT_MAX); fd > 0 && free < kDescriptors; --fd) {
     if (fcntl(static_cast<int>(fd - 1), F_GETFD) < 0 && errno == EBADF) ++free;
   }
@@ -75,7 +75,8 @@ void SayFileLimit() {
 }
 
 void LeavePlacement() {
-  // The kernel takes of these what the cgroup allows. Larger than any machine: 2^16 CPUs.
+  // The kernel reduces the mask to the CPUs that the cgroup allows. 2^16 CPUs are more than any
+  // machine has.
   std::vector<unsigned long> all(1024, ~0UL);
   syscall(SYS_sched_setaffinity, 0, all.size() * sizeof(unsigned long), all.data());
   const sched_param normal{};

@@ -1,4 +1,4 @@
-// What ranklogd changes of the process that it was given: signals, limits, placement.
+// Changes that ranklogd makes to its process: signals, limits, placement.
 
 #ifndef SERVICE_DAEMON_PROCESS_H_
 #define SERVICE_DAEMON_PROCESS_H_
@@ -9,26 +9,27 @@
 
 namespace ranklog::daemon {
 
-// Blocks the signals that end the daemon in all threads, and returns them: main() waits for them.
-// Resets those that the starter may have blocked or ignored. Call before any thread is started.
+// Blocks the signals that end the daemon in all threads, and returns them, so that main() can wait
+// for them. Resets signals that the starter may have blocked or ignored. Call it before any thread
+// is started.
 sigset_t TakeSignals();
 
-// Raises the soft limits to the hard ones. Those of the starter are for other work: a training's
-// shell may limit the size of files, the memory or the CPU time. Each rank costs three descriptors:
+// Raises the soft limits to the hard limits. The starter's limits are meant for other work: the
+// shell of a training may limit file size, memory or CPU time. Each rank needs three descriptors:
 // its connection, its pidfd, its ring.
 void RaiseLimits();
 
-// Whether enough descriptors are free for the daemon and its first ranks. gRPC aborts the process
-// where it gets none.
-//   kResourceExhausted  they are not; the message says what to raise
+// Checks that enough descriptors are free for the daemon and its first ranks. gRPC aborts the
+// process if it gets none.
+//   kResourceExhausted  too few; the message says which limit to raise
 absl::Status CheckDescriptors();
 
-// Warns if the size of files is limited: later, a store that cannot grow looks like a full disk.
+// Warns if the file size is limited, because a store that reaches the limit looks like a full disk.
 void SayFileLimit();
 
-// Undoes what binds a rank to its place: CPU mask, scheduling policy, nice value, memory policy and
-// working directory. Else the daemon would run on the rank's core, and keep its directory busy.
-// Whatever the kernel does not allow stays as it is, for example a lower nice value.
+// Resets the CPU mask, scheduling policy, nice value, memory policy and working directory that were
+// inherited from a rank. Otherwise the daemon would run on the rank's core and keep its directory
+// in use. Changes that the kernel does not permit, such as a lower nice value, are skipped.
 void LeavePlacement();
 
 }  // namespace ranklog::daemon

@@ -1,4 +1,4 @@
-// How fast a total grows.
+// The growth rate of a total.
 
 #ifndef SERVICE_DAEMON_RATE_H_
 #define SERVICE_DAEMON_RATE_H_
@@ -11,15 +11,15 @@
 
 namespace ranklog::daemon {
 
-// Over a window that slides: its owner says at times what the total is. Not thread-safe.
+// Uses a sliding window over the totals that its owner adds. Not thread-safe.
 class Rate {
  public:
-  // `least`: what is known for less time is not a rate yet.
+  // `least` is the shortest time span that gives a rate.
   Rate(absl::Duration window, absl::Duration least) : window_(window), least_(least) {}
 
   void Add(absl::Time steady_now, double total) {
     totals_.emplace_back(steady_now, total);
-    // One is kept from before the window, so that all of it is covered.
+    // Keeps one total from before the window, so that the whole window is covered.
     while (totals_.size() > 2 && totals_[1].first <= steady_now - window_) totals_.pop_front();
   }
 

@@ -17,7 +17,7 @@ Watchdog Watchdog::FromEnvironment() {
   const char* const time = getenv("WATCHDOG_USEC");
   const char* const pid = getenv("WATCHDOG_PID");
   int64_t us = 0;
-  int64_t whose = getpid();  // without WATCHDOG_PID it is whoever reads this
+  int64_t whose = getpid();  // without WATCHDOG_PID, the process that reads the variables
   const bool ours = socket != nullptr && time != nullptr && absl::SimpleAtoi(time, &us) && us > 0 &&
                     (pid == nullptr || absl::SimpleAtoi(pid, &whose)) && whose == getpid();
   return Watchdog(socket == nullptr ? "" : socket,
