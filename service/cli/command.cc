@@ -25,10 +25,10 @@ namespace {
 
 constexpr absl::Duration kClosing = absl::Seconds(2);
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-// A run whose ranks ended longer ago waits for something else, such as a disk.
+// If its ranks ended longer ago, the run waits for something else, such as a disk.
 constexpr absl::Duration kEndedJustNow = absl::Seconds(10);
 
-// All its ranks have ended, and it has not.
+// True if all ranks have ended recently but the run has not.
 absl::StatusOr<bool> IsClosing(storage::StoreReader& reader, const model::Run& run) {
   if (run.state != model::RunState::kRunning) return false;
   ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
@@ -98,7 +98,7 @@ void RunArgument::AddTo(Options& options) {
 absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
                        std::vector<model::Run>* runs) {
   const absl::Time deadline = SteadyNow() + kClosing;
-  std::string dir;  // found once it is needed: a daemon may be asked
+  std::string dir;  // set when needed, because it may query a daemon
   for (model::Run& run : *runs) {
     while (SteadyNow() < deadline) {
       ASSIGN_OR_RETURN(const bool closing, IsClosing(reader, run));
@@ -107,7 +107,7 @@ absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
       if (dir.empty() || storage::StateLock::Holder(dir) == 0) return absl::OkStatus();
       absl::SleepFor(kPoll);
       absl::StatusOr<model::Run> now = reader.GetRun(run.id);
-      if (absl::IsNotFound(now.status())) break;  // it was delivered, and removed meanwhile
+      if (absl::IsNotFound(now.status())) break;  // it was delivered and removed in the meantime
       RETURN_IF_ERROR(now.status());
       run = *std::move(now);
     }
@@ -124,7 +124,7 @@ absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader
 
 absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
                                              storage::StoreReader& reader) const {
-  // What is meant may be there, and nowhere else: `./train && ranklog show latest`.
+  // The run may be only in a spool, as in `./train && ranklog show latest`.
   WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));

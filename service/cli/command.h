@@ -1,4 +1,5 @@
-// The subcommands of `ranklog`, and what they share. Each is in the file of its name.
+// The subcommands of `ranklog`, and the code that they share. Each subcommand is in the file of its
+// name.
 
 #ifndef SERVICE_CLI_COMMAND_H_
 #define SERVICE_CLI_COMMAND_H_
@@ -25,35 +26,37 @@ struct Globals {
   std::string state_dir;  // empty: not given
   std::string address;    // empty: not given
 
-  // The directory of the store: `state_dir`, else that of the daemon at `address`, else
-  // $RANKLOG_STATE_DIR, else that of the daemon at $RANKLOG_ADDRESS or at a usual address, else the
-  // first of storage::DefaultStateDirs() that has a store.
+  // The directory of the store. The first match counts:
+  //   1. `state_dir`
+  //   2. the directory of the daemon at `address`
+  //   3. $RANKLOG_STATE_DIR
+  //   4. the directory of the daemon at $RANKLOG_ADDRESS or at a standard address
+  //   5. the first of storage::DefaultStateDirs() that has a store, else the first of all
   //   kUnavailable  no daemon answers at `address`
   absl::StatusOr<std::string> StateDir() const;
-  // The store, to be read.
-  //   kNotFound          there is none; the message says what to do
-  //   kPermissionDenied  it is another user's
+  // Opens the store for reading.
+  //   kNotFound          there is no store; the message says what to do
+  //   kPermissionDenied  it belongs to another user
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 };
 
-// Waits for the runs whose ranks have all ended some seconds ago at most, while the daemon is still
-// making their last rows: until they have ended, for two seconds in all. Reads those that it waited
-// for anew. Costs a query for each run that is running, and nothing more where there is nothing to
-// wait for.
+// Waits up to two seconds in all for runs whose ranks ended at most some seconds ago, while a
+// daemon still makes their last rows. Reads the runs again that it waited for. Costs one query for
+// each running run, and nothing else if no wait is needed.
 absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,
                        std::vector<model::Run>* runs);
-// The same for one: as it is then.
+// The same for one run. Returns its new state.
 absl::StatusOr<model::Run> AwaitEnd(const Globals& globals, storage::StoreReader& reader,
                                     const model::Run& run);
 
-// RUN and --project of the subcommands that are about one run.
+// RUN and --project of the subcommands for one run.
 struct RunArgument {
   std::string text;
   std::string project;
 
   void AddTo(Options& options);
-  // The run that is meant; see SelectRun() for the errors. Waits for its end as AwaitEnd() does:
-  // `./train && ranklog show latest` shows all of it.
+  // The selected run; see SelectRun() for the errors. Waits for its end like AwaitEnd(), so that
+  // `./train && ranklog show latest` shows the whole run.
   absl::StatusOr<model::Run> Find(const Globals& globals, storage::StoreReader& reader) const;
 };
 

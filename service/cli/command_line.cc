@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kDidNotWork = 1;
 constexpr int kWrongUsage = 2;
-constexpr char kWrongUsageUrl[] = "ranklog/wrong-usage";  // the payload of a WrongUsage()
+// Key of the payload that marks a WrongUsage().
+constexpr char kWrongUsageUrl[] = "ranklog/wrong-usage";
 
 std::string AllCommands(const CLI::App& app) {
   std::string names;
@@ -26,9 +27,8 @@ void PrintWrongUsage(const std::string& command, absl::string_view what) {
   std::cerr << command << ": " << what << "; `" << command << " --help` says more\n";
 }
 
-// Prints what was asked for (--help, --version), or what is wrong with the command line. Of one
-// without a command, or with one that there is not, CLI11 says only that a "subcommand" is
-// required.
+// Prints --help or --version, or the error of a wrong command line. For a missing or unknown
+// command, CLI11 reports only that a "subcommand" is required, so the text is built here.
 int Refuse(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   const bool no_command =
@@ -56,7 +56,7 @@ CLI::Option* AddOption(CLI::App& app, const char* names, const Options::Value& v
   if (const auto* texts = std::get_if<std::vector<std::string>*>(&value)) {
     CLI::Option* option = app.add_option(names, **texts, help);
     if (option->get_positional()) return option;
-    // One value each time that it is given: the word behind may be a positional.
+    // One value per use of the option, because the next word may be a positional.
     return option->expected(1)->allow_extra_args(false)->multi_option_policy(
         CLI::MultiOptionPolicy::TakeAll);
   }
@@ -103,7 +103,7 @@ int Program::Main(int argc, char** argv) const {
   app.set_version_flag("--version", texts_.version);
   app.footer(texts_.footer);
   app.require_subcommand(1);
-  app.fallthrough();  // inherited: the program's options may also stand after the subcommand
+  app.fallthrough();  // inherited: program options may also follow the subcommand
   const auto add_all = [](const Options& options, CLI::App& to) {
     for (const Options::Option& option : options.options_) {
       Apply(option.rules, to, AddOption(to, option.names, option.value, option.help));

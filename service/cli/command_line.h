@@ -1,5 +1,5 @@
-// The command line of `ranklog`: its subcommands declare here what they are called, their options
-// and their action. command_line.cc alone includes CLI11, whose templates take seconds to compile.
+// The command line of `ranklog`. Subcommands declare their names, options and actions here. Only
+// command_line.cc includes CLI11, whose templates take seconds to compile.
 //
 //   struct TailFlags { bool all = false; std::string format = "text"; };
 //   absl::Status Tail(const Globals& globals, const TailFlags& flags);
@@ -26,37 +26,37 @@ namespace ranklog::cli {
 
 struct Globals;
 
-// Returns what is wrong with the text of an option's value, or an empty text.
+// Returns an error text for the value of an option, or an empty text if the value is valid.
 using OptionCheck = std::string (*)(const std::string& text);
 
 // An OptionCheck: the text must be a duration above zero, such as 30s or 1h30m.
 std::string CheckDuration(const std::string& text);
 
-// An OptionCheck: the text must not be empty, as that of an unset variable of the shell is.
+// An OptionCheck: the text must not be empty. An unset shell variable gives an empty text.
 std::string CheckNotEmpty(const std::string& text);
 
-// An action's error for what its options cannot check alone: the exit code is that of wrong usage.
+// An action's error for options that are wrong in combination. Exits with the code for wrong usage.
 absl::Status WrongUsage(const std::string& message);
 
-// What a value may be. --help shows the type, the choices and the bounds.
+// The valid values of an option. --help shows the type, the choices and the bounds.
 struct OptionRules {
-  const char* type = nullptr;            // what --help calls the value; null: TEXT, INT or UINT
+  const char* type = nullptr;            // name of the value in --help; null: TEXT, INT or UINT
   std::vector<std::string> one_of = {};  // the choices; empty: any text
-  int least = 0;                         // the bounds of a number
-  int most = 0;                          // 0: no bounds
+  int least = 0;                         // lower bound of a number
+  int most = 0;                          // upper bound; 0: no bounds
   OptionCheck check = nullptr;
-  const char* excludes = nullptr;  // an option, added before, that cannot stand beside this one
+  const char* excludes = nullptr;  // an option, added before, that excludes this one
   bool required = false;
 };
 
 class Options {
  public:
-  // Where the value goes: it must outlive Program::Main(), and holds the default until then.
-  //   bool         a flag without a value
-  //   vector       a positional takes all further words; an option may be given several times
+  // The target of a value. It must outlive Program::Main(), and holds the default until then.
+  //   bool    a flag without a value
+  //   vector  a positional takes all remaining words; an option may be given several times
   using Value = std::variant<bool*, std::string*, std::vector<std::string>*, int*, uint64_t*>;
 
-  // `names` as "--all", "-n,--rows", or "RUN" for a positional; --help lists options in the order
+  // `names` is "--all", "-n,--rows", or "RUN" for a positional. --help lists options in the order
   // of these calls. The texts must be literals.
   void Add(const char* names, Value value, const char* help, OptionRules rules = {});
 
@@ -72,25 +72,25 @@ class Options {
   std::vector<Option> options_;
 };
 
-// The texts of the program, all literals.
+// The texts of the program; all must be literals.
 struct ProgramTexts {
   const char* name;
   const char* version;
   const char* help;
   const char* footer;
-  const char* command_footer;  // below the footer of every subcommand
+  const char* command_footer;  // added after the footer of each subcommand
 };
 
 class Program {
  public:
-  // `globals` must outlive the program; it is handed to the chosen action.
+  // `globals` must outlive the program. The chosen action receives it.
   Program(const ProgramTexts& texts, const Globals& globals) : texts_(texts), globals_(globals) {}
 
-  // Options of every subcommand. They may stand before or after it.
+  // Options of all subcommands. They may come before or after the subcommand.
   Options& options() { return options_; }
 
-  // Declares a subcommand that does `action`. Returns its options, and the flags that the action
-  // is handed: point the options at the fields. Both live as long as the program.
+  // Declares a subcommand with its action. Returns its options, and the flags that the action
+  // receives: let the options point at the fields. Both live as long as the program.
   template <typename Flags>
   std::pair<Options&, Flags&> Add(const char* name, const char* help, const char* footer,
                                   absl::Status (*action)(const Globals&, const Flags&)) {
@@ -101,8 +101,8 @@ class Program {
     return {commands_.back().options, *flags};
   }
 
-  // Reads the command line, does the action of its subcommand, and prints errors to stderr.
-  // Returns the exit code: 0 done (or --help, --version), 1 it did not work, 2 wrong usage.
+  // Parses the command line, runs the action of its subcommand, and prints errors to stderr.
+  // Returns the exit code: 0 for success, --help and --version; 1 for a failure; 2 for wrong usage.
   int Main(int argc, char** argv) const;
 
  private:
@@ -115,9 +115,9 @@ class Program {
   };
 
   const ProgramTexts texts_;
-  const Globals& globals_;  // outlives this
+  const Globals& globals_;  // must outlive this object
   Options options_;
-  std::deque<Command> commands_;  // references to its elements stay valid
+  std::deque<Command> commands_;  // a deque, so that references to elements stay valid
 };
 
 }  // namespace ranklog::cli

@@ -7,8 +7,8 @@
 
 namespace ranklog::cli {
 
-// Appends `field` as RFC 4180 wants it: in quotes, with quotes inside doubled, where it holds a
-// comma, a quote or a line break; else as it is.
+// Appends `field` as in RFC 4180: quoted, with inner quotes doubled, if it contains a comma, a
+// quote or a line break; else unchanged.
 void AppendCsvField(absl::string_view field, std::string* out);
 
 }  // namespace ranklog::cli

@@ -26,7 +26,7 @@ struct DaemonLogFlags {
   uint64_t lines = 50;
 };
 
-// Where the messages of the daemon are that answers now, if journald has them; else empty.
+// The journalctl command for the log of the answering daemon, if it logs to journald; else empty.
 std::string JournalCommand(const Globals& globals) {
   const std::vector<std::string> addresses =
       globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};

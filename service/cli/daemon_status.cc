@@ -34,16 +34,17 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);  // it is on this node and does no I/O to answer
-constexpr auto kCommitPatience = std::chrono::seconds(10);  // as the rank's Finish()
+// The daemon is on this node and needs no I/O to answer.
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kCommitPatience = std::chrono::seconds(10);  // same as for the rank's Finish()
 
-constexpr auto kRemembered = absl::Seconds(1);  // so that a command waits for one answer only
+constexpr auto kRemembered = absl::Seconds(1);  // so that one command waits for only one timeout
 
 constexpr char kUnix[] = "unix:";
 
-// A daemon that did not answer, by its address.
+// A daemon that did not answer.
 struct Silence {
-  int64_t pid = 0;  // who bound the socket; 0: not of this pid namespace
+  int64_t pid = 0;  // process that bound the socket; 0: in another pid namespace
   absl::Time until;
 };
 std::map<std::string, Silence>& Silent() {
@@ -57,7 +58,8 @@ bool IsDirectoryOfOurs(const std::string& path) {
          (info.st_mode & 022) == 0;
 }
 
-// As a rank does before it sends a key: in a directory that others may write, anybody could answer.
+// The same check as a rank makes before it sends a key. In a directory that others may write, any
+// user could listen.
 bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -91,10 +93,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
     close(fd);
     return failed("it is another user's");
   }
-  return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // which owns it now
+  return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // takes ownership of `fd`
 }
 
-// Whether that is a daemon; else it may be systemd, which bound the socket for one.
+// Whether the process is a daemon. If not, it may be systemd, which bound the socket for a daemon.
 bool IsDaemon(int64_t pid) {
   std::string name;
   std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
@@ -222,7 +224,7 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
 
 namespace {
 
-// As a rank reads it: see LastWords() in client/daemon_start.cc.
+// Reads them like a rank; see LastWords() in client/daemon_start.cc.
 std::string LastWords(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   constexpr std::streamoff kTail = 4096;

@@ -12,15 +12,15 @@
 namespace ranklog::cli {
 namespace {
 
-// Over the runs of one kind of tracker.
+// Totals over the runs of one kind of tracker.
 struct Deliveries {
   uint64_t runs = 0;
   uint64_t waiting_runs = 0;
   uint64_t pending_rows = 0;
   uint64_t refused_rows = 0;
-  std::string last_error;              // of the newest run that waits and has one
-  std::vector<std::string> reasons;    // all of them, with their runs
-  std::vector<std::string> set_apart;  // for each such run why, and what to do
+  std::string last_error;              // of the newest waiting run that has an error
+  std::vector<std::string> reasons;    // all errors, with their runs
+  std::vector<std::string> set_apart;  // reason and advice, for each such run
 };
 
 std::string Advice(const Deliveries& sum, bool daemon_runs) {
@@ -43,7 +43,7 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
   std::map<std::string, Deliveries> by_kind;
   for (const RunReport& report : runs) {
     for (const DestinationReport& destination : report.destinations) {
-      if (destination.kind == kLocal) continue;  // that is the store
+      if (destination.kind == kLocal) continue;  // the store is this destination
       Deliveries& sum = by_kind[destination.kind];
       ++sum.runs;
       sum.pending_rows += destination.pending_rows;

@@ -1,4 +1,4 @@
-// Whether the trackers take what the store has for them.
+// Checks whether the trackers accept the rows of the store.
 
 #ifndef SERVICE_CLI_DELIVERY_CHECK_H_
 #define SERVICE_CLI_DELIVERY_CHECK_H_
@@ -10,8 +10,8 @@
 
 namespace ranklog::cli {
 
-// One finding for each kind of tracker that a run goes to. Advice where a tracker's last answer to
-// a run that waits was an error, and where rows wait while nobody delivers.
+// One finding for each kind of tracker. It has advice if the last answer for a waiting run was an
+// error, or if rows wait and no process delivers. In addition, one finding for each refused run.
 std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool daemon_runs);
 
 }  // namespace ranklog::cli

@@ -30,10 +30,10 @@ Examples:
 
 struct DoctorFlags {
   bool json = false;
-  int ranks = 8;  // of a node with as many GPUs
+  int ranks = 8;  // typical for a node with 8 GPUs
 };
 
-constexpr size_t kNameColumns = 12;  // of "other store"
+constexpr size_t kNameColumns = 12;  // width of "other store"
 
 void PrintFindings(const std::vector<Finding>& findings) {
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);

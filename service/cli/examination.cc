@@ -40,8 +40,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kReadBytes = 4 << 20;
-constexpr size_t kMaxNamesBytes = 200;  // of damaged runs, for people
-// Larger ones are not looked into: a copy of them would fill the directory for temporary files.
+constexpr size_t kMaxNamesBytes = 200;  // limit for the names of damaged runs
+// Larger files are not examined, because a copy could fill the directory for temporary files.
 constexpr uint64_t kMaxLookedInto = 256 << 20;
 
 Finding LookAtDirectory(const std::string& dir) {
@@ -64,14 +64,14 @@ Finding LookAtDirectory(const std::string& dir) {
   return finding;
 }
 
-// The places that come before `dir`, and why its log is in none of them.
+// The candidates before `dir`, and why the store is in none of them.
 std::vector<Finding> LookAtSkipped(const std::string& dir) {
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
   std::error_code ignored;
   const auto chosen = std::find_if(dirs.begin(), dirs.end(), [&](const std::string& each) {
     return each == dir || fs::equivalent(each, dir, ignored);
   });
-  if (chosen == dirs.end()) return {};  // it was named
+  if (chosen == dirs.end()) return {};  // the user named the directory
   std::vector<Finding> findings;
   for (auto each = dirs.begin(); each != chosen; ++each) {
     const absl::Status usable = storage::CheckUsable(*each);
@@ -139,8 +139,8 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   return finding;
 }
 
-// A daemon that listens where ranks look for theirs, and does not keep `dir`, for which no daemon
-// runs: it has the ranks' rows, and they are not looked at here.
+// A daemon that listens where ranks look for their daemon but keeps another directory, while no
+// daemon runs for `dir`. It has the ranks' rows, and this command does not show them.
 absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir) {
   const std::vector<std::string> addresses =
       globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
@@ -163,7 +163,7 @@ absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::str
   return absl::nullopt;
 }
 
-// Where a daemon that is started here would listen, or where the one that is named does.
+// The socket of a daemon that would be started here, or of the daemon that the user named.
 Finding LookAtSocket(const Globals& globals) {
   std::string address = globals.address;
   if (const char* const named = std::getenv("RANKLOG_ADDRESS");
@@ -210,7 +210,7 @@ Finding LookAtSocket(const Globals& globals) {
 }
 
 Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
-  constexpr int64_t kLittle = 256 << 20;  // minutes of a fast training
+  constexpr int64_t kLittle = 256 << 20;  // enough for minutes of a fast training
   const DiskOutlook disk =
       LookAtDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());
   const absl::string_view is_volatile = storage::VolatileFileSystemName(dir);
@@ -231,7 +231,7 @@ Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& d
   return finding;
 }
 
-// Reads all batches; `batches` gives those from a position on.
+// Reads all batches. `batches` returns batches from a position on.
 absl::Status ReadAll(
     uint64_t next,
     absl::FunctionRef<absl::StatusOr<std::vector<storage::StoredBatch>>(uint64_t)> batches) {
@@ -257,14 +257,14 @@ absl::Status ReadRun(storage::StoreReader& reader, int64_t run) {
   return absl::OkStatus();
 }
 
-// Those that have something which cannot be read. Reads all rows.
+// Finds runs with unreadable data. Reads all rows.
 absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::string>* damaged) {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   Progress progress("read the store", /*lines=*/false);
   uint64_t done = 0;
   for (const model::Run& run : runs) {
     const absl::Status status = ReadRun(reader, run.id);
-    if (absl::IsNotFound(status)) continue;  // it was delivered, and removed meanwhile
+    if (absl::IsNotFound(status)) continue;  // it was delivered and removed in the meantime
     if (!absl::IsDataLoss(status)) RETURN_IF_ERROR(status);
     if (!status.ok()) damaged->push_back(run.run_id);
     progress.Update(++done, runs.size());
@@ -277,7 +277,8 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
                       " what is left: ranklog recover ", path);
 }
 
-// Runs with rows that are not in them, or were logged twice. Nothing can be done about these.
+// Runs with rows that are missing from the run or were logged twice. Nothing can be done about
+// them.
 std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
   std::vector<std::string> names;
   model::Json data = model::Json::array();
@@ -304,14 +305,14 @@ std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
       {"rows", {{"runs", data}}, absl::StrCat("not in their runs, or logged again: ", text), ""}};
 }
 
-// None where the store cannot be read, which is said of the store.
+// Empty if the store cannot be read; the finding for the store reports that.
 std::vector<RunReport> ReadRuns(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return {};
   return ReportRuns(**reader).value_or(std::vector<RunReport>());
 }
 
-// The versions of libranklog that ranks have which run now. An older one is no trouble.
+// The libranklog versions of live ranks. An older version is not a problem.
 absl::optional<Finding> LookAtClients(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return absl::nullopt;
@@ -366,8 +367,8 @@ Finding LookAtStore(const std::string& dir) {
   return finding;
 }
 
-// A store in another place where a daemon may keep its log, for example since the usual one was
-// held by another container at that time. Nobody delivers its rest.
+// A store in another standard place, for example because another container held the usual place at
+// that time. No daemon delivers its remaining rows.
 absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return absl::nullopt;
@@ -425,7 +426,7 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   size_t rings = 0;
   size_t damaged = 0;
   int64_t bytes = 0;
-  std::vector<std::string> others;  // of other versions
+  std::vector<std::string> others;  // rings of other versions
   std::error_code error;
   for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -463,7 +464,7 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   return finding;
 }
 
-// Rows of ranks that nobody takes.
+// Rows of ranks for which no daemon runs.
 absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir) {
   const std::vector<LeftSpool> left = FindUntakenSpools(globals, dir);
   if (left.empty()) return absl::nullopt;
@@ -475,7 +476,7 @@ absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::stri
                  HowToTake(globals, dir, left)};
 }
 
-// Rings that are no files, as no directory had room for them.
+// Rings that are not files, because no directory had room for them.
 std::vector<Finding> LookAtUnnamedSpools(const std::vector<RunReport>& runs) {
   std::vector<Finding> findings;
   for (const RunReport& run : runs) {
@@ -491,7 +492,7 @@ std::vector<Finding> LookAtUnnamedSpools(const std::vector<RunReport>& runs) {
   return findings;
 }
 
-// Where ranks of ours would put their spools, and the daemon its socket.
+// The directories where our ranks create spools and the daemon its socket.
 absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
   struct stat info {};

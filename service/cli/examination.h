@@ -1,4 +1,4 @@
-// What `ranklog doctor` looks at.
+// The checks of `ranklog doctor`.
 
 #ifndef SERVICE_CLI_EXAMINATION_H_
 #define SERVICE_CLI_EXAMINATION_H_
@@ -12,16 +12,16 @@
 namespace ranklog::cli {
 
 struct Finding {
-  std::string
-      part;  // directory, disk, socket, daemon, store, rows, delivery, set aside, spool, ...
+  // One of: directory, disk, socket, daemon, store, rows, delivery, set aside, spool, ...
+  std::string part;
   model::Json data;  // for programs
   std::string text;
-  std::string advice;  // empty: it is well
+  std::string advice;  // empty: no problem
 };
 
-// Looks at `state_dir`, its daemon and the spools of this user, and changes nothing. Reads the
-// whole store, with a bar on a terminal. What cannot be looked at is a finding. `ranks`: as many as
-// are to run on this node.
+// Checks `state_dir`, its daemon and the spools of this user, and changes nothing. Reads the whole
+// store, with a progress bar on a terminal. Anything that cannot be checked is a finding. `ranks`
+// is the planned number of ranks on this node.
 std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir, int ranks);
 
 }  // namespace ranklog::cli

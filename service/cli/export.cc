@@ -49,18 +49,18 @@ struct ExportFlags {
   std::vector<std::string> metrics;
 };
 
-// Rows of a run, or those of one of its streams.
+// Rows of a run, or of one of its streams.
 struct Part {
-  const model::Stream* stream = nullptr;  // null: the run's own
+  const model::Stream* stream = nullptr;  // null: rows of the run itself
   RowRange range;
 };
 
-// Rows with some of their metrics only.
+// Reduces rows to the selected metrics.
 class MetricFilter {
  public:
   explicit MetricFilter(const std::vector<std::string>& metrics) : metrics_(metrics) {}
 
-  // Visits what is left of `row`; a row without any of the metrics is left out.
+  // Visits the remaining part of `row`. Rows without any of the metrics are skipped.
   absl::Status Visit(const Row& row, absl::FunctionRef<absl::Status(const Row&)> visitor) {
     if (metrics_.empty()) return visitor(row);
     model::Block block;
@@ -81,7 +81,7 @@ class MetricFilter {
     return visitor({row.owner, row.position, block, 0, keys});
   }
 
-  // The metrics that no visited row had.
+  // The metrics that occurred in no visited row.
   std::vector<std::string> Missing() const {
     std::vector<std::string> missing;
     for (const std::string& metric : metrics_) {
@@ -154,7 +154,7 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // CSV names its columns before the first row, so the rows are gone through twice.
+  // CSV needs its columns before the first row, so the rows are read twice.
   absl::StatusOr<std::unique_ptr<RowFormat>> MakeFormat() {
     if (flags_.format == "jsonl") return NewJsonFormat();
     ColumnCollector columns;

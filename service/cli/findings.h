@@ -8,7 +8,7 @@
 
 namespace ranklog::cli {
 
-// What a check found wrong, in sentences: the first few, and how many there are.
+// The problems that a check found, as sentences: the first few, and the total number.
 class Findings {
  public:
   void Add(std::string text) {
@@ -19,7 +19,8 @@ class Findings {
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
-  static constexpr uint64_t kKept = 20;  // a page of them; whoever mends the first sees the next
+  // About one page; after the first are repaired, the next are shown.
+  static constexpr uint64_t kKept = 20;
   uint64_t count_ = 0;
   std::vector<std::string> texts_;
 };

@@ -37,14 +37,14 @@ std::string PrettyJson(const Json& value) {
   std::string text;
   Append(value, /*depth=*/0, &text);
   text.push_back('\n');
-  return ToUtf8(text);  // names of files may be anything
+  return ToUtf8(text);  // file names may contain any bytes
 }
 
 std::string LineJson(const Json& value) {
   std::string text;
   deliver::AppendJson(value, &text);
   text.push_back('\n');
-  return ToUtf8(text);  // names of files may be anything
+  return ToUtf8(text);  // file names may contain any bytes
 }
 
 std::string PrettyJsonArray(size_t size, absl::FunctionRef<Json(size_t)> element) {

@@ -1,5 +1,5 @@
-// JSON as the command line writes it: UTF-8, and NaN and Infinity as bare words, as Python's json
-// does.
+// JSON in the form that the command line prints: UTF-8, with NaN and Infinity as bare words, as in
+// Python's json module.
 
 #ifndef SERVICE_CLI_JSON_TEXT_H_
 #define SERVICE_CLI_JSON_TEXT_H_
@@ -12,13 +12,14 @@
 
 namespace ranklog::cli {
 
-// A member per line, indented by two, with a line feed at the end.
+// One member per line, indented by two, with a line feed at the end.
 std::string PrettyJson(const model::Json& value);
 
 // On one line, with a line feed at the end.
 std::string LineJson(const model::Json& value);
 
-// The same as PrettyJson(), of an array of `size` elements. Makes one at a time: a store may have thousands of runs.
+// Like PrettyJson() for an array of `size` elements. Creates one element at a time, because a store
+// may have thousands of runs.
 std::string PrettyJsonArray(size_t size, absl::FunctionRef<model::Json(size_t)> element);
 
 }  // namespace ranklog::cli

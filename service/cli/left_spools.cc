@@ -43,7 +43,7 @@ constexpr absl::Duration kMakeRows = absl::Seconds(5);
 constexpr absl::Duration kTakePoll = absl::Milliseconds(20);
 constexpr size_t kNamed = 3;
 
-// Where a daemon that is started here would listen. Empty: nowhere.
+// The socket path of a daemon that would be started here. Empty: no usable place.
 std::string SocketPath(const Globals& globals) {
   std::string address = globals.address;
   if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
@@ -55,7 +55,7 @@ std::string SocketPath(const Globals& globals) {
   return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
 }
 
-// How far the store has the rows of a ring; none: it has them all, and the end of its stream.
+// The last row of a ring that the store has. nullopt: the store has all rows and the stream's end.
 absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
                                        uint64_t rows) {
   if (store == nullptr) return 0;
@@ -69,7 +69,7 @@ absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model:
   return stream->durable_seq;
 }
 
-// The first ones, and how many more.
+// The first names, and the number of further names.
 std::string NameList(std::vector<std::string> names) {
   const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
   names.resize(names.size() - more);
@@ -128,7 +128,8 @@ std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& sta
     for (const std::string& path : ingest::RingsIn(dir)) {
       const auto file = ingest::RingFile::OpenLeft(path);
       if (!file.ok()) continue;
-      const bool lives = (*file)->locked();  // first: of one that dies now all rows are counted
+      // Checked first: if the rank dies now, all its rows are counted.
+      const bool lives = (*file)->locked();
       const auto ring = ingest::RingReader::Open((*file)->fd());
       if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
       if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
@@ -261,7 +262,7 @@ absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir
   ingest::RankWatch watch(&context, std::move(reader), &wake, options);
   aggregate.Start();
   const absl::Status started = watch.Start();
-  store.StopRetrying();  // a disk that is full would keep us
+  store.StopRetrying();  // otherwise a full disk would block this command
   watch.Stop();
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
   const absl::Time deadline = SteadyNow() + kMakeRows;

@@ -1,5 +1,5 @@
-// Rows that nobody has taken: they lie in the rings of ranks, or in the store without a run, and no
-// daemon runs.
+// Rows that are not in a run because no daemon runs: they are in the rings of ranks, or in the
+// store but not aggregated yet.
 
 #ifndef SERVICE_CLI_LEFT_SPOOLS_H_
 #define SERVICE_CLI_LEFT_SPOOLS_H_
@@ -16,50 +16,50 @@ namespace ranklog::cli {
 
 struct LeftSpool {
   std::string path;
-  model::StreamKey key;  // its rank
-  uint64_t rows = 0;     // that the store lacks; 0: the rank's end is all
-  bool lives = false;    // its rank, which sends them once a daemon answers
+  model::StreamKey key;  // the rank that owns the ring
+  uint64_t rows = 0;     // rows that the store lacks; 0: it lacks only the rank's end
+  bool lives = false;    // its rank is alive, and sends the rows once a daemon answers
 };
 
-// The rings that a daemon of `state_dir` would take, and has not: those of dead ranks, and those of
-// living ones with rows that the store lacks. While a daemon runs, living ranks have such now and
-// then, and dead ones for some seconds.
+// Rings that a daemon of `state_dir` would read but has not read yet: those of dead ranks, and
+// those of live ranks with rows that the store lacks. While a daemon runs, live ranks may have such
+// rows for moments, and dead ranks for some seconds.
 std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir);
 
-// The same, of dead ranks alone.
+// The same, but only rings of dead ranks.
 std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir);
 
-// The same as the first, but none where a daemon holds `state_dir`, or listens where they look for
-// theirs: it takes them.
+// The same as FindSpools(). Empty if a daemon holds `state_dir` or listens where the ranks look for
+// their daemon, because it will read the rings.
 std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir);
 
-// Whether a daemon of another state directory listens where `state_dir`'s would: it takes them. Not
-// for a `state_dir` whose own daemon hangs.
+// Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
+// daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
 
-// How many rows there are in them.
+// The number of rows in these spools.
 uint64_t LeftRows(const std::vector<LeftSpool>& left);
 
 // "300 rows of rank 0 of gpt:job lie in a spool only", or "rank 0 of gpt:job still runs; 300 rows
-// wait in its spool until a daemon takes them", or both. Not of none.
+// wait in its spool until a daemon takes them", or both. `left` must not be empty.
 std::string LeftSpoolsText(const std::vector<LeftSpool>& left);
 
-// What to do about those that nobody takes: a command.
+// A command that gets these rows read.
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       const std::vector<LeftSpool>& left);
 
-// "20 rows of job and job-2 are stored, but not in their runs yet", where no daemon holds `state_dir`
-// that would make them. Empty: there are none.
+// "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
+// that would aggregate them. Empty: there are no such rows.
 std::string UnmadeRowsText(const std::string& state_dir);
 inline constexpr char kHowToMakeThem[] =
     "no daemon runs: `ranklog sync` brings them there, and delivers";
 
-// Says all of it on stderr, if there are any that nobody takes.
+// Warns on stderr about spools and rows for which no daemon runs.
 void WarnOfUntakenRows(const Globals& globals);
 
-// Does what a daemon does first: brings them into the store of `state_dir`, makes it if there is
-// none, ends their streams and makes rows of them. The caller holds the lock. What cannot be read
-// stays where it is. The errors are those of storage::Store::Open.
+// Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their
+// streams, and aggregates the rows. Creates the store if it is missing. The caller must hold the
+// lock. Unreadable rings stay in place. The errors are those of storage::Store::Open.
 absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir);
 
 }  // namespace ranklog::cli

@@ -1,4 +1,4 @@
-// `ranklog login`: checks a key and keeps it where daemons look. `ranklog logout`: removes it there.
+// `ranklog login` checks a key and stores it where daemons look. `ranklog logout` removes it there.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,15 +64,16 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : std::string(absl::StripAsciiWhitespace(value));
 }
 
-// What ReadKey() has switched off, for the handler of signals.
+// Terminal settings before ReadKey() disabled the echo, for the signal handler.
 termios typed_with{};
 
 void EchoAgain(int signal) {
   tcsetattr(STDIN_FILENO, TCSANOW, &typed_with);
-  raise(signal);  // the handler was for once: this ends the process as usual
+  raise(signal);  // the handler is used once: now the signal ends the process
 }
 
-// Without an echo while this lives, also if Ctrl-C ends the process meanwhile.
+// Disables the terminal's echo during its lifetime. The echo is also restored if Ctrl-C ends the
+// process.
 class SilentTerminal {
  public:
   SilentTerminal() : known_(tcgetattr(STDIN_FILENO, &typed_with) == 0) {
@@ -82,7 +83,7 @@ class SilentTerminal {
     once.sa_flags = static_cast<int>(SA_RESETHAND);
     for (size_t i = 0; i < kSignals.size(); ++i) {
       sigaction(kSignals[i], nullptr, &before_[i]);
-      // Who ignores it, as nohup does, goes on ignoring it.
+      // An ignored signal, as under nohup, stays ignored.
       if (before_[i].sa_handler == SIG_DFL) sigaction(kSignals[i], &once, nullptr);
     }
     termios silent = typed_with;
@@ -121,7 +122,7 @@ absl::StatusOr<std::string> ReadKey(const std::string& page) {
   return key;
 }
 
-// The account that the server knows the key by.
+// The name of the account to which the key belongs.
 absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::string& key) {
   deliver::CurlTransport::Options options;
   options.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http;
@@ -167,7 +168,7 @@ std::string ContentOf(const std::string& path) {
   return text.str();
 }
 
-// At once: a daemon may read it meanwhile.
+// Replaces the file atomically, because a daemon may read it at the same time.
 absl::Status Write(const std::string& path, const std::string& text) {
   std::error_code error;
   const std::filesystem::path dir = std::filesystem::path(path).parent_path();

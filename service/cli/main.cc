@@ -1,4 +1,4 @@
-// ranklog: looks at what ranklogd keeps, and takes it elsewhere.
+// ranklog: shows what ranklogd stores, and exports or delivers it.
 
 #include <string>
 

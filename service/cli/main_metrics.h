@@ -8,12 +8,11 @@
 
 namespace ranklog::cli {
 
-// Whether the daemon made this metric of several ranks' values: rank_mean/loss and the like.
+// Whether the daemon computed this metric from values of several ranks: rank_mean/loss and similar.
 bool IsRankStatistic(const std::string& key);
 
-// The metrics that a person wants to see first: losses, then the others, each in the order of
-// `keys`, at most `limit`. Without the statistics over ranks, what is defined as hidden, and what
-// begins with '_'.
+// The metrics to show first, at most `limit`: losses, then others, each in the order of `keys`.
+// Leaves out rank statistics, metrics that are defined as hidden, and keys that start with '_'.
 std::vector<std::string> MainMetrics(const std::vector<std::string>& keys,
                                      const aggregate::MetricTable& definitions, size_t limit);
 

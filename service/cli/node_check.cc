@@ -37,9 +37,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A ring smaller than this holds the rows of a few seconds of a fast training.
+// A smaller ring holds only a few seconds of rows of a fast training.
 constexpr uint64_t kSmallRing = v1::kDefaultRingBytes / 4;
-constexpr absl::Duration kTrackerPatience = absl::Seconds(5);  // a person waits
+constexpr absl::Duration kTrackerPatience = absl::Seconds(5);  // short, because a user waits
 constexpr absl::Duration kClockSlack = absl::Minutes(5);
 
 std::string ShellVariable(const char* name) {
@@ -47,7 +47,7 @@ std::string ShellVariable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Where a rank puts its ring first: see client/spool_dir.h.
+// The first choice of a rank for its ring; see client/spool_dir.h.
 std::string FirstSpoolDir() {
   if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) return named;
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
@@ -66,7 +66,7 @@ rlim_t HardLimit(int resource) {
                                                                           : RLIM_INFINITY;
 }
 
-// The variable that curl takes the proxy for `url` from, with its value; empty: none.
+// The variable from which curl takes the proxy for `url`, with its value; empty: no proxy.
 std::string ProxyFor(const std::string& url) {
   const std::vector<const char*> names =
       absl::StartsWith(url, "https:")
@@ -75,7 +75,7 @@ std::string ProxyFor(const std::string& url) {
   for (const char* name : names) {
     std::string value = ShellVariable(name);
     if (value.empty()) continue;
-    // A password is nobody's business.
+    // Hides the password.
     const size_t scheme = value.find("://");
     const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
     if (const size_t at = value.rfind('@'); at != std::string::npos && at >= begin) {
@@ -129,7 +129,8 @@ Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::stri
   if (!answer.ok()) {
     absl::StrAppend(&finding.text, ", not reachable: ", Printable(deliver::Explain(answer)));
     if (absl::IsFailedPrecondition(answer.status())) {
-      finding.advice = deliver::Explain(answer);  // a certificate, an address: waiting is no use
+      // A wrong certificate or address: waiting does not help.
+      finding.advice = deliver::Explain(answer);
     } else if (finding.advice.empty() && !proxy.empty()) {
       finding.advice = "is that proxy right? Without it: env -u " +
                        proxy.substr(1, proxy.find(' ') - 1) + " ranklog doctor";
@@ -159,7 +160,7 @@ Finding LookAtSpoolRoom(int ranks) {
             "have an administrator make /run/ranklog/" + absl::StrCat(geteuid()) +
                 " for you, or set RANKLOG_SPOOL_DIR to a directory of yours on a local disk"};
   }
-  fs::path there = dir;  // it may not be made yet
+  fs::path there = dir;  // `dir` may not exist yet
   std::error_code error;
   while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
   const fs::space_info space = fs::space(there, error);
@@ -168,8 +169,8 @@ Finding LookAtSpoolRoom(int ranks) {
     finding.advice = absl::StrCat("it cannot be used: ", error.message());
     return finding;
   }
-  // As client/spool_room.h shares it out: a quarter of what is free is for all rings, and half of
-  // its part of that is for a rank's first one.
+  // The same shares as in client/spool_room.h: all rings get a quarter of the free space, and a
+  // rank's first ring gets half of the rank's part.
   const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
                                            space.available / 4 / static_cast<uint64_t>(ranks) / 2);
   finding.data["free_bytes"] = space.available;
@@ -199,8 +200,8 @@ Finding LookAtLimits(int ranks) {
                                LimitText(size, /*bytes=*/true), ", locked memory ",
                                LimitText(locked, /*bytes=*/true), " (Ranklog locks none)"),
                   ""};
-  // A connection, a pidfd and a ring for each of four threads of a rank, of two thirds of what
-  // there is; and 64 are for the daemon itself.
+  // Each of four threads of a rank needs a connection, a pidfd and a ring. Ranks may use two thirds
+  // of the descriptors, and the daemon itself needs 64.
   const rlim_t wanted = 64 + static_cast<rlim_t>(ranks) * 4 * 3 * 3 / 2;
   if (files < wanted) {
     finding.advice = absl::StrCat("a daemon wants ", wanted, " open files for ", ranks,
@@ -246,7 +247,7 @@ std::vector<Finding> LookAtServers(const std::string& state_dir,
   model::RunSettings settings;
   settings.base_url = v1::WithoutUser(ShellVariable("WANDB_BASE_URL"));
   const std::string usual = pipeline::WandbBaseUrl(settings);
-  // One that cannot be used is worth a word, too.
+  // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
   std::vector<Finding> findings;
   for (const std::string& url : urls) findings.push_back(LookAtServer(url, keys.Find("", url)));

@@ -1,5 +1,5 @@
-// What of this node could hurt a training that logs: room for spools, limits, clock, keys, the way
-// to the trackers, and who started the daemon.
+// Checks of this node for anything that could harm a training that logs: room for spools, limits,
+// clock, keys, connections to trackers, and the supervision of the daemon.
 
 #ifndef SERVICE_CLI_NODE_CHECK_H_
 #define SERVICE_CLI_NODE_CHECK_H_
@@ -15,25 +15,25 @@
 
 namespace ranklog::cli {
 
-// Whether the rings of `ranks` ranks find room where they are put first.
+// Whether the rings of `ranks` ranks fit where they are created first.
 Finding LookAtSpoolRoom(int ranks);
 
-// Descriptors, the size of files, locked memory: of this shell, which a training and a daemon
-// started here inherit.
+// Descriptors, file size and locked memory, as limited in this shell. A training or a daemon that
+// is started here inherits these limits.
 Finding LookAtLimits(int ranks);
 
-// Whether it is plausible, and kept by somebody. `newest_us`: when the newest run started, by what
-// the store says; 0: there is none.
+// Whether the clock is plausible and synchronized. `newest_us` is the start of the newest run in
+// the store; 0: there are no runs.
 Finding LookAtClock(int64_t newest_us);
 
-// The keys that a daemon started here would find, and the servers they are for, asked by it through
-// the proxy in use: of the runs that go to W&B, and of the public one where there is a key for it.
-// Nobody is asked where there is neither.
+// Checks the keys that a daemon started here would find, and their servers, through the configured
+// proxy. These are the servers of runs that go to W&B, and the public server if there is a key for
+// it. Sends no request if there are neither.
 std::vector<Finding> LookAtServers(const std::string& state_dir,
                                    const std::vector<RunReport>& runs);
 
-// What ends the daemon of process `pid` before its rows are delivered: the end of a Slurm job's
-// step, or of its user's session. None: nothing known does.
+// What may end the daemon with process id `pid` before its rows are delivered: the end of a Slurm
+// job step, or of the user's session. nullopt: no known cause.
 absl::optional<Finding> LookAtSupervision(int64_t pid);
 
 }  // namespace ranklog::cli

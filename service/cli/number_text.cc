@@ -15,7 +15,8 @@ std::string ShortNumber(double value, int digits) {
 }
 
 std::string PlainNumber(double value, int digits) {
-  constexpr double kExact = 9007199254740992;  // 2^53: a double holds all whole numbers up to it
+  // 2^53: up to here a double represents all whole numbers.
+  constexpr double kExact = 9007199254740992;
   const bool whole = std::abs(value) <= kExact && value == std::trunc(value);
   return whole ? absl::StrFormat("%.0f", value) : ShortNumber(value, digits);
 }

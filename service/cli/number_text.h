@@ -1,4 +1,4 @@
-// Numbers for people. Programs get theirs by deliver/json_writer.h.
+// Numbers in texts for users. For programs, use deliver/json_writer.h.
 
 #ifndef SERVICE_CLI_NUMBER_TEXT_H_
 #define SERVICE_CLI_NUMBER_TEXT_H_
@@ -12,7 +12,7 @@ namespace ranklog::cli {
 
 // With at most `digits` significant digits: 2.3079, 3e-04.
 std::string ShortNumber(double value, int digits = 5);
-// The same, but a whole number of up to 2^53 is written out: 123456789, not 1.2346e+08.
+// The same, but a whole number up to 2^53 is written in full: 123456789, not 1.2346e+08.
 std::string PlainNumber(double value, int digits = 5);
 
 std::string Counted(uint64_t count, const std::string& what);  // 1 row, 3 rows

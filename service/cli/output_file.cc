@@ -16,8 +16,8 @@ namespace {
 
 bool IsOthers(uid_t owner) { return owner != geteuid() && owner != 0; }
 
-// Whether somebody else could have put something at this path. A directory that cannot be looked at
-// fails at the open.
+// Whether another user could have created a file at this path. If the directory cannot be examined,
+// the open fails later.
 bool OthersMayWriteBeside(const std::string& path) {
   std::filesystem::path directory = std::filesystem::path(path).parent_path();
   if (directory.empty()) directory = ".";

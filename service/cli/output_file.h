@@ -1,4 +1,4 @@
-// A file that the user names to have something written to it.
+// A file that the user names for output.
 
 #ifndef SERVICE_CLI_OUTPUT_FILE_H_
 #define SERVICE_CLI_OUTPUT_FILE_H_
@@ -11,13 +11,14 @@
 
 namespace ranklog::cli {
 
-// Not thread-safe. Closed when it goes; what Close() did not answer for may not have been written.
+// Not thread-safe. The destructor closes the file. Data is only known to be written after Close()
+// returned OK.
 class OutputFile {
  public:
-  // Makes the file, or empties the one that is there. In a directory that others may write, such as
-  // /tmp, what is there must be this user's own regular file with no other name: nobody else
-  // chooses what is written over, and a pipe of theirs is not waited for.
-  //   kPermissionDenied  it is not, or it cannot be written
+  // Creates or truncates the file. In a directory that others may write, such as /tmp, an existing
+  // file must be this user's own regular file with no other name. So no other user can choose which
+  // file is overwritten, or block the command with a pipe.
+  //   kPermissionDenied  that is not so, or the file cannot be written
   static absl::StatusOr<OutputFile> Open(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept;

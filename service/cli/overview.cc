@@ -24,13 +24,13 @@ void AddUpRuns(Overview* overview) {
       sum.refused_rows += one.refused_rows;
       sum.replayed_rows += one.replayed_rows;
       if (sum.last_error.empty() && IsOpen(report, one)) {
-        sum.last_error = one.last_error;  // the newest run's
+        sum.last_error = one.last_error;  // from the newest run
       }
     }
   }
 }
 
-// Why the rows of a run do not arrive, and will not by themselves.
+// Why the rows of a run are not delivered and will not be without help.
 std::vector<std::string> ProblemsOfRun(const RunReport& report) {
   std::vector<std::string> problems;
   if (!report.stopped.empty()) problems.push_back(Printable(StoppedText(report)));
@@ -51,7 +51,7 @@ std::vector<std::string> ProblemsOfRun(const RunReport& report) {
   return problems;
 }
 
-// Those that the daemon has found since it started, and left as they are.
+// Unreadable rings that the daemon has found since its start and left unchanged.
 uint64_t LeftRings(const Overview& overview) {
   if (!overview.daemon) return 0;
   const auto& counters = overview.daemon->counters;
@@ -81,7 +81,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   Overview overview;
   ASSIGN_OR_RETURN(overview.state_dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
-  if (await_ends) {  // `./train && ranklog status`
+  if (await_ends) {  // for `./train && ranklog status`
     ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
     RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));
   }

@@ -1,4 +1,4 @@
-// What `ranklog status` looks at: the daemon, the store, and what waits to be delivered.
+// The data of `ranklog status`: the daemon, the store, and rows that wait for delivery.
 
 #ifndef SERVICE_CLI_OVERVIEW_H_
 #define SERVICE_CLI_OVERVIEW_H_
@@ -20,25 +20,26 @@
 
 namespace ranklog::cli {
 
-inline constexpr absl::Duration kSoon = absl::Hours(24);  // a full disk within this is a problem
+// A disk that is full within this time is a problem.
+inline constexpr absl::Duration kSoon = absl::Hours(24);
 
 struct Overview {
   std::string state_dir;
   int64_t store_bytes = 0;
-  int64_t used_bytes = 0;                        // of the store, without its free pages
+  int64_t used_bytes = 0;                        // without free pages
   int64_t daemon_pid = 0;                        // 0: no daemon
-  std::string silent_at;                         // its address, where it does not answer
-  absl::optional<DaemonStatus> daemon;           // what it said, if it could be asked
-  absl::optional<DaemonLog> log;                 // of one that a rank started
+  std::string silent_at;                         // its address, if it does not answer
+  absl::optional<DaemonStatus> daemon;           // its answer, if it could be asked
+  absl::optional<DaemonLog> log;                 // if a rank started the daemon
   std::vector<RunReport> runs;                   // newest first
-  std::vector<std::string> set_aside;            // stores that were damaged
-  std::map<std::string, storage::Queue> queues;  // by the kind of the tracker
-  std::vector<std::string> damaged_rings;        // paths; set aside, too
+  std::vector<std::string> set_aside;            // damaged stores that were set aside
+  std::map<std::string, storage::Queue> queues;  // by kind of tracker
+  std::vector<std::string> damaged_rings;        // paths of rings that were set aside
   DiskOutlook disk;
-  std::vector<LeftSpool> left;  // not in the store, and nobody takes them
+  std::vector<LeftSpool> left;  // rows outside the store, for which no daemon runs
   std::string left_advice;
-  std::string unmade;  // rows in the store that no daemon brings into their runs; empty: none
-  // Sums over the runs.
+  std::string unmade;  // rows in the store that no daemon aggregates; empty: there are none
+  // Sums over all runs.
   std::map<std::string, DestinationReport> destinations;
   uint64_t late_rows = 0;
   model::Losses losses;
@@ -47,27 +48,28 @@ struct Overview {
   uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
   uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
   uint64_t lost() const { return losses.total(); }
-  // What waits, over all trackers: the bytes, and when the oldest row was logged (0: none waits).
+  // The waiting rows of all trackers: their bytes, and the time of the oldest row (0: no row
+  // waits).
   storage::Queue Queued() const;
 
  private:
   uint64_t Sum(uint64_t DestinationReport::*field) const;
 };
 
-// Looks once. `await_ends`: first waits for runs that are about to end; see AwaitEnds().
+// Takes one snapshot. `await_ends`: first waits for runs that are about to end; see AwaitEnds().
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
-// Destinations that are set apart, each with its run.
+// Destinations that are set apart, with their runs.
 std::vector<std::pair<const RunReport*, const DestinationReport*>> SetApart(
     const Overview& overview);
 
-// Why the daemon cannot store rows; empty: it can, or there is none.
+// Why the daemon cannot store rows; empty: it can, or no daemon runs.
 std::string StoreTroubleOf(const Overview& overview);
 
-// What is wrong with a daemon that has an address, and gives no answer there.
+// Describes the state of a daemon that does not answer at its address.
 std::string SilenceText(const Overview& overview);
 
-// What --check finds, a sentence each.
+// The problems that --check reports, one sentence each.
 std::vector<std::string> ProblemsOf(const Overview& overview);
 
 }  // namespace ranklog::cli

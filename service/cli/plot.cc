@@ -13,9 +13,9 @@ namespace ranklog::cli {
 namespace {
 
 constexpr int kLabelWidth = 10;
-constexpr int kMargin = kLabelWidth + 2;  // a space and the axis
+constexpr int kMargin = kLabelWidth + 2;  // label, a space, and the axis
 
-// A grid of dots, several to a character.
+// A grid of dots, several dots per character.
 class Canvas {
  public:
   Canvas(int columns, int lines, bool ascii)
@@ -26,7 +26,7 @@ class Canvas {
   static int DotsX(bool ascii) { return ascii ? 1 : 2; }
   static int DotsY(bool ascii) { return ascii ? 2 : 4; }
 
-  // (0, 0) is the lower left.
+  // (0, 0) is the lower left corner.
   void Set(int x, int y) {
     if (x < 0 || x >= dots_wide() || y < 0 || y >= dots_high()) return;
     const int from_top = dots_high() - 1 - y;
@@ -52,7 +52,7 @@ class Canvas {
  private:
   uint8_t Bit(int x, int y_from_top) const {
     if (ascii_) return 1 << y_from_top;
-    // Unicode's numbering of the braille dots, U+2800.
+    // Unicode's numbering of the braille dots, starting at U+2800.
     constexpr std::array<std::array<uint8_t, 4>, 2> kBits = {
         {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}}};
     return kBits[x][y_from_top];
@@ -76,18 +76,18 @@ struct Range {
 
   explicit Range(const Series& series) : low(series.min()), high(series.max()) {
     if (high > low) return;
-    const double room = low == 0 ? 1 : std::abs(low) * 0.05;  // a constant runs through the middle
+    const double room = low == 0 ? 1 : std::abs(low) * 0.05;  // draws a constant through the middle
     constexpr double kLargest = std::numeric_limits<double>::max();
     low = std::max(low - room, -kLargest);
     high = std::min(high + room, kLargest);
   }
-  // Not by the difference, which the largest doubles do not have.
+  // Does not use the difference, which overflows for the largest doubles.
   double At(double part) const { return low * (1 - part) + high * part; }
 };
 
 void DrawCurve(const Series& series, const Range& range, Canvas& canvas) {
   const auto y_of = [&](double value) {
-    // Halved before they are subtracted: the largest doubles must not overflow.
+    // Halves the values before subtracting, so that the largest doubles do not overflow.
     const double part = (value / 2 - range.low / 2) / (range.high / 2 - range.low / 2);
     return static_cast<int>(std::lround(part * (canvas.dots_high() - 1)));
   };
@@ -103,7 +103,7 @@ void DrawCurve(const Series& series, const Range& range, Canvas& canvas) {
   }
 }
 
-// As many digits as tell the labels apart, within the margin.
+// Uses as many digits as needed to distinguish the labels, within the margin.
 std::vector<std::string> Labels(const Range& range, const std::vector<double>& parts) {
   std::vector<std::string> labels;
   for (int digits = 4; digits <= 9; ++digits) {
@@ -145,7 +145,7 @@ std::string XAxis(const Series& series, int columns, bool ascii) {
 std::string Title(const std::string& title, const Series& series, const Terminal& terminal) {
   std::string text = terminal.Bold(Printable(title));
   if (series.count() > 0) {
-    // As many digits as tell the smallest value from the largest.
+    // Uses as many digits as needed to distinguish the smallest value from the largest.
     int digits = 5;
     while (digits < 17 && series.min() < series.max() &&
            ShortNumber(series.min(), digits) == ShortNumber(series.max(), digits)) {

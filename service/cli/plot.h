@@ -1,4 +1,4 @@
-// Curves drawn with characters.
+// Draws curves with characters.
 
 #ifndef SERVICE_CLI_PLOT_H_
 #define SERVICE_CLI_PLOT_H_
@@ -12,18 +12,19 @@
 namespace ranklog::cli {
 
 struct PlotSize {
-  int width = 72;      // columns, labels included; at least kMinPlotWidth
-  int height = 10;     // lines of the curve; at least 2
-  bool ascii = false;  // dots and quotes instead of braille: coarser, and legible everywhere
+  int width = 72;   // columns, including labels; at least kMinPlotWidth
+  int height = 10;  // lines of the curve; at least 2
+  // Dots and quotes instead of braille: coarser, but readable on every terminal.
+  bool ascii = false;
 
-  // How many columns of dots a curve has: what a Series is made with.
+  // The number of dot columns of a curve. Pass it to Series.
   int dot_columns() const;
 };
 
 inline constexpr int kMinPlotWidth = 30;
 
-// The values of one metric, gathered by column of the plot. However many values come, it holds a
-// few numbers per column, and no peak is lost: each column keeps its smallest and its largest
+// The values of one metric, summarized by column of the plot. Memory is a few numbers per column,
+// for any number of values. No peak is lost, because each column keeps its smallest and its largest
 // value.
 class Series {
  public:
@@ -33,10 +34,10 @@ class Series {
     double min = 0, max = 0;
   };
 
-  // `x_min` to `x_max` is the whole width. Values outside fall into the outermost columns.
+  // `x_min` to `x_max` covers the whole width. Values outside go into the outermost columns.
   Series(int64_t x_min, int64_t x_max, int columns);
 
-  // In the order of x. NaN and infinities are counted and left out.
+  // Call it in the order of x. NaN and infinities are counted but not plotted.
   void Add(int64_t x, double y);
 
   const std::vector<Column>& columns() const { return columns_; }
@@ -59,8 +60,8 @@ class Series {
   int64_t last_x_ = 0;
 };
 
-// The curve between its axes, under a title with the last, the smallest and the largest value.
-// `series` was made with size.dot_columns().
+// The curve between its axes, below a title with the last, the smallest and the largest value.
+// `series` must have size.dot_columns() columns.
 std::string DrawPlot(const std::string& title, const Series& series, const PlotSize& size,
                      const Terminal& terminal);
 

@@ -21,7 +21,7 @@ std::string BarText(const std::string& what, uint64_t done, uint64_t total,
                     const Terminal& terminal) {
   const double part =
       total == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  // Rounded down: 100% is said of what is complete, and of nothing else.
+  // Rounded down, so that only complete work shows 100%.
   const std::string figures =
       absl::StrFormat("%3d%%  %d/%d", static_cast<int>(part * 100), done, total);
   const int room = terminal.width - TextWidth(what) - TextWidth(figures) - 6;
@@ -46,8 +46,8 @@ Progress::Progress(std::string what, bool lines)
 
 void Progress::Update(uint64_t done, uint64_t total) {
   if (!terminal_.interactive && !lines_) return;
-  // Reading the clock costs more than writing a row; so not for every one of them, once there are
-  // many.
+  // Reading the clock costs more than writing a row. So after many calls, only some of them read
+  // it.
   if (++calls_ > 100 && calls_ % 64 != 0 && done != total) return;
   const Clock::time_point now = Clock::now();
   if (now < next_) return;

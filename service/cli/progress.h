@@ -1,4 +1,4 @@
-// How far a long piece of work is, for a person who waits for it.
+// Shows the progress of long work to a waiting user.
 
 #ifndef SERVICE_CLI_PROGRESS_H_
 #define SERVICE_CLI_PROGRESS_H_
@@ -15,9 +15,9 @@ namespace ranklog::cli {
 std::string BarText(const std::string& what, uint64_t done, uint64_t total,
                     const Terminal& terminal);
 
-// On a terminal: a bar on one line of stderr, drawn ten times a second at most and only once the
-// work has taken a second. Elsewhere: with `lines`, a line for each further ten per cent once the
-// work has taken a second; without, nothing.
+// On a terminal: one line of stderr with a bar, drawn at most ten times a second. Not on a
+// terminal: with `lines`, one line for each ten per cent; else nothing. Shows nothing in the first
+// second of the work.
 class Progress {
  public:
   Progress(std::string what, bool lines);
@@ -25,9 +25,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Cheap enough to be called for every row.
+  // Cheap enough to call for every row.
   void Update(uint64_t done, uint64_t total);
-  // Takes the bar away, so that other text can be written.
+  // Erases the bar, so that other text can be printed.
   void Clear();
 
  private:
@@ -37,7 +37,7 @@ class Progress {
   const bool lines_;
   const Terminal terminal_;
   Clock::time_point next_;
-  uint64_t tenths_ = 0;  // of the last line
+  uint64_t tenths_ = 0;  // tenths of the work at the last printed line
   uint32_t calls_ = 0;
   bool drawn_ = false;
 };

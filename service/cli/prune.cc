@@ -79,7 +79,8 @@ storage::KeepLimits LimitsOf(const Globals& globals, const std::string& dir,
   if (flags.keep_for == kForever) {
     limits.keep_for = absl::InfiniteDuration();
   } else if (!flags.keep_for.empty()) {
-    absl::ParseDuration(flags.keep_for, &limits.keep_for);  // it was checked, as below
+    // Cannot fail: the option's check accepted it.
+    absl::ParseDuration(flags.keep_for, &limits.keep_for);
   }
   if (flags.keep_bytes == kUnlimited) {
     limits.keep_bytes = storage::KeepLimits::kUnlimited;
@@ -89,7 +90,7 @@ storage::KeepLimits LimitsOf(const Globals& globals, const std::string& dir,
   return limits;
 }
 
-// Those that must go, the oldest end first.
+// The runs to remove; the run that ended first comes first.
 absl::StatusOr<std::vector<Going>> Choose(storage::StoreReader& reader,
                                           const storage::KeepLimits& limits) {
   const absl::Time now = absl::Now();
@@ -99,7 +100,7 @@ absl::StatusOr<std::vector<Going>> Choose(storage::StoreReader& reader,
   std::vector<Going> going;
   Progress progress("measure the runs", /*lines=*/false);
   for (const storage::RemovableRun& run : removable) {
-    if (!storage::MustGo(run, used, limits, now)) break;  // nor must one that ended later
+    if (!storage::MustGo(run, used, limits, now)) break;  // later runs may stay too
     Going& one = going.emplace_back();
     ASSIGN_OR_RETURN(one.run, reader.GetRun(run.id));
     ASSIGN_OR_RETURN(one.bytes, reader.BytesOfRun(run.id));
@@ -147,8 +148,8 @@ bool AskToPrune(const std::vector<Going>& going) {
   return word == "y" || word == "yes";
 }
 
-// Removes them, and forgets those of `going` that stay: they have begun to run again meanwhile, or
-// to be delivered, or are gone.
+// Removes the runs. Drops runs from `going` that stay because they run again or are being delivered
+// again, and runs that are gone already.
 absl::Status RemoveAll(const Globals& globals, const std::string& dir, storage::StoreReader& reader,
                        std::vector<Going>* going) {
   ASSIGN_OR_RETURN(const std::unique_ptr<RunRemover> remover,

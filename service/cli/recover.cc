@@ -42,7 +42,7 @@ Examples:
   ranklog recover ranklog.db.damaged-20260704T120000Z --to /data/saved --json | jq .lost_rows)";
 
 constexpr absl::Duration kRecoverPoll = absl::Milliseconds(20);
-constexpr absl::Duration kRecoverPatience = absl::Minutes(1);  // without a row that is made
+constexpr absl::Duration kRecoverPatience = absl::Minutes(1);  // maximum time without a new row
 
 struct RecoverFlags {
   std::string file;
@@ -50,14 +50,14 @@ struct RecoverFlags {
   bool json = false;
 };
 
-// Makes the rows of the runs from those of the ranks. The caller holds the directory's lock.
+// Aggregates the ranks' rows into runs. The caller must hold the lock of the directory.
 absl::Status MakeRunRows(const std::string& dir) {
   ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir));
   RETURN_IF_ERROR(pipeline->Start({}));
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(dir));
   Progress progress("make the rows of runs", /*lines=*/false);
   uint64_t made = 0;
-  uint64_t total = 0;  // as at the first look: streams that are done are no longer live
+  uint64_t total = 0;  // at the first check, because completed streams are no longer live
   absl::Time changed = SteadyNow();
   while (SteadyNow() - changed < kRecoverPatience) {
     ASSIGN_OR_RETURN(const auto live, reader->LiveStreams());
@@ -73,14 +73,14 @@ absl::Status MakeRunRows(const std::string& dir) {
       "the rows of the ranks are saved; of the runs' own rows not all can be made from them");
 }
 
-// Whether this command, or the store that it makes, gives a file this name.
+// Whether this command, or the store that it creates, uses this file name.
 bool IsOurs(const std::string& name) {
   return name == "lock" || absl::StartsWith(name, storage::kStoreFile) ||
          absl::StartsWith(name, kScratch);
 }
 
-// An empty directory, or one that an interrupted run of this command left, and its lock. Anything
-// else in it is somebody's, and so is what a link leads to.
+// Takes the lock of an empty directory, or of one that an interrupted run of this command left. Any
+// other content belongs to somebody else, and so does the target of a symbolic link.
 absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
   std::error_code error;
   if (fs::is_symlink(fs::symlink_status(dir, error))) {
@@ -126,7 +126,8 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
     return absl::AlreadyExistsError(
         absl::StrCat(to, " is there already: remove it, or name another directory by --to"));
   }
-  // Under another name until it is whole, so that nobody takes a part for all.
+  // Uses a temporary name until the store is complete, so that a partial store is not mistaken for
+  // it.
   const std::string partial = to + ".partial";
   ASSIGN_OR_RETURN(const storage::StateLock lock, TakeEmpty(partial));
   const absl::StatusOr<storage::Salvaged> salvaged = SalvageInScratch(flags.file, partial, partial);

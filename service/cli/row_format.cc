@@ -11,7 +11,7 @@ using ShapeKey = std::pair<int64_t, uint32_t>;  // owner, shape
 
 absl::string_view View(const std::string& text) { return {text.data(), text.size()}; }
 
-// As text: a JSON number of 64 bits loses its last digits in most readers.
+// As text, because most JSON readers lose the last digits of a 64-bit number.
 std::string StreamName(const model::Stream& stream) {
   return absl::StrFormat("%016x", stream.key.incarnation);
 }
@@ -62,7 +62,7 @@ class JsonFormat : public RowFormat {
     }
   }
 
-  // The shape's keys as `"key":`, escaped once.
+  // The shape's keys in the form `"key":`, escaped once.
   const std::vector<std::string>& NamesOf(const Row& row) {
     std::vector<std::string>& names = names_[ShapeKey(row.owner, row.block.shape)];
     if (names.size() != row.keys.size()) {
@@ -120,7 +120,7 @@ class CsvFormat : public RowFormat {
     for (size_t i = 0; i < values.size(); ++i) deliver::AppendNumber(values[i], &cells_[places[i]]);
     for (const model::Text& text : row.texts()) {
       const auto found = index_.find(text.key);
-      if (found == index_.end()) continue;  // the columns were collected from these same rows
+      if (found == index_.end()) continue;  // cannot happen: the columns come from these rows
       std::string& cell = cells_[found->second];
       cell.clear();
       AppendCsvField(View(text.value), &cell);
@@ -139,7 +139,7 @@ class CsvFormat : public RowFormat {
 
   const std::vector<std::string> columns_;
   const bool raw_;
-  std::vector<std::string> cells_;  // of the row at hand, by column; empty between rows
+  std::vector<std::string> cells_;  // of the current row, by column; empty between rows
   std::map<std::string, size_t> index_;
   std::map<ShapeKey, std::vector<size_t>> places_;
 };

@@ -15,27 +15,26 @@
 
 namespace ranklog::cli {
 
-// Writes rows one after another, each as one line.
+// Writes rows one after another, one line each.
 class RowFormat {
  public:
   virtual ~RowFormat() = default;
-  // What stands before the first row; may be nothing.
+  // Appends the text before the first row, which may be empty.
   virtual void AppendHeader(std::string* out) = 0;
-  // `stream` is that of a rank's row, null for a run's row.
+  // `stream` is the stream of a rank's row, and null for a run's row.
   virtual void AppendRow(const Row& row, const model::Stream* stream, std::string* out) = 0;
 };
 
-// {"_step":1,"_timestamp":1700000000.5,"loss":0.5} for a run's row;
+// For a run's row: {"_step":1,"_timestamp":1700000000.5,"loss":0.5} For a rank's row:
 // {"rank":0,"stream":"00c0ffee00c0ffee","seq":1,"step":1,"timestamp":1700000000.5,"values":{"loss":0.5}}
-// for a rank's.
 std::unique_ptr<RowFormat> NewJsonFormat();
 
-// A column per key of `columns`, after _step and _timestamp, or rank, stream, seq, step and
-// timestamp for a rank's rows (`raw`). What a row has no value for is empty.
+// One column for each key of `columns`. Before these come _step and _timestamp, or rank, stream,
+// seq, step and timestamp for a rank's rows (`raw`). A missing value is an empty cell.
 std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool raw);
 
-// Gathers the keys of rows, each once, by first appearance: what NewCsvFormat wants to know
-// beforehand.
+// Collects the keys of rows, each once, in order of first appearance. NewCsvFormat needs them in
+// advance.
 class ColumnCollector {
  public:
   void Add(const Row& row);
@@ -46,7 +45,7 @@ class ColumnCollector {
 
   std::vector<std::string> columns_;
   std::map<std::string, size_t> known_;
-  std::map<std::pair<int64_t, uint32_t>, bool> shapes_;  // by owner and shape: those seen
+  std::map<std::pair<int64_t, uint32_t>, bool> shapes_;  // owner and shape of those seen
 };
 
 }  // namespace ranklog::cli

@@ -15,7 +15,7 @@ constexpr size_t kPageBytes = 4 << 20;
 
 struct Source {
   int64_t owner;
-  absl::FunctionRef<absl::StatusOr<Batches>(uint64_t begin)> page;  // with rows from `begin` on
+  absl::FunctionRef<absl::StatusOr<Batches>(uint64_t begin)> page;  // rows starting at `begin`
   ShapeSource shapes;
 };
 
@@ -75,11 +75,12 @@ absl::StatusOr<Batches> PageOf(storage::StoreReader& reader, int64_t run, const 
                        : reader.RunBatches(run, from, max_bytes);
 }
 
-// What was made between two rewinds: replays, then rows behind them, steps ascending.
+// The rows between two rewinds: replays, then rows after them, with ascending steps.
 struct Attempt {
   RowRange replays{.replays = true};
   RowRange rows;
-  int64_t end_step = std::numeric_limits<int64_t>::max();  // rows of this and above are hidden
+  // Rows with this step or a larger one are hidden.
+  int64_t end_step = std::numeric_limits<int64_t>::max();
 };
 
 absl::StatusOr<std::vector<Attempt>> AttemptsOf(storage::StoreReader& reader,
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<Attempt>> AttemptsOf(storage::StoreReader& reader,
   ASSIGN_OR_RETURN(const std::vector<model::Rewind> rewinds, reader.Rewinds(run.id));
   std::vector<Attempt> attempts(1);
   for (const model::Rewind& rewind : rewinds) {
-    // Those that came since the run was read have no rows yet.
+    // A rewind after the run was read has no rows in this snapshot.
     attempts.back().rows.end = std::min(rewind.rows, run.rows);
     attempts.back().replays.end = std::min(rewind.replays, run.replays);
     Attempt& next = attempts.emplace_back();
@@ -115,7 +116,7 @@ absl::StatusOr<int64_t> StepAt(storage::StoreReader& reader, int64_t run, const 
   return absl::DataLossError(absl::StrCat("row ", position, " is not in the store"));
 }
 
-// Ends `range`, whose steps ascend, before its first row of `end_step` or above.
+// Shortens `range`, whose steps ascend, to the rows before the first row with `end_step` or above.
 absl::Status Cut(storage::StoreReader& reader, int64_t run, int64_t end_step, RowRange* range) {
   if (end_step == std::numeric_limits<int64_t>::max()) return absl::OkStatus();
   uint64_t begin = range->begin;

@@ -1,4 +1,4 @@
-// Rows out of the store, one by one, however many there are.
+// Reads rows from the store one by one, in bounded memory.
 
 #ifndef SERVICE_CLI_ROW_READER_H_
 #define SERVICE_CLI_ROW_READER_H_
@@ -16,13 +16,13 @@
 
 namespace ranklog::cli {
 
-// One row, as long as the visit lasts.
+// One row. Valid only during the visit.
 struct Row {
-  int64_t owner;      // the store's id of the run or the stream
-  uint64_t position;  // the index in a run, the sequence number in a stream
+  int64_t owner;      // id of the run or the stream in the store
+  uint64_t position;  // index in a run, or sequence number in a stream
   const model::Block& block;
-  size_t index;                          // in the block
-  const std::vector<std::string>& keys;  // of the values, in their order
+  size_t index;                          // of the row in the block
+  const std::vector<std::string>& keys;  // names of the values, in their order
 
   int64_t step() const { return block.steps[index]; }
   int64_t time_us() const { return block.times_us[index]; }
@@ -38,9 +38,9 @@ using Batches = std::vector<storage::StoredBatch>;
 
 using ShapeSource = absl::FunctionRef<absl::StatusOr<Shapes>()>;
 
-// Sees to it that `shapes` has those of the batch: a shape may be defined after the shapes were
-// read, so an unknown one is looked up again.
-//   kDataLoss  it is still unknown, or the rows have another number of values than it has keys
+// Makes sure that `shapes` has all shapes of the batch. Reads the shapes again for an unknown
+// shape, because it may have been defined later.
+//   kDataLoss  it is still unknown, or the number of values differs from its number of keys
 absl::Status LearnShapes(const model::Batch& batch, ShapeSource source, Shapes* shapes);
 
 // Rows [begin, end) of a run, or of its replays.
@@ -52,21 +52,21 @@ struct RowRange {
   uint64_t rows() const { return end - begin; }
 };
 
-// What a run shows: where it was rewound (model::Rewind), only what is left of each attempt, in the
-// order of steps. Without that all of its rows. `run` as it was read.
+// The visible rows of a run. If the run was rewound (model::Rewind), only the valid part of each
+// attempt, in the order of steps. Otherwise all rows. `run` must be as read from the store.
 absl::StatusOr<std::vector<RowRange>> VisibleRows(storage::StoreReader& reader,
                                                   const model::Run& run);
-// The last `rows` of `ranges`.
+// The last `rows` rows of `ranges`.
 std::vector<RowRange> LastOf(std::vector<RowRange> ranges, uint64_t rows);
-// What was made of a run between two readings of it, in the order in which it was.
+// The rows that were made between two reads of a run, in the order in which they were made.
 absl::StatusOr<std::vector<RowRange>> MadeSince(storage::StoreReader& reader,
                                                 const model::Run& before, const model::Run& run);
 
 using BatchVisitor = absl::FunctionRef<absl::Status(const model::Batch&, const Shapes&)>;
 
-// Visits a range of a run's rows in batches, in order. A few megabytes of them are in memory at a
-// time. Ends with the first error, its own or the visitor's.
-//   kDataLoss   a row is of a shape that the store does not know
+// Visits a range of a run's rows in batches, in order. Holds a few megabytes of them in memory.
+// Stops at the first error, its own or the visitor's.
+//   kDataLoss  a row has a shape that the store does not know
 absl::Status VisitRunBatches(storage::StoreReader& reader, int64_t run, const RowRange& range,
                              BatchVisitor visitor);
 
@@ -76,7 +76,7 @@ using RowVisitor = absl::FunctionRef<absl::Status(const Row&)>;
 absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, const RowRange& range,
                           RowVisitor visitor);
 
-// Visits the rows of a stream up to and with `last_seq`.
+// Visits the rows of a stream up to and including `last_seq`.
 absl::Status VisitStreamRows(storage::StoreReader& reader, int64_t stream, uint64_t last_seq,
                              RowVisitor visitor);
 

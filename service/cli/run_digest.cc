@@ -16,14 +16,14 @@ namespace {
 
 using Updates = std::vector<model::StoredUpdate>;
 
-// The series of all metrics, found by the place of a value in a row.
+// The series of all metrics, indexed by the position of a value in a row.
 class SeriesTable {
  public:
   SeriesTable(std::vector<std::string> plotted, int columns, int64_t x_min, int64_t x_max)
       : plotted_(std::move(plotted)), columns_(columns), x_min_(x_min), x_max_(x_max) {}
 
   void Add(const model::Batch& batch, const Shapes& shapes) {
-    // In the order of the rows, which is not that of the blocks.
+    // In the order of the rows, which differs from the order of the blocks.
     model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t) {
       if (block.shape == 0) return;
       const std::vector<size_t>& places = PlacesOf(block.shape, shapes[block.shape]);
@@ -54,7 +54,8 @@ class SeriesTable {
   const int64_t x_max_;
   std::vector<RunDigest::Metric> metrics_;
   std::map<std::string, size_t> index_;
-  std::map<uint32_t, std::vector<size_t>> places_;  // of a shape's values: indexes of metrics_
+  // By shape: indexes into metrics_, one for each value.
+  std::map<uint32_t, std::vector<size_t>> places_;
 };
 
 std::vector<std::string> Keys(const Shapes& shapes) {
@@ -94,7 +95,7 @@ absl::StatusOr<int64_t> FirstStep(storage::StoreReader& reader, const model::Run
   return step;
 }
 
-// The numbers of a batch's rows that are in the run as it was when the command began.
+// Adds the numbers of the rows that the run had when the command started.
 absl::Status AddRows(storage::StoreReader& reader, const model::Run& run,
                      const std::vector<RowRange>& ranges, aggregate::RunSummary* summary,
                      SeriesTable* table) {

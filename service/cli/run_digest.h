@@ -15,26 +15,26 @@
 namespace ranklog::cli {
 
 struct DigestOptions {
-  std::vector<std::string> plotted;  // metrics whose series has `columns`; empty: MainMetrics()
-  size_t plots = 4;                  // at most so many, if `plotted` is empty
+  std::vector<std::string> plotted;  // metrics with a series of `columns`; empty: MainMetrics()
+  size_t plots = 4;                  // limit if `plotted` is empty
   int columns = 1;
 };
 
-// A run in a page: made by one pass over its rows, in memory that depends on the number of metrics
-// only.
+// A one-page summary of a run. Made by one pass over its rows, in memory that depends only on the
+// number of metrics.
 struct RunDigest {
   struct Metric {
     std::string name;
-    Series series;  // of one column, unless it is plotted
+    Series series;  // one column, unless the metric is plotted
   };
 
   model::Json config;
   model::Json summary;
-  std::vector<Metric> metrics;  // with numbers, in the order of their first appearance
-  std::vector<size_t> plotted;  // indexes into `metrics`, in the order to draw them
+  std::vector<Metric> metrics;  // metrics with numbers, in order of first appearance
+  std::vector<size_t> plotted;  // indexes into `metrics`, in drawing order
 };
 
-//   kNotFound  `plotted` names a metric that the run does not have; the message lists those it has
+//   kNotFound  `plotted` names an unknown metric of the run; the message lists the known ones
 absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::Run& run,
                                     const DigestOptions& options);
 

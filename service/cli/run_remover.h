@@ -1,4 +1,4 @@
-// Takes runs out of the store, whoever has it.
+// Removes runs from the store.
 
 #ifndef SERVICE_CLI_RUN_REMOVER_H_
 #define SERVICE_CLI_RUN_REMOVER_H_
@@ -14,19 +14,19 @@
 
 namespace ranklog::cli {
 
-// By the daemon that has the store; without one, by this process, which has it then.
+// Uses the daemon that holds the store. Without a daemon, this process holds the store meanwhile.
 class RunRemover {
  public:
-  // `address` of the daemon; empty: at a usual one.
-  //   kUnavailable  somebody has the store, and no daemon answers
+  // `address` is the daemon's; empty: a standard address.
+  //   kUnavailable  another process holds the store, and no daemon answers
   static absl::StatusOr<std::unique_ptr<RunRemover>> Open(const std::string& state_dir,
                                                           const std::string& address);
 
-  //   kFailedPrecondition  it may not go, or has gone
-  //   kUnimplemented       the daemon's version cannot do that
+  //   kFailedPrecondition  the run may not be removed, or was removed already
+  //   kUnimplemented       the daemon's version does not support it
   absl::Status Remove(int64_t run, storage::Removal removal);
 
-  // Frees what the removed runs held; a daemon does so by itself, by and by.
+  // Frees the space of the removed runs. A daemon does that by itself, gradually.
   absl::Status Sweep();
 
  private:
@@ -34,7 +34,7 @@ class RunRemover {
   template <typename Do>
   absl::Status Write(Do write);
 
-  DaemonStatus daemon_;  // has the store, unless `store_`
+  DaemonStatus daemon_;  // holds the store, unless `store_` is set
   std::unique_ptr<storage::StateLock> lock_;
   std::unique_ptr<storage::Store> store_;
 };

@@ -21,7 +21,7 @@ using model::Json;
 DestinationReport ReportDestination(const model::Run& run, const model::Delivery& delivery) {
   DestinationReport report;
   report.kind = delivery.kind;
-  // `delivered_rows` of a delivery is its cursor: what was refused or not sent is below it, too.
+  // `delivered_rows` is the delivery's cursor, which also passes refused and unsent rows.
   const uint64_t passed =
       delivery.kind == kLocal ? run.rows : std::min(delivery.delivered_rows, run.rows);
   report.replayed_rows = std::min(deliver::wandb::ReplayedRows(delivery), passed);
@@ -34,7 +34,7 @@ DestinationReport ReportDestination(const model::Run& run, const model::Delivery
   return report;
 }
 
-// One for each destination of the run, whether its delivery has begun or not.
+// One report for each destination of the run, even if its delivery has not started.
 std::vector<DestinationReport> ReportDestinations(const model::Run& run,
                                                   const std::vector<model::Delivery>& deliveries) {
   std::vector<DestinationReport> reports;
@@ -142,7 +142,7 @@ absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
 }
 
 std::vector<std::string> UnnamedTexts(const RunReport& report) {
-  std::map<std::string, std::vector<uint32_t>> ranks;  // by the reason
+  std::map<std::string, std::vector<uint32_t>> ranks;  // by reason
   for (const RankReport& rank : report.ranks) {
     if (!rank.unnamed.empty()) ranks[rank.unnamed].push_back(rank.rank);
   }
@@ -238,7 +238,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
 
 std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
                                       const std::string& kind) {
-  constexpr size_t kShown = 3;  // of the runs of a reason: a line is to stay one
+  constexpr size_t kShown = 3;  // runs per reason, so that the text stays on one line
   std::vector<std::string> texts;
   for (const auto& [reason, runs] : WaitingReasons(reports, kind)) {
     const auto end = runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kShown));

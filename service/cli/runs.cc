@@ -57,7 +57,7 @@ std::string DestinationText(const DestinationReport& destination) {
   return text;
 }
 
-// "2026-11-22 13:23:03" as "11-22 13:23".
+// Shortens "2026-11-22 13:23:03" to "11-22 13:23".
 std::string WithoutYear(const std::string& time) {
   constexpr size_t kYear = 5, kDayAndTime = 11;
   return time.size() > kYear ? time.substr(kYear, kDayAndTime) : time;
@@ -97,7 +97,7 @@ std::string TableOf(const std::vector<RunReport>& reports) {
   }
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   std::string text = table.ToString(terminal);
-  std::set<std::string> notices;  // the runs of a job have the same one
+  std::set<std::string> notices;  // runs of one job have the same notice
   for (const RunReport& report : reports) {
     const std::string notice = Printable(report.run.notice);
     if (notice.empty() || !notices.insert(notice).second) continue;
@@ -133,7 +133,7 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
-  RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // `./train && ranklog runs`
+  RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
   ASSIGN_OR_RETURN(std::vector<RunReport> reports,
                    ReportRuns(*reader, daemon ? &*daemon : nullptr));

@@ -1,4 +1,4 @@
-// What `ranklog doctor` and `ranklog recover` share.
+// Code that `ranklog doctor` and `ranklog recover` share.
 
 #ifndef SERVICE_CLI_SALVAGE_REPORT_H_
 #define SERVICE_CLI_SALVAGE_REPORT_H_
@@ -11,10 +11,10 @@
 
 namespace ranklog::cli {
 
-inline constexpr char kScratch[] = "scratch-";  // how a scratch directory's name begins
+inline constexpr char kScratch[] = "scratch-";  // prefix of the name of a scratch directory
 
-// storage::Salvage() with bars on a terminal, and a scratch directory in `near`, which is removed
-// again.
+// Calls storage::Salvage() with progress bars on a terminal and a scratch directory in `near`,
+// which it removes afterwards.
 absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,
                                                    const std::string& to);
 

@@ -24,7 +24,7 @@ std::string List(const Runs& runs) {
   return list;
 }
 
-// The two sides of a `main` run may lie in one store; the one with the run's own rows is meant.
+// Two parts of a `main` run may be in one store. The part with the run's own rows is meant.
 void DropLocalParts(Runs* matches) {
   if (matches->size() < 2) return;
   Runs whole;
@@ -77,7 +77,7 @@ absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const 
   if (text.empty()) return absl::InvalidArgumentError("RUN is empty");
   const Runs all = OfProject(runs, project);
   Runs matches = Candidates(all, text);
-  // A name may hold a colon, so this comes second.
+  // Checked second, because a name may contain a colon.
   const size_t colon = text.find(':');
   if (matches.empty() && colon != std::string::npos && colon > 0 && project.empty()) {
     matches = Candidates(OfProject(runs, text.substr(0, colon)), text.substr(colon + 1));

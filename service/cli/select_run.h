@@ -13,13 +13,17 @@ inline constexpr char kRunHelp[] =
     "a run's id, its beginning or the name, or `latest`; with `project:` before it where projects "
     "share it";
 
-// Finds the run that a person means by `text`: an id, a name, or `latest` (the one that started
-// last), each also as `project:text`. An id goes before a name; then comes what jobs are called
-// whose runs have a number behind it (strategies node and all: job-0, job-1), then the beginning of
-// an id. With `project`, only
-// that project's runs are looked at. `runs` are newest first, as StoreReader::Runs() gives them.
-//   kNotFound            no run is called that; the message lists the newest ones
-//   kInvalidArgument     several are; the message lists them. Or the text is empty
+// Finds the run that a user means by `text`: an id, a name, or `latest` (the run that started
+// last). Each may have the form `project:text`. With `project`, only runs of that project are
+// searched. `runs` must be sorted newest first, as StoreReader::Runs() returns them.
+//
+// Order of precedence:
+//   1. an id
+//   2. a name
+//   3. a job id, whose runs have a number behind it (strategies node and all: job-0, job-1)
+//   4. the beginning of an id
+//   kNotFound         no run matches; the message lists the newest runs
+//   kInvalidArgument  several runs match, and the message lists them; or `text` is empty
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project);
 

@@ -19,9 +19,10 @@
 namespace ranklog::cli {
 namespace {
 
-constexpr int kWidestPlot = 100;    // wider than that a curve is no clearer
-constexpr size_t kMostBytes = 400;  // of a text of the config or summary: five lines
-constexpr size_t kMostLines = 40;   // of the summary: more than that pushes all else off the screen
+constexpr int kWidestPlot = 100;    // a wider curve is not clearer
+constexpr size_t kMostBytes = 400;  // limit for a text in the config or summary: five lines
+// Limit for the summary, so that other sections stay on the screen.
+constexpr size_t kMostLines = 40;
 
 constexpr char kShowFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
@@ -83,7 +84,7 @@ bool IsLocal(const RunReport& report) {
 std::string HeadText(const RunReport& report, const Terminal& terminal) {
   const model::Run& run = report.run;
   const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
-  // Not negative, though the clock may have been set back meanwhile.
+  // Not negative, even if the clock was set back.
   const absl::Duration took =
       std::max(end - absl::FromUnixMicros(run.started_us), absl::ZeroDuration());
   std::string text = absl::StrCat(
@@ -115,7 +116,7 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
   }
   for (const DestinationReport& destination : report.destinations) {
-    if (destination.kind == kLocal) continue;  // it has what this node has
+    if (destination.kind == kLocal) continue;  // its rows are the rows on this node
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
                     destination.refused_rows, " refused", ReplayedText(destination), "\n");
@@ -130,8 +131,8 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
   return text;
 }
 
-// As JSON, but for what is easier to read otherwise: numbers are short, texts go without quotes
-// unless they are empty, and an object without further objects or lists, such as a metric's
+// Formats a value as JSON, with changes for readability. Numbers are short. Texts have no quotes
+// unless they are empty. An object without nested objects or lists, such as a metric's
 // {"min":2.5,"last":3}, becomes "min 2.5, last 3".
 std::string ValueText(const model::Json& value) {
   if (value.is_number_float()) return PlainNumber(value.get<double>(), 6);
@@ -149,15 +150,15 @@ std::string ValueText(const model::Json& value) {
   return text;
 }
 
-// The members of `object`, a line each, of kMostBytes unless `whole`; unless `all`, the first
-// kMostLines, and no statistics over the ranks.
+// The members of `object`, one line each. Unless `whole`, each has at most kMostBytes. Unless
+// `all`, only the first kMostLines are shown, without rank statistics.
 std::string SectionText(const std::string& title, const model::Json& object, bool all, bool whole,
                         const Terminal& terminal) {
   std::vector<std::pair<std::string, const model::Json*>> shown;
   size_t hidden = 0;
   int width = 0;
   for (auto item = object.begin(); item != object.end(); ++item) {
-    if (!all && (item.key() == "_step" || item.key() == "_timestamp")) continue;  // said above
+    if (!all && (item.key() == "_step" || item.key() == "_timestamp")) continue;  // shown above
     if (!all && (IsRankStatistic(item.key()) || shown.size() == kMostLines)) {
       ++hidden;
       continue;

@@ -27,7 +27,7 @@ constexpr char kRingPrefix[] = "ring-";
 constexpr char kRingSuffix[] = ".spool";
 constexpr char kDamagedSuffix[] = ".damaged";
 
-// Of ring-PID-INCARNATION.spool, and of that with ".damaged" behind it; see client/spool.md.
+// Matches ring-PID-INCARNATION.spool, also with ".damaged" appended; see client/spool.md.
 bool IsRingOf(absl::string_view name, const std::set<uint64_t>& incarnations) {
   absl::ConsumeSuffix(&name, kDamagedSuffix);
   if (!absl::ConsumePrefix(&name, kRingPrefix) || !absl::ConsumeSuffix(&name, kRingSuffix)) {
@@ -39,7 +39,7 @@ bool IsRingOf(absl::string_view name, const std::set<uint64_t>& incarnations) {
          incarnations.count(incarnation) != 0;
 }
 
-// Whether a process has the lock that a rank takes on its ring; true as well if nobody can know.
+// Whether a process holds the lock that a rank takes on its ring. Also true if that is unknown.
 bool IsLocked(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return true;
@@ -88,7 +88,7 @@ std::string OtherVersion(const std::string& path) {
 }
 
 std::vector<std::string> DamagedRings(const std::string& state_dir) {
-  std::set<std::string> paths;  // a directory may be named twice
+  std::set<std::string> paths;  // a directory may be listed twice
   for (const std::string& dir : SpoolDirs(state_dir)) {
     std::error_code error;
     for (auto entry = std::filesystem::directory_iterator(dir, error);

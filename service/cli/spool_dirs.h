@@ -10,19 +10,19 @@
 
 namespace ranklog::cli {
 
-// Where they may lie: where the daemon of `state_dir` has seen some, $RANKLOG_SPOOL_DIR, and the
-// standard places.
+// Directories that may contain spools: those that the daemon of `state_dir` has recorded,
+// $RANKLOG_SPOOL_DIR, and the standard places.
 std::vector<std::string> SpoolDirs(const std::string& state_dir);
 
-// Why no daemon of this version can read the ring at `path`: its layout or its protocol is of
-// another. Empty if one can, or if that is not a ring.
+// Why no daemon of this version can read the ring at `path`: it has another layout or protocol
+// version. Empty if this version can read it, or if it is not a ring.
 std::string OtherVersion(const std::string& path);
 
-// The paths of rings that were set aside, since they are damaged.
+// The paths of damaged rings that were set aside.
 std::vector<std::string> DamagedRings(const std::string& state_dir);
 
-// Removes the files of rings with these incarnations, also those that were set aside as damaged;
-// but none that a rank still holds.
+// Removes the ring files with these incarnations, including damaged ones that were set aside. Keeps
+// rings that a rank still holds.
 void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarnations);
 
 }  // namespace ranklog::cli

@@ -28,7 +28,7 @@
 namespace ranklog::cli {
 namespace {
 
-// At least 0: the clock may have been set back since.
+// Not negative, even if the clock was set back.
 absl::Duration Since(int64_t unix_us) {
   return std::max(absl::Now() - absl::FromUnixMicros(unix_us), absl::ZeroDuration());
 }
@@ -66,7 +66,7 @@ struct StatusFlags {
   int times = 0;  // 0: until Ctrl-C
 };
 
-constexpr absl::Duration kInterval = absl::Seconds(2);  // as that of watch(1)
+constexpr absl::Duration kInterval = absl::Seconds(2);  // same as watch(1)
 
 std::vector<const RunReport*> Live(const Overview& overview) {
   std::vector<const RunReport*> live;
@@ -121,7 +121,7 @@ storage::Queue QueueOf(const Overview& overview, const std::string& kind) {
   return queue == overview.queues.end() ? storage::Queue() : queue->second;
 }
 
-// What the daemon has seen of a tracker, if one runs.
+// The daemon's figures for a tracker, if a daemon runs.
 DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind) {
   if (!overview.daemon) return {};
   const auto seen = overview.daemon->destinations.find(kind);
@@ -225,7 +225,7 @@ std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
                       ", ", overview.late_rows, " late");
 }
 
-// All reasons, so that a reader sees what could be lost.
+// Lists all reasons, so that users learn what could be lost.
 std::string LostText(const Overview& overview, const Terminal& terminal) {
   if (overview.lost() > 0) {
     return terminal.Red(
@@ -249,7 +249,7 @@ std::string AgoText(int64_t unix_us) {
   return unix_us == 0 ? "-" : DurationText(Since(unix_us)) + " ago";
 }
 
-// What the daemon keeps of that which is delivered; empty without one.
+// How long the daemon keeps delivered runs; empty without a daemon.
 std::string KeepText(const Overview& overview) {
   if (!overview.daemon) return "";
   const DaemonStatus& daemon = *overview.daemon;
@@ -265,7 +265,7 @@ std::string KeepText(const Overview& overview) {
   return text;
 }
 
-// Clients that the daemon sent away since it started, by what they did; empty if there were none.
+// Clients that the daemon has refused since its start, by reason; empty if there are none.
 std::string RefusedText(const Overview& overview) {
   constexpr std::pair<const char*, const char*> kKinds[] = {
       {"accept.refused_user", "of other users"},
@@ -286,7 +286,7 @@ std::string RefusedText(const Overview& overview) {
   return absl::StrJoin(parts, ", ");
 }
 
-// Runs that nobody delivers, since they crash whoever tries.
+// Runs that are not delivered because their delivery crashes the process.
 std::string SetApartText(const Overview& overview, const Terminal& terminal) {
   std::string text;
   for (const auto& [report, destination] : SetApart(overview)) {
@@ -399,7 +399,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
-// One line of what changes, for a log.
+// One line with the changing figures, for a log.
 std::string OverviewLine(const Overview& overview) {
   const storage::Queue queued = overview.Queued();
   const DaemonStatus daemon = overview.daemon.value_or(DaemonStatus());
@@ -414,7 +414,7 @@ std::string OverviewLine(const Overview& overview) {
       " disk_free_bytes=", overview.disk.free_bytes, "\n");
 }
 
-// Draws over what is there, without a flicker: each line erases what is left of the former one.
+// Draws over the old page without flicker: each line erases the rest of the old line.
 std::string Redrawn(const std::string& page) {
   return absl::StrCat("\033[H", absl::StrReplaceAll(page, {{"\n", "\033[K\n"}}), "\033[J");
 }
@@ -444,7 +444,8 @@ absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
   }
   if (flags.watch && flags.check) return WrongUsage("--check does not go with --watch");
   absl::Duration interval = kInterval;
-  if (!flags.interval.empty()) absl::ParseDuration(flags.interval, &interval);  // it was checked
+  // Cannot fail: the option's check accepted it.
+  if (!flags.interval.empty()) absl::ParseDuration(flags.interval, &interval);
   for (int shown = 0;; absl::SleepFor(interval)) {
     ASSIGN_OR_RETURN(const Overview overview, TakeOverview(globals, /*await_ends=*/!flags.watch));
     Show(overview, flags);

@@ -29,8 +29,8 @@ namespace {
 
 constexpr char kDaemon[] = "ranklogd";
 constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
-// For a daemon that was just started to take its state directory: a few milliseconds if the machine
-// is idle.
+// Time for a newly started daemon to lock its state directory. On an idle machine, that takes a few
+// milliseconds.
 constexpr absl::Duration kStartWait = absl::Seconds(5);
 
 constexpr char kStopFooter[] = R"(
@@ -46,7 +46,8 @@ struct StopFlags {
   std::string timeout = "30s";
 };
 
-// Processes that hold a lock by flock(), as each daemon does of its state directory; but not of `dir`.
+// Processes that hold a flock() lock, as each daemon does on its state directory. Leaves out
+// holders of a lock on `dir`.
 std::set<int64_t> HoldersOfOthers(const std::string& dir) {
   struct stat info {};
   const std::string inode =
@@ -66,7 +67,7 @@ std::set<int64_t> HoldersOfOthers(const std::string& dir) {
   return holders;
 }
 
-// Whether `pid` is a ranklogd of this user that runs.
+// Whether `pid` is a running ranklogd of this user.
 bool IsDaemonOfOurs(const std::string& pid) {
   std::ifstream status("/proc/" + pid + "/status");
   std::string word, name, state;
@@ -79,8 +80,9 @@ bool IsDaemonOfOurs(const std::string& pid) {
   return name == kDaemon && state != "Z" && uid == geteuid();
 }
 
-// Whether a daemon of this user has no state directory yet, or none any more, or has `dir` and may not
-// have said so in its file. Where it will have its directory, nobody else can know.
+// Whether some daemon of this user has not locked a state directory yet, has released it, or has
+// locked `dir` without recording that in its file yet. It is not known which directory that daemon
+// will use.
 bool IsOneStarting(const std::string& dir) {
   const std::set<int64_t> holders = HoldersOfOthers(dir);
   std::error_code error;
@@ -93,11 +95,11 @@ bool IsOneStarting(const std::string& dir) {
   return false;
 }
 
-// The process that holds the directory; 0: none does, nor will soon.
+// The process that holds the directory; 0: no process holds it or is about to.
 int64_t AwaitHolder(const std::string& dir) {
   const absl::Time deadline = SteadyNow() + kStartWait;
   while (true) {
-    // It may take the directory between the two looks.
+    // A daemon may lock the directory between these two checks.
     const bool starting = IsOneStarting(dir);
     const int64_t pid = storage::StateLock::Holder(dir);
     if (pid != 0 || !starting || SteadyNow() > deadline) return pid;
@@ -105,7 +107,7 @@ int64_t AwaitHolder(const std::string& dir) {
   }
 }
 
-// The first 15 bytes of its program's name.
+// The first 15 bytes of the program's name.
 std::string ProgramOf(int64_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
   std::string name;
@@ -143,7 +145,8 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
     absl::SleepFor(kStopPoll);
   }
   std::cout << "stopped pid " << pid << "\n";
-  if (!daemon) return absl::OkStatus();  // it did not answer, for lack of descriptors or of time
+  // It did not answer because it had no free descriptor or was slow.
+  if (!daemon) return absl::OkStatus();
   if (daemon->started_by == "systemd") {
     const std::string socket = absl::StrCat(absl::StripSuffix(unit.name, ".service"), ".socket");
     std::cout << "systemd starts it again when a rank calls; `"

@@ -15,18 +15,20 @@
 namespace ranklog::cli {
 namespace {
 
-// The rows of a stream or of a run, in the order of their positions.
+// The rows of a stream or of a run, by position.
 struct Rows {
-  uint64_t begin;  // positions [begin, end) are to be there
+  uint64_t begin;  // positions [begin, end) are expected
   uint64_t end;
-  bool steps_grow;  // from row to row; else a step may come again
-  uint64_t lost;    // so many of them are known to be missing, wherever
-  absl::FunctionRef<absl::StatusOr<Batches>(uint64_t position)> batch;  // the one with it, or after
-  absl::FunctionRef<absl::StatusOr<uint64_t>(uint64_t position)> batch_end;  // its last position
+  bool steps_grow;  // from row to row; if false, steps may repeat
+  uint64_t lost;    // number of rows that are known to be missing, at any position
+  // The batch with it, or the next one.
+  absl::FunctionRef<absl::StatusOr<Batches>(uint64_t position)> batch;
+  // Last position of that batch.
+  absl::FunctionRef<absl::StatusOr<uint64_t>(uint64_t position)> batch_end;
   ShapeSource shapes;
 };
 
-// The position of the first row whose step is not above the one before it.
+// The position of the first row whose step is not larger than the previous step.
 absl::optional<uint64_t> FindStepBack(const model::Batch& batch, int64_t* last_step) {
   absl::optional<uint64_t> found;
   model::ForEachRow(batch, [&](const model::Block& block, size_t row, uint64_t position) {
@@ -36,8 +38,8 @@ absl::optional<uint64_t> FindStepBack(const model::Batch& batch, int64_t* last_s
   return found;
 }
 
-// Reads batch by batch, so that a damaged one costs its own rows only. Returns how many rows are
-// there, and takes those that are missing off `rows->lost`.
+// Reads batch by batch, so that a damaged batch affects only its own rows. Returns the number of
+// rows found, and subtracts missing rows from `rows->lost`.
 absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t rows)> read,
                                Findings* findings) {
   Rows& rows = *checked;
@@ -105,8 +107,8 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
   const auto batch = [&](uint64_t seq) { return reader.StreamBatches(stream.id, seq - 1, 1); };
   const auto end = [&](uint64_t seq) { return audit.StreamBatchEnd(stream.id, seq - 1); };
   const auto shapes = [&] { return reader.Shapes(stream.id); };
-  // What was lost with an earlier store went before the first row of this one; a store that was
-  // recovered lacks rows anywhere, and counts those after the last one, too.
+  // Rows that were lost with an earlier store are before the first row of this store. A recovered
+  // store lacks rows at any position, and also counts rows after its last one.
   Rows rows{
       1,     stream.durable_seq + 1, /*steps_grow=*/false, stream.losses.with_store, batch, end,
       shapes};
@@ -133,8 +135,8 @@ absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
   return absl::OkStatus();
 }
 
-// Whether each row that was used of the primary's has a row of the run, or is counted as something
-// else. `run` and `streams` are of one moment.
+// Whether each aggregated row of the primary rank has a row of the run or is counted as something
+// else. `run` and `streams` must be from the same moment.
 void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, StoreCheck* check) {
   uint64_t due = 0;
   uint64_t replays = 0;
@@ -155,7 +157,7 @@ void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, 
   check->fits_run = due == run.rows && replays == run.replays;
 }
 
-// An error of a check is a finding of it, so that the others are made nevertheless.
+// Records the error of a check as a finding, so that the other checks still run.
 void Note(const absl::Status& status, Findings* findings) {
   if (!status.ok()) findings->Add(std::string(status.message()));
 }
@@ -213,7 +215,7 @@ absl::StatusOr<StoreCheck> CheckStore(
   }
   for (auto& [number, rank] : ranks) check.ranks.push_back(std::move(rank));
   Note(CheckRun(reader, audit, run, read, &check), &check.findings);
-  // Then nothing that was found means anything.
+  // In that case the findings are meaningless.
   if (absl::IsNotFound(reader.GetRun(run.id).status())) {
     return absl::NotFoundError(
         absl::StrCat("run ", run.run_id, " was delivered, and removed from the store meanwhile"));

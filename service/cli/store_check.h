@@ -1,4 +1,4 @@
-// Whether the store has all of a run that it says it has: for `ranklog verify`.
+// Checks for `ranklog verify` that the store has all rows of a run that it claims to have.
 
 #ifndef SERVICE_CLI_STORE_CHECK_H_
 #define SERVICE_CLI_STORE_CHECK_H_
@@ -17,28 +17,30 @@
 
 namespace ranklog::cli {
 
-// Over all the rank's streams.
+// Totals over all streams of the rank.
 struct RankCheck {
   uint32_t rank = 0;
-  uint64_t rows = 0;   // that the rank's streams have by their own figures
-  uint64_t there = 0;  // read, each once, with its checksum right
-  // What became of them. Of a primary, what is neither has a row of the run each.
+  uint64_t rows = 0;   // rows according to the counters of the rank's streams
+  uint64_t there = 0;  // rows that were read, each once, with a correct checksum
+  // Rows by their result. For a primary rank, each remaining row has its own row of the run.
   uint64_t waiting = 0;   // their steps are open
-  uint64_t late = 0;      // came after their step was closed
-  uint64_t replayed = 0;  // logged again from a checkpoint on, so beside what trackers have
-  uint64_t merged = 0;    // of a primary: share the row of their step, or have no metrics
+  uint64_t late = 0;      // arrived after their step was closed
+  uint64_t replayed = 0;  // logged again, starting from a checkpoint; not among the tracker's rows
+  // Of a primary: in the row of another row of the same step, or without metrics.
+  uint64_t merged = 0;
   model::Losses losses;
   Findings findings;
 
   uint64_t missing() const { return rows - std::min(rows, there); }
-  // Those with a row of the run, or of another rank than the primary and not among the above.
+  // Rows that have a row of the run. For ranks other than the primary: rows that are none of the
+  // above.
   uint64_t placed() const {
     const uint64_t others = missing() + waiting + late + replayed + merged;
     return rows - std::min(rows, others);
   }
 };
 
-// All ranks together: `rows` are the sum of the others, if the store is sound.
+// Sums over all ranks. In a sound store, `rows` is the sum of the others.
 struct RowSum {
   uint64_t rows = 0;
   uint64_t placed = 0;
@@ -47,7 +49,7 @@ struct RowSum {
   uint64_t late = 0;
   uint64_t waiting = 0;
   uint64_t missing = 0;
-  bool fits_run = true;  // the primary's make as many rows of the run and replays as it has
+  bool fits_run = true;  // the run has as many rows and replays as the primary rank's rows give
 
   bool holds() const {
     return fits_run && rows == placed + merged + replayed + late + waiting + missing;
@@ -55,28 +57,30 @@ struct RowSum {
 };
 
 struct StoreCheck {
-  Findings file;                 // of SQLite's own check
+  Findings file;                 // findings of SQLite's own check
   std::vector<RankCheck> ranks;  // ascending
-  // The run's rows, made of those of the ranks.
+  // The run's rows, which were made from the rows of the ranks.
   uint64_t rows = 0;
   uint64_t there = 0;
-  uint64_t replays = 0;  // beside them
+  uint64_t replays = 0;  // in addition to `rows`
   uint64_t replays_there = 0;
   bool fits_run = true;  // see RowSum
   Findings findings;
 
   RowSum sum() const;
-  bool ok() const;  // nothing is damaged or missing; late, lost and waiting rows are not looked at
+  bool ok() const;  // nothing is damaged or missing; ignores late, lost and waiting rows
 };
 
-// Reads the whole file and all rows of the run, a few megabytes at a time. What is damaged becomes
-// a finding, and what lies behind it is read nevertheless. `progress` is told how many of how many
-// rows were read.
+// Reads the whole file and all rows of the run, a few megabytes at a time. Damage becomes a
+// finding, and the rows after it are read too. `progress` receives the number of rows read and the
+// total. `audit` must be of the same store.
 //
-// `audit` is of the same store. Looks at: SQLite's integrity check; of every batch its checksum,
-// its form, its place; of every stream that its rows are numbered without a gap or a repeat up to
-// the last one; of the run the same, and that its steps grow; that each row of the primary rank has
-// a row of the run or is counted as something else.
+// Checks:
+//   - SQLite's integrity check
+//   - the checksum, the format and the position of every batch
+//   - rows of each stream are numbered up to the last one, without gaps or repeats
+//   - the same for rows of the run, and that its steps increase
+//   - each row of the primary rank has a row of the run, or is counted as something else
 absl::StatusOr<StoreCheck> CheckStore(
     storage::StoreReader& reader, storage::StoreAudit& audit, const model::Run& run,
     const std::function<void(uint64_t done, uint64_t total)>& progress);

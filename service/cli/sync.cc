@@ -27,15 +27,15 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kSyncPoll = absl::Milliseconds(200);
-// After so long without a change a run whose ranks are still expected has all the rows it will have
+// If ranks of a run are still expected but nothing changes for this long, the run has all its rows
 // for now.
 constexpr absl::Duration kQuiet = absl::Seconds(2);
-// A daemon looks for spools every 3 s, and waits a little before it takes one.
+// A daemon scans for spools every 3 s, and waits a little before it reads one.
 constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
-// Before a daemon that did not answer is asked once more: a busy one may be late. Longer than
-// AskDaemon() remembers it.
+// Wait before a silent daemon is asked once more, because a busy one may be slow. Longer than the
+// time for which AskDaemon() remembers the silence.
 constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
-// A rank that finds no daemon starts one at once, which then opens its store.
+// A rank that finds no daemon starts one at once. That daemon then opens its store.
 constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 
 constexpr char kSyncFooter[] = R"(
@@ -73,11 +73,11 @@ bool HasTracker(const RunReport& report) {
   return std::any_of(report.destinations.begin(), report.destinations.end(), Leaves);
 }
 
-// How far the chosen runs are, all together.
+// The progress of all chosen runs together.
 struct Sum {
   uint64_t done = 0;  // rows that do not wait, over all destinations
   uint64_t total = 0;
-  uint64_t open = 0;   // destinations that are tried, and lack rows or a run's end
+  uint64_t open = 0;   // active destinations that lack rows or the run's end
   uint64_t going = 0;  // runs that have not ended
 
   friend bool operator==(const Sum&, const Sum&) = default;
@@ -103,11 +103,11 @@ class Sync {
 
   absl::Status Run() {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
-    absl::ParseDuration(flags_.timeout, &timeout_);  // the flag's check has seen it
+    absl::ParseDuration(flags_.timeout, &timeout_);  // cannot fail: the flag's check accepted it
     const bool left = !FindSpoolsOfTheDead(globals_, state_dir_).empty();
     const bool unmade = !UnmadeRowsText(state_dir_).empty();
     if (!left) {
-      ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // and is not made if there is none
+      ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // does not create a store
     }
     RETURN_IF_ERROR(TakeLock());
     if (lock_ == nullptr) RETURN_IF_ERROR(CheckDaemon());
@@ -128,7 +128,7 @@ class Sync {
   }
 
  private:
-  // None where another process has it: a daemon, or a sync.
+  // Leaves lock_ null if another process, a daemon or a sync, holds the lock.
   absl::Status TakeLock() {
     auto lock = storage::StateLock::Acquire(state_dir_);
     if (absl::IsAlreadyExists(lock.status())) return absl::OkStatus();
@@ -156,7 +156,7 @@ class Sync {
     return Wait();
   }
 
-  // Of ranks that have ended meanwhile.
+  // Delivers the rows of ranks that have ended in the meantime.
   absl::Status DeliverTheRest() {
     while (lock_ != nullptr && AnyNewSpool()) {
       pipeline_.reset();
@@ -175,19 +175,20 @@ class Sync {
     });
   }
 
-  // A daemon that hangs stores and delivers nothing. What it had not stored yet, nobody can know.
+  // A daemon that hangs stores and delivers nothing. It is unknown which rows it had not stored
+  // yet.
   absl::Status CheckDaemon() {
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
     const int64_t pid = storage::StateLock::Holder(state_dir_);
     const std::string address = SilentAddress(pid, globals_.address);
-    if (address.empty()) return absl::OkStatus();  // it listens elsewhere, or not yet, or is a sync
+    if (address.empty()) return absl::OkStatus();  // listens elsewhere or not yet, or is a sync
     absl::SleepFor(kAskAgain);
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
     if (auto reader = storage::StoreReader::Open(state_dir_); reader.ok()) {
       reader_ = *std::move(reader);
       ASSIGN_OR_RETURN(const std::vector<model::Run> runs, NamedRuns());
       for (const model::Run& run : runs) RETURN_IF_ERROR(ChooseIfOpen(run).status());
-      Conclude().IgnoreError();  // it says what is left
+      Conclude().IgnoreError();  // prints what is left
     }
     const std::vector<LeftSpool> left = FindSpools(globals_, state_dir_);
     return absl::UnavailableError(absl::StrCat(
@@ -195,8 +196,8 @@ class Sync {
         left.empty() ? "" : "\nUntil it goes on: ", left.empty() ? "" : LeftSpoolsText(left)));
   }
 
-  // What ranks left that are gone: by itself, or by the daemon that has the store, which may be
-  // starting.
+  // Gets the rows of dead ranks stored: by this process, or by the daemon that holds the store and
+  // may be starting.
   absl::Status TakeSpools() {
     const std::vector<LeftSpool> before = FindSpoolsOfTheDead(globals_, state_dir_);
     for (const LeftSpool& spool : before) tried_spools_.insert(spool.path);
@@ -219,7 +220,7 @@ class Sync {
     return absl::OkStatus();
   }
 
-  // Nothing is delivered that lies in a spool.
+  // Fails if rows are left in a spool, because they are not delivered.
   absl::Status AllIsTaken() const {
     RETURN_IF_ERROR(LivingHaveADaemon());
     const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
@@ -229,7 +230,7 @@ class Sync {
         ". A daemon takes them when it can read and store them; see its log: ranklog daemon-log"));
   }
 
-  // Or soon: a rank that has just begun starts one.
+  // Waits a moment, because a rank that has just started starts a daemon.
   absl::Status LivingHaveADaemon() const {
     const absl::Time deadline = SteadyNow() + kDaemonStarts;
     while (true) {
@@ -244,7 +245,7 @@ class Sync {
     }
   }
 
-  // All runs, of the project, where none is named.
+  // The named runs; if none is named, all runs of the project.
   absl::StatusOr<std::vector<model::Run>> NamedRuns() const {
     ASSIGN_OR_RETURN(std::vector<model::Run> all, reader_->Runs());
     if (flags_.runs.empty()) {
@@ -260,7 +261,8 @@ class Sync {
     return runs;
   }
 
-  // Whether it goes on, as another job than that of --slurm-job, which need not wait for it.
+  // Whether the run is running under another job than that of --slurm-job, which does not wait for
+  // it.
   absl::StatusOr<bool> GoesOnElsewhere(const model::Run& run) const {
     if (flags_.slurm_job.empty() || run.state != model::RunState::kRunning) return false;
     ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(run.id));
@@ -269,7 +271,7 @@ class Sync {
     });
   }
 
-  // Whether it has a tracker.
+  // Returns whether the run has a tracker.
   absl::StatusOr<bool> ChooseIfOpen(const model::Run& run) {
     ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
     if (!HasTracker(report)) return false;
@@ -292,7 +294,8 @@ class Sync {
     return SayWhatIsLeftOut(runs.size(), local, named);
   }
 
-  // By --to, unless the run has it already or is a part whose rank 0 another node delivers.
+  // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
+  // delivered by another node.
   absl::Status AddDestination(const model::Run& run) {
     const std::string kind = flags_.wandb ? "wandb" : flags_.to;
     if (kind.empty() || run.local_only) return absl::OkStatus();
@@ -363,7 +366,7 @@ class Sync {
     return absl::OkStatus();
   }
 
-  // What a daemon met some day says nothing of this try.
+  // Remembers errors from before this command, so that they are not reported as new.
   absl::Status LeaveOldErrors() {
     ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
     for (const RunReport& report : reports) {
@@ -383,7 +386,7 @@ class Sync {
     return reports;
   }
 
-  // Until all is delivered, or nothing has moved for too long.
+  // Waits until everything is delivered, or nothing has changed for the timeout.
   absl::Status Wait() {
     Progress progress("sync", /*lines=*/true);
     absl::optional<Sum> last;
@@ -395,7 +398,7 @@ class Sync {
       }
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
       const Sum sum = SumOf(reports);
-      // Once all rows are there, the ends of runs are what is left.
+      // Once all rows are delivered, the ends of runs remain.
       progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
       SayErrors(reports, &progress);
       SayStoreError(&progress);
@@ -418,7 +421,7 @@ class Sync {
     }
   }
 
-  // A rank has begun, and its ring may be full long before all is delivered.
+  // A rank has started, and its ring could be full long before everything is delivered.
   void GiveWay() {
     std::cerr << "a daemon is started: it takes the store, and delivers from now on\n";
     pipeline_.reset();
@@ -427,7 +430,8 @@ class Sync {
     handed_over_ = false;
   }
 
-  // The daemon that came for the store; or goes on by itself, if that is gone.
+  // Follows the daemon that took over the store. If that daemon is gone, this process continues by
+  // itself.
   absl::Status Follow() {
     if (storage::StateLock::Holder(state_dir_) != 0 || storage::StateWish::Any(state_dir_)) {
       if (!handed_over_) handed_over_ = HandOver();
@@ -438,14 +442,16 @@ class Sync {
     return StartPipeline();
   }
 
-  // A daemon that a rank starts has that rank's key alone. False: it does not answer yet.
+  // Passes this process's keys on, because a daemon that a rank starts has only that rank's key.
+  // False: the daemon does not answer yet.
   bool HandOver() const {
     const auto reports = Reports();
     if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
     for (const RunReport& report : *reports) {
       for (const DestinationReport& destination : report.destinations) {
         if (!Leaves(destination) || destination.set_apart || !IsOpen(report, destination)) continue;
-        AskDaemonToDeliver(report.run, destination.kind).IgnoreError();  // it says what it lacks
+        // The daemon reports what it lacks.
+        AskDaemonToDeliver(report.run, destination.kind).IgnoreError();
       }
     }
     return true;
@@ -453,7 +459,7 @@ class Sync {
 
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
 
-  // Each error once, when it is new.
+  // Prints each error once, when it is new.
   void SayErrors(const std::vector<RunReport>& reports, Progress* progress) {
     for (const RunReport& report : reports) {
       for (const DestinationReport& destination : report.destinations) {
@@ -468,7 +474,8 @@ class Sync {
     }
   }
 
-  // The same, while this process has the store: nobody else says that it cannot be written.
+  // The same for errors of the store while this process holds it, because no other process reports
+  // them.
   void SayStoreError(Progress* progress) {
     const std::string error = pipeline_ == nullptr ? "" : pipeline_->StoreError();
     if (error.empty() == store_error_.empty()) return;
@@ -485,7 +492,7 @@ class Sync {
     return Printable(run.project + ":" + run.run_id);
   }
 
-  // A line for each run and destination; an error unless all is there.
+  // Prints a line for each run and destination. Returns an error unless everything is delivered.
   absl::Status Conclude() {
     pipeline_.reset();
     lock_.reset();
@@ -539,16 +546,17 @@ class Sync {
   absl::Duration timeout_;
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
-  FileIdentity file_;                         // the store that `reader_` holds open
-  std::unique_ptr<storage::StateLock> lock_;  // null: a daemon has the store, and delivers
-  std::unique_ptr<SyncPipeline> pipeline_;    // only with `lock_`
-  bool gave_way_ = false;                     // to a daemon that came since
-  bool handed_over_ = false;                  // the keys, to that daemon
-  std::set<std::string> tried_spools_;        // those that could not be taken are not tried again
+  FileIdentity file_;                         // the store that `reader_` has open
+  std::unique_ptr<storage::StateLock> lock_;  // null: a daemon holds the store and delivers
+  std::unique_ptr<SyncPipeline> pipeline_;    // set only with `lock_`
+  bool gave_way_ = false;                     // the store was passed to a daemon that started later
+  bool handed_over_ = false;                  // the keys were passed to that daemon
+  std::set<std::string> tried_spools_;        // spools that could not be read are not tried again
   std::set<int64_t> chosen_;
   bool said_local_ = false;
-  std::string store_error_;  // the last one that was said; empty: there is none now
-  std::map<std::pair<int64_t, std::string>, std::string> errors_;  // the last one that was said
+  std::string store_error_;  // the error that was printed last; empty: no current error
+  // The error that was printed last.
+  std::map<std::pair<int64_t, std::string>, std::string> errors_;
 };
 
 absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {

@@ -22,7 +22,7 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& kind) {
   if (kind != deliver::wandb::kKind) return "";
   const std::string base_url = pipeline::WandbBaseUrl(run.settings);
-  // No rank brings one here, so the job does not matter.
+  // No rank sends a key here, so the job does not matter.
   auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
   if (key.ok()) return key;
   return absl::FailedPreconditionError(
@@ -34,7 +34,8 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
 }
 
 void LogToStderr() {
-  // What a tracker answers, a warning, the caller reads from the store, and says in its own words.
+  // Answers of trackers are logged as warnings. The caller reads them from the store and prints
+  // them itself.
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "ranklog", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("ranklog: %v");
@@ -53,11 +54,11 @@ SyncPipeline::SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store
       credentials_(deliver::CredentialStore::Options::FromEnvironment(state_dir_)),
       unused_(std::move(store)) {}
 
-// The aggregate's writes call the delivery, and the store's loop answers both: so it ends before
-// they go.
+// Writes of the aggregate loop call the delivery loop, and the store loop answers both. So the
+// store loop ends before they are destroyed.
 SyncPipeline::~SyncPipeline() {
   if (store_ == nullptr) return;
-  store_->StopRetrying();  // a store that cannot be written would keep them for ever
+  store_->StopRetrying();  // otherwise a store that cannot be written would block them forever
   if (aggregate_ != nullptr) aggregate_->Stop();
   if (deliver_ != nullptr) deliver_->Stop();
   store_->Stop();
@@ -113,7 +114,7 @@ absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
       [deliver = deliver_.get()](int64_t run) { deliver->NotifyRows(run); }, aggregate_options);
   deliver_->Start();
   aggregate_->Start();
-  deliver_->Drain(absl::ZeroDuration());  // from now on nothing waits for more to gather
+  deliver_->Drain(absl::ZeroDuration());  // from now on, nothing waits for full batches
   return absl::OkStatus();
 }
 

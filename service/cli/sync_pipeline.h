@@ -1,4 +1,4 @@
-// The daemon's pipeline behind its ingest, for `ranklog sync` where no daemon runs.
+// The daemon's pipeline without ingest, for `ranklog sync` when no daemon runs.
 
 #ifndef SERVICE_CLI_SYNC_PIPELINE_H_
 #define SERVICE_CLI_SYNC_PIPELINE_H_
@@ -19,37 +19,37 @@
 
 namespace ranklog::cli {
 
-// The key for a run's tracker: empty where that needs none. The message of an error says where keys
-// may be put.
+// The key for a run's tracker; empty if the tracker needs no key. An error message says where to
+// put keys.
 absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
                                     const std::string& state_dir, const model::Run& run,
                                     const std::string& kind);
 
-// What the loops log, goes there: errors only. Before any of them runs.
+// Sends the log output of the loops to stderr, errors only. Call it before any loop runs.
 void LogToStderr();
 
-// Makes rows of what the ranks have sent, and delivers the chosen runs, until it is destroyed. The
-// caller holds the state directory's lock meanwhile.
+// Aggregates the ranks' rows and delivers the chosen runs, until it is destroyed. The caller must
+// hold the lock of the state directory during that time.
 class SyncPipeline {
  public:
-  // Opens the store, and starts nothing yet. The errors are those of storage::Store::Open.
+  // Opens the store without starting anything. The errors are those of storage::Store::Open.
   static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir);
   ~SyncPipeline();
 
-  // Gives a run another destination; tried once. Before Start().
+  // Adds a destination to a run. The write is not retried. Call it before Start().
   //   kResourceExhausted  the disk is full
   absl::Status AddDestination(int64_t run, const std::string& kind);
 
-  // A delivery that is set apart is tried once more. Before Start(); the errors are those above.
+  // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
   absl::Status TryAgain(int64_t run, const std::string& kind);
 
-  // Whether the key for this run's tracker is there; the errors are FindKey's.
+  // Whether there is a key for this run's tracker. The errors are those of FindKey().
   absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
 
-  // Starts to deliver `runs`; the others stay as they are.
+  // Starts to deliver `runs`. Other runs are not delivered.
   absl::Status Start(std::set<int64_t> runs);
 
-  // Why nothing can be stored, which is tried again each second; empty: it can.
+  // Why the store cannot be written, which is retried each second; empty: it can.
   std::string StoreError() const;
 
  private:
@@ -58,7 +58,7 @@ class SyncPipeline {
 
   const std::string state_dir_;
   deliver::CredentialStore credentials_;
-  std::unique_ptr<storage::Store> unused_;  // until Start()
+  std::unique_ptr<storage::Store> unused_;  // null after Start()
   std::unique_ptr<pipeline::StoreLoop> store_;
   std::unique_ptr<pipeline::DeliverLoop> deliver_;
   std::unique_ptr<pipeline::AggregateLoop> aggregate_;

@@ -13,8 +13,8 @@ namespace {
 using Cells = std::vector<std::vector<std::string>>;
 
 constexpr int kGap = 2;            // between columns
-constexpr int kLongText = 24;      // a text that is longer is cut before a column goes
-constexpr int kShortestText = 10;  // no text is cut further
+constexpr int kLongText = 24;      // longer texts are cut before a column is removed
+constexpr int kShortestText = 10;  // texts are not cut below this
 
 bool IsNumber(const std::string& cell) {
   double ignored;
@@ -32,7 +32,7 @@ int WidthOf(const Cells& rows, size_t column) {
   return width;
 }
 
-// The columns that are texts, to be cut to so much.
+// The text columns to cut, with their new width.
 using Cuts = std::map<size_t, int>;
 
 Cuts CutAll(const Cells& rows, int longest) {
@@ -43,7 +43,7 @@ Cuts CutAll(const Cells& rows, int longest) {
   return cuts;
 }
 
-// Of the lines.
+// The width of the lines.
 int WidthOfAll(const Cells& rows, const Cuts& cuts) {
   int width = -kGap;
   for (size_t c = 0; c < rows.front().size(); ++c) {

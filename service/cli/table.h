@@ -8,28 +8,28 @@
 
 namespace ranklog::cli {
 
-// Text in columns: a column is as wide as its widest cell; numbers stand to the right.
+// Text in columns. Each column is as wide as its widest cell; numbers are right-aligned.
 class Table {
  public:
-  // What a column becomes on a terminal that is too narrow for the table.
+  // How a column is reduced if the terminal is too narrow for the table.
   struct Narrowing {
     std::string column;                                       // its header
-    std::string (*brief)(const std::string& cell) = nullptr;  // null: it goes
+    std::string (*brief)(const std::string& cell) = nullptr;  // null: remove the column
   };
 
-  // On a terminal, a table with narrowings is made to fit: first by these, in their order and no
-  // more of them than are needed, then by cutting texts in the middle, those to the left before the
-  // others. Numbers are never cut. Elsewhere all of it is there.
+  // On a terminal, a table with narrowings is made to fit. First the narrowings are applied in
+  // order, but no more than needed. Then texts are cut in the middle, left columns first. Numbers
+  // are never cut. If the output is not a terminal, the whole table is written.
   explicit Table(std::vector<std::string> header, std::vector<Narrowing> narrowings = {});
 
-  // As many cells as the header has.
+  // Takes as many cells as the header has.
   void AddRow(std::vector<std::string> cells);
 
-  // The header and the rows, each ended by a line feed.
+  // The header and the rows, each followed by a line feed.
   std::string ToString(const Terminal& terminal) const;
 
  private:
-  std::vector<std::vector<std::string>> rows_;  // the header is the first
+  std::vector<std::vector<std::string>> rows_;  // the header is the first row
   const std::vector<Narrowing> narrowings_;
 };
 

@@ -18,8 +18,9 @@ namespace ranklog::cli {
 namespace {
 
 constexpr absl::Duration kTailPoll = absl::Milliseconds(200);
-constexpr size_t kMostTextBytes = 160;  // of a text: two lines
-constexpr size_t kMostValues = 20;      // of a row, for people; a row of 1000 fills a screen
+constexpr size_t kMostTextBytes = 160;  // limit for a text: two lines
+// Limit for a row shown to users; a row of 1000 values fills a screen.
+constexpr size_t kMostValues = 20;
 
 constexpr char kTailFooter[] = R"(
 While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. Where it
@@ -42,17 +43,17 @@ struct TailFlags {
   std::vector<std::string> metrics;
 };
 
-// CLI11 takes -1 for the largest number.
+// CLI11 converts -1 to the largest number.
 std::string CheckNotNegative(const std::string& text) {
   return text.rfind('-', 0) == 0 ? "a number of rows is not negative" : "";
 }
 
-// A row as a line for people.
+// Formats a row as a line for users.
 class LineFormat {
  public:
   explicit LineFormat(const TailFlags& flags) : flags_(flags) {}
 
-  // Empty where the row has none of the metrics to show.
+  // Empty if the row has none of the selected metrics.
   std::string Line(const Row& row) const {
     std::string values;
     size_t count = 0;
@@ -94,7 +95,7 @@ class LineFormat {
   const Terminal terminal_ = Terminal::Of(STDOUT_FILENO);
 };
 
-// Says once why nothing may come.
+// Warns once if there is a reason why no rows may arrive.
 void WarnIfNobodyWrites(const Globals& globals) {
   const auto dir = globals.StateDir();
   if (!dir.ok() || storage::StateLock::Holder(*dir) != 0) return;
@@ -125,7 +126,7 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
       RETURN_IF_ERROR(VisitRunRows(*reader, run.id, range, print));
     }
     if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
-    // The state and the number of rows were read together, so of a run that had ended this was all.
+    // State and row count were read together, so if the run had ended, these were all its rows.
     if (flags.no_follow || run.state != model::RunState::kRunning) return absl::OkStatus();
     absl::SleepFor(kTailPoll);
     const model::Run before = run;

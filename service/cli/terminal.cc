@@ -22,7 +22,7 @@ absl::string_view TerminalVariable(const char* name) {
   return value == nullptr ? absl::string_view() : absl::string_view(value);
 }
 
-// The first of these that is set decides, as in setlocale(3).
+// The first of these variables that is set decides, as in setlocale(3).
 bool Utf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string locale = absl::AsciiStrToLower(TerminalVariable(name));
@@ -52,14 +52,15 @@ bool In(const Block (&blocks)[kCount], uint32_t point) {
   });
 }
 
-// Of the last two bytes of U+2000 to U+207F: the separators of lines and paragraphs, U+2028 and
-// U+2029, and what changes the direction of text, U+202A to U+202E and U+2066 to U+2069.
+// Checks the last two bytes of U+2000 to U+207F. True for the line and paragraph separators U+2028
+// and U+2029, and for the characters that change the text direction, U+202A to U+202E and U+2066 to
+// U+2069.
 bool TurnsText(unsigned char second, unsigned char third) {
   return (second == 0x80 && third >= 0xA8 && third <= 0xAE) ||
          (second == 0x81 && third >= 0xA6 && third <= 0xA9);
 }
 
-// Without the sequences that Terminal::Paint() puts in.
+// Removes the color sequences of Terminal::Paint().
 std::string WithoutColours(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -146,8 +147,8 @@ std::string CutMiddle(const std::string& text, int width) {
 
 std::string CutPage(const std::string& page, int width, int height) {
   if (height <= 0) return page;
-  constexpr int kBelow = 1;  // where the cursor is
-  std::vector<size_t> ends;  // of the lines of the page
+  constexpr int kBelow = 1;  // the line of the cursor
+  std::vector<size_t> ends;  // end of each line of the page
   std::vector<int> heights;
   int all = 0;
   for (size_t begin = 0, end; (end = page.find('\n', begin)) != std::string::npos;

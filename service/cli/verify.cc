@@ -95,7 +95,7 @@ class Verify {
   }
 
  private:
-  // A run that was not created there yet has nothing to be read.
+  // A run that was not created at the tracker yet has nothing to read back.
   absl::Status ReadBack(const model::Run& run, DestinationCheck* check) {
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
@@ -119,7 +119,8 @@ class Verify {
              .ca_file = ""}));
     Progress progress("read back", /*lines=*/false);
     deliver::wandb::ReadBackOptions options;
-    absl::ParseDuration(flags_.timeout, &options.timeout);  // the flag's check has seen it
+    // Cannot fail: the flag's check accepted it.
+    absl::ParseDuration(flags_.timeout, &options.timeout);
     options.now = SteadyNow;
     options.sleep = absl::SleepFor;
     options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };

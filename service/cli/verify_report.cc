@@ -16,7 +16,7 @@ using deliver::wandb::HistoryDiff;
 using deliver::wandb::ReadBackReport;
 using model::Json;
 
-// What of a destination's rows is where; for `local`, in the store.
+// The figures of one destination; for `local`, those of the store.
 struct Figures {
   uint64_t sent = 0;
   uint64_t there = 0;
@@ -169,7 +169,7 @@ std::string SumText(const RowSum& sum) {
                       sum.waiting, " waiting + ", sum.missing, " missing\n");
 }
 
-// A line for each, with where it is before it.
+// One line for each finding, starting with its place.
 std::string Lines(const std::string& where, const Findings& findings, const Terminal& terminal) {
   std::string text;
   for (const std::string& line : findings.texts()) {
@@ -280,7 +280,7 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
     absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
   }
   for (const DestinationCheck& destination : report.destinations) {
-    if (destination.report.kind == kLocal) continue;  // it has what the store has: said above
+    if (destination.report.kind == kLocal) continue;  // same as the store, which is listed above
     absl::StrAppend(&text,
                     Lines(destination.report.kind, ProblemsOf(report, destination), terminal));
     if (destination.read_back.has_value()) {

@@ -1,4 +1,4 @@
-// What `ranklog verify` found, for people and programs.
+// The result of `ranklog verify`, for users and programs.
 
 #ifndef SERVICE_CLI_VERIFY_REPORT_H_
 #define SERVICE_CLI_VERIFY_REPORT_H_
@@ -17,8 +17,8 @@ namespace ranklog::cli {
 
 struct DestinationCheck {
   DestinationReport report;
-  absl::optional<deliver::wandb::ReadBackReport> read_back;  // of a tracker that was read back
-  std::string error;                                         // why it was not
+  absl::optional<deliver::wandb::ReadBackReport> read_back;  // if the tracker was read back
+  std::string error;                                         // why it was not read back
 };
 
 struct VerifyReport {
@@ -26,16 +26,16 @@ struct VerifyReport {
   StoreCheck store;
   std::vector<DestinationCheck> destinations;
 
-  // Every row that Log() took is in the store, undamaged, and at every destination, once and with
-  // its values.
+  // Every row that Log() accepted is in the store, undamaged, and at every destination, once and
+  // with its values.
   bool ok() const;
 };
 
-// Why a rank or a destination is not all there; empty: it is.
+// The problems of a rank or a destination; empty if nothing is missing.
 Findings ProblemsOf(const RankCheck& rank);
 Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
 
-// As `ranklog verify --json` has it, an interface to scripts; service/README.md describes it.
+// The object of `ranklog verify --json`, an interface for scripts; service/README.md describes it.
 model::Json ToJson(const VerifyReport& report);
 std::string ToText(const VerifyReport& report, const Terminal& terminal);
 
