@@ -25,6 +25,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
+  // Both return:
   //   kResourceExhausted  it cannot be written
   absl::Status Write(absl::string_view text);
   absl::Status Close();

@@ -20,6 +20,7 @@ std::string BarText(const std::string& what, uint64_t done, uint64_t total,
 // second of the work.
 class Progress {
  public:
+  // `what` names the work. `lines`: print lines if stderr is not a terminal.
   Progress(std::string what, bool lines);
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;

@@ -34,6 +34,7 @@ struct RunDigest {
   std::vector<size_t> plotted;  // indexes into `metrics`, in drawing order
 };
 
+// Reads the run and its visible rows.
 //   kNotFound  `plotted` names an unknown metric of the run; the message lists the known ones
 absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::Run& run,
                                     const DigestOptions& options);

@@ -22,6 +22,7 @@ class RunRemover {
   static absl::StatusOr<std::unique_ptr<RunRemover>> Open(const std::string& state_dir,
                                                           const std::string& address);
 
+  // Removes a run, given by its id in the store.
   //   kFailedPrecondition  the run may not be removed, or was removed already
   //   kUnimplemented       the daemon's version does not support it
   absl::Status Remove(int64_t run, storage::Removal removal);

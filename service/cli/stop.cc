@@ -80,9 +80,9 @@ bool IsDaemonOfOurs(const std::string& pid) {
   return name == kDaemon && state != "Z" && uid == geteuid();
 }
 
-// Whether some daemon of this user has not locked a state directory yet, has released it, or has
-// locked `dir` without recording that in its file yet. It is not known which directory that daemon
-// will use.
+// Whether a daemon of this user may be about to lock `dir`. That is a daemon that has no lock yet
+// or no longer, or that has locked `dir` but not recorded that in its file yet. It is not known
+// which directory such a daemon will use.
 bool IsOneStarting(const std::string& dir) {
   const std::set<int64_t> holders = HoldersOfOthers(dir);
   std::error_code error;

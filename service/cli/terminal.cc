@@ -52,9 +52,9 @@ bool In(const Block (&blocks)[kCount], uint32_t point) {
   });
 }
 
-// Checks the last two bytes of U+2000 to U+207F. True for the line and paragraph separators U+2028
-// and U+2029, and for the characters that change the text direction, U+202A to U+202E and U+2066 to
-// U+2069.
+// Checks the last two bytes of U+2000 to U+207F. True for the line and paragraph separators, U+2028
+// and U+2029. Also true for characters that change the text direction, U+202A to U+202E and U+2066
+// to U+2069.
 bool TurnsText(unsigned char second, unsigned char third) {
   return (second == 0x80 && third >= 0xA8 && third <= 0xAE) ||
          (second == 0x81 && third >= 0xA6 && third <= 0xA9);

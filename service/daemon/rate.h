@@ -23,6 +23,7 @@ class Rate {
     while (totals_.size() > 2 && totals_[1].first <= steady_now - window_) totals_.pop_front();
   }
 
+  // nullopt: the totals cover less than the shortest time span.
   absl::optional<double> PerSecond() const {
     if (totals_.empty()) return absl::nullopt;
     const absl::Duration known = totals_.back().first - totals_.front().first;

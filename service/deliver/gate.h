@@ -22,6 +22,8 @@ namespace ranklog::deliver {
 // the wait. So only one delivery, and one worker, probes an unreachable server. Afterwards, the
 // waiting deliveries can go on in order.
 //
+// This is a circuit breaker with the opposite words: a closed gate is an open circuit.
+//
 // Thread-safe.
 class Gate {
  public:
@@ -33,12 +35,13 @@ class Gate {
 
   // Call it when the server answered somebody: it works.
   void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Call it when the server did not answer or asked to wait. Closes the gate, unless it is already
-  // closed for at least as long, and returns the time until it opens. `why` is shown for waiting
-  // deliveries.
+  // Call it when the server did not answer or asked to wait. Closes the gate if it is open. If it
+  // is closed already, only a longer `retry_after` extends the wait. Returns the time until the
+  // gate opens. `why` is shown for waiting deliveries.
   absl::Duration Failed(absl::optional<absl::Duration> retry_after, const std::string& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Call it when the server answered but asked for a pause of this length.
+  // Call it when the server answered but asked for a pause of this length. Waits that a server asks
+  // for are limited by Backoff::Options::max_retry_after.
   void CloseFor(absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   // The `why` of the last Failed(), if there was no answer since; else empty.
   std::string why() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -58,7 +58,8 @@ class Acceptor {
     std::atomic<uint64_t> rebinds{0};
   };
 
-  // `counters` must outlive the acceptor.
+  // Starts the thread. Fails only if descriptors cannot be created. `counters` must outlive the
+  // acceptor.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(ListenSocket socket, Options options,
                                                          Handlers handlers, Counters* counters);
   ~Acceptor();  // calls Stop()

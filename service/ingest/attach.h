@@ -22,7 +22,9 @@ namespace ranklog::ingest {
 // The credential functions that ingest needs. Keys and variables that a rank sends are stored for
 // its job and for the server in its settings.
 struct Credentials {
+  // Stores the keys and variables that a rank of this session sent, by variable name.
   std::function<void(const model::Session&, const std::map<std::string, std::string>&)> remember;
+  // Whether a W&B key was found or given for the session, even if it cannot be used.
   std::function<bool(const model::Session&)> has_wandb;
 };
 

@@ -40,6 +40,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   static std::shared_ptr<AttachSession> Start(const IngestContext* context,
                                               std::shared_ptr<const Peer> peer, Call* call);
 
+  // Events of the call; see Call.
   void OnMessage(const v1::ClientMessage& message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called after OnNoMoreMessages() if gRPC ended the call because of a message over the limit.
   void OnMessageTooLarge() ABSL_LOCKS_EXCLUDED(mutex_);

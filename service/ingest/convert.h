@@ -15,14 +15,16 @@ namespace ranklog::ingest {
 // Nesting of lists and objects; limited because readers recurse.
 inline constexpr size_t kMaxConfigDepth = 64;
 
+// Converts and validates a Hello.
 //   kFailedPrecondition  another version of the protocol
 //   kInvalidArgument     model::Validate refuses it, or an enumerator or destination is unknown
 absl::StatusOr<model::Session> ToSession(const v1::Hello& hello);
 model::StreamKey ToStreamKey(const v1::StreamId& id);
 RingFile::Claim ToClaim(const v1::Ring& ring);
-// The batch passes model::Validate.
-//   kInvalidArgument  model::Validate refuses it
+// Converts a batch and validates it with model::Validate.
+//   kInvalidArgument  the batch is invalid
 absl::StatusOr<model::Batch> ToBatch(const v1::Batch& batch);
+// Converts and validates an update.
 //   kInvalidArgument  no update in it, an empty name, or nested deeper than kMaxConfigDepth
 absl::StatusOr<model::Update> ToUpdate(const v1::Update& update);
 model::Losses ToLosses(const v1::Losses& losses);

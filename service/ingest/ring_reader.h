@@ -39,6 +39,7 @@ class RingReader {
     bool empty() const { return shapes.empty() && controls.empty() && !has_rows(); }
   };
 
+  // Reads the header of the ring behind `fd`.
   //   kUnavailable         its rank has not written its Hello yet
   //   kDataLoss            not a spool, or its header contradicts itself or the file
   //   kFailedPrecondition  written by a newer version

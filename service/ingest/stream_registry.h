@@ -71,9 +71,9 @@ class StreamRegistry {
   // The first stream with this incarnation. Incarnations are random, so there is at most one.
   absl::optional<LiveStream> FindIncarnation(uint64_t incarnation) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Streams on which no rows can arrive. Either there is no connection, or the process has ended
-  // and the ring is complete, but something else, such as a forked child, holds the connection
-  // open.
+  // Streams on which no rows can arrive: those without a connection, and those whose process has
+  // ended and whose ring is complete. In the second case something else, such as a forked child,
+  // may hold the connection open.
   std::vector<LiveStream> Detached() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The other streams of this rank, of any start under its job id.
   std::vector<LiveStream> OthersOf(const model::StreamKey& key) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -83,10 +83,10 @@ class StreamRegistry {
   // streams of its rank. If the attach succeeds, call AddKnown() or Attach() before EndAttaching().
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAttaching(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // True if another stream of the rank should end first: its process is gone or may be gone since
-  // the daemon's start, or it is a finished Init() of this same process. Until it has ended, it is
-  // unknown whether the rank continues or runs twice. `process` is Launch::process of the new
-  // stream.
+  // True if another stream of the rank must end first. That is so if its process is gone, or may be
+  // gone since the daemon's start, or if it is a finished Init() of this same process. Until it has
+  // ended, it is unknown whether the rank continues or runs twice. `process` is Launch::process of
+  // the new stream.
   bool AwaitsEndOfFormer(const model::StreamKey& key, const std::string& process) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.

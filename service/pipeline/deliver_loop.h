@@ -107,9 +107,9 @@ class DeliverLoop {
   // Call it when a run was removed from the store, even if rows were not sent.
   void OnRemoved(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Sends without waiting for full batches, until every row of every run is delivered, and the ends
-  // of ended runs too, or until `timeout` has passed. True if everything is delivered and no
-  // delivery is set apart.
+  // Sends without waiting for full batches, until all rows of all runs and the ends of ended runs
+  // are delivered, or until `timeout` has passed. True if everything is delivered and no delivery
+  // is set apart.
   bool Drain(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Cancels the current requests and ends the workers. Idempotent.

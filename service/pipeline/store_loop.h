@@ -69,12 +69,15 @@ class StoreLoop {
   StoreLoop(std::unique_ptr<storage::Store> store, Options options);
   ~StoreLoop();  // calls Stop()
 
+  // Queues a write. From any thread; does not block. After Stop(), `done` is called at once with
+  // kUnavailable.
   void Submit(Write write) ABSL_LOCKS_EXCLUDED(mutex_);
   // Submits and waits for the commit. Do not call it on the loop's thread. Without threads, it
   // commits all waiting writes. If the disk is full then, only this write is dropped, with
   // kUnavailable.
   absl::Status SubmitAndWait(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
                              bool urgent = true) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether max_queued_bytes are queued. Readers of streams should pause while it is true.
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Time since the last sign of life of the loop's thread; see base/pulse.h.
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }

@@ -63,8 +63,8 @@ class WandbDelivery : public RunDelivery {
     // Longer lines become dead letters, because the server refuses them.
     size_t max_line_bytes = 10383360;
     bool gzip = true;  // if the server supports it
-    // Until this time of a steady clock, the ranks of a live run may still send the key again that
-    // they had sent to the previous daemon.
+    // The daemon's restart loses the keys of the ranks. Until this time of a steady clock, the
+    // ranks of a live run may still send them again.
     absl::Time ranks_return_by = absl::InfinitePast();
     Backoff::Options backoff;  // for failures of only this run; the gates have their own
     std::string user_agent;    // empty: ranklog/VERSION
