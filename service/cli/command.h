@@ -32,6 +32,7 @@ struct Globals {
   //   3. $RANKLOG_STATE_DIR
   //   4. the directory of the daemon at $RANKLOG_ADDRESS or at a standard address
   //   5. the first of storage::DefaultStateDirs() that has a store, else the first of all
+  //
   //   kUnavailable  no daemon answers at `address`
   absl::StatusOr<std::string> StateDir() const;
   // Opens the store for reading.

@@ -25,7 +25,9 @@ class RowFormat {
   virtual void AppendRow(const Row& row, const model::Stream* stream, std::string* out) = 0;
 };
 
-// For a run's row: {"_step":1,"_timestamp":1700000000.5,"loss":0.5} For a rank's row:
+// For a run's row:
+// {"_step":1,"_timestamp":1700000000.5,"loss":0.5}
+// For a rank's row:
 // {"rank":0,"stream":"00c0ffee00c0ffee","seq":1,"step":1,"timestamp":1700000000.5,"values":{"loss":0.5}}
 std::unique_ptr<RowFormat> NewJsonFormat();
 

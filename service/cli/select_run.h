@@ -22,6 +22,7 @@ inline constexpr char kRunHelp[] =
 //   2. a name
 //   3. a job id, whose runs have a number behind it (strategies node and all: job-0, job-1)
 //   4. the beginning of an id
+//
 //   kNotFound         no run matches; the message lists the newest runs
 //   kInvalidArgument  several runs match, and the message lists them; or `text` is empty
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,

@@ -32,6 +32,7 @@ struct PrintedValue {
 
 // One line per setting in the form of a configuration file, each followed by its source:
 //   drain = "2m"             # /etc/ranklogd.toml:3
+//
 // So the output is a valid configuration file. Settings without a value are comments. `special` has
 // the settings whose value or variable CLI11 does not know.
 std::string PrintConfig(const CLI::App& app, const LinedConfig& file,

@@ -28,6 +28,7 @@ std::vector<std::string> SystemBundles();
 //   1. the paths in `job` if they are readable here; a job in a container may have other paths
 //   2. the paths in `own`, readable or not; the error of libcurl names a wrong path
 //   3. the first readable path of `bundles`
+//
 //   kFailedPrecondition  no match; the message says what to do
 absl::StatusOr<Certificates> FindCertificates(const CertificateVariables& job,
                                               const CertificateVariables& own,

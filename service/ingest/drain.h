@@ -23,6 +23,7 @@ struct Drained {
 // are durable.
 //   kUnavailable     the store is closing
 //   any other error  an error of the store, for example of its disk
+//
 // After either error the ring still holds the missing part. Read it again later, with a new
 // RingReader.
 absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,

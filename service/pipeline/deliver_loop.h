@@ -39,6 +39,7 @@ namespace ranklog::pipeline {
 //   a dead tracker       one worker: its deliveries share a circuit breaker (deliver/gate.h)
 //   a tracker that answers some requests and hangs at others
 //                        about half of the workers
+//
 // A step that crashes the process leaves a mark (crash_marks.h). A delivery that is set apart for
 // that has no task until AddRun() finds that it may be tried again.
 //

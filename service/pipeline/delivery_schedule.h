@@ -17,6 +17,7 @@ namespace ranklog::pipeline {
 // Order of due deliveries:
 //   runs that have ended  the oldest run first, even if it is due a few milliseconds after others
 //   live runs             the delivery that has been due for the longest time first
+//
 // If both wait, they take turns. So backlogs do not delay rows of live runs, and live runs do not
 // block backlogs.
 //

@@ -25,6 +25,7 @@ namespace ranklog::pipeline {
 //   failed    a stream has an exit code other than 0; the primary's code comes before others, with
 //             the reason if it did not call Finish()
 //   finished  all other cases
+//
 // A stream does not count if its rank started again after the stream ended. `streams` must not be
 // empty, and none may be live.
 struct RunEnd {

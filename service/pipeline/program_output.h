@@ -20,6 +20,7 @@ namespace ranklog::pipeline {
 //   kNotFound           no such program, or it cannot be started
 //   kDeadlineExceeded   it was killed
 //   kResourceExhausted  no free descriptor or process, or it printed too much
+//
 // If the file system of the program hangs, the call blocks as long as that.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& args,
                                      const std::vector<std::string>& variables,

@@ -34,6 +34,7 @@ namespace ranklog::pipeline {
 //   system, a removed file       full() makes the readers of streams stop
 //   any other error              its writes are answered with the error; the ranks still have their
 //                                rows and send them again
+//
 // A second thread runs the WAL checkpoints while there are writes, so that commits do not wait for
 // them.
 class StoreLoop {
