@@ -29,7 +29,7 @@ class CurlTransport : public Transport {
     absl::Duration connect_timeout = absl::Seconds(10);
   };
 
-  // libcurl and its TLS library start at the first request, so an idle daemon does not load them.
+  // libcurl and its TLS library are initialized at the first request, not in an idle daemon.
   static absl::StatusOr<std::unique_ptr<CurlTransport>> Create(const Options& options);
   ~CurlTransport() override;
 

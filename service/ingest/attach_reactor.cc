@@ -38,7 +38,7 @@ void AttachReactor::OnWriteDone(bool ok) { session_->OnWritten(ok); }
 // knows whether the call was cancelled.
 void AttachReactor::OnDone() {
   if (ended_after_message_ && cancelled_) session_->OnMessageTooLarge();
-  session_->OnDone();  // OnDone() is not called before Finish() has returned
+  session_->OnDone();  // takes the mutex, so it waits until Finish() has returned
   delete this;
 }
 

@@ -21,7 +21,7 @@
 namespace ranklog::pipeline {
 
 // How a run ended, from its streams. The first rule that matches decides:
-//   crashed   a stream crashed; reason and exit code of the first one (1 if it has no exit code)
+//   crashed   a stream crashed; reason and exit code (1 if it has none) of the first one to crash
 //   failed    a stream has an exit code other than 0; the primary's code comes before others, with
 //             the reason if it did not call Finish()
 //   finished  all other cases
