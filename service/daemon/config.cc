@@ -71,7 +71,7 @@ CLI::Validator BytesText() {
       "");
 }
 
-// Accepts a duration, or the word `infinite` for an infinite one.
+// Accepts a duration, or the word in `infinite`, which means no limit.
 CLI::Validator DurationOr(const char* infinite) {
   return CLI::Validator(
       [infinite](const std::string& text) -> std::string {

@@ -319,7 +319,7 @@ void Daemon::Stop(absl::Duration drain) {
   if (job_ends_ != nullptr) job_ends_->Stop();
   if (deliver_ != nullptr) {
     deliver_->Stop();
-    // After an orderly stop, earlier crashes no longer count towards a row of crashes.
+    // After an orderly stop, earlier and later crashes do not count as consecutive.
     store_->Submit(
         {.apply = [](storage::Store& store) { return store.ForgetCrashes(); }, .done = nullptr});
   }
