@@ -144,7 +144,7 @@ void AddVerify(Program& program) {
       program.Add("verify", "read a run back from its destinations, and compare it with the store",
                   kVerifyFooter, RunVerify);
   flags.run.AddTo(options);
-  options.Add("--json", &flags.json, "an object, for programs; see service/README.md");
+  options.Add("--json", &flags.json, "an object, for programs; see service/json.md");
   options.Add("--timeout", &flags.timeout,
               "how long to ask again where a destination does not answer; 30s if not given",
               {.type = "DURATION", .check = CheckDuration});

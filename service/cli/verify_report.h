@@ -35,7 +35,7 @@ struct VerifyReport {
 Findings ProblemsOf(const RankCheck& rank);
 Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
 
-// The object of `ranklog verify --json`, an interface for scripts; service/README.md describes it.
+// The object of `ranklog verify --json`, an interface for scripts; service/json.md describes it.
 model::Json ToJson(const VerifyReport& report);
 std::string ToText(const VerifyReport& report, const Terminal& terminal);
 

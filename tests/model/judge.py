@@ -92,7 +92,7 @@ class Run:
             self.check(who + "losses", losses, expected)
             self.check(who + "lost", rank["lost"], sum(expected.values()))
 
-    # service/README.md: "`rows` of a run counts what its trackers are sent"; "replays: rows ... at steps that the run has"
+    # service/runs.md: "`rows` of a run counts what its trackers are sent"; "replays: rows ... at steps that the run has"
     def judge_replays(self):
         if self.rewound_to is None and self.rewound_to_at_least is None:
             self.check("rows", self.run["rows"], len(self.rows))
@@ -106,7 +106,7 @@ class Run:
             self.check("replayed_rows", self.run["replayed_rows"],
                        len([step for step in again if step <= max(first, default=-1)]) + len(behind))
 
-    # service/README.md: "`export RUN --raw` a line per row of a rank: `rank`, `stream`, `seq`, `step`, `timestamp`, `values`"; every row for
+    # service/json.md: "`export RUN --raw` a line per row of a rank: `rank`, `stream`, `seq`, `step`, `timestamp`, `values`"; every row for
     # which Log() returned true is there, in the order of its thread.
     def judge_raw(self):
         got = collections.defaultdict(list)
@@ -254,7 +254,7 @@ class Run:
             if key not in got or key not in due or not alike(got[key], due[key]):
                 self.wrong(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
 
-    # service/README.md: "`metrics`: by name `count` of finite values, `not_finite`, and of those that are finite `last`, its `step`, `min`,
+    # service/json.md: "`metrics`: by name `count` of finite values, `not_finite`, and of those that are finite `last`, its `step`, `min`,
     # `max`"
     def judge_metrics(self, lines):
         due = {}

@@ -259,7 +259,7 @@ class Model:
 
     def ended_as(self, primary):
         """What the run may have come to: state, exit code (None: any), whether there is a reason."""
-        # service/README.md: "`failed`: exit code not 0, `crashed`"; "Of a rank that was started anew the last process decides how the run
+        # service/json.md: "`failed`: exit code not 0, `crashed`"; runs.md: "Of a rank that was started anew the last process decides how the run
         # ends"; spool.md: "In a ring that a forked child made, `finished` is 1 from the start: a helper process that is killed when it
         # is done says nothing about the run". live_run.h: "the primary's before the others'"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
@@ -268,7 +268,7 @@ class Model:
 
     @staticmethod
     def ends_of(process):
-        # service/README.md, when a rank dies: exit(5) is "failed, exit code 5"; what ended before the daemon saw it, or on a kernel that
+        # service/runs.md, when a rank dies: exit(5) is "failed, exit code 5"; what ended before the daemon saw it, or on a kernel that
         # does not tell, is crashed.
         how, code = process.ended[None]
         if how != "exit":
