@@ -92,7 +92,7 @@ class Run:
             self.check(who + "losses", losses, expected)
             self.check(who + "lost", rank["lost"], sum(expected.values()))
 
-    # service/runs.md: "`rows` of a run counts what its trackers are sent"; "replays: rows ... at steps that the run has"
+    # service/runs.md: "`rows` of a run counts what its trackers are sent"; "Rows of a new attempt at steps that the run has are *replays*"
     def judge_replays(self):
         if self.rewound_to is None and self.rewound_to_at_least is None:
             self.check("rows", self.run["rows"], len(self.rows))
