@@ -254,8 +254,7 @@ class Run:
             if key not in got or key not in due or not alike(got[key], due[key]):
                 self.wrong(f"summary: {key} is {got.get(key, 'absent')}, expected {due.get(key, 'absent')}")
 
-    # service/json.md: "`metrics`: by name `count` of finite values, `not_finite`, and of those that are finite `last`, its `step`, `min`,
-    # `max`"
+    # service/json.md: "`metrics`: by name `count` of finite values, `not_finite`, and of the finite ones `last`, its `step`, `min`, `max`"
     def judge_metrics(self, lines):
         due = {}
         for step, values in lines:

@@ -259,7 +259,7 @@ class Model:
 
     def ended_as(self, primary):
         """What the run may have come to: state, exit code (None: any), whether there is a reason."""
-        # service/json.md: "`failed`: exit code not 0, `crashed`"; runs.md: "If a rank was restarted, its last process decides how
+        # service/json.md: "`failed` (exit code not 0), `crashed`"; runs.md: "If a rank was restarted, its last process decides how
         # the run ends"; spool.md: "In a ring that a forked child made, `finished` is 1 from the start: a helper process that is killed when it
         # is done says nothing about the run". live_run.h: "the primary's before the others'"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
