@@ -1,4 +1,4 @@
-// The cursor of a run at a W&B server, stored in Delivery.place. See README.md beside this.
+// The cursor of a run at a W&B server, stored in Delivery.place. See format.md beside this.
 
 #ifndef SERVICE_DELIVER_WANDB_PLACE_H_
 #define SERVICE_DELIVER_WANDB_PLACE_H_

@@ -1,5 +1,5 @@
-// Delivers one run to a Weights & Biases server. README.md beside this describes its state and the
-// handling of each answer.
+// Delivers one run to a Weights & Biases server. README.md beside this describes the
+// handling of each answer, format.md its state.
 
 #ifndef SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_
 #define SERVICE_DELIVER_WANDB_WANDB_DELIVERY_H_

@@ -1,5 +1,5 @@
 // The part of WandbDelivery that determines the run's standing at the server, because another store
-// may have written to it since our last post. README.md beside this describes the consequences.
+// may have written to it since our last post. stores.md beside this describes the consequences.
 
 #include <algorithm>
 #include <utility>
