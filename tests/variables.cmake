@@ -1,9 +1,9 @@
-# Each variable of ours, and of W&B's, that the programs read stands in client/README.md or service/security.md:
+# client/settings.md or service/security.md documents each variable of ours, and of W&B's, that the programs read:
 #   cmake -DROOT=<source tree> -P tests/variables.cmake
 cmake_minimum_required(VERSION 3.25)
 set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY RANKLOG_FORMER_STATE_DIR)  # of tests; from a rank to the daemon that it starts
 
-file(READ ${ROOT}/client/README.md documents)
+file(READ ${ROOT}/client/settings.md documents)
 file(READ ${ROOT}/service/security.md service)
 string(APPEND documents "${service}")
 file(GLOB_RECURSE sources ${ROOT}/client/*.cc ${ROOT}/service/*.cc ${ROOT}/service/*.h ${ROOT}/trainer/*.cc)
@@ -16,7 +16,7 @@ foreach(source ${sources})
     math(EXPR count "${count} + 1")
     string(FIND "${documents}" "`${name}`" place)
     if(place EQUAL -1 AND NOT name IN_LIST not_for_users)
-      message(SEND_ERROR "${source} reads ${name}, which neither client/README.md nor service/security.md tells of")
+      message(SEND_ERROR "${source} reads ${name}, which neither client/settings.md nor service/security.md documents")
     endif()
   endforeach()
 endforeach()
