@@ -1,4 +1,4 @@
-# The targets of links in the documents exist: files, headings, and the tests that tests/README.md names.
+# The targets of links in the documents exist: files, headings, and the tests that a page in tests/ names.
 #   cmake -DROOT=<source tree> -P tests/links.cmake
 cmake_minimum_required(VERSION 3.25)
 set(documents ${ROOT}/README.md)
@@ -30,7 +30,7 @@ foreach(document ${documents})
       list(APPEND paths ${link})
     endif()
   endforeach()
-  if(document STREQUAL "${ROOT}/tests/README.md")
+  if(dir STREQUAL "${ROOT}/tests")
     string(REGEX MATCHALL "`[a-z0-9_/]+(_test\\.cc|\\.cmake)`" tests "${text}")
     string(REPLACE "`" "" tests "${tests}")
     list(APPEND paths ${tests})
