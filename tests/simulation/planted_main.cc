@@ -71,7 +71,7 @@ bool IsFoundBy(uint64_t seed, const Bug& bug, const std::string& scratch) {
 bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scratch) {
   if (!search && IsFoundBy(bug.known_seed, bug, scratch)) return true;
   if (!search) {
-    std::printf("%s: seed %" PRIu64 " does not find it any more; README.md has the seeds\n",
+    std::printf("%s: seed %" PRIu64 " does not find it any more; update planted_bugs.md\n",
                 bug.name.c_str(), bug.known_seed);
   }
   const uint64_t first = search.value_or(1);
