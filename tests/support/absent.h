@@ -1,4 +1,5 @@
-// What a test does when a part that it needs (a referee, a privilege) is not on this machine.
+// What a test does when this machine lacks a part that the test needs, such as a reference program
+// or a privilege.
 
 #ifndef TESTS_SUPPORT_ABSENT_H_
 #define TESTS_SUPPORT_ABSENT_H_
@@ -22,7 +23,7 @@ inline bool InPath(const std::string& program) {
 
 }  // namespace ranklog::testing
 
-// Skips the test on a user's machine; fails it where CI is set, which must have all parts.
+// Skips the test on a user's machine. Fails it if CI is set, since CI must have all parts.
 #define SKIP_WITHOUT(present, what)                              \
   if (!(present)) {                                              \
     if (getenv("CI") != nullptr) FAIL() << "absent: " << (what); \

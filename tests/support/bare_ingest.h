@@ -1,4 +1,5 @@
-// What ingest works with, where nobody brings a key, nobody is told, and nobody has died.
+// An ingest context without extras: no rank sends a key, no callback is called, and no rank has
+// died.
 
 #ifndef TESTS_SUPPORT_BARE_INGEST_H_
 #define TESTS_SUPPORT_BARE_INGEST_H_

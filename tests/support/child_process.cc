@@ -21,7 +21,7 @@ extern char** environ;
 namespace ranklog::testing {
 namespace {
 
-// Sanitized programs take longer; a deadline is there to end a test that hangs, not to time it.
+// Sanitized programs are slower. A deadline only ends a test that hangs; it measures nothing.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kSlowness = 6;
 #else

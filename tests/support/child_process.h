@@ -1,5 +1,5 @@
-// Real programs as children of a test: started, watched, killed, and their output shown when the
-// test fails.
+// Starts real programs as children of a test, watches and kills them, and prints their output when
+// the test fails.
 
 #ifndef TESTS_SUPPORT_CHILD_PROCESS_H_
 #define TESTS_SUPPORT_CHILD_PROCESS_H_
@@ -16,21 +16,21 @@
 
 namespace ranklog::testing {
 
-// True as soon as `condition` holds; false if it does not within `timeout`. Looks every few
+// Returns true as soon as `condition` holds, or false after `timeout`. Polls every few
 // milliseconds.
 bool WaitFor(const std::function<bool()>& condition, absl::Duration timeout = absl::Seconds(30));
 
-// A child process. Killed (SIGKILL) and waited for when this object goes; a sanitizer's report in
-// what it wrote then fails the test, as its exit code may have told nobody.
+// A child process. The destructor kills it (SIGKILL) and waits for it. If its output then contains
+// a sanitizer report, the test fails, since nobody may have read its exit code.
 class ChildProcess {
  public:
   struct Options {
-    std::map<std::string, std::string> environment;  // set beside the test's own
-    std::vector<std::string> unset;                  // removed from the test's own
-    std::string output;  // file for stdout and stderr together, appended to; empty: a temporary one
+    std::map<std::string, std::string> environment;  // added to the test's own environment
+    std::vector<std::string> unset;                  // removed from the test's own environment
+    std::string output;  // File to which stdout and stderr are appended; empty: a temporary file
   };
 
-  // Starts args[0], a path or a name in PATH. Fails the test if that cannot be.
+  // Starts args[0], a path or a name in PATH. Fails the test if it cannot start.
   explicit ChildProcess(const std::vector<std::string>& args) : ChildProcess(args, Options()) {}
   ChildProcess(const std::vector<std::string>& args, Options options);
   ~ChildProcess();
@@ -40,23 +40,23 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
 
-  // The exit code, or minus the signal that ended it; nullopt if it is still running after
+  // Returns the exit code, or minus the signal that ended the child; nullopt if it still runs after
   // `timeout`.
   absl::optional<int> Wait(absl::Duration timeout = absl::Seconds(60));
-  // SIGKILL, and waits.
+  // Sends SIGKILL, and waits for the end.
   void Kill();
 
-  // What it has written so far.
+  // Returns the output so far.
   std::string Output() const;
 
  private:
   pid_t pid_ = -1;
-  absl::optional<int> exit_;  // once it was waited for
+  absl::optional<int> exit_;  // set by the wait for it
   std::string output_;
   bool own_output_ = false;
 };
 
-// Runs a program to its end. A program that outlives `timeout` is killed and its code is -SIGKILL.
+// Runs a program to its end. Kills it after `timeout`; its code is then -SIGKILL.
 struct Finished {
   int code;
   std::string output;

@@ -1,4 +1,4 @@
-// A container as far as the tests need one: namespaces of mounts and processes, made by unshare(1).
+// A minimal container for tests: mount and process namespaces, made by unshare(1).
 
 #ifndef TESTS_SUPPORT_CONTAINER_H_
 #define TESTS_SUPPORT_CONTAINER_H_
@@ -10,8 +10,9 @@
 
 namespace ranklog::testing {
 
-// The command line of `command` as process 1 of a container, whose end is the end of all. It has a
-// /dev/shm of 64 MiB and a /var/tmp of its own; the other files are those of the host.
+// Returns the command line that runs `command` as process 1 of a container. When it ends, all
+// processes of the container end. The container has a /dev/shm of 64 MiB and its own /var/tmp; it
+// shares all other files with the host.
 inline std::vector<std::string> InContainer(const std::vector<std::string>& command = {}) {
   std::vector<std::string> args = {"unshare",
                                    "--mount",
@@ -28,7 +29,7 @@ inline std::vector<std::string> InContainer(const std::vector<std::string>& comm
   return args;
 }
 
-// Whether this kernel and user may have one.
+// Returns whether this kernel lets this user make one.
 inline bool HasContainers() { return RunToEnd(InContainer({"true"})).code == 0; }
 
 }  // namespace ranklog::testing

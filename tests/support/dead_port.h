@@ -1,4 +1,4 @@
-// A loopback port behind which nobody does anything.
+// A loopback port that never answers.
 
 #ifndef TESTS_SUPPORT_DEAD_PORT_H_
 #define TESTS_SUPPORT_DEAD_PORT_H_
@@ -12,8 +12,8 @@
 
 namespace ranklog::testing {
 
-// A free port, taken as long as this lives. Connections are refused; or, where it listens, accepted
-// by the kernel and never answered.
+// Holds a free port for its lifetime. Connections are refused. If it listens, the kernel accepts
+// them, and nobody ever answers.
 class DeadPort {
  public:
   enum Kind { kRefuses, kListens };
@@ -26,7 +26,7 @@ class DeadPort {
     if (bind(fd_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
         (kind == kListens && listen(fd_, 128) != 0)) {
-      abort();  // no loopback: nothing can be tested
+      abort();  // without loopback, nothing can be tested
     }
     number_ = ntohs(address.sin_port);
   }

@@ -12,8 +12,8 @@
 
 namespace ranklog::testing {
 
-// Keeps what it was sent, and answers as told: what AnswerNext() was given, in that order, then
-// what `usually` says.
+// Keeps every request. Answers with the values given to AnswerNext(), in order, and then with
+// `usually`.
 class FakeTransport : public deliver::Transport {
  public:
   using Answer = absl::StatusOr<deliver::HttpResponse>;

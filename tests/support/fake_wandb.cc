@@ -29,7 +29,7 @@ std::string TextOf(const json& object, const char* key) {
   return object[key].get<std::string>();
 }
 
-// What a proxy that shows all of a request in its error page would say.
+// The error page of a proxy that repeats the whole request.
 std::string EchoOf(const httplib::Request& request) {
   const std::string authorization = request.get_header_value("Authorization");
   std::string pair;
@@ -46,12 +46,12 @@ struct FakeWandb::State {
   absl::Notification stopping;
 
   mutable absl::Mutex mutex;
-  std::unique_ptr<WandbServer> wandb ABSL_GUARDED_BY(mutex);  // always there
+  std::unique_ptr<WandbServer> wandb ABSL_GUARDED_BY(mutex);  // never null
   std::vector<Request> requests ABSL_GUARDED_BY(mutex);
   std::vector<Fault> faults ABSL_GUARDED_BY(mutex);
   std::string key ABSL_GUARDED_BY(mutex);
-  int limit ABSL_GUARDED_BY(mutex) = INT_MAX;  // requests in a window
-  int left ABSL_GUARDED_BY(mutex) = INT_MAX;   // of this window
+  int limit ABSL_GUARDED_BY(mutex) = INT_MAX;  // requests per window
+  int left ABSL_GUARDED_BY(mutex) = INT_MAX;   // left in this window
   absl::Duration window ABSL_GUARDED_BY(mutex);
   absl::Time window_end ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
   size_t max_body ABSL_GUARDED_BY(mutex) = SIZE_MAX;
@@ -62,7 +62,7 @@ struct FakeWandb::State {
   void Serve(const httplib::Request& request, httplib::Response& response, Fault::On kind,
              const Handler& handler);
   bool TakeFault(Fault::On kind, Fault* fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Nothing: one more request is within the limit; else how long it is not.
+  // Returns nothing if the limit allows one more request, else the time until it does.
   absl::optional<absl::Duration> Limited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   bool Authorized(const httplib::Request& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };

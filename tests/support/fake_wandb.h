@@ -1,4 +1,4 @@
-// WandbServer in this process, on a loopback port of its own, with faults on demand.
+// WandbServer in this process, on its own loopback port, with faults on demand.
 
 #ifndef TESTS_SUPPORT_FAKE_WANDB_H_
 #define TESTS_SUPPORT_FAKE_WANDB_H_
@@ -16,60 +16,61 @@
 
 namespace ranklog::testing {
 
-// Everything may be called from any thread.
+// Thread-safe.
 class FakeWandb {
  public:
   using Run = WandbServer::Run;
   struct Request {
     std::string path;
-    std::string operation;  // of GraphQL
+    std::string operation;  // the GraphQL operation
     std::string body;
     std::string authorization;
     std::string user_agent;
     bool gzip = false;
-    int port = 0;  // of the client: tells its connections apart
-    int code = 0;  // that was answered; 0: not yet, or a fault cut the connection
+    int port = 0;  // the client's port, which tells its connections apart
+    int code = 0;  // The code of the answer; 0: no answer yet, or a fault cut the connection
   };
-  // What happens to the next requests of a kind instead of the usual answer.
+  // Replaces the usual answer to the next requests of a kind.
   struct Fault {
     enum class On { kAny, kGraphql, kFileStream };
     On on = On::kFileStream;
     int times = 1;
     int code = 500;    // 0: the connection breaks in the middle of the answer
-    bool act = false;  // do what was asked, then answer so
+    bool act = false;  // process the request before the answer
     std::string retry_after = "";
     absl::Duration delay = absl::ZeroDuration();  // before the answer
-    std::string body = "";                        // of the answer; empty: as usual
+    std::string body = "";                        // of the answer; empty: the usual body
   };
 
-  explicit FakeWandb(int port = 0);  // 0: a free one
+  explicit FakeWandb(int port = 0);  // 0: any free port
   ~FakeWandb();
 
   std::string url() const;
   int port() const;
 
   void Inject(const Fault& fault);
-  // At most `requests` in each `window`, which begins with its first request; those above get 429,
-  // and by Retry-After how long the window still lasts.
+  // Allows at most `requests` in each `window`, which begins with its first request. Further
+  // requests get 429, with the rest of the window as Retry-After.
   void LimitRate(int requests, absl::Duration window);
   void Enable(const std::string& feature);
-  void RequireKey(const std::string& key);  // others get 401
-  // From now on errors repeat the key that came with the request, in the clear and as it was sent.
+  void RequireKey(const std::string& key);  // requests with other keys get 401
+  // From now on, errors repeat the request's key, in clear text and in the form in which it was
+  // sent.
   void EchoKeys();
-  // Posts with a line for which `refused` says true get 400. Also summaries.
+  // Answers 400 to posts and summaries with a line for which `refused` returns true.
   void RefuseLines(std::function<bool(const std::string& line)> refused);
-  void RefuseBodiesAbove(size_t bytes);  // 413
-  // By errors that come with this code.
+  void RefuseBodiesAbove(size_t bytes);  // with 413
+  // Refuses these configs with `code`.
   void RefuseConfigs(std::function<bool(const std::string& config)> refused, int code = 400);
   void AddExistingRun(const std::string& run_id, int64_t lines);
   void ExpectSeveralStores();  // see WandbServer
-  // Changes what the server keeps behind everybody's back.
+  // Changes the server's data without a request.
   void Tamper(const std::string& run_id, const std::function<void(Run&)>& change);
 
   std::map<std::string, Run> runs() const;   // by run id
-  Run run(const std::string& run_id) const;  // an empty one if there is none
+  Run run(const std::string& run_id) const;  // an empty run if there is none
   std::vector<Request> requests() const;
-  std::vector<std::string> errors() const;  // what a strict server would object to
+  std::vector<std::string> errors() const;  // violations that a strict server would report
   nlohmann::json Dump() const;
 
   bool WaitFor(const std::function<bool(const std::map<std::string, Run>&)>& condition,

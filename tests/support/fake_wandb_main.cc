@@ -20,7 +20,7 @@ Examples:
   fake-wandb 8080
 )";
 
-// -1 if `text` is not a port.
+// Returns -1 if `text` is not a port.
 int PortOf(const char* text) {
   char* end = nullptr;
   const long port = std::strtol(text, &end, 10);

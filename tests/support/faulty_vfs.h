@@ -1,4 +1,4 @@
-// A disk that fails when it is told to: a SQLite VFS in front of the real one.
+// A disk that fails on demand: a SQLite VFS in front of the real one.
 
 #ifndef TESTS_SUPPORT_FAULTY_VFS_H_
 #define TESTS_SUPPORT_FAULTY_VFS_H_
@@ -10,9 +10,9 @@
 
 namespace ranklog::testing {
 
-// Registered with SQLite under name() from construction on. Files opened through it must be closed
-// before it goes. The shared memory of SQLite's log index is passed through and
-// never fails.
+// Registered with SQLite under name() from construction on. Close all files opened through it
+// before its destruction. It passes SQLite's shared memory (the log index) through; that never
+// fails.
 class FaultyVfs {
  public:
   FaultyVfs();
@@ -22,24 +22,24 @@ class FaultyVfs {
 
   const char* name() const;
 
-  // The n-th write from now on (1: the next) fails with this errno, and all after it until Heal().
+  // From the n-th write from now on (1: the next), writes fail with this errno until Heal().
   void FailWrites(int64_t n, int error);
-  // The same for syncs, and for reads.
+  // The same for syncs and for reads.
   void FailSyncs(int64_t n, int error);
   void FailReads(int64_t n, int error);
-  // A write that fails stores its first half all the same.
+  // If true, a failing write still stores its first half.
   void TearWrites(bool tear);
   void Heal();
 
-  // Kills the process at the n-th write or sync from now on: that one, which may be torn, and all
-  // after it fail and change nothing, until Thaw(). What was written stays.
+  // Simulates the death of the process at the n-th write or sync from now on. That one, which may
+  // be torn, and all later ones fail and change nothing, until Thaw(). Earlier writes stay.
   void FreezeAt(int64_t n);
   bool frozen() const;
   void Thaw();
 
-  // Cuts the power: from now on every write and sync fails and changes nothing. Once all files are
-  // closed, LoseUnsynced() puts back what each file held at its last sync. Of the writes since then
-  // those stay for which `keeps`, if there is one, says so: a disk writes in any order.
+  // Cuts the power: from now on, every write and sync fails and changes nothing. After all files
+  // are closed, LoseUnsynced() restores each file's content of its last sync. If `keeps` is given,
+  // later writes for which it returns true stay too, since a disk writes in any order.
   void CutPower();
   void LoseUnsynced(const std::function<bool()>& keeps = nullptr);
 

@@ -1,4 +1,5 @@
-// The methods of SQLite's files and VFS: what may fail asks the state first, the rest is handed on.
+// The methods of SQLite's files and VFS. Calls that may fail ask the state first; all others go to
+// the real VFS.
 
 #include <sqlite3.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 using State = FaultyVfs::State;
 
-// The file that SQLite sees; the real one lies behind it in the same allocation.
+// The file that SQLite sees. The real file follows in the same allocation.
 struct File {
   sqlite3_file base;
   State* state;
@@ -41,7 +42,7 @@ int64_t SizeOf(sqlite3_file* file) {
   return size;
 }
 
-// What lies at [offset, offset + size), as far as the file goes.
+// Returns the content of [offset, offset + size), cut at the end of the file.
 std::string Piece(sqlite3_file* file, int64_t offset, int64_t size) {
   const int64_t there = std::clamp<int64_t>(SizeOf(file) - offset, 0, size);
   std::string bytes(static_cast<size_t>(there), '\0');
@@ -172,7 +173,7 @@ int LastError(sqlite3_vfs* vfs, int, char*) {
 }  // namespace
 
 void PutInFront(FaultyVfs::State* state) {
-  state->shim = *state->real;  // what is not about faults goes to the real one
+  state->shim = *state->real;  // calls without faults go to the real VFS
   state->shim.pAppData = state;
   state->shim.szOsFile = static_cast<int>(sizeof(File)) + state->real->szOsFile;
   state->shim.xOpen = Open;

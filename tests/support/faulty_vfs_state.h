@@ -1,5 +1,5 @@
-// What a FaultyVfs was told and what it has counted, and the files that it hands to SQLite. For its
-// own sources only.
+// The settings and counters of a FaultyVfs, and the files that it gives to SQLite. Only for the
+// sources of FaultyVfs.
 
 #ifndef TESTS_SUPPORT_FAULTY_VFS_STATE_H_
 #define TESTS_SUPPORT_FAULTY_VFS_STATE_H_
@@ -22,14 +22,14 @@ struct FaultyVfs::State {
   sqlite3_vfs* real = nullptr;
   std::string registered_name;
 
-  std::mutex mutex;  // the writer and the checkpoint may be on two threads
+  std::mutex mutex;  // the writer and the checkpoint may run on two threads
   int64_t writes = 0;
   int64_t syncs = 0;
   int64_t reads = 0;
   int64_t fail_write_at = 0;  // 0: never
   int64_t fail_sync_at = 0;
   int64_t fail_read_at = 0;
-  int64_t freeze_at = 0;  // of writes and syncs together
+  int64_t freeze_at = 0;  // counts writes and syncs together
   int write_error = 0;
   int sync_error = 0;
   int read_error = 0;
@@ -41,14 +41,14 @@ struct FaultyVfs::State {
   // A write or a truncation since the file's last sync.
   struct Change {
     bool truncation;
-    int64_t offset;  // or the size after it
+    int64_t offset;  // or the size after a truncation
     std::string before;
     std::string after;
     int64_t size_before;
   };
   std::map<std::string, std::vector<Change>> unsynced;  // by path
 
-  // SQLITE_OK, or how SQLite's own VFS reports such an error.
+  // Returns SQLITE_OK, or the code with which SQLite's own VFS reports such an error.
   int CountWrite() {
     const std::lock_guard<std::mutex> lock(mutex);
     ++writes;
@@ -81,7 +81,7 @@ struct FaultyVfs::State {
   }
 };
 
-// Makes `state->shim` a VFS whose files go through `state` to those of `state->real`.
+// Makes `state->shim` a VFS whose files pass through `state` to those of `state->real`.
 void PutInFront(FaultyVfs::State* state);
 
 }  // namespace ranklog::testing

@@ -1,6 +1,6 @@
-// What a trial measures: figures, each printed with its goal. Where RANKLOG_FIGURES names a file,
-// they are also appended to it, an object of JSON a line, for tests/soak.py, which judges them:
-// what depends on the machine fails no test by itself.
+// Figures that a trial measures, each printed with its goal. If RANKLOG_FIGURES names a file, each
+// figure is also appended to it as a line of JSON. tests/soak.py reads and judges this file,
+// because a figure that depends on the machine must not fail a test.
 
 #ifndef TESTS_SUPPORT_FIGURES_H_
 #define TESTS_SUPPORT_FIGURES_H_
@@ -12,7 +12,7 @@
 
 namespace ranklog::testing {
 
-// `kind` of goal: at_most, at_least, or empty. Names and units need no escapes in JSON.
+// `kind` of the goal: at_most, at_least, or empty. Names and units must need no escapes in JSON.
 inline void ReportFigure(const std::string& name, double value, const std::string& unit,
                          const std::string& kind, double goal) {
   std::printf("figure: %s: %.6g %s", name.c_str(), value, unit.c_str());
@@ -22,7 +22,7 @@ inline void ReportFigure(const std::string& name, double value, const std::strin
   std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "a");
   if (file == nullptr) return;
   std::fprintf(file, R"({"name": "%s", "unit": "%s")", name.c_str(), unit.c_str());
-  // JSON has no NaN and no infinities; they meet no goal.
+  // JSON has no NaN and no infinities. Such values meet no goal.
   if (std::isfinite(value)) std::fprintf(file, R"(, "value": %.9g)", value);
   if (!kind.empty()) std::fprintf(file, R"(, "%s": %.9g)", kind.c_str(), goal);
   std::fprintf(file, "}\n");

@@ -8,8 +8,8 @@
 
 namespace ranklog::testing {
 
-// All of a file, also of /proc; empty if it cannot be read. By blocks: byte by byte, a test without
-// optimization takes half a second for 9 MB, which its figures would count.
+// Returns the whole content of a file, also below /proc; empty if it cannot be read. Reads blocks:
+// byte by byte, an unoptimized test needs half a second for 9 MB, which would distort its figures.
 inline std::string FileContent(const std::string& path) {
   std::ostringstream content;
   content << std::ifstream(path, std::ios::binary).rdbuf();

@@ -1,6 +1,6 @@
-// Two threads count, under an absl::Mutex if the argument is "guarded". The thread build runs it
-// both ways: TSan must know the lock, and must still see what happens without it. Besides, it must
-// know the count of a status that two threads share.
+// Two threads count, under an absl::Mutex if the argument is "guarded". The ThreadSanitizer build
+// runs both modes: TSan must understand the lock, and must still report the race without it. TSan
+// must also understand the reference count of a status that two threads share.
 
 #include <stdio.h>
 #include <string.h>
@@ -24,14 +24,14 @@ void Count(bool guarded) {
   }
 }
 
-// The condition is evaluated by the counting thread, as it unlocks.
+// The counting thread evaluates the condition when it unlocks.
 void WaitForAll() {
   auto all = [] { return count == 2000; };
   absl::MutexLock lock(&mutex, absl::Condition(&all));
   ++count;
 }
 
-// Nothing but the count of the status orders what the threads do.
+// Only the reference count of the status orders the accesses of the threads.
 void ShareAStatus() {
   absl::Status status = absl::InternalError("shared");
   std::atomic<bool> gone = false;

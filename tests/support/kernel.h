@@ -1,4 +1,4 @@
-// What this machine's kernel can do, where a test must know what to ask for.
+// Features of this machine's kernel, for tests whose expectations depend on them.
 
 #ifndef TESTS_SUPPORT_KERNEL_H_
 #define TESTS_SUPPORT_KERNEL_H_
@@ -10,7 +10,8 @@
 
 namespace ranklog::testing {
 
-// Whether a pidfd tells how its process ended after that was reaped: since Linux 6.15.
+// Whether a pidfd returns the exit status of its process after the process was reaped (since Linux
+// 6.15).
 inline bool PidfdTellsTheEnd() {
   utsname name{};
   std::pair<int, int> version;

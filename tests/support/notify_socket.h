@@ -1,4 +1,4 @@
-// What a service tells systemd, taken by a test.
+// Receives in a test the messages that a service sends to systemd.
 
 #ifndef TESTS_SUPPORT_NOTIFY_SOCKET_H_
 #define TESTS_SUPPORT_NOTIFY_SOCKET_H_
@@ -14,10 +14,10 @@
 
 namespace ranklog::testing {
 
-// The socket that systemd would give a service.
+// The notification socket, as systemd would give it to a service.
 class NotifySocket {
  public:
-  // `name`: as $NOTIFY_SOCKET has it.
+  // `name`: the value of $NOTIFY_SOCKET.
   explicit NotifySocket(const std::string& name)
       : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
@@ -29,7 +29,7 @@ class NotifySocket {
   }
   ~NotifySocket() { close(fd_); }
 
-  // The datagram that lies there; "" if there is none.
+  // Returns the next waiting datagram; "" if there is none.
   std::string Take() const {
     char bytes[64];
     const ssize_t size = recv(fd_, bytes, sizeof bytes, MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-// File systems that a test mounts for itself and the programs it starts, seen by nobody else.
+// File systems that a test mounts for itself and its child processes. No other process sees them.
 
 #ifndef TESTS_SUPPORT_OWN_MOUNTS_H_
 #define TESTS_SUPPORT_OWN_MOUNTS_H_
@@ -11,14 +11,14 @@
 
 namespace ranklog::testing {
 
-// Gives this process mounts of its own; false where it may not have them. Twice is harmless. Called
-// while the process has one thread.
+// Gives this process its own mount namespace; returns false if the kernel does not allow it. A
+// second call is harmless. The process must have one thread.
 inline bool HasOwnMounts() {
   return unshare(CLONE_NEWNS) == 0 &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// A small file system in memory at `path`, which is made; it goes with this object.
+// Makes `path` and mounts a small in-memory file system on it. The destructor unmounts it.
 class SmallDisk {
  public:
   SmallDisk(const std::string& path, const std::string& size) : path_(path) {

@@ -1,4 +1,4 @@
-// The bytes of a spool file, as a rank would leave it, or worse.
+// Builds the bytes of a spool file, valid or damaged.
 
 #ifndef TESTS_SUPPORT_RING_IMAGE_H_
 #define TESTS_SUPPORT_RING_IMAGE_H_
@@ -18,7 +18,7 @@ inline void Put(std::string* bytes, const T& value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// Records are appended from the start of the data; nothing is ever freed.
+// Appends records from the start of the data; never frees any.
 class RingImage {
  public:
   static constexpr size_t kRing = v1::kMinRingBytes;
@@ -43,7 +43,7 @@ class RingImage {
     header().hello_bytes = static_cast<uint32_t>(bytes.size());
     memcpy(file_.data() + v1::kSpoolHeaderBytes, bytes.data(), bytes.size());
   }
-  // Appends a record at head; `body` follows the record's header.
+  // Appends a record at head. `body` follows the record's header.
   void Append(v1::RecordKind kind, uint16_t flags, std::string body) {
     body.resize((body.size() + 7) / 8 * 8);
     std::string record;

@@ -8,7 +8,8 @@
 
 namespace ranklog::testing {
 
-// A new directory, 0700, that goes with this object. Short, so that a socket's path fits in it.
+// A new directory with mode 0700, removed by the destructor. Its path is short, so that a socket
+// path fits.
 class TempDir {
  public:
   TempDir() : TempDir(std::filesystem::temp_directory_path()) {}

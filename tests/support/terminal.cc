@@ -14,7 +14,7 @@
 namespace ranklog::testing {
 namespace {
 
-// What has come to the terminal and can be read without waiting, after at most `wait`.
+// Waits for at most `wait`, then returns what can be read from the terminal without blocking.
 std::string ReadWhatIsThere(int terminal, absl::Duration wait) {
   std::string text;
   pollfd readable = {terminal, POLLIN, 0};
@@ -40,12 +40,12 @@ Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess:
     ADD_FAILURE() << "there is no pseudo terminal: errno " << errno;
     return {-1, ""};
   }
-  // Held here, so that what is left in it can be read when the program has ended.
+  // Keeps the terminal open, so that its remaining output can be read after the program has ended.
   const int side = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
   const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
   EXPECT_EQ(ioctl(side, TIOCSWINSZ, &size), 0);
   EXPECT_EQ(write(terminal, typed.data(), typed.size()), static_cast<ssize_t>(typed.size()));
-  // A shell puts it on the terminal: the output of a ChildProcess is a file.
+  // A shell connects it to the terminal, since the output of a ChildProcess is a file.
   std::vector<std::string> on_terminal = {"bash", "-c", "exec \"${@:2}\" < \"$1\" > \"$1\" 2>&1",
                                           "-", path};
   on_terminal.insert(on_terminal.end(), args.begin(), args.end());

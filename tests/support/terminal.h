@@ -1,4 +1,4 @@
-// A program on a terminal: what a person sees of it.
+// Runs a program on a terminal, and returns what a person would see.
 
 #ifndef TESTS_SUPPORT_TERMINAL_H_
 #define TESTS_SUPPORT_TERMINAL_H_
@@ -10,8 +10,8 @@
 
 namespace ranklog::testing {
 
-// Runs a program to its end as RunToEnd() does, on a terminal of 80 columns where `typed` was typed
-// before. The output is all that came there, control characters and the echo included.
+// Runs a program to its end like RunToEnd(), on a terminal of 80 columns. `typed` is typed before
+// the start. The output includes control characters and the echo.
 Finished RunOnTerminal(const std::vector<std::string>& args, const ChildProcess::Options& options,
                        const std::string& typed = "", absl::Duration timeout = absl::Seconds(60));
 

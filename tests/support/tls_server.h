@@ -1,4 +1,4 @@
-// HTTP and HTTPS servers for tests, and what an HTTPS server proves itself by.
+// HTTP and HTTPS servers for tests, and their certificates.
 
 #ifndef TESTS_SUPPORT_TLS_SERVER_H_
 #define TESTS_SUPPORT_TLS_SERVER_H_
@@ -21,10 +21,10 @@
 
 namespace ranklog::testing {
 
-// A certificate that is signed by nobody but its own key.
+// A certificate signed only by its own key.
 class SelfSigned {
  public:
-  // `names`: whom it is for, e.g. "IP:127.0.0.1".
+  // `names`: the subject alternative names, e.g. "IP:127.0.0.1".
   explicit SelfSigned(const char* names) : key_(EVP_EC_gen("P-256")), certificate_(X509_new()) {
     X509* const made = certificate_.get();
     X509_set_version(made, X509_VERSION_3);
@@ -60,7 +60,7 @@ class SelfSigned {
   std::unique_ptr<X509, Free> certificate_;
 };
 
-// Serves on a port of its own, and remembers what each request showed.
+// Listens on its own port, and keeps the details of each request.
 class Listener {
  public:
   explicit Listener(std::unique_ptr<httplib::Server> server, httplib::Server::Handler answer)
@@ -87,7 +87,7 @@ class Listener {
   std::string At(const char* scheme) const {
     return absl::StrCat(scheme, "://127.0.0.1:", port_, "/path");
   }
-  // The Authorization of every request, in their order.
+  // Returns the Authorization header of each request, in order.
   std::vector<std::string> keys() const {
     const absl::MutexLock lock(&mutex_);
     return keys_;

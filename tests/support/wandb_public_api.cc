@@ -35,7 +35,7 @@ std::string StateOf(const WandbServer::Run& run) {
   return run.exit_code == 0 ? "finished" : "failed";
 }
 
-// Every field that the operations ask for; a client takes those that it asked for.
+// Returns every field that the operations may ask for. A client picks those it asked for.
 json RunNode(const WandbServer::Run& run, const std::string& operation, const json& variables) {
   json node = {{"id", run.storage_id},
                {"projectId", "1"},

@@ -1,5 +1,5 @@
-// The part of a W&B server that hands out what was logged: the operations of the public API by
-// which a run's history, config and summary are read.
+// The read side of a W&B server: the operations of the public API that return a run's history,
+// config and summary.
 
 #ifndef TESTS_SUPPORT_WANDB_PUBLIC_API_H_
 #define TESTS_SUPPORT_WANDB_PUBLIC_API_H_
@@ -12,13 +12,14 @@
 
 namespace ranklog::testing {
 
-// The name in a query's text: the SDK's Python part sends it nowhere else.
+// Returns the operation's name from the query text. The Python part of the SDK sends it nowhere
+// else.
 std::string OperationOf(const std::string& query);
 
 bool IsPublicApi(const std::string& operation);
 
-// HistoryPage hands out lines by their _step, in the order in which they lie; of more than pageSize
-// every k-th, as the real server thins them out.
+// HistoryPage returns lines by their _step, in stored order. If there are more than pageSize, it
+// returns every k-th line, as the real server samples them.
 nlohmann::json AnswerPublicApi(const std::string& operation, const nlohmann::json& variables,
                                const std::map<std::string, WandbServer::Run>& runs);
 

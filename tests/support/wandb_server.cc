@@ -76,7 +76,7 @@ WandbServer::Answer WandbServer::Upsert(const json& variables) {
   }
   if (!config.empty()) run.config = config;
   run.silent = false;
-  run.complete = false;  // who creates a run that has ended goes on with it
+  run.complete = false;  // a client that creates a run that has ended continues it
   ++run.upserts;
   const int64_t lines = run.existing_lines + static_cast<int64_t>(run.history.size());
   const std::string shown = TextOf(run.variables, "displayName");

@@ -1,6 +1,6 @@
-// What a W&B server does with what it is sent, without a network: keeps history lines by their
-// line number, and is strict where the real one is silent: it notes every gap, every line that is
-// written over with something else, every step that does not grow. FakeWandb puts it on a port.
+// The behaviour of a W&B server, without a network. It keeps history lines by their line number. It
+// is strict where the real server is silent: it records every gap, every line overwritten with
+// other content, and every step that does not grow. FakeWandb puts it on a port.
 
 #ifndef TESTS_SUPPORT_WANDB_SERVER_H_
 #define TESTS_SUPPORT_WANDB_SERVER_H_
@@ -26,13 +26,13 @@ class WandbServer {
     std::string run_id;
     nlohmann::json variables = nlohmann::json::object();  // of the last upsert
     std::string config;                                   // as JSON text
-    int64_t existing_lines = 0;                           // lines that were there before
-    size_t archived_lines = 0;         // the first of ours: counted, but not handed out
+    int64_t existing_lines = 0;                           // lines that existed before
+    size_t archived_lines = 0;  // the first of our lines: counted, but not returned to readers
     std::vector<std::string> history;  // the lines after those
     std::vector<std::string> events;
     std::string summary;  // as JSON text
     bool complete = false;
-    bool silent = false;  // for so long that it is called crashed; set from outside
+    bool silent = false;  // no heartbeat for so long that it counts as crashed; set from outside
     int32_t exit_code = 0;
     uint64_t upserts = 0;
     uint64_t heartbeats = 0;
@@ -44,7 +44,7 @@ class WandbServer {
     nlohmann::json body;
   };
 
-  // `storage_url`: where files are uploaded to.
+  // `storage_url`: the upload address for files.
   explicit WandbServer(std::string storage_url) : storage_url_(std::move(storage_url)) {}
 
   Answer Graphql(const std::string& body);
@@ -52,23 +52,23 @@ class WandbServer {
                     const std::string& run_id, const std::string& body);
 
   void Enable(const std::string& feature) { features_.insert(feature); }
-  // Posts with a line for which `refused` says true get 400. Also summaries.
+  // Answers 400 to posts and summaries with a line for which `refused` returns true.
   void RefuseLines(std::function<bool(const std::string& line)> refused) {
     refuses_line_ = std::move(refused);
   }
-  // By that code: 400, or 200 as a GraphQL server may.
+  // Answers with `code`: 400, or 200 as a GraphQL server may.
   void RefuseConfigs(std::function<bool(const std::string& config)> refused, int code = 400) {
     refuses_config_ = std::move(refused);
     refusal_code_ = code;
   }
 
-  // Several stores write to each run, one after the other: from one post to the next the steps may
-  // fall.
+  // Several stores write to each run, one after the other. So steps may fall from one post to the
+  // next.
   void ExpectSeveralStores() { several_stores_ = true; }
 
   const std::map<std::string, Run>& runs() const { return runs_; }
   const std::vector<std::string>& errors() const { return errors_; }
-  Run& RunOf(const std::string& run_id);  // makes it
+  Run& RunOf(const std::string& run_id);  // creates it if needed
 
  private:
   nlohmann::json CreateRunFiles(const nlohmann::json& variables) const;
@@ -88,8 +88,8 @@ class WandbServer {
   bool several_stores_ = false;
 };
 
-// A line or a config as a value: the bare words NaN, Infinity and -Infinity, which are no JSON,
-// become texts.
+// Parses a line or a config. The bare words NaN, Infinity and -Infinity, which are not JSON, become
+// texts.
 nlohmann::json ParseExtendedJson(const std::string& text);
 
 }  // namespace ranklog::testing
