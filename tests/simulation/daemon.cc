@@ -16,7 +16,7 @@ namespace ranklog::simulation {
 namespace {
 
 constexpr int kWorkers = 2;
-constexpr absl::Duration kAttachGrace = absl::Seconds(15);  // as RankWatch's
+constexpr absl::Duration kAttachGrace = absl::Seconds(15);  // equal to RankWatch's
 constexpr absl::Duration kHeadStart = absl::Seconds(5);
 
 }  // namespace
@@ -181,7 +181,7 @@ absl::Duration DaemonLife::Step() {
   return std::max(wait, absl::Milliseconds(1));
 }
 
-// As RankWatch looks after its streams; who lives is known.
+// Does what RankWatch does for its streams. Here it is known which ranks are alive.
 void DaemonLife::Watch() {
   FindRings();
   for (const ingest::LiveStream& live : registry_.Detached()) {
@@ -218,7 +218,7 @@ void DaemonLife::FindRings() {
     world_.Note("adopts a ring");
     left.push_back({*std::move(file), *std::move(ring)});
   }
-  orphans_->Adopt(left, [](const auto&, const auto&) {});  // looked at again
+  orphans_->Adopt(left, [](const auto&, const auto&) {});  // tried again at the next call
 }
 
 }  // namespace ranklog::simulation

@@ -1,5 +1,5 @@
-// One life of the daemon: its real stages, stepped by the simulation, over a disk and a network
-// that fail.
+// One life of the daemon: the real stages, stepped by the simulation, over a failing disk and
+// network.
 
 #ifndef TESTS_SIMULATION_DAEMON_H_
 #define TESTS_SIMULATION_DAEMON_H_
@@ -32,24 +32,25 @@ class DaemonLife {
     testing::FaultyVfs* vfs = nullptr;
     Tracker* tracker = nullptr;
     const WallClock* wall_clock = nullptr;
-    std::function<bool(uint64_t incarnation)> lives;       // its rank does
-    std::function<std::vector<std::string>()> ring_files;  // of ranks that are gone
+    std::function<bool(uint64_t incarnation)> lives;       // whether the ring's rank is alive
+    std::function<std::vector<std::string>()> ring_files;  // rings of dead ranks
     std::function<void(uint64_t incarnation, const v1::ServerMessage&)> on_sent;
-    std::function<void()> before_removal;  // called before a run may be removed; null: none is
+    // called before a run may be removed; null: no run is removed
+    std::function<void()> before_removal;
   };
 
-  // Opens the store as a daemon that starts does.
+  // Opens the store as a starting daemon does.
   static absl::StatusOr<std::unique_ptr<DaemonLife>> Start(World* world,
                                                            const Surroundings& surroundings);
-  ~DaemonLife();  // dies: nothing of it reaches the disk or anybody
+  ~DaemonLife();  // dies: nothing more of it reaches the disk or a peer
 
   void Connect(const std::shared_ptr<Link>& link, uint64_t incarnation);
   void Update(const v1::UpdateRequest& request, ingest::Answer answer);
   void Finish(const v1::FinishRequest& request, ingest::Answer answer);
 
-  // Lets one of its threads go on for a step. Returns how long there is nothing to do.
+  // Runs one step of one of its threads. Returns how long there is nothing to do.
   absl::Duration Step();
-  // False: it died in the middle of a step.
+  // Returns false if it died in the middle of a step.
   bool works() const { return !*dead_ && !surroundings_.vfs->frozen(); }
 
  private:
@@ -81,7 +82,7 @@ class DaemonLife {
   ingest::IngestContext context_;
   std::unique_ptr<ingest::Orphans> orphans_;
   std::vector<std::shared_ptr<Link>> links_;
-  std::vector<Waiter> waiting_;  // until what the dead left is taken
+  std::vector<Waiter> waiting_;  // until the rows of the dead are taken
   absl::Time next_watch_ = absl::InfinitePast();
   absl::Time next_checkpoint_;
   absl::Time next_commit_ = absl::InfinitePast();

@@ -48,7 +48,7 @@ void Link::Break() {
   });
 }
 
-// Of what is on its way the first part still arrives, some of it late.
+// Of the messages in flight, a first part still arrives, some of it late.
 void Link::Cut() {
   open_ = false;
   to_daemon_.resize(world_.Between(0, to_daemon_.size()));
@@ -99,7 +99,7 @@ void Link::Write(const v1::ServerMessage& message) {
   if (!daemon_lives() || !daemon_works_()) return;
   on_sent_(message);
   last_to_rank_ = std::max(last_to_rank_, world_.now() + world_.Delay(0, 20));
-  if (world_.faults && world_.Chance(0.01)) Break();  // before it is there: the answer is lost
+  if (world_.faults && world_.Chance(0.01)) Break();  // before it arrives: the answer is lost
   world_.After(last_to_rank_ - world_.now(), [self = shared_from_this(), message] {
     const auto on_message = self->client_.on_message;
     if (self->open_ && on_message) on_message(message);

@@ -1,5 +1,5 @@
-// A connection between a ring's protocol and the daemon's session: delays everything, breaks at
-// any message, and may still bring the daemon what was on its way when it broke.
+// A connection between a ring's protocol and the daemon's session. It delays everything and breaks
+// at any message. Messages in flight may still reach the daemon after the break.
 
 #ifndef TESTS_SIMULATION_LINK_H_
 #define TESTS_SIMULATION_LINK_H_
@@ -15,10 +15,10 @@
 
 namespace ranklog::simulation {
 
-// Shared by the rank, the daemon, and the events that are on their way.
+// Shared by the rank, the daemon, and the events in flight.
 class Link final : public ingest::AttachSession::Call, public std::enable_shared_from_this<Link> {
  public:
-  // What the rank hears, until it lets go or is told of the end.
+  // The rank's callbacks, until it lets go or receives the end.
   struct Client {
     std::function<void(const v1::ServerMessage&)> on_message;
     std::function<void(const absl::Status&)> on_end;
@@ -26,17 +26,17 @@ class Link final : public ingest::AttachSession::Call, public std::enable_shared
 
   Link(World* world, Client client) : world_(*world), client_(std::move(client)) {}
 
-  // The daemon's end. `on_sent` sees each message that leaves the daemon's process.
+  // The daemon's side. `on_sent` is called for each message that leaves the daemon's process.
   void Accept(std::shared_ptr<ingest::AttachSession> session, std::function<bool()> daemon_works,
               std::function<void(const v1::ServerMessage&)> on_sent);
   void DaemonDied();
 
-  // The rank's end.
+  // The rank's side.
   bool writable() const { return open_ && to_daemon_.size() < 4; }
   void Send(const v1::ClientMessage& message);
-  // The rank hears nothing more. What is on its way may still arrive.
+  // The rank receives nothing more. Messages in flight may still reach the daemon.
   void LetGo();
-  // The connection breaks; the rank is told after a while.
+  // Breaks the connection. The rank learns of it after a while.
   void Break();
 
   void Read() override;
@@ -63,10 +63,10 @@ class Link final : public ingest::AttachSession::Call, public std::enable_shared
   absl::Time last_to_rank_ = absl::InfinitePast();
   absl::Time last_to_daemon_ = absl::InfinitePast();
   bool open_ = true;    // for the rank
-  bool ended_ = false;  // nothing comes behind to_daemon_
+  bool ended_ = false;  // nothing follows the messages in to_daemon_
   bool reading_ = false;
   bool pumping_ = false;
-  bool told_end_ = false;  // the session was told that no more comes
+  bool told_end_ = false;  // the session knows that no more messages follow
   bool finished_ = false;
 };
 

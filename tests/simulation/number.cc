@@ -86,7 +86,7 @@ std::string AnyText(World& world) {
 
 namespace {
 
-// Reads a JSON string that begins at text[*at], unescaped.
+// Reads a JSON string that starts at text[*at], and unescapes it.
 bool ReadString(const std::string& text, size_t* at, std::string* out) {
   if (*at >= text.size() || text[*at] != '"') return false;
   size_t end = *at + 1;
@@ -120,7 +120,7 @@ bool ParseLine(const std::string& line, std::map<std::string, std::string>* memb
         value += line[at++];
       }
     }
-    if (!members->emplace(key, value).second) return false;  // a key twice
+    if (!members->emplace(key, value).second) return false;  // duplicate key
     ++at;
   }
   return true;

@@ -1,4 +1,4 @@
-// Numbers to the bit, and lines as text: what JSON libraries would round off.
+// Numbers compared to the bit, and lines as text. JSON libraries would round numbers.
 
 #ifndef TESTS_SIMULATION_NUMBER_H_
 #define TESTS_SIMULATION_NUMBER_H_
@@ -10,19 +10,19 @@
 namespace ranklog::simulation {
 
 bool SameBits(double a, double b);
-// Whether `text` stands for just this number in a line: NaN, Infinity and -Infinity as bare words,
-// -0 with its sign.
+// Whether `text` in a line is exactly this number: NaN, Infinity and -Infinity as bare words, -0
+// with its sign.
 bool SameNumber(const std::string& text, double number);
-// The same with a text on both sides: `value` as it stands in a line, or in a summary.
+// The same for two texts: `value` as written in a line or in a summary.
 bool SameValue(const std::string& value, const std::string& other);
-// A number as it would stand in a line.
+// Formats a number as in a line.
 std::string TextOf(double number);
-// A number as it may stand in a line; NaN if it is none.
+// Parses a number of a line. Returns NaN if it is not a number.
 double NumberOf(const std::string& text);
 
-// Any double: small and large ones, NaN, infinities, denormals, -0.
+// Returns any double: small, large, NaN, infinite, denormal, -0.
 double AnyNumber(World& world);
-// A text with quotes, controls, and letters of more than one byte.
+// Returns a text with quotes, control characters, and letters of several bytes.
 std::string AnyText(World& world);
 
 }  // namespace ranklog::simulation

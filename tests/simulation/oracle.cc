@@ -91,10 +91,10 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
     if (ring == nullptr) continue;
     last_process_[ring->rank] = std::max(last_process_[ring->rank], ring->process);
   }
-  // One run of the job goes to the backend under `main`: that of the first node.
+  // Under `main`, one run of the job goes to the backend: the first node's run.
   if (!run.primary_chosen) Wrong("run ", run.run_id, " has no primary");
   if (run.settings.strategy == model::LogStrategy::kMain && node != 0 && !moves) {
-    // A second start at the first node may have the name that rank 2 of the first one has here.
+    // A second start at the first node may have the id that rank 2 of the first start has here.
     const bool is_the_first_nodes = run.local_only && rows_[run.run_id].count(0) > 0;
     if (tracker.server().runs().count(run.run_id) > 0 && !is_the_first_nodes) {
       Wrong(run.run_id, " left its node");
@@ -110,8 +110,8 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
   JudgeEnd(run, *streams);
 }
 
-// The daemon heard of the ring only after it had ended the first one of its process, or the other
-// way round: then it cannot tell the process from a later one with the same number.
+// The daemon knew this ring only after it had ended the first ring of its process, or the reverse.
+// Then it cannot tell the process from a later one with the same number.
 bool Oracle::HeardApart(const model::Stream& stream,
                         const std::vector<model::Stream>& streams) const {
   const RingRecord* const ring = RingOf(stream);
@@ -122,8 +122,8 @@ bool Oracle::HeardApart(const model::Stream& stream,
   });
 }
 
-// Of a rank that began anew its last process counts. An earlier one may count or not where the
-// daemon saw its end only after the next had begun.
+// The last process of a restarted rank counts. An earlier one may count if the daemon saw its end
+// only after the next one had begun.
 void Oracle::JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams) {
   bool crashed = false, failed = false, may_be_crashed = false, may_be_failed = false;
   for (const model::Stream& stream : streams) {

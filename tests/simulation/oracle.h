@@ -1,4 +1,4 @@
-// Knows every row that was logged, and judges what has become of it.
+// Knows every row that was logged, and judges what became of it.
 
 #ifndef TESTS_SIMULATION_ORACLE_H_
 #define TESTS_SIMULATION_ORACLE_H_
@@ -19,11 +19,11 @@
 
 namespace ranklog::simulation {
 
-// What every ring logs now and then: the statistics over the ranks are of this. Of rows that share
-// a step the last has it in the line.
+// A metric that every ring logs now and then. The statistics over ranks are computed from it. If
+// several rows share a step, the line has the value of the last one.
 inline constexpr char kShared[] = "shared";
 
-// One row as Log() was given it.
+// One row as given to Log().
 struct LoggedRow {
   int64_t step = 0;
   std::vector<std::pair<std::string, double>> numbers;
@@ -36,35 +36,37 @@ struct RingRecord {
   uint32_t rank = 0;
   uint32_t thread = 0;
   uint64_t incarnation = 0;
-  uint64_t process = 1;  // of its rank, counted
-  uint64_t start = 0;    // of those at its node that are runs of their own
+  uint64_t process = 1;  // number of the process among those of its rank
+  uint64_t start = 0;    // number of the start among those of its node that are runs of their own
   uint32_t rings = 1;    // of the process
-  bool counts = false;   // its steps are counted on from the run's last one
-  // The world's age when its rank first knew that the daemon had it, and at its process's end.
+  bool counts = false;   // its steps count on from the run's last step
+  // Ages of the world: when the rank first knew that the daemon had this ring, and at the end of
+  // its process.
   absl::Duration known = absl::InfiniteDuration();
   absl::Duration ended = absl::InfiniteDuration();
-  std::vector<LoggedRow> rows;  // those that Log() returned true for, in its order
+  std::vector<LoggedRow> rows;  // rows for which Log() returned true, in order
   uint64_t refused = 0;
-  // Of its keys in the config and the summary: the last values that were taken, and that the daemon
-  // said are durable. It defined how "loss" is summarized; so did one that the daemon acknowledged.
+  // For this ring's keys in the config and the summary: the last value that was taken, and the last
+  // value that the daemon acknowledged. The same for its definition of the summary of "loss".
   int64_t config = -1, durable_config = -1;
   int64_t summary = -1, durable_summary = -1;
   bool defined = false, durable_definition = false;
-  uint64_t acknowledged = 0;  // rows that the daemon said are durable
+  uint64_t acknowledged = 0;  // rows that the daemon acknowledged as durable
   bool end_acknowledged = false;
   bool finished = false;  // Finish() was called
   int32_t exit_code = 0;
   bool ended_before_next = false;  // the daemon saw its end before the rank's next process began
-  bool lost_with_node = false;     // the power went: only what was acknowledged counts
+  bool lost_with_node = false;     // power cut: only acknowledged rows count
 
-  // The key that tells its rows apart: its value is the row's seq. Rows that share a step have
-  // different ones, for one line holds them all.
+  // The key that identifies this ring's rows; its value is the row's seq. Rows that share a step
+  // need different keys (`part`), since one line holds them all.
   std::string Key(size_t part) const;
   std::string ConfigKey() const;
   std::string SummaryKey() const;
 };
 
-// A run that was delivered and removed, and a state directory with a store that still had it.
+// A run that was delivered and removed, and a state directory with a copy of the store that still
+// has it.
 struct Removed {
   std::string state_dir;
   model::Run run;
@@ -72,29 +74,29 @@ struct Removed {
 
 class Oracle {
  public:
-  // Rings keep their address.
+  // The address of a ring's record never changes.
   RingRecord* AddRing(uint32_t rank, uint32_t thread, uint64_t incarnation);
   const std::vector<std::unique_ptr<RingRecord>>& rings() const { return rings_; }
 
-  int64_t LastStep() const;  // that was logged
+  int64_t LastStep() const;  // of all logged rows
 
-  // Nothing but the clocks was ever wrong: no row had a reason to be late.
+  // Only the clocks were wrong, so no row may be late.
   bool expect_no_late_rows = false;
 
-  // The job goes on at the second node, whose store feeds the same runs.
+  // The job continues at the second node, whose store feeds the same runs.
   bool moves = false;
-  bool disk_fails = false;  // so a new process need not have waited for what the dead left
-  // There it is resumed: it goes on behind the steps that the backend has then.
+  bool disk_fails = false;  // so a new process need not have waited for the rows of dead ones
+  // The job is resumed at the second node, after the steps that the backend has by then.
   bool resumed_elsewhere = false;
-  // What a node's store has in the end; before any is judged.
+  // Reads the final content of a node's store. Call it for all nodes before Judge().
   void Know(uint32_t node, storage::StoreReader& reader, const Tracker& tracker);
 
-  // What is wrong with a node now that everything should be delivered; empty: nothing.
+  // Returns what is wrong with a node once everything should be delivered; empty if nothing is.
   std::vector<std::string> Judge(uint32_t node, storage::StoreReader& reader,
                                  const std::vector<Removed>& removed, const Tracker& tracker);
 
  private:
-  using Line = std::map<std::string, std::string>;  // values as they stand, by key
+  using Line = std::map<std::string, std::string>;  // values as written, by key
   void JudgeStream(storage::StoreReader& reader, const model::Run& run,
                    const model::Stream& stream);
   void JudgeRaw(storage::StoreReader& reader, const model::Stream& stream, const RingRecord& ring);
@@ -106,7 +108,7 @@ class Oracle {
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
   void JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const std::vector<model::Stream>& streams, const Tracker& tracker);
-  // Of a run that goes nowhere, what its lines would say.
+  // Makes the lines of a run that has no backend.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);
   static std::vector<Line> LinesOf(storage::StoreReader& reader, const model::Run& run);
   void FindRows();
@@ -115,7 +117,8 @@ class Oracle {
                        const std::vector<std::vector<std::string>>& shapes, Line* line);
   void ReadLines(storage::StoreReader& reader, const model::Run& run,
                  const testing::WandbServer::Run& shown);
-  // Of a run that several stores feed: whose config, summary and end are due, if it is clear.
+  // Whether this store's config, summary and end are the ones to expect, for a run that several
+  // stores feed.
   bool Continues(uint32_t node, const model::Run& run) const;
   size_t LineOf(const model::DeadLetter& letter, const Line& content) const;
   void KeepLinesOf(uint32_t node, const model::Run& run);
@@ -124,15 +127,15 @@ class Oracle {
                    const testing::WandbServer::Run& shown);
   void JudgeSummary(const std::vector<model::Stream>& streams, const model::Delivery& delivery,
                     const testing::WandbServer::Run& shown);
-  // In oracle_attempts.cc: what becomes of a run whose primary rank began anew.
+  // In oracle_attempts.cc: a run whose primary rank restarted.
   void ReadReplays(storage::StoreReader& reader, const model::Run& run);
   void JudgeAttempts(const model::Run& run, const std::vector<model::Stream>& streams);
   bool BeganAfterEnds(uint32_t rank, uint64_t process) const;
   bool AttachedAfterEnds(const model::Stream& stream,
                          const std::vector<model::Stream>& streams) const;
   void JudgeVisible(const model::Run& run, const std::vector<const RingRecord*>& primary);
-  // By the store: the step from which on the rows are hidden that had been made when there were
-  // `made` of them.
+  // Uses the store's rewinds. Returns the step from which rows are hidden, for a row made when
+  // there were `made` rows.
   int64_t HiddenFrom(uint64_t made, uint64_t model::Rewind::*rows) const;
   int64_t StepInRun(const RingRecord& ring, const LoggedRow& row) const;
   // In oracle_statistics.cc.
@@ -155,30 +158,31 @@ class Oracle {
 
   std::vector<std::unique_ptr<RingRecord>> rings_;
   std::vector<std::string> wrong_;
-  std::map<std::string, std::map<uint32_t, uint64_t>> rows_;  // with a line, by run id and node
-  // Of a run that was resumed at another node: the last step that the backend had then, and of its
-  // rows there those that are not sent for that.
+  // rows with a line, by run id and node
+  std::map<std::string, std::map<uint32_t, uint64_t>> rows_;
+  // For a run that was resumed at another node: the last step that the backend had at that time,
+  // and the rows that are not sent because of it.
   struct Resumed {
     int64_t last_step = -1;
     std::vector<Line> replays;
   };
   std::map<std::string, Resumed> resumed_;  // by run id
-  // Of the run being judged: its lines, with those of dead letters at their places.
+  // The lines of the run being judged, with dead letters at their positions.
   std::vector<Line> lines_;
   std::map<std::string, std::vector<size_t>> found_;  // by key=value of the rings' keys
-  std::vector<Line> replays_;                         // of that run, as the store has them
+  std::vector<Line> replays_;                         // of the same run, as stored
   std::map<std::string, std::vector<size_t>> replayed_;
   std::vector<model::Rewind> rewinds_;
-  // What the steps of a process are counted from in the run, by rank and process.
+  // The offset of a process's steps in the run, by rank and process.
   std::map<std::pair<uint32_t, uint64_t>, int64_t> step_bases_;
-  std::map<uint64_t, const RingRecord*> seen_;  // by incarnation: has a stream
-  std::map<uint32_t, uint64_t> last_process_;   // by rank, of those that have one
-  std::map<std::string, uint64_t> starts_;      // by job id at the node that is judged
+  std::map<uint64_t, const RingRecord*> seen_;  // by incarnation; has a stream
+  std::map<uint32_t, uint64_t> last_process_;   // by rank, of rings with a stream
+  std::map<std::string, uint64_t> starts_;      // by job id, at the judged node
   std::map<uint64_t, std::string> job_of_start_;
 };
 
-// The members of a flat JSON object as text: numbers as they are written, texts unescaped after a
-// quote. False: it is none.
+// Splits a flat JSON object into texts: numbers as written; strings unescaped, after a quote.
+// Returns false if it is not a flat JSON object.
 bool ParseLine(const std::string& line, std::map<std::string, std::string>* members);
 
 }  // namespace ranklog::simulation

@@ -1,5 +1,5 @@
-// The part of Oracle that judges a run whose primary rank began anew: its replays, what local
-// readers show, and steps that are counted on.
+// The part of Oracle that judges a run whose primary rank restarted: its replays, the rows that
+// local readers show, and steps that count on.
 
 #include <algorithm>
 #include <limits>
@@ -38,15 +38,15 @@ void Oracle::ReadReplays(storage::StoreReader& reader, const model::Run& run) {
   replayed_ = RowsIn(replays_);
 }
 
-// The daemon had seen the end of all processes of the rank before this one began.
+// Whether the daemon had seen the end of all earlier processes of the rank before this one began.
 bool Oracle::BeganAfterEnds(uint32_t rank, uint64_t process) const {
   return std::all_of(rings_.begin(), rings_.end(), [&](const auto& ring) {
     return ring->rank != rank || ring->process >= process || ring->ended_before_next;
   });
 }
 
-// The store has all of the rank's earlier processes, and had ended each before it began this one's
-// stream: by the order of their stamps, which no clock disturbs.
+// Whether the store has all earlier processes of the rank, and had ended each before it began this
+// one's stream. It compares the order of their stamps, which no clock affects.
 bool Oracle::AttachedAfterEnds(const model::Stream& stream,
                                const std::vector<model::Stream>& streams) const {
   const RingRecord* const ring = RingOf(stream);
@@ -77,7 +77,7 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
     primary.push_back(ring);
     replayed += stream.replayed_rows;
     rows += stream.durable_seq - stream.late_rows - static_cast<uint64_t>(stream.merged_rows);
-    // The daemon found it when a later process of the rank was there.
+    // The daemon found this ring after a later process of the rank.
     const bool overtaken = std::any_of(streams.begin(), streams.end(), [&](const auto& other) {
       const RingRecord* const later = RingOf(other);
       return later != nullptr && other.id < stream.id && later->rank == ring->rank &&
@@ -88,7 +88,8 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
       Wrong(run.run_id, ": process ", ring->process, " of rank ", ring->rank,
             " was found behind a later one");
     }
-    // One ring of one process, whose rows come in order after all before: nothing of it is late.
+    // The process has one ring, and its rows come in order after all earlier ones. So none of them
+    // may be late.
     if (ring->rings == 1 && stream.late_rows > 0 && !moves && !overtaken &&
         (BeganAfterEnds(ring->rank, ring->process) || AttachedAfterEnds(stream, streams))) {
       Wrong(run.run_id, ": ", stream.late_rows, " rows of process ", ring->process,
@@ -101,7 +102,7 @@ void Oracle::JudgeAttempts(const model::Run& run, const std::vector<model::Strea
   if (rows != run.rows + run.replays) {
     Wrong(run.run_id, ": ", run.rows, " rows and ", run.replays, " replays are made of ", rows);
   }
-  // Steps that are counted on: from the last one of the processes before.
+  // Steps that count on start after the last step of the earlier processes.
   for (const model::Stream& stream : streams) {
     const RingRecord* const ring = RingOf(stream);
     if (ring == nullptr || !stream.primary || !ring->counts) continue;
@@ -133,14 +134,14 @@ int64_t Oracle::HiddenFrom(uint64_t made, uint64_t model::Rewind::*rows) const {
   return step;
 }
 
-// Of each process of the primary rank local readers show what is below the first step of all later
-// ones.
+// Local readers show those rows of each process of the primary rank that are below the first step
+// of all later processes.
 void Oracle::JudgeVisible(const model::Run& run, const std::vector<const RingRecord*>& primary) {
   std::map<uint64_t, int64_t> first;  // step in the run, by process
   std::map<uint64_t, int64_t> last;
   for (const RingRecord* ring : primary) {
-    if (!BeganAfterEnds(ring->rank, ring->process)) return;  // nobody can tell them apart
-    if (ring->rings > 1) return;  // of two threads one may begin behind what was made of the other
+    if (!BeganAfterEnds(ring->rank, ring->process)) return;  // the processes cannot be told apart
+    if (ring->rings > 1) return;  // one thread may begin behind rows already made from the other
     for (size_t i = 0; i < ring->rows.size(); ++i) {
       const std::string key = absl::StrCat(ring->rows[i].numbers[0].first, "=", i + 1);
       if (found_.count(key) + replayed_.count(key) == 0) continue;

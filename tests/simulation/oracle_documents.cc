@@ -13,8 +13,8 @@ namespace {
 
 constexpr char kRowsLost[] = "ranklog/rows_lost";
 
-// Of a value that a ring set: what the daemon acknowledged at least, what was taken at most; the
-// same unless the ring was lost with its node.
+// For a value that a ring set: the least is what the daemon acknowledged, the most is what was
+// taken. They are equal unless the ring was lost with its node.
 struct Range {
   int64_t least;
   int64_t most;
@@ -31,7 +31,7 @@ std::string RingRecord::SummaryKey() const {
   return absl::StrCat("s", rank, ".", absl::Hex(incarnation));
 }
 
-// Each ring of the run sets a key of its own to growing numbers.
+// Each ring of the run sets its own key to growing numbers.
 void Oracle::JudgeConfig(const std::vector<model::Stream>& streams,
                          const testing::WandbServer::Run& shown) {
   const nlohmann::json config = testing::ParseExtendedJson(shown.config);
@@ -50,7 +50,7 @@ void Oracle::JudgeConfig(const std::vector<model::Stream>& streams,
   }
 }
 
-// The last value of each key, with the members that every line has.
+// Returns the last value of each key, with the members that every line has.
 Oracle::Line Oracle::SummaryOfLines() const {
   Line due;
   for (const Line& line : lines_) {
@@ -68,7 +68,7 @@ Oracle::Line Oracle::SummaryOfLoss() const {
   Line due;
   if (losses.empty()) return due;
   double sum = 0;
-  for (double loss : losses) sum += loss;  // of eighths: exact
+  for (double loss : losses) sum += loss;  // exact, since the values are eighths
   due["min"] = absl::StrCat(*std::min_element(losses.begin(), losses.end()));
   due["max"] = absl::StrCat(*std::max_element(losses.begin(), losses.end()));
   due["first"] = absl::StrCat(losses.front());
@@ -81,14 +81,14 @@ void Oracle::JudgeSummary(const std::vector<model::Stream>& streams,
                           const model::Delivery& delivery, const testing::WandbServer::Run& shown) {
   Line due = SummaryOfLines();
   const auto poisoned = [](const auto& member) { return member.second == "\"poison"; };
-  if (std::any_of(due.begin(), due.end(), poisoned)) return;  // the backend will not have it
+  if (std::any_of(due.begin(), due.end(), poisoned)) return;  // the backend refuses it
   Line summary;
   if (!shown.summary.empty() && !ParseLine(shown.summary, &summary)) {
     return Wrong(shown.run_id, ": no summary: ", shown.summary);
   }
   uint64_t lost = delivery.refused_rows;
-  bool defined = false;         // whether the definition is due
-  bool may_be_defined = false;  // it was taken, but went with its node
+  bool defined = false;         // the definition must be there
+  bool may_be_defined = false;  // it was taken, but may be lost with its node
   for (const model::Stream& stream : streams) {
     lost += stream.losses.total() + stream.late_rows;
     const RingRecord* const ring = RingOf(stream);

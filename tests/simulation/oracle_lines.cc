@@ -74,7 +74,7 @@ void Oracle::ReadLines(storage::StoreReader& reader, const model::Run& run,
   }
 }
 
-// A row's index is its line, unless other stores have lines between.
+// The index of a row is its line number, unless other stores have lines in between.
 size_t Oracle::LineOf(const model::DeadLetter& letter, const Line& content) const {
   if (!moves) return letter.row;
   for (size_t i = 0; i < lines_.size(); ++i) {
@@ -94,7 +94,7 @@ bool Oracle::Continues(uint32_t node, const model::Run& run) const {
   return by_node.rbegin()->first == node && by_node.rbegin()->second > 0;
 }
 
-// Those of other stores are judged with these.
+// Lines of other stores are judged with those stores.
 void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
   std::vector<Line> kept;
   for (Line& line : lines_) {
@@ -123,11 +123,11 @@ void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
       Wrong(run.run_id, ": goes on at step ", first_step, ", where the backend has ", last_step);
     }
   }
-  // They count as if they were there.
+  // They count as if they were sent.
   lines_.insert(lines_.begin(), replays.begin(), replays.end());
 }
 
-// No clock is set: what was logged before this store's first row is the other one's.
+// No clock is set, so rows logged before this store's first row belong to the other store.
 void Oracle::FindReplays(storage::StoreReader& reader, const model::Run& run,
                          const Tracker& tracker) {
   Resumed& resumed = resumed_[run.run_id];
@@ -185,7 +185,7 @@ void Oracle::MakeLine(const model::Block& block, size_t row,
   }
 }
 
-// By the keys that tell rows apart.
+// Indexes the lines by the keys that identify rows.
 std::map<std::string, std::vector<size_t>> Oracle::RowsIn(const std::vector<Line>& lines) {
   std::map<std::string, std::vector<size_t>> rows;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -219,7 +219,7 @@ void Oracle::JudgeLines(const model::Run& run, const model::Stream& stream,
     const bool is_replay = found == found_.end();
     const size_t at = is_replay ? replayed->second[0] : found->second[0];
     size_t& before = is_replay ? last_replay : last;
-    // Replays come first, for the tracker has what is beyond.
+    // Replays come first, since the tracker has the later rows.
     if (at < before || (is_replay && last > 0)) {
       Wrong(run.run_id, ": row ", seq, " of rank ", ring.rank, " is out of order");
     }
@@ -245,8 +245,8 @@ void Oracle::JudgeRow(const RingRecord& ring, uint64_t seq, const Line& line) {
     wrong("_step", step == line.end() ? "nothing" : step->second);
   }
   for (const auto& [key, number] : row.numbers) {
-    if (key == kShared) continue;  // JudgeStatistics() looks at it
-    // Another process of the rank may have logged it at the same step.
+    if (key == kShared) continue;  // JudgeStatistics() checks it
+    // Another process of the rank may have logged "loss" at the same step.
     if (key == "loss" && last_process_[ring.rank] > 1) continue;
     const auto value = line.find(key);
     if (value == line.end() || !SameNumber(value->second, number)) {

@@ -1,4 +1,4 @@
-// The part of Oracle that judges the statistics over the ranks.
+// The part of Oracle that judges the statistics over ranks.
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,8 @@ namespace ranklog::simulation {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kPrecision = 1e-12;  // of mean and standard deviation, of the largest value
+// of mean and standard deviation, relative to the largest value
+constexpr double kPrecision = 1e-12;
 
 struct Contribution {
   uint32_t rank;
@@ -24,7 +25,8 @@ struct Figures {
   double mean = kNaN, min = kNaN, max = kNaN, std = kNaN, argmax = kNaN;
 };
 
-// Of the finite values, by the textbook, in two passes; a long double has room for any square.
+// Computes the figures of the finite values by their definitions, in two passes. A long double has
+// room for any square.
 Figures FiguresOf(const std::vector<Contribution>& contributions) {
   Figures figures;
   long double sum = 0;
@@ -71,8 +73,8 @@ Figures FiguresIn(const std::map<std::string, std::string>& line) {
   return {figure("mean"), figure("min"), figure("max"), figure("std"), figure("argmax")};
 }
 
-// Tries each choice of one value from each rank, but for `left_out` ranks, until `fits` says that
-// it does: `chosen` is that choice.
+// Tries each choice of one value per rank, without `left_out` of the ranks, until `fits` accepts
+// one. `chosen` is then that choice.
 template <typename Fn>
 bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, size_t at,
             size_t left_out, std::vector<Contribution>* chosen, const Fn& fits) {
@@ -87,7 +89,7 @@ bool Choose(const std::vector<std::pair<uint32_t, std::vector<double>>>& ranks, 
 
 }  // namespace
 
-// What each rank's stored rows have of it.
+// Returns the values of the shared metric in each rank's stored rows.
 std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
     const std::vector<model::Stream>& streams) const {
   std::map<uint32_t, ByStep> shared;
@@ -105,7 +107,8 @@ std::map<uint32_t, Oracle::ByStep> Oracle::SharedByRank(
   return shared;
 }
 
-// By step, since when the latest of the run's own rings with a row at it is known to the daemon.
+// For each step: when the daemon first knew the latest of the run's own rings with a row at that
+// step.
 std::map<int64_t, absl::Duration> Oracle::KnownSince(
     const std::vector<model::Stream>& streams) const {
   std::map<int64_t, absl::Duration> known;
@@ -120,7 +123,8 @@ std::map<int64_t, absl::Duration> Oracle::KnownSince(
   return known;
 }
 
-// Whether a process of the rank that lived at `known` or later logged a shared number at the step.
+// Whether a process of the rank that was alive at `known` or later logged the shared metric at the
+// step.
 bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
                          const std::vector<model::Stream>& streams) const {
   return std::any_of(streams.begin(), streams.end(), [&](const model::Stream& stream) {
@@ -136,7 +140,8 @@ bool Oracle::LoggedSince(absl::Duration known, uint32_t rank, int64_t step,
   });
 }
 
-// What the ranks logged at a line's step. The primary's rank has what the line itself shows.
+// Returns what the ranks logged at a line's step. For the primary's rank, it is the value in the
+// line.
 Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
                                    const std::map<uint32_t, ByStep>& shared) {
   Choices ranks;
@@ -157,10 +162,10 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
   return ranks;
 }
 
-// A line's figures are those of one value from each of two or more ranks that logged one at its
-// step. A rank is left out at most as often as rows of it came late; but what a process logged that
-// had ended before the daemon knew of the primary's ring may have gone uncounted with the end of
-// the run.
+// A line's figures must come from one value of each of two or more ranks that logged one at its
+// step. A rank is left out at most as often as its rows were late. One exception: a process that
+// had ended before the daemon knew the primary's ring may have rows that the end of the run left
+// uncounted.
 void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
   const bool on = run.settings.strategy != model::LogStrategy::kAll;
   const auto shared = SharedByRank(streams);
@@ -169,7 +174,7 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
   for (const model::Stream& stream : streams) {
     late[stream.key.rank] += stream.late_rows + (stream.primary ? 0 : stream.replayed_rows);
   }
-  std::map<uint32_t, uint64_t> left_out;  // how often, by rank
+  std::map<uint32_t, uint64_t> left_out;  // number of steps, by rank
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
     Choices ranks = ChoicesFor(run, line, shared);
@@ -178,7 +183,8 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
     const auto excused = [&](uint32_t rank) {
       return since != known.end() && !LoggedSince(since->second, rank, step, streams);
     };
-    // The last are left out first: where it may have been either, the one with the excuse.
+    // Choose() leaves out the last ranks first. So if it may be either rank, it is the one with the
+    // excuse.
     std::stable_sort(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
       return std::make_pair(excused(a.first), late[a.first]) <
              std::make_pair(excused(b.first), late[b.first]);
@@ -198,7 +204,7 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
             shown.mean, " min ", shown.min, " max ", shown.max, " std ", shown.std, " argmax ",
             shown.argmax);
     }
-    // What a rank logged at a step that was logged anew may be in the one row or in the other.
+    // If a step was logged again, what a rank logged there may be in either row.
     const auto made = static_cast<uint64_t>(&line - lines_.data());
     if (step >= HiddenFrom(made, &model::Rewind::rows)) continue;
     for (const auto& [rank, values] : ranks) {

@@ -49,7 +49,7 @@ std::vector<std::string> Wrong(uint64_t seed, const char* bug, const std::string
   return Simulate(seed, scratch, /*keep_trace=*/false).wrong;
 }
 
-// Several bugs are found by the same seed.
+// One seed may find several bugs.
 bool PassesWithoutABug(uint64_t seed, const std::string& scratch) {
   static std::set<uint64_t> passed;
   if (passed.count(seed) == 0 && Wrong(seed, "", scratch).empty()) passed.insert(seed);
@@ -67,7 +67,7 @@ bool IsFoundBy(uint64_t seed, const Bug& bug, const std::string& scratch) {
   return true;
 }
 
-// `search`: the first of the seeds to try, not the known one.
+// `search`: the first seed to try instead of the known one.
 bool Find(const Bug& bug, std::optional<uint64_t> search, const std::string& scratch) {
   if (!search && IsFoundBy(bug.known_seed, bug, scratch)) return true;
   if (!search) {

@@ -28,8 +28,8 @@ std::string BootId() {
   return id;
 }
 
-// Often the same on two ranks, so that the rank of the largest is not clear, and now and then odd
-// or as large as numbers get.
+// Returns a number that is often equal on two ranks, so that the rank of the maximum is ambiguous.
+// Sometimes it is NaN, infinite, or as large as a number can be.
 double SharedNumber(World& world) {
   if (world.Chance(0.02)) return std::numeric_limits<double>::quiet_NaN();
   if (world.Chance(0.02))
@@ -50,7 +50,7 @@ struct Rank::Sender {
   RingRecord* record = nullptr;
   uint32_t word = 0;
   std::shared_ptr<Link> link;
-  uint64_t connection = 0;  // counts them: answers of an older one are not heard
+  uint64_t connection = 0;  // counts connections; answers of an older one are ignored
   absl::Time next_attempt = absl::InfinitePast();
   absl::Duration back_off = absl::Milliseconds(50);
   bool writing = false;
@@ -127,8 +127,8 @@ void Rank::AddRing(uint32_t thread) {
   senders_.push_back(std::move(sender));
 }
 
-// No time passes by the processor's counter, which no seed determines: rows have the wall clock's
-// time of the last tick.
+// The processor's counter is not deterministic, so no time passes by it here. Rows get the wall
+// clock's time of the last tick.
 void Rank::Calibrate(Sender& sender) {
   v1::SpoolHeader* const header = sender.ring.spool->header();
   for (v1::ClockCalibration& calibration : header->calibrations) {
@@ -164,13 +164,13 @@ void Rank::Log() {
   int64_t step = 0;
   bool commits = false;
   bool counted = false;
-  // What gives steps begins with one.
+  // A process that gives steps gives one with its first row.
   if (!options_.explicit_steps || (world_.Chance(0.05) && gave_step_)) {
     step = steps_->TakeOpen();
     commits = true;
     counted = !steps_->any_given();
   } else {
-    // Now and then a thread goes on from its own last step, behind the others.
+    // Sometimes a thread continues from its own last step, behind the others.
     const bool behind = senders_.size() > 1 && world_.Chance(0.2);
     step = behind ? std::max(sender.least_step, options_.first_step) : steps_->open();
     const bool crowded = step == sender.last_step && sender.parts + 1 >= kMaxParts;
@@ -193,7 +193,7 @@ void Rank::Log() {
   }
 }
 
-// Sets the next value of its key in the config or the summary, or says how to summarize "loss".
+// Sets the next value of its key in the config or the summary, or defines the summary of "loss".
 void Rank::Configure(bool last) {
   if (finished_) return;
   Sender& sender = *senders_[world_.Below(senders_.size())];
@@ -263,7 +263,7 @@ void Rank::Tick() {
 
 void Rank::Connect(Sender& sender) {
   const uint64_t connection = ++sender.connection;
-  // Its sender is alive as long as it hears: ~Rank() lets go.
+  // The sender lives as long as the callbacks, since ~Rank() lets go of the link.
   Sender* const raw = &sender;
   auto link = std::make_shared<Link>(
       &world_, Link::Client{.on_message =
@@ -315,7 +315,7 @@ void Rank::Pump(Sender& sender) {
   }
   const std::shared_ptr<Sender> kept = *std::find_if(
       senders_.begin(), senders_.end(), [&](const auto& one) { return one.get() == &sender; });
-  // The answer of an older connection is not heard.
+  // Ignores answers of an older connection.
   const auto heard = [kept, connection = sender.connection] {
     return kept->connection == connection;
   };

@@ -16,9 +16,9 @@
 
 namespace ranklog::simulation {
 
-// The daemon as ranks reach it.
+// The daemon as seen by the ranks.
 struct Daemon {
-  // False: nobody listens.
+  // Returns false if no daemon listens.
   std::function<bool(std::shared_ptr<Link>, RingRecord*)> connect;
   std::function<void(const v1::UpdateRequest&, RingRecord*, std::function<void(absl::StatusCode)>)>
       update;
@@ -32,20 +32,20 @@ struct RankOptions {
   uint32_t node = 0;
   uint32_t local_rank = 0;
   uint32_t ranks_of_node = 1;
-  bool counted = true;  // the launcher says the two before
+  bool counted = true;  // the launcher provides the two fields above
   uint32_t rings = 1;
-  uint64_t process = 1;   // counts those of the rank
-  uint64_t began_us = 1;  // by the clock that nobody sets
+  uint64_t process = 1;   // number of the process of this rank
+  uint64_t began_us = 1;  // by a clock that nobody sets
   int64_t init_us = 1;    // by the wall clock
   int64_t pid = 0;
-  uint64_t start = 0;      // of the job at this node, counted
-  bool goes_on = false;    // the start is to go on in a job that is there
+  uint64_t start = 0;      // number of the job's start at this node
+  bool goes_on = false;    // the start must continue a job that exists
   bool resumed = false;    // the job was at another node before
-  int64_t first_step = 0;  // where steps are given
+  int64_t first_step = 0;  // used if steps are given
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
-  bool defines_last = false;  // metrics, and not before
-  bool poison = false;        // some texts that the backend refuses
+  bool defines_last = false;  // defines metrics only in the last Configure()
+  bool poison = false;        // logs some texts that the backend refuses
   std::string spool_dir;
   const WallClock* wall_clock = nullptr;
 };
@@ -53,17 +53,17 @@ struct RankOptions {
 class Rank {
  public:
   Rank(World* world, Oracle* oracle, const Daemon* daemon, RankOptions options);
-  ~Rank();  // the process ends, however it does; its rings stay
+  ~Rank();  // ends the process in any way; its rings stay
 
   void Log();
-  // `last`: nothing is logged any more.
+  // `last`: no row follows.
   void Configure(bool last);
   void Finish(int exit_code);
-  // Does for each ring what the sender does in a tick.
+  // Does one sender tick for each ring.
   void Tick();
 
   bool finished() const { return finished_; }
-  bool done() const;  // the daemon has it all
+  bool done() const;  // the daemon has all of its rows
   std::vector<std::string> Paths() const;
   bool Owns(uint64_t incarnation) const;
 
@@ -83,7 +83,7 @@ class Rank {
   const Daemon& daemon_;
   const RankOptions options_;
   const std::unique_ptr<internal::SharedSteps> steps_;
-  std::vector<std::shared_ptr<Sender>> senders_;  // shared with the answers that are awaited
+  std::vector<std::shared_ptr<Sender>> senders_;  // shared with the answers in flight
   bool finished_ = false;
   bool gave_step_ = false;
 };

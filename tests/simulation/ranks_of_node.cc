@@ -1,4 +1,4 @@
-// How the ranks of a node live, die, and begin anew.
+// How the ranks of a node start, die and restart.
 
 #include <algorithm>
 #include <memory>
@@ -33,8 +33,8 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   world_.After(world_.Delay(0, 500), [this, index, process] { LogRank(index, process); });
 }
 
-// What the daemon has seen end before a new process of the rank begins does not count for the
-// run's end; of the rest it cannot know which came first.
+// If the daemon has seen the end of a process before the rank's next one begins, that process does
+// not count for the end of the run. For others, the daemon cannot know which came first.
 void SimulatedNode::NoteWhatEnded(uint32_t rank) {
   const auto reader = OpenStore();
   if (!reader.ok()) return;
@@ -73,7 +73,7 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
   for (uint64_t i = world_.Between(1, burst ? 200 : 8); i > 0; --i) ranks_[index]->Log();
   if (world_.Chance(0.1)) ranks_[index]->Configure(/*last=*/false);
   if (world_.faults && world_.Chance(options_.rank_deaths)) {
-    const bool finished = ranks_[index]->finished();  // then its launcher does not start it again
+    const bool finished = ranks_[index]->finished();  // a launcher does not restart it then
     KillRank(index);
     if (!finished) RestartRank(index, process);
     return;
@@ -82,7 +82,7 @@ void SimulatedNode::LogRank(size_t index, uint64_t process) {
                [this, index, process] { LogRank(index, process); });
 }
 
-// After a while a launcher may start a rank that died again, where it was or some steps before.
+// After a while, a launcher may restart a dead rank, at its last step or some steps before.
 void SimulatedNode::RestartRank(size_t index, uint64_t process) {
   if (!world_.Chance(options_.restarts)) return;
   world_.After(world_.Delay(100, 4000), [this, index, process] {
@@ -101,7 +101,7 @@ void SimulatedNode::EndRanks() {
     }
     if (world_.Chance(0.5)) ranks_[i]->Configure(/*last=*/true);
     ranks_[i]->Finish(world_.Chance(0.2) ? 3 : 0);
-    if (world_.Chance(0.3)) KillRank(i);  // it did not wait for the daemon
+    if (world_.Chance(0.3)) KillRank(i);  // without waiting for the daemon
   }
 }
 

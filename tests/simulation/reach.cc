@@ -1,4 +1,5 @@
-// How the ranks of a node reach its daemon: connections, and calls that get lost on either way.
+// How the ranks of a node reach its daemon: connections, and calls that may get lost in either
+// direction.
 
 #include <algorithm>
 #include <memory>

@@ -9,14 +9,14 @@
 namespace ranklog::simulation {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(30);  // of the simulated world, without faults
+constexpr absl::Duration kPatience = absl::Minutes(30);  // of simulated time without faults
 
 }  // namespace
 
 SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trace) : world_(seed) {
   world_.keep_trace = keep_trace;
   outcome_.seed = seed;
-  // Now and then nothing is wrong but the clocks: then there is no excuse.
+  // Sometimes only the clocks are wrong: then no row may be late.
   const bool calm = world_.Chance(0.1);
   world_.faults = !calm;
   oracle_.expect_no_late_rows = calm;
@@ -42,8 +42,9 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
   node.rank.explicit_steps = world_.Chance(0.5);
   node.rank.defines_last = world_.Chance(0.5);
   node.rank.poison = tracker.poison;
-  // In some seeds what is delivered goes at once, while others still log. One that goes on after
-  // that is as on another node, which nobody judges: so each rank has a run, and none begins anew.
+  // In some seeds, delivered runs are removed at once, while other ranks still log. A run that
+  // continues after its removal is like a run on another node, which the oracle does not judge. So
+  // each rank has a run, and none restarts.
   if (seed % 10 == 9) {
     node.removes = true;
     node.rank.strategy = v1::LOG_STRATEGY_ALL;
@@ -51,7 +52,7 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     node.restarts = 0;
     resumes_ = false;
   }
-  // In others each run goes on again and again, now and then while its end is on its way.
+  // In other seeds, each run continues again and again, sometimes while its end is in flight.
   if (seed % 10 == 8) {
     reopens_ = node.reopens = tracker.slow_end = true;
     node.rank.strategy = v1::LOG_STRATEGY_ALL;
@@ -60,29 +61,30 @@ SimulatedJob::SimulatedJob(uint64_t seed, const std::string& dir, bool keep_trac
     resumes_ = false;
   }
   const uint32_t nodes = node.rank.ranks > 1 && world_.Chance(0.3) ? 2 : 1;
-  // Whose rows are newest is told by their times, so no clock is set.
+  // The rows' times tell which are newest, so no clock is set.
   moves_ = nodes == 1 && resumes_ && !node.clock_steps && world_.Chance(0.5);
   oracle_.moves = tracker.several_stores = moves_;
-  // No number is drawn for these.
+  // These draw no random number.
   const bool resumed = moves_ && seed % 2 == 1;
   oracle_.resumed_elsewhere = resumed;
-  node.rank.goes_on = resumed && seed % 4 == 1;  // as where a script always sets `resume`
+  node.rank.goes_on = resumed && seed % 4 == 1;  // like a script that always sets `resume`
   tracker_ = std::make_unique<Tracker>(&world_, tracker);
   for (uint32_t i = 0; i < nodes; ++i) AddNode(node, i, i, nodes);
   node.rank.goes_on = node.rank.resumed = resumed;
   if (moves_) AddNode(node, 1, 0, 1);
 }
 
-// The first nodes have the first ranks, or the ranks go round the nodes. No number is drawn for
-// that, so that a seed of the first kind stays as it was.
+// Either the first nodes have the first ranks, or the ranks are cyclic over the nodes. This draws
+// no random number, so that seeds of the first kind keep their path.
 void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t part,
                            uint32_t parts) {
   node.dir = absl::StrCat(node.dir, "/node", index);
-  node.starts_anew = outcome_.seed % 2 == 0;  // nor for this
+  node.starts_anew = outcome_.seed % 2 == 0;  // draws none either
   node.rank.node = index;
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;
-  if (!node.rank.counted) oracle_.expect_no_late_rows = false;  // nobody waits for who is unknown
+  // the daemon does not wait for unknown ranks
+  if (!node.rank.counted) oracle_.expect_no_late_rows = false;
   node.rank.rank = cyclic ? part : node.rank.ranks * part / parts;
   node.rank_stride = cyclic ? parts : 1;
   node.rank.ranks_of_node = cyclic ? (node.rank.ranks + parts - 1 - part) / parts
@@ -128,10 +130,10 @@ void SimulatedJob::EndJob() {
   for (const auto& node : nodes_) node->EndRanks();
 }
 
-// From where it was, or from a checkpoint before that, or from the beginning.
+// Resumes from the last step, from a checkpoint before it, or from the beginning.
 void SimulatedJob::ResumeJob() {
   world_.Note("the job is resumed");
-  // In some seeds that is a checkpoint which the backend has heard of.
+  // In some seeds, the checkpoint is one that the backend has.
   const bool from_backend = oracle_.resumed_elsewhere && outcome_.seed % 4 == 3;
   const int64_t last = from_backend ? tracker_->LastStep() : oracle_.LastStep();
   const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));
@@ -144,7 +146,7 @@ void SimulatedJob::ResumeJob() {
 }
 
 // The first node's daemon comes back for another job. Before the tracker has a row of the second
-// node nobody can tell that the run goes on there.
+// node, nobody can tell that the run continues there.
 void SimulatedJob::ReturnToFirstNode() {
   if (SecondNodeFeeds()) return nodes_[0]->Return();
   world_.After(absl::Seconds(1), [this] { ReturnToFirstNode(); });

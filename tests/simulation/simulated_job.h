@@ -1,5 +1,4 @@
-// The job of one seed, with the nodes that it runs on and the backend. simulation.h is what others
-// use.
+// The job of one seed, its nodes and the backend. Other code uses simulation.h.
 
 #ifndef TESTS_SIMULATION_SIMULATED_JOB_H_
 #define TESTS_SIMULATION_SIMULATED_JOB_H_
@@ -38,7 +37,7 @@ class SimulatedJob {
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
   bool resumes_ = false;
   bool reopens_ = false;
-  bool moves_ = false;  // it is resumed on another node
+  bool moves_ = false;  // the job is resumed on another node
 };
 
 }  // namespace ranklog::simulation

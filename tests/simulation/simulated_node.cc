@@ -27,7 +27,7 @@ SimulatedNode::SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Out
 }
 
 void SimulatedNode::Start(int64_t step) {
-  if (!world_.Chance(0.2)) StartDaemon();  // else the ranks start first
+  if (!world_.Chance(0.2)) StartDaemon();  // otherwise the ranks start first
   world_.After(world_.Delay(0, 3000), [this] { StartDaemon(); });
   for (size_t i = 0; i < ranks_.size(); ++i) StartRank(i, step);
   world_.After(world_.Delay(0, 2000), [this] { DisturbDisk(); });
@@ -131,7 +131,7 @@ void SimulatedNode::Return() {
   StartDaemon();
 }
 
-// The node goes down: its memory, and what the disk has not been told to keep.
+// The node goes down. It loses its memory, and data that the disk was not told to sync.
 void SimulatedNode::CutPower() {
   world_.Note("the power is cut");
   ++outcome_.power_cuts;
@@ -169,7 +169,8 @@ void SimulatedNode::DisturbDisk() {
   world_.After(world_.Delay(100, 3000), [this] { DisturbDisk(); });
 }
 
-// By up to a day, either way; also once the faults have ended, while waits are long.
+// Sets the clock by up to a day, either way; also after the faults have ended, while waits are
+// long.
 void SimulatedNode::StepClock() {
   constexpr absl::Duration kSteps[] = {absl::Hours(24), absl::Hours(-24), absl::Hours(1),
                                        absl::Minutes(-5), absl::Milliseconds(-800)};

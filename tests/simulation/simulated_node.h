@@ -1,4 +1,4 @@
-// One node of a seed: its ranks, its daemon, its disk, its wall clock, and how they live and die.
+// One node of a seed: its ranks, daemon, disk and wall clock, and their lives and deaths.
 
 #ifndef TESTS_SIMULATION_SIMULATED_NODE_H_
 #define TESTS_SIMULATION_SIMULATED_NODE_H_
@@ -22,50 +22,49 @@ namespace ranklog::simulation {
 class SimulatedNode {
  public:
   struct Options {
-    std::string dir;              // the spool and the state are below it
-    RankOptions rank;             // of its first
-    uint32_t rank_stride = 1;     // from one of its ranks to the next
-    std::vector<uint32_t> rings;  // of each of its ranks, at most
+    std::string dir;              // holds the spool and the state
+    RankOptions rank;             // options of its first rank
+    uint32_t rank_stride = 1;     // distance between the numbers of its ranks
+    std::vector<uint32_t> rings;  // at most, for each of its ranks
     absl::Duration log_pause;     // of a rank, between bursts of rows
-    double disk_faults = 0;       // at each look
-    double daemon_deaths = 0;     // at each step
-    bool bursts = true;           // a rank is now and then far ahead of the others
+    double disk_faults = 0;       // probability at each check
+    double daemon_deaths = 0;     // probability at each step
+    bool bursts = true;           // a rank is sometimes far ahead of the others
     bool clock_steps = false;     // somebody sets the wall clock
-    double rank_deaths = 0.003;   // of a rank, at each burst of rows
-    double restarts = 0;          // of a rank that died
-    bool removes = false;         // its daemon keeps nothing that is delivered
-    bool reopens = false;         // its runs often go on after their end; each step is judged
-    bool same_pids = false;       // as in containers: a new process has the number of the old
-    bool starts_anew = false;     // a job that is resumed is not to go on in its runs
+    double rank_deaths = 0.003;   // probability at each burst of rows
+    double restarts = 0;          // probability that a dead rank restarts
+    bool removes = false;         // its daemon removes everything that is delivered
+    bool reopens = false;         // its runs often continue after their end; each step is judged
+    bool same_pids = false;       // a new process has the number of the old one, as in containers
+    bool starts_anew = false;     // a resumed job must not continue its runs
   };
 
-  // All that is handed over outlives this.
+  // All pointers must outlive this object.
   SimulatedNode(World* world, Oracle* oracle, Tracker* tracker, Outcome* outcome,
                 const Options& options);
 
   void Start(int64_t step);
-  // Its ranks finish, or die.
+  // Each of its ranks finishes or dies.
   void EndRanks();
-  // New processes, of another start, go on from `step`; what is left of the old ones dies.
+  // New processes of another start continue from `step`. Old ones that are left die.
   void ResumeRanks(int64_t step);
-  // Its ranks and its daemon die, and no daemon comes before somebody returns. What is on the disk
-  // and the rings stay.
+  // Its ranks and its daemon die. No daemon starts until Return(). The disk and the rings stay.
   void Leave();
   void Return();
   void CutPower();
   void EndFaults();
-  // Everything came to rest: no rank, no ring, nothing to deliver.
+  // Everything is at rest: no live rank, no ring, nothing to deliver.
   bool Delivered() const;
-  // The daemon closes its files; what the stores say is judged by this, and by what they were
-  // before a run was removed.
+  // The daemon closes its files. The oracle then judges the store, and the copies from before the
+  // removal of runs.
   void Close();
   const std::vector<Removed>& removed() const { return removed_; }
   absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
 
  private:
-  // A copy of the store, for the oracle: once a run is gone from it nobody else can tell.
+  // Copies the store for the oracle, since nothing else remembers a run after its removal.
   void CopyStore();
-  // Which runs are gone since then.
+  // Records which runs were removed since the copy.
   void NoteRemoved();
   void StartDaemon();
   void KillDaemon(const std::string& why);
@@ -77,7 +76,7 @@ class SimulatedNode {
   void RestartRank(size_t index, uint64_t process);
   void NoteWhatEnded(uint32_t rank);
   void StepDaemon(uint64_t life);
-  // Nothing is delivered to its end while its run goes on.
+  // Checks that no delivery of a running run is complete.
   void JudgeDeliveries();
   void DisturbDisk();
   void StepClock();
@@ -92,13 +91,13 @@ class SimulatedNode {
   testing::FaultyVfs vfs_;
   const Daemon reach_;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  std::vector<uint64_t> processes_;      // of each rank: how many there were
-  uint64_t start_ = 0;                   // of the job here
-  std::vector<std::string> left_rings_;  // of ranks that are gone
+  std::vector<uint64_t> processes_;      // number of processes so far, for each rank
+  uint64_t start_ = 0;                   // of the job at this node
+  std::vector<std::string> left_rings_;  // of dead ranks
   std::unique_ptr<DaemonLife> daemon_;
   uint64_t lives_ = 0;
-  std::string copy_;                // of the store, before a run may have been removed
-  std::vector<model::Run> copied_;  // the runs in it
+  std::string copy_;                // path of the copy from before a possible removal
+  std::vector<model::Run> copied_;  // runs in the copy
   uint64_t copies_ = 0;
   std::vector<Removed> removed_;
   bool logging_ = true;

@@ -1,4 +1,4 @@
-// One seed: a job, a daemon, a disk, a network and a backend, and all that goes wrong with them.
+// One seed: a job, a daemon, a disk, a network and a backend, with all their faults.
 
 #ifndef TESTS_SIMULATION_SIMULATION_H_
 #define TESTS_SIMULATION_SIMULATION_H_
@@ -12,16 +12,16 @@ namespace ranklog::simulation {
 struct Outcome {
   uint64_t seed = 0;
   std::vector<std::string> wrong;  // empty: every promise was kept
-  uint64_t hash = 0;               // of all that happened
-  std::vector<std::string> trace;  // if it was asked for
+  uint64_t hash = 0;               // of all events
+  std::vector<std::string> trace;  // if `keep_trace` is set
   uint64_t rows = 0;
   uint64_t daemon_deaths = 0;
   uint64_t rank_deaths = 0;
   uint64_t power_cuts = 0;
 };
 
-// Deterministic: the same seed gives the same outcome. Takes some tens of milliseconds, and a
-// directory of its own below `scratch_dir`.
+// Deterministic: the same seed gives the same outcome. Takes tens of milliseconds, and makes its
+// own directory below `scratch_dir`.
 Outcome Simulate(uint64_t seed, const std::string& scratch_dir, bool keep_trace);
 
 }  // namespace ranklog::simulation

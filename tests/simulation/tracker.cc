@@ -80,9 +80,9 @@ deliver::HttpResponse Tracker::Act(const deliver::HttpRequest& request, uint64_t
   return response;
 }
 
-// The client has given this request up, and has made others since.
+// The client gave this request up, and has made others since.
 void Tracker::ActLate(const deliver::HttpRequest& request, uint64_t number) {
-  const bool heartbeat = request.body == "{}";  // means nothing so late
+  const bool heartbeat = request.body == "{}";  // has no effect so late
   if (heartbeat) return;
   world_.Note("request ", number, " takes effect late");
   Act(request, number);
@@ -101,7 +101,7 @@ void Tracker::NoteEffect(const std::string& stream_run, const std::string& text,
   if (text.find("wandb-summary.json") != std::string::npos) {
     set(&effects.newest_summary, &effects.set_back.summary);
   }
-  // Where the end was set back, another store's rows do not bring it again.
+  // If the end was set back, rows of another store do not set it again.
   const bool stays = options_.several_stores && effects.set_back.end &&
                      text.find("\"complete\":true") == std::string::npos;
   set(&effects.newest_end, &effects.set_back.end);
@@ -146,7 +146,7 @@ absl::StatusOr<deliver::HttpResponse> Tracker::Post(uint32_t node,
       response = Act(request, number);
       response.body.resize(response.body.size() / 2);
       return response;
-    default:  // accepts and never answers, or acts once the client has given up
+    default:  // accepts and never answers, or acts after the client has given up
       if (world_.Chance(0.7)) {
         world_.After(world_.Delay(0, 30000),
                      [this, node, request, number, times = forgotten_[node]] {

@@ -1,4 +1,5 @@
-// The backend and the way to it: refuses, is busy, acts and is not heard, answers half, or never.
+// The backend and the network to it, with faults: refused requests, lost or partial answers, no
+// answer at all.
 
 #ifndef TESTS_SIMULATION_TRACKER_H_
 #define TESTS_SIMULATION_TRACKER_H_
@@ -17,27 +18,26 @@ namespace ranklog::simulation {
 class Tracker {
  public:
   struct Options {
-    double fault = 0.2;  // of a request
+    double fault = 0.2;  // probability for each request
     size_t max_body = SIZE_MAX;
-    bool poison = false;  // lines with this word get 400
+    bool poison = false;  // lines with the word "poison" get 400
     bool several_stores = false;
-    // A request with a run's end takes time; the daemon that waits must not be ended in it.
+    // A request that ends a run takes time. The waiting daemon must not be stopped meanwhile.
     bool slow_end = false;
   };
   Tracker(World* world, Options options);
 
-  // A way there, for one worker of a node's daemon; nothing passes while `works` is false.
+  // Returns a transport for one worker of a node's daemon. It fails while `works` returns false.
   std::unique_ptr<deliver::Transport> Connect(uint32_t node, std::function<bool()> works);
-  // A daemon that was restarted, or could not store what it knew, need not remember what it was
-  // asked to wait for.
+  // A daemon that restarted, or could not store its state, may forget a Retry-After.
   void ForgetWaits(uint32_t node) { not_before_.erase(node); }
 
-  // The node is gone: what it was asking for and no longer waits for is gone with it.
+  // The node is gone, so its requests that it no longer waits for never take effect.
   void Forget(uint32_t node) { ++forgotten_[node]; }
 
-  // What of a run a late request has set back since it was last set: a request that was given up
-  // may take effect after those that were made later. Nobody can prevent that where a value
-  // replaces the one before; lines have their place, and a late one changes none.
+  // The values of a run that a late request set back, since they were last set. A request that the
+  // client gave up may take effect after later ones. Nobody can prevent that for values that
+  // replace earlier ones. A late request cannot change lines, since each has its position.
   struct SetBack {
     bool config = false;
     bool summary = false;
@@ -45,7 +45,7 @@ class Tracker {
   };
   SetBack set_back(const std::string& run_id) const;
 
-  int64_t LastStep() const;  // of the runs' last lines
+  int64_t LastStep() const;  // over the last lines of all runs
 
   const testing::WandbServer& server() const { return server_; }
   const std::vector<std::string>& wrong() const { return wrong_; }
@@ -55,17 +55,17 @@ class Tracker {
   absl::StatusOr<deliver::HttpResponse> Post(uint32_t node, const deliver::HttpRequest& request);
   deliver::HttpResponse Act(const deliver::HttpRequest& request, uint64_t number);
   void ActLate(const deliver::HttpRequest& request, uint64_t number);
-  // `stream_run`: whose file stream it is; empty: GraphQL.
+  // `stream_run`: the run of the file stream; empty: GraphQL.
   void NoteEffect(const std::string& stream_run, const std::string& text, uint64_t number);
 
   World& world_;
   const Options options_;
   testing::WandbServer server_;
-  std::map<uint32_t, absl::Time> not_before_;  // by node: what a 429 asked for, of all its runs
-  std::map<uint32_t, int> forgotten_;          // by node: how often
+  std::map<uint32_t, absl::Time> not_before_;  // by node: Retry-After of a 429, for all its runs
+  std::map<uint32_t, int> forgotten_;          // by node: number of calls
   std::map<std::string, absl::Time> heard_;    // by run id
   uint64_t requests_ = 0;
-  struct Effects {  // the number of the last request that set it
+  struct Effects {  // number of the last request that set each value
     uint64_t newest_config = 0, newest_summary = 0, newest_end = 0;
     SetBack set_back;
   };

@@ -1,4 +1,4 @@
-// The simulated world's clock, chance and events: all that happens comes from one seed.
+// The simulated world's clock, random choices and events. Everything follows from one seed.
 
 #ifndef TESTS_SIMULATION_WORLD_H_
 #define TESTS_SIMULATION_WORLD_H_
@@ -17,7 +17,7 @@
 
 namespace ranklog::simulation {
 
-// For one thread. Events of one moment happen in the order in which they were scheduled.
+// For one thread. Events at the same time run in the order in which they were scheduled.
 class World {
  public:
   explicit World(uint64_t seed) : engine_(seed) {}
@@ -28,7 +28,7 @@ class World {
   void After(absl::Duration delay, std::function<void()> event) {
     events_.emplace(std::make_pair(now_ + delay, next_++), std::move(event));
   }
-  // Lets the next event happen. False: there is none.
+  // Runs the next event. Returns false if there are none.
   bool Next() {
     if (events_.empty()) return false;
     auto first = events_.begin();
@@ -39,8 +39,7 @@ class World {
     return true;
   }
 
-  // Lets all happen that falls into the next `span`, while the caller waits in the middle of its
-  // own event.
+  // Runs all events of the next `span`, while the caller waits inside its own event.
   void Wait(absl::Duration span) {
     const absl::Time until = now_ + span;
     while (!events_.empty() && events_.begin()->first.first <= until) Next();
@@ -59,11 +58,11 @@ class World {
   }
   uint64_t Bits() { return engine_(); }
 
-  // Faults happen until this is false.
+  // Faults happen while this is true.
   bool faults = true;
 
-  // Every step of a run is noted: two runs of one seed have the same hash, or something is left to
-  // chance. The lines are kept if `keep_trace`.
+  // Records a step. Two runs of one seed must have the same hash; otherwise something is not
+  // deterministic. Keeps the lines if `keep_trace` is set.
   bool keep_trace = false;
   template <typename... Parts>
   void Note(const Parts&... parts) {
@@ -85,8 +84,8 @@ class World {
   std::vector<std::string> trace_;
 };
 
-// The wall clock of a node. Somebody sets it now and then; the world's time, which is what steady
-// clocks show, goes on.
+// The wall clock of a node. Somebody sets it now and then. The world's time, which steady clocks
+// show, is not affected.
 class WallClock {
  public:
   explicit WallClock(const World* world) : world_(*world) {}
