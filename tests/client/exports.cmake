@@ -1,4 +1,4 @@
-# libranklog.so shows the public API and nothing else: cmake -DLIBRARY=... -DNM=... -P exports.cmake
+# libranklog.so exports the public API and nothing else: cmake -DLIBRARY=... -DNM=... -P exports.cmake
 execute_process(COMMAND ${NM} -DC --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols RESULT_VARIABLE result)
 if(NOT result EQUAL 0 OR NOT symbols MATCHES "ranklog::Init")
   message(FATAL_ERROR "cannot list the symbols of ${LIBRARY}")

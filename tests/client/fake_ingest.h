@@ -1,5 +1,5 @@
-// A daemon's Ingest service in the test's own process, on a real unix socket: it keeps the rows in
-// memory, acknowledges them, and fails as told.
+// A daemon's Ingest service inside the test's process, on a real unix socket. It keeps the rows in
+// memory, acknowledges them, and fails on demand.
 
 #ifndef TESTS_CLIENT_FAKE_INGEST_H_
 #define TESTS_CLIENT_FAKE_INGEST_H_
@@ -19,7 +19,7 @@
 
 namespace ranklog::testing {
 
-// A row as the daemon understands it.
+// A row as the daemon decodes it.
 struct ReceivedRow {
   uint64_t seq = 0;
   int64_t step = 0;
@@ -29,10 +29,10 @@ struct ReceivedRow {
   std::map<std::string, std::string> texts;
 };
 
-// What is known of one ring; survives the loss of connections, as the store would.
+// The state of one ring. It survives lost connections, as the store would.
 struct ReceivedStream {
   v1::Hello hello;
-  std::vector<ReceivedRow> rows;  // in the order of their seq, which has no gaps
+  std::vector<ReceivedRow> rows;  // ordered by seq, without gaps
   std::map<uint32_t, std::vector<std::string>> shapes;
   std::vector<v1::Update> updates;
   v1::Losses losses;
@@ -48,21 +48,21 @@ class FakeIngest : public v1::Ingest::Service {
   ~FakeIngest() override { Stop(); }
 
   void Start();
-  // Ends all connections at once, as SIGKILL of a daemon would.
+  // Ends all connections at once, like a daemon killed by SIGKILL.
   void Stop();
 
-  // All of this may be called at any time.
+  // Thread-safe; call these at any time.
   std::vector<ReceivedStream> Streams();
-  // Of the only stream, or of all streams together if there are several.
+  // Rows of the only stream, or of all streams if there are several.
   std::vector<ReceivedRow> Rows();
   size_t row_count();
   int attaches();              // calls of Attach so far
-  size_t duplicates();         // rows that came although they were acknowledged
-  std::string error();         // what a client did wrong; empty if nothing
-  void HoldAcks(bool hold);    // stores, but does not answer
+  size_t duplicates();         // rows that came again after their acknowledgement
+  std::string error();         // a protocol error of a client; empty if there is none
+  void HoldAcks(bool hold);    // stores rows, but does not acknowledge them
   void HoldHellos(bool hold);  // does not answer new streams
   void AskForDescriptor(bool ask);
-  // Breaks every stream after so many more batches; the last one is stored, but not acknowledged.
+  // Breaks every stream after this many more batches. The last one is stored, but not acknowledged.
   void BreakAfter(int batches);
 
   grpc::Status Attach(

@@ -61,7 +61,7 @@ class HotPathTest : public ::testing::Test {
     row_ = run_.Row({"loss", "lr", "tokens"});
   }
 
-  // A row of every kind, in changing order, so that predictions fail now and then.
+  // Logs a row of every kind, in changing order, so that shape predictions sometimes fail.
   bool LogAll(int i) {
     const double values[] = {0.5, 1, 2};
     const HandleValue handles[] = {{loss_, 0.25}};
@@ -99,7 +99,7 @@ TEST_F(HotPathTest, TheCounterCounts) {
   EXPECT_GT(allocations, before);
 }
 
-// The bytes of the ring that this process has mapped to pages.
+// Returns how many bytes of the ring this process has mapped to pages.
 long TouchedBytes(const std::string& dir) {
   std::ifstream maps("/proc/self/smaps");
   std::string line;
@@ -130,11 +130,11 @@ TEST_F(HotPathTest, TakesNoPageFaultOnceTheRingIsTouched) {
   const long before = faults();
   long rows = 0;
   while (run_.Log(row, values)) ++rows;
-  EXPECT_GT(rows, 70'000);            // to the end of the ring
+  EXPECT_GT(rows, 70'000);            // the end of the ring was reached
   EXPECT_LT(faults() - before, 100);  // of 16384 pages
 }
 
-// Kills the process at any system call of this thread but the one that ends it.
+// Kills the process at any system call of this thread except the one that ends it.
 void ForbidSystemCalls() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

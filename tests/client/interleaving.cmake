@@ -1,13 +1,13 @@
 # Makes copies of the client's sources for interleaving_test:
 #   cmake -DROOT=<source tree> -DTO=<folder> -DSOURCES=a.cc,b.cc -P interleaving.cmake
-# of all headers of client/, of the spool's layout, and of the sources named. In the copies each atomic, each mutex and
-# each wait is one of scheduler.h, and known bugs are there while Planted("name"). The sources themselves know nothing
-# of it. A line that is not found any more fails the build: give the bug its new place.
+# It copies all headers of client/, the spool's layout, and the named sources. In the copies, each atomic, mutex and
+# wait is one of scheduler.h, and a known bug is active while Planted("name") is true. The sources themselves contain
+# nothing of it. If a line is not found any more, the build fails: give the bug its new place.
 cmake_minimum_required(VERSION 3.25)
 
 set(bugs 0)
 
-# plant(FILE NAME OLD NEW): in FILE, OLD becomes NEW, in which @BUG@ asks for the bug.
+# plant(FILE NAME OLD NEW): in FILE, replaces OLD by NEW. @BUG@ in NEW becomes the query whether the bug is active.
 function(plant file name old new)
   if(source STREQUAL file)
     string(FIND "${text}" "${old}" place)

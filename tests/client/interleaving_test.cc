@@ -1,18 +1,28 @@
-// The client's threads in every order of their accesses to what they share, with one switch that
-// nothing makes necessary (two in the soak): threads that log, threads that finish, and the sender.
-// See scheduler.h. It runs the client's own sources, from RunState down to the ring and up to
-// StreamProtocol, in copies whose atomics and mutexes are the scheduler's (interleaving.cmake).
+// Runs the client's threads in every order of their accesses to shared data, with one unforced
+// switch (two in the soak). The threads log, finish and send. See scheduler.h. The test runs the
+// client's own sources, from RunState down to the ring and up to StreamProtocol. They are copies
+// whose atomics and mutexes belong to the scheduler (interleaving.cmake).
 //
-// Tried: the last row or update against Finish(), by a thread that has a ring, takes that of an
-// ended thread, makes its first, or needs a larger one; rows of two threads; Finish() by two
-// threads; a ring that is full; Log() in a signal handler, before any access of its thread's
-// Log(). After each order: what was taken is durable, what was refused is counted, no ring is left,
-// and nobody waits for ever.
+// Tried:
+//   - the last row or update against Finish(), by a thread that has a ring, takes the ring of an
+//     ended thread, makes its first ring, or needs a larger one
+//   - rows of two threads
+//   - Finish() by two threads
+//   - a full ring
+//   - Log() in a signal handler, before any access of its thread's Log()
 //
-// Not tried: the sender's own loop, its locks and gRPC (a loop of this file calls the protocol as
-// RingStream does), a connection that is lost (simulation/), the spool's file (it is memory here),
-// a process that dies or forks, deadlines, what the user is told, and memory that is not
-// sequentially consistent, so not the barrier of RunState::Close() either.
+// After each order, every row that was taken is durable, every refused row is counted, no ring is
+// left, and no thread waits for ever.
+//
+// Not tried:
+//   - the sender's own loop, its locks and gRPC (a loop of this file calls the protocol like
+//     RingStream)
+//   - a lost connection (see simulation/)
+//   - the spool's file (here it is memory)
+//   - a process that dies or forks
+//   - deadlines
+//   - messages for the user
+//   - memory that is not sequentially consistent, and so the barrier of RunState::Close()
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +49,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/run_state.cc"  // the copy; its thread_local variables are exchanged here
+#include "client/run_state.cc"  // the copy; this file exchanges its thread_local variables
 #include "client/stream_protocol.h"
 #include "tests/client/scheduler.h"
 #include "tests/support/figures.h"
@@ -50,10 +60,10 @@ namespace {
 constexpr size_t kRingBytes = 4096;
 constexpr size_t kLargeRingBytes = 2 * kRingBytes;
 
-// What stands for the spool's files, the sender and the process, anew for each order.
+// Replaces the spool's files, the sender and the process. A new one for each order.
 struct World {
   int rings_made = 0;
-  std::set<std::string> rings;  // that a daemon would find
+  std::set<std::string> rings;  // rings that a daemon would find
   std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>> new_rings;
   Mutex mutex;
 };
@@ -63,7 +73,7 @@ struct alignas(64) RingMemory {
   std::byte bytes[v1::kSpoolDataOffset + kLargeRingBytes];
 };
 
-// Of rings that are gone.
+// Memory of rings that are gone.
 std::vector<RingMemory*>& FreeMemory() {
   static auto* const memory = new std::vector<RingMemory*>;
   return *memory;
@@ -154,20 +164,20 @@ struct Locals {
     std::swap(cache, internal::thread_cache);
     std::swap(is_exiting, internal::thread_is_exiting);
     std::swap(finds_writer, internal::thread_finds_writer);
-    // It cannot be moved, and is a vector, which may lie anywhere.
+    // It is not movable, but its bytes may be swapped, since it is a vector.
     auto* const ours = reinterpret_cast<unsigned char*>(&rings);
     std::swap_ranges(ours, ours + sizeof rings,
                      reinterpret_cast<unsigned char*>(&internal::thread_rings));
   }
 };
 
-// What becomes of them when a thread ends.
+// Destroys them, as the end of a thread does.
 void EndThread() {
   internal::thread_rings.~ThreadRings();
   new (&internal::thread_rings) internal::ThreadRings;
 }
 
-// One ring and the daemon at the other end, which answers a message before it gets the next one.
+// One ring, and the daemon that answers each message before it receives the next one.
 class Stream {
  public:
   Stream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
@@ -178,7 +188,7 @@ class Stream {
     protocol_.OnMessage(hello);
   }
 
-  // What RingStream does in a tick. False: nothing.
+  // Does one tick of RingStream. Returns false if there was nothing to do.
   bool Tick() {
     if (!error_.empty()) return false;
     bool any = TakeAnswers();
@@ -205,7 +215,7 @@ class Stream {
   const RunState* run() const { return run_.get(); }
   uint64_t rows() const { return rows_; }
   uint64_t updates() const { return updates_; }
-  // What the daemon would count as lost, or could not read.
+  // Returns what the daemon would count as lost, or could not read.
   std::string Error() const {
     if (error_.empty() && protocol_.done() && finish_request_.last_seq() != rows_) {
       return "a row is lost: the daemon misses it at the end";
@@ -239,15 +249,15 @@ class Stream {
 
 class InterleavingTest : public ::testing::Test {
  protected:
-  // What a thread finds that logs.
+  // The rings that exist when a thread logs.
   enum class Start {
-    kNoRing,    // it makes one
-    kIdleRing,  // that of the thread that has made the run, and has ended
-    kOwnRing,   // it has made the run, or another has, and it has logged before
+    kNoRing,    // none: the thread makes one
+    kIdleRing,  // the idle ring of the thread that made the run and ended
+    kOwnRing,   // its own: it has logged before, in a run that it or another thread made
   };
 
   InterleavingTest() {
-    // Else RunState::Close() takes the slow call.
+    // Otherwise RunState::Close() takes the slow path.
     syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
   }
   ~InterleavingTest() override {
@@ -258,8 +268,8 @@ class InterleavingTest : public ::testing::Test {
     Report(std::string(test->name()) + ": orders", all_orders_, "");
   }
 
-  // The first order of the threads, which `begin` adds, that has an error, as its switches; empty:
-  // none has one.
+  // Runs the threads that `begin` adds. Returns the error of the first wrong order, with its
+  // switches; empty if no order is wrong.
   std::string FirstError(const std::function<void()>& begin, const char* bug = "") {
     planted = bug;
     Scheduler scheduler(std::getenv("RANKLOG_SOAK") == nullptr ? 1 : 2,
@@ -315,7 +325,7 @@ class InterleavingTest : public ::testing::Test {
     if (run_->Control(update)) ++updates_;
   }
 
-  // What more than one test runs.
+  // Cases that several tests run.
   void LastRow(Start start) {
     Logger(start, [this] { Log(); });
     Finisher();
@@ -326,7 +336,7 @@ class InterleavingTest : public ::testing::Test {
   }
   void FullRing() {
     Logger(Start::kOwnRing, [this] {
-      for (int i = 0; i < 5; ++i) Log(std::string(900, 't'));  // it takes four
+      for (int i = 0; i < 5; ++i) Log(std::string(900, 't'));  // the ring has room for four
     });
     Finisher();
   }
@@ -350,13 +360,13 @@ class InterleavingTest : public ::testing::Test {
   }
 
   std::shared_ptr<RunState> run_;
-  std::shared_ptr<RunState> other_run_;  // null: none
+  std::shared_ptr<RunState> other_run_;  // may be null
   int orders_ = 0;                       // of the last FirstError()
 
  private:
   static constexpr size_t kThreads = 5;
 
-  // A thread that ends as threads do.
+  // Adds a thread that ends like a real one.
   void Thread(const std::string& name, std::function<void()> body,
               std::function<void()> on_signal = nullptr) {
     threads_.push_back({name,
@@ -419,7 +429,7 @@ class InterleavingTest : public ::testing::Test {
   void EndOrder() {
     for (auto& locals : locals_) locals.reset();
     internal::ForgetThreadRings();
-    internal::thread_is_exiting = false;  // it was for `locals`
+    internal::thread_is_exiting = false;  // it was set for `locals`
     threads_.clear();
     streams_.clear();
     run_.reset();
@@ -430,7 +440,7 @@ class InterleavingTest : public ::testing::Test {
     finishers_ = 0;
     all_durable_ = true;
   }
-  // Threads that have not ended never go on: what they hold stays.
+  // Threads that have not ended never continue, so their objects are leaked.
   void Leak() {
     for (auto& locals : locals_) static_cast<void>(locals.release());
     for (auto& stream : streams_) static_cast<void>(stream.release());
@@ -445,8 +455,8 @@ class InterleavingTest : public ::testing::Test {
   std::map<const RunState*, uint64_t> taken_;
   int all_orders_ = 0;
   uint64_t refused_ = 0;
-  uint64_t updates_ = 0;  // taken
-  int finishers_ = 0;     // that run
+  uint64_t updates_ = 0;  // taken ones
+  int finishers_ = 0;     // running ones
   bool all_durable_ = true;
 };
 
@@ -507,7 +517,7 @@ TEST_F(InterleavingTest, LogInASignalHandler) {
   EXPECT_GT(orders_, 30);
 }
 
-// Else the orders that are tried, or what is looked at, would be too few.
+// If a known bug is not found, the test tries too few orders or checks too little.
 TEST_F(InterleavingTest, KnownBugsAreFound) {
   const auto row = [this] { LastRow(Start::kOwnRing); };
   const auto first_row = [this] { LastRow(Start::kNoRing); };

@@ -1,5 +1,5 @@
-// Which start a process says that it belongs to. That wrappers are passed over needs real
-// processes: tests/integration/second_start_test.cc.
+// The start that a process reports. Skipping wrappers needs real processes: see
+// tests/integration/second_start_test.cc.
 
 #include "client/launch.h"
 
@@ -71,7 +71,7 @@ TEST_F(LaunchTest, ASlurmStepIsALaunch) {
   EXPECT_EQ(again.requeue(), 1u);
 }
 
-// What its launcher starts again has to find its run.
+// A process that its launcher restarts must find its run again.
 TEST(RunIdTest, OneProcessHasItsLaunchersId) {
   const auto id = [](const std::map<std::string, std::string>& variables) {
     clearenv();
@@ -106,7 +106,7 @@ TEST(RunIdTest, OneProcessHasItsLaunchersId) {
   EXPECT_EQ(id(torchrun), derived) << "a user may give it twice";
 }
 
-// Somebody may have started each from a shell of its own.
+// Somebody may have started each rank from its own shell.
 TEST_F(LaunchTest, RankAndWorldSizeAloneNameNoLauncher) {
   const v1::Launch launch = From({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_FALSE(launch.whole_node());

@@ -1,5 +1,5 @@
-// LibTorch and libranklog.so in one process: tensors are computed, and LibTorch throws,
-// while rows stream over our gRPC. Ends with 0 if both did their work.
+// LibTorch and libranklog.so in one process: it computes tensors, and LibTorch throws, while rows
+// stream over our gRPC. Exit code 0 if both work.
 
 #include <torch/types.h>
 
@@ -19,7 +19,7 @@ int main() {
     }
   }
   try {
-    weights.matmul(torch::ones({3}));  // exceptions still find their way
+    weights.matmul(torch::ones({3}));  // exceptions still work
     return 3;
   } catch (const c10::Error&) {
   }

@@ -1,4 +1,4 @@
-// What Log() takes and refuses, and what then lies in the ring's file. No daemon in sight.
+// What Log() takes and refuses, and the content of the ring's file. There is no daemon.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class LogTest : public ::testing::Test {
     return settings;
   }
 
-  // The only ring there is.
+  // Returns the only ring.
   RingFile Ring() {
     const std::vector<std::string> paths = RingPaths(dir_.path());
     EXPECT_THAT(paths, SizeIs(1));
@@ -98,12 +98,13 @@ TEST_F(LogTest, StepsGrowPerThread) {
   EXPECT_EQ(run.stats().lost_step_behind, 2u);
 }
 
-// One after the other, each logs the same steps: a thread's steps are its own, whoever had its ring.
+// The threads run one after the other, and each logs the same steps. A thread has its own steps,
+// whichever thread had its ring before.
 TEST_F(LogTest, AThreadThatBeginsIsNotBehindThoseThatEnded) {
   auto run = Init(MakeSettings());
   for (int i = 0; i < 5; ++i) {
     std::thread([&] {
-      EXPECT_TRUE(run.Config({{"thread", i}}));  // takes the ring of the one before
+      EXPECT_TRUE(run.Config({{"thread", i}}));  // takes the ring of the previous thread
       for (int64_t step = 0; step < 10; ++step) EXPECT_TRUE(run.Log({{"a", 1}}, step)) << i;
       EXPECT_FALSE(run.Log({{"a", 1}}, 8)) << "its own last step is 9";
     }).join();
@@ -115,7 +116,7 @@ TEST_F(LogTest, AThreadThatBeginsIsNotBehindThoseThatEnded) {
   EXPECT_THAT(RingPaths(dir_.path()), SizeIs(rings));
 }
 
-// Its stream tells how the process and the delivery of the run end.
+// Its stream reports the end of the process, and of the run's delivery.
 TEST_F(LogTest, TheFirstRingStaysThoughItsThreadEnded) {
   ranklog::Run run;
   std::thread([&] { run = Init(MakeSettings()); }).join();
@@ -126,7 +127,7 @@ TEST_F(LogTest, TheFirstRingStaysThoughItsThreadEnded) {
     }).join();
     std::thread([&] {
       EXPECT_TRUE(run.Config({{"thread", i}}));
-      EXPECT_TRUE(run.Log({{"a", 1}}, 0));  // in a ring of its own
+      EXPECT_TRUE(run.Log({{"a", 1}}, 0));  // in its own ring
     }).join();
   }
   size_t ended = 0;
@@ -138,11 +139,11 @@ TEST_F(LogTest, TheFirstRingStaysThoughItsThreadEnded) {
   EXPECT_GT(ended, 0u) << "else nothing was tried";
 }
 
-// A row without a step is behind those of all threads.
+// A row without a step comes after the rows of all threads.
 TEST_F(LogTest, ThreadsShareTheOpenStep) {
   auto run = Init(MakeSettings());
   std::thread([&] { EXPECT_TRUE(run.Log({{"a", 1}}, 7)); }).join();
-  EXPECT_TRUE(run.Log({{"b", 1}}));  // in the ring of this thread, which has none of that one's
+  EXPECT_TRUE(run.Log({{"b", 1}}));  // in this thread's ring, which has none of the other's rows
   EXPECT_TRUE(run.Log({{"b", 1}}));
   std::vector<int64_t> steps;
   for (const std::string& path : RingPaths(dir_.path())) {
@@ -177,7 +178,7 @@ TEST_F(LogTest, RefusedRowLeavesTheStep) {
   EXPECT_FALSE(run.Log({{"text", std::string(64 << 10, 'x')}}));
   EXPECT_TRUE(run.Log({{"a", 1}}));
   EXPECT_FALSE(run.Log({{"", 1}}, 1));
-  EXPECT_FALSE(run.Log({{"new", 1}}, 0));  // that step is over
+  EXPECT_FALSE(run.Log({{"new", 1}}, 0));  // that step is closed
   EXPECT_TRUE(run.Log({{"a", 2}}, 1));
   EXPECT_TRUE(run.Log({{"a", 3}}));
   std::vector<int64_t> steps;
@@ -243,7 +244,7 @@ TEST_F(LogTest, HandlesWriteTheSameRows) {
   }
 }
 
-// A thread that is descheduled while it holds the run's lock must not stop the training step.
+// A thread that holds the run's lock may be descheduled. That must not stop the training step.
 TEST_F(LogTest, WaitsForNoLockWhateverTheNextRowIs) {
   auto run = Init(MakeSettings());
   const RowHandle both = run.Row({"loss", "lr"});
@@ -296,7 +297,8 @@ TEST_F(LogTest, RefusesARowOverHalfOfTheRing) {
   EXPECT_TRUE(run.Log({{"a", 1}}));
 }
 
-// A later thread's ring is a sixteenth of the first one's, and refused what that takes.
+// A later thread's ring is a sixteenth of the first one's, and refused rows that the first one
+// takes.
 TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 8 << 20;
@@ -305,7 +307,7 @@ TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
   EXPECT_TRUE(run.Log({{"text", text}}));
   std::thread([&] {
     EXPECT_TRUE(run.Log({{"a", 1}}, 5));
-    EXPECT_FALSE(run.Log({{"text", text}}, 4));  // its steps grow in the larger ring, too
+    EXPECT_FALSE(run.Log({{"text", text}}, 4));  // its steps also grow in the larger ring
     EXPECT_TRUE(run.Log({{"a", 2}, {"text", text}}, 5));
     EXPECT_TRUE(run.Log({{"a", 3}}, 6));
     EXPECT_FALSE(run.Log({{"a", 4}}, 5));
@@ -313,7 +315,7 @@ TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
   }).join();
   EXPECT_EQ(run.stats().lost_too_large, 1u);
   EXPECT_EQ(run.stats().lost_step_behind, 2u);
-  // The next threads get the rings of the one that has ended.
+  // The next threads get the rings of the ended one.
   for (int i = 0; i < 3; ++i) {
     std::thread([&] { EXPECT_TRUE(run.Summary({{"text", std::string(1 << 20, 'x')}})); }).join();
   }
@@ -348,7 +350,7 @@ TEST_F(LogTest, RefusesMoreShapesThanAStreamMayHave) {
   EXPECT_FALSE(run.Log({{"one more", 1}}));
   EXPECT_EQ(run.stats().lost_invalid, 1u);
   EXPECT_THAT(run.stats().last_error, HasSubstr("more than 10000 different lists of keys"));
-  EXPECT_TRUE(run.Log({{"loss_at_7", 1}}));  // those it knows go on
+  EXPECT_TRUE(run.Log({{"loss_at_7", 1}}));  // known keys continue to work
   EXPECT_TRUE(run.Log({{"text", "without a number"}}));
 }
 
@@ -357,7 +359,7 @@ TEST_F(LogTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
   settings.spool_bytes = 64 << 20;
   auto run = Init(settings);
   int made = 0;
-  const auto log_keys = [&](size_t count) {  // of a kilobyte each, and none twice
+  const auto log_keys = [&](size_t count) {  // of one kilobyte each, all different
     std::vector<std::string> keys(count, std::string(1000, 'k'));
     for (std::string& key : keys) key += std::to_string(++made);
     const std::vector<std::string_view> list(keys.begin(), keys.end());
@@ -459,7 +461,7 @@ TEST_F(LogTest, OfANumberAndATextOfOneKeyTheLastCounts) {
   EXPECT_THAT(ring.rows[2].texts, SizeIs(1));
 }
 
-// They are compared by sorting once a row has many.
+// If a row has many keys, sorting finds duplicates.
 TEST_F(LogTest, OfAKeyThatIsThereTwiceAmongManyTextsTheLastCounts) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 16 << 20;
@@ -541,10 +543,10 @@ TEST_F(LogTest, AnExceptionThatUnwindsARunEndsItAsFailed) {
   EXPECT_EQ(Ring().exit_code, 1);
 }
 
-// TSan starts no thread in a child of a process with threads.
+// TSan starts no thread in the child of a process with threads.
 #if !defined(__SANITIZE_THREAD__)
-// A child logs for some random time and is killed; every row for which Log() had returned is in the
-// file.
+// A child logs for a random time and is killed. The file has every row for which Log() had
+// returned.
 TEST_F(LogTest, RowsOutliveSigkill) {
   for (int round = 0; round < 20; ++round) {
     TempDir dir;

@@ -1,4 +1,4 @@
-// Whole processes that end in every way, and that fork, against a daemon in another process.
+// Whole processes that end in every way, and that fork. The daemon is another process.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,8 @@ class ProcessTest : public ::testing::Test {
                                  ""};
 };
 
-// Exit code of a program that ends in some way, with and without a daemon; minus a signal.
+// Exit code of a program that ends in some way, with and without a daemon; minus the signal if one
+// ended it.
 class ProcessEndTest : public ProcessTest,
                        public ::testing::WithParamInterface<std::pair<const char*, int>> {};
 
@@ -96,15 +97,15 @@ TEST_F(ProcessTest, CancelledThreadsEndBehindTheirCalls) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
-// GCC 12's sanitizers do not hold their allocator's locks over a fork: a child can hang in its
-// first free().
+// GCC 12's sanitizers do not hold the locks of their allocator over a fork, so a child can hang in
+// its first free().
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
   daemon_.Start();
   const Finished rank = Rank("forks", 100);
   ASSERT_EQ(rank.code, 0) << rank.output;
   EXPECT_EQ(daemon_.error(), "");
-  // What children left in their rings is for the daemon.
+  // The daemon would take the rows that children left in their rings.
   size_t rows = daemon_.row_count();
   for (const std::string& path : RingPaths(dir_.path())) {
     const RingFile ring = ReadRing(path);
@@ -117,7 +118,7 @@ TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
     rows += ring.published_rows;
   }
   EXPECT_EQ(static_cast<long>(rows), atol(rank.output.c_str())) << rank.output;
-  // Those that waited came by stream.
+  // Rows of children that waited came by stream.
   EXPECT_GE(daemon_.Streams().size(), 26u);
 }
 
@@ -136,13 +137,13 @@ TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {  // S21
   options_.environment["RANKLOG_START_DAEMON"] = "1";
   options_.environment["RANKLOG_DAEMON"] = script;
   options_.environment["RANKLOG_STATE_DIR"] = dir_.File("state");
-  // The first starts it, and still waits for its answer when the second has come and gone.
+  // The first rank starts the daemon. It still waits for an answer when the second rank has ended.
   options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "120000";
   ChildProcess first({RANK_PROGRAM, "finish", "5"}, options_);
   ASSERT_TRUE(WaitFor([&] { return access(dir_.File("started").c_str(), F_OK) == 0; }));
   options_.environment["RANKLOG_FINISH_TIMEOUT_MS"] = "500";
   ChildProcess second({RANK_PROGRAM, "finish", "5"}, options_);
-  EXPECT_EQ(second.Wait().value_or(-1), 3);  // spooled: nobody answers
+  EXPECT_EQ(second.Wait().value_or(-1), 3);  // spooled: no daemon answers
   first.Kill();
   std::ifstream file(dir_.File("started"));
   std::string line, more;

@@ -1,4 +1,4 @@
-// A trainer in small, linked with libranklog.so as trainers are. Takes its settings from the
+// A minimal trainer, linked with libranklog.so like a real one. It takes its settings from the
 // environment.
 //
 //   rank_program HOW [N]     logs N rows, then ends as HOW says
@@ -36,7 +36,7 @@ long LogRows(ranklog::Run& run, long count) {
 bool Durable(ranklog::FlushResult result) { return result == ranklog::FlushResult::kDurable; }
 
 // Forks `count` children while another thread logs. Every second child logs; one in four also waits
-// until its rows are durable. Prints how many rows were logged in all; 0 if every child ended well.
+// until its rows are durable. Prints the total number of rows. Returns 0 if every child succeeded.
 int Forks(ranklog::Run& run, int count) {
   std::atomic<bool> stop = false;
   std::atomic<long> logged = 0;
@@ -75,8 +75,8 @@ int Forks(ranklog::Run& run, int count) {
   return failed == 0 && durable ? 0 : 1;
 }
 
-// Logs `count` rows while signals come as fast as the kernel sends them, and the handler of each
-// logs one, too.
+// Logs `count` rows while signals arrive as fast as the kernel sends them. The handler of each
+// signal logs a row too.
 int LogsInHandlers(ranklog::Run& run, long count) {
   static ranklog::Run* const handled = &run;
   static volatile long in_handlers = 0, refused = 0;
@@ -105,8 +105,8 @@ int LogsInHandlers(ranklog::Run& run, long count) {
   return durable && counted ? 0 : 3;
 }
 
-// The frames of a cancelled thread are unwound by force, of which AddressSanitizer is not told: what it
-// noted of them must not be there for the thread's destructors.
+// The stack of a cancelled thread is unwound by force, which AddressSanitizer does not notice. This
+// clears its marks on those frames before the thread's destructors run.
 struct ForgottenFrames {
   ~ForgottenFrames() {
 #ifdef __SANITIZE_ADDRESS__
@@ -117,19 +117,19 @@ struct ForgottenFrames {
   }
 };
 
-// Each thread is to end at its next cancellation point, of which it has none itself. Prints how many
-// rows were taken.
+// Starts threads that must end at their next cancellation point, which our calls do not contain.
+// Prints how many rows were taken.
 int CancelsThreads(ranklog::Run& run, int count) {
   std::atomic<long> taken = 0, ended = 0;
   for (int i = 0; i < count; ++i) {
     std::thread([&, i] {
       pthread_cancel(pthread_self());
-      taken += run.Log({{"cancelled", i}});         // makes a ring, or gets one
-      thread_local ForgottenFrames before_its_end;  // goes before the ring does
+      taken += run.Log({{"cancelled", i}});         // makes or takes a ring
+      thread_local ForgottenFrames before_its_end;  // destroyed before the ring
       static_cast<void>(before_its_end);
       run.Summary({{"cancelled", i}});
       if (i % 2 == 0) run.Flush(std::chrono::seconds(20));
-      taken += run.Log({{"text", std::string(200'000, 'x')}});  // a larger ring
+      taken += run.Log({{"text", std::string(200'000, 'x')}});  // needs a larger ring
       ++ended;
       pthread_testcancel();
       --ended;

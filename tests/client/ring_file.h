@@ -1,5 +1,5 @@
-// Reads a spool file as the daemon does after its rank has died, from spool.md and not from the
-// client's code: the independent reader that the client's tests check its rings with.
+// Reads a spool file like the daemon after a rank's death. It follows spool.md and shares no code
+// with the client, so it is an independent check of the client's rings.
 
 #ifndef TESTS_CLIENT_RING_FILE_H_
 #define TESTS_CLIENT_RING_FILE_H_
@@ -37,10 +37,10 @@ struct RingFile {
   bool finished = false;
   bool by_destructor = false;
   int32_t exit_code = 0;
-  std::string error;  // what does not fit spool.md
+  std::string error;  // a violation of spool.md
 };
 
-// The offsets are those of spool.md's tables.
+// The offsets come from the tables of spool.md.
 inline RingFile ReadRing(const std::string& path) {
   RingFile ring;
   std::string bytes;
@@ -127,7 +127,7 @@ inline RingFile ReadRing(const std::string& path) {
   return ring;
 }
 
-// The spool files of a directory.
+// Returns the spool files of a directory.
 inline std::vector<std::string> RingPaths(const std::string& dir) {
   std::vector<std::string> paths;
   DIR* const entries = opendir(dir.c_str());

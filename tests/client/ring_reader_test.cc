@@ -1,5 +1,5 @@
-// A ring that the trainer's own bugs have overwritten: it is given up, and nothing is read outside
-// of it.
+// A ring that bugs of the trainer have overwritten. The reader gives it up, and reads nothing
+// outside of it.
 
 #include "client/ring_reader.h"
 
@@ -39,7 +39,7 @@ class RingReaderTest : public ::testing::Test {
     }
   }
 
-  // Positions are those of records, counted from the first.
+  // Returns the position of a record, counted from the first.
   size_t PositionOf(int record) {
     size_t position = 0;
     for (; record > 0; --record) {
@@ -50,8 +50,8 @@ class RingReaderTest : public ::testing::Test {
     return position;
   }
 
-  // Reads all that can be sent, as the sender does, for a daemon that answers at once. How many
-  // messages that were.
+  // Reads all that can be sent, like a sender whose daemon answers at once. Returns the number of
+  // messages.
   int SendAll(StreamProtocol* protocol) {
     protocol->Begin();
     v1::ServerMessage answer;
@@ -81,7 +81,7 @@ TEST_F(RingReaderTest, SoundRingIsSentToItsEnd) {
   EXPECT_EQ(ring_->tail(), ring_->head());
 }
 
-// Padding of no bytes is no step forward.
+// Padding of zero bytes makes no progress.
 TEST_F(RingReaderTest, ZerosEndTheRing) {
   const size_t position = PositionOf(7);
   std::memset(ring_->spool->data() + position, 0, 64);
@@ -122,7 +122,7 @@ TEST_F(RingReaderTest, AnyOverwrittenBytesAreReadToAnEnd) {
     std::memcpy(ring_->spool->data(), sound.data(), used);
     ring_->spool->header()->tail.store(0);
     for (size_t bytes = 1 + random() % 4; bytes > 0; --bytes) {
-      // Half of them in a record's fixed part, where a byte means the most.
+      // Half of them hit a record's fixed part, where each byte has an effect.
       const bool anywhere = random() % 2 == 0;
       const size_t at =
           anywhere ? random() % used : records[random() % records.size()] + random() % 48;

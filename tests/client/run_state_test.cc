@@ -1,6 +1,6 @@
-// What a signal handler may do in the middle of a call of its thread. The handler is a call from
-// inside of what writes the row, so that it comes at the same moment each time; process_test.cc has
-// real signals.
+// What a signal handler may do during a call of its thread. Here the handler is a call from inside
+// the code that writes the row, so it always comes at the same moment. process_test.cc has real
+// signals.
 
 #include "client/run_state.h"
 
@@ -74,7 +74,7 @@ TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
   EXPECT_EQ(File().error, "");
 }
 
-// It cannot wait for the row that it interrupts.
+// Finish() cannot wait for the row that it interrupts.
 TEST_F(RunStateTest, FinishInALogOfItsThreadReturnsAndTheNextOneEndsTheRing) {
   EXPECT_TRUE(
       Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));

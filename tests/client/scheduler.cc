@@ -47,7 +47,7 @@ void Scheduler::Main() {
 }
 
 bool Scheduler::NextOrder() {
-  if (learned_) {  // earlier orders lack switches at that variable
+  if (learned_) {  // earlier orders had no switches at that variable
     choices_.clear();
     return true;
   }

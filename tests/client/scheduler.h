@@ -1,14 +1,17 @@
-// Runs a few threads one at a time, in every order that departs at most so often from this one:
-// any one begins, each runs until it waits or ends, and then the next one that can run
-// (delay-bounded search: Emmi, Qadeer and Rakamaric, POPL 2011). A departure is a switch to another
-// thread. It may come before each access to an atomic or a mutex that another thread uses too,
-// unless both only read it: all other orders have the same effect as one of these.
+// Runs a few threads one at a time, in every order that departs at most a given number of times
+// from the default order. In the default order, any thread begins, and each runs until it waits or
+// ends; then the next thread that can run continues. This is delay-bounded search (Emmi, Qadeer and
+// Rakamaric, POPL 2011).
 //
-// Memory is sequentially consistent: an access is seen by all threads at once. What a compiler or
-// a processor may reorder is not tried.
+// A departure is a switch to another thread. It may come before each access to an atomic or a mutex
+// that another thread also uses, unless both only read it. All other orders have the same effect as
+// one of these.
 //
-// The threads are fibers of one thread of the system. That makes a switch cheap, and each order
-// repeatable. A thread_local variable must be exchanged at a switch: see `exchange_locals`.
+// Memory is sequentially consistent: all threads see an access at once. Reorderings by a compiler
+// or a processor are not tried.
+//
+// The threads are fibers of one system thread. So a switch is cheap, and each order is repeatable.
+// A thread_local variable must be exchanged at each switch; see `exchange_locals`.
 
 #ifndef TESTS_CLIENT_SCHEDULER_H_
 #define TESTS_CLIENT_SCHEDULER_H_
@@ -33,11 +36,11 @@ class Scheduler {
   struct Thread {
     std::string name;
     std::function<void()> body;
-    std::function<void()> on_signal{};  // called once, before any access of `body`, or never
+    std::function<void()> on_signal{};  // called at most once, before any access of `body`
   };
 
-  // At most `most_switches` departures; a signal counts as one.
-  // `exchange_locals(i)` exchanges the thread_local variables with those saved for thread i.
+  // Allows at most `most_switches` departures; a signal counts as one. `exchange_locals(i)`
+  // exchanges the thread_local variables with those saved for thread i.
   Scheduler(int most_switches, std::function<void(size_t)> exchange_locals)
       : most_switches_(most_switches), exchange_locals_(std::move(exchange_locals)) {
     active_ = this;
@@ -45,26 +48,26 @@ class Scheduler {
   ~Scheduler() { active_ = nullptr; }
   static Scheduler* active() { return active_; }  // null: none
 
-  // Calls `prepare`, runs its threads to their end, and calls `check`: once for each order, until
-  // `check` returns an error. Returns that error and the switches that led to it; empty: no order
-  // has one.
+  // For each order, calls `prepare`, runs its threads to their end, and calls `check`. Stops when
+  // `check` returns an error. Returns that error and the switches that led to it; empty if no order
+  // has an error.
   std::string Explore(const std::function<std::vector<Thread>()>& prepare,
                       const std::function<std::string()>& check);
   int orders() const { return orders_; }
 
-  // For Atomic and the like, below. Outside of threads each does nothing.
+  // For Atomic and FiberMutex below. These do nothing outside of threads.
   using Place = std::source_location;
   uint64_t NewVariable();
   void BeforeAccess(uint64_t variable, bool changes, const Place& place);
   // A place where only a signal makes a difference.
   void Fence(const Place& place);
-  // Something that other threads may wait for has changed.
+  // Announces a change that other threads may wait for.
   void Changed();
-  // For a loop that looks at everything again after each call. Returns when another thread has
+  // For a loop that checks everything again after each call. Returns when another thread has
   // changed something since the last call.
   void Yield();
-  // Returns when another thread has changed something. What this thread looked at before the call
-  // may be of the past then, so it does not count as a look for Yield().
+  // Returns when another thread has changed something. What this thread read before the call may be
+  // outdated, so it does not count as a check for Yield().
   void Wait();
 
  private:
@@ -74,17 +77,17 @@ class Scheduler {
 
   struct Fiber {
     ucontext_t context;
-    uint64_t variables = 0;  // made by it
+    uint64_t variables = 0;  // created by it
     uint64_t changes = 0;    // made by it
-    uint64_t seen = 0;       // changes by others, when it last looked
+    uint64_t seen = 0;       // changes by others at its last check
     bool waits = false;
     bool ended = false;
     bool may_be_interrupted = false;
   };
   struct Use {
-    uint64_t threads = 0;  // a bit for each
+    uint64_t threads = 0;  // one bit per thread
     bool changed = false;
-    bool shared = false;  // more than one, and changed
+    bool shared = false;  // used by more than one thread, and changed
   };
   struct Switch {
     size_t from;
@@ -111,27 +114,27 @@ class Scheduler {
   const std::function<void(size_t)> exchange_locals_;
   int orders_ = 0;
 
-  // What all orders have shown. Variables have the same number in each order.
+  // Results of all orders so far. A variable has the same number in each order.
   std::unordered_map<uint64_t, Use> uses_;
   std::vector<Choice> choices_;
   std::vector<std::unique_ptr<char[]>> stacks_;
 
-  // Of this order.
+  // State of the current order.
   std::vector<Thread> threads_;
   std::vector<Fiber> fibers_;
   ucontext_t main_;
   size_t running_ = kNone;
-  uint64_t variables_ = 0;  // made outside of threads
+  uint64_t variables_ = 0;  // created outside of threads
   uint64_t changes_ = 0;
   size_t depth_ = 0;
   int switches_ = 0;
   int steps_ = 0;
-  bool learned_ = false;  // a variable is shared that was not known to be
-  std::string stuck_;     // why it cannot go on
+  bool learned_ = false;  // found that another variable is shared
+  std::string stuck_;     // why no thread can continue
   std::vector<Switch> trace_;
 };
 
-// What std::atomic is to the copies of the client's sources.
+// Replaces std::atomic in the copies of the client's sources.
 template <typename T>
 class Atomic {
  public:
@@ -155,7 +158,7 @@ class Atomic {
     Before(/*changes=*/true, place);
     StoreAtOnce(value);
   }
-  // The access before it comes without a switch between the two.
+  // Stores without a possible switch after the previous access.
   void StoreAtOnce(T value) {
     if (std::exchange(value_, value) != value && Scheduler::active() != nullptr) {
       Scheduler::active()->Changed();
@@ -201,7 +204,8 @@ class Atomic {
   uint64_t variable_ = 0;
 };
 
-// What std::mutex is to them. What it guards needs no switch of its own, nor does its release.
+// Replaces std::mutex in the copies. Its protected data needs no switches, and neither does its
+// release.
 class FiberMutex {
  public:
   void lock(const Scheduler::Place& place = Scheduler::Place::current()) {
@@ -223,7 +227,7 @@ inline void SignalFence(const Scheduler::Place& place = Scheduler::Place::curren
 
 inline void Yield() { Scheduler::active()->Yield(); }
 
-// Whether a known bug is there now; see interleaving.cmake.
+// Whether a known bug is active; see interleaving.cmake.
 bool Planted(const char* bug);
 
 }  // namespace ranklog::testing

@@ -1,5 +1,4 @@
-// Settings out of the environment of each launcher, what is wrong with them, and how they are
-// resolved.
+// Settings from the environment of each launcher, their mistakes, and their resolved values.
 
 #include "ranklog/settings.h"
 
@@ -33,7 +32,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Starts with an empty environment. The tests that follow in this process get back theirs.
+// Starts with an empty environment, and restores it for later tests of this process.
 class SettingsTest : public ::testing::Test {
  protected:
   SettingsTest() {
@@ -119,7 +118,7 @@ std::vector<std::string> Destinations(const Settings& settings) {
   return {hello.settings().destinations().begin(), hello.settings().destinations().end()};
 }
 
-// A Kubernetes secret ends with a newline; what is a key, the server says.
+// A Kubernetes secret ends with a newline. The server decides whether a key is valid.
 TEST_F(SettingsTest, AnyKeyGoesToTheTrackerWithoutTheSpaceAroundIt) {
   const Settings settings = From({{"WANDB_API_KEY", " short\n"}, {"WANDB_PROJECT", "gpt "}});
   EXPECT_THAT(settings.Validate(), IsEmpty());
@@ -127,7 +126,7 @@ TEST_F(SettingsTest, AnyKeyGoesToTheTrackerWithoutTheSpaceAroundIt) {
   EXPECT_EQ(settings.project, "gpt");
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
   EXPECT_THAT(Destinations(From({{"WANDB_API_KEY", " \n"}})), IsEmpty());
-  Settings set;  // by the program
+  Settings set;  // set by the program
   set.credentials["WANDB_API_KEY"] = "read from a file\n";
   set.base_url = "https://host\n";
   EXPECT_THAT(set.Validate(),
@@ -146,14 +145,15 @@ TEST_F(SettingsTest, AnAddressWithoutASchemeIsAnErrorAndStays) {
   EXPECT_THAT(Destinations(settings), ElementsAre("wandb"));
 }
 
-// It would be stored, printed and sent.
+// Otherwise the password would be stored, printed and sent.
 TEST_F(SettingsTest, PasswordInTheAddressIsAnErrorAndLeftOut) {
   const std::map<std::string, std::string> kLeft = {
       {"https://user:secret@host:8080/path", "https://host:8080/path"},
       {"https://secret@host", "https://host"},
       {"https://a@b:secret@host", "https://host"},
       {"user:secret@host", "host"},
-      {"https://user:sec/ret@host", "https://@host"},  // no address: nobody takes a key there
+      // not a usable address, so no server receives a key there
+      {"https://user:sec/ret@host", "https://@host"},
       {"https://host/secret@other", "https://@other"},
   };
   for (const auto& [given, left] : kLeft) {
@@ -192,7 +192,7 @@ TEST_F(SettingsTest, TheEndOfTheRunMayWaitForDelivery) {
   EXPECT_EQ(timeout("delivered:soon"), Settings::kDeliveryTimeout) << "it is to be delivered";
 }
 
-// What is wrong costs no row, and is the same on every rank.
+// A mistake loses no row, and its replacement is the same on every rank.
 TEST_F(SettingsTest, RepairGivesUsableSettings) {
   Settings settings = From({{"RANKLOG_DESTINATIONS", "paper"}});
   settings.run_id = "exp/1";
@@ -239,7 +239,7 @@ TEST_F(SettingsTest, Torchrun) {  // S5
   EXPECT_EQ(settings.run_id, "job-7");
 }
 
-// All of them say local rank 0, which is the first of a node that has so many.
+// All of them have local rank 0, which is the first rank of a node with that many ranks.
 TEST_F(SettingsTest, WithoutALocalRankNobodyKnowsHowManyThereAre) {
   const Settings settings = internal::Resolve(From(
       {{"RANKLOG_RANK", "3"}, {"RANKLOG_WORLD_SIZE", "4"}, {"RANKLOG_LOCAL_WORLD_SIZE", "2"}}));

@@ -13,7 +13,7 @@ namespace {
 
 TEST(ShapesTest, SeesADifferenceInAnyByteOfAnySize) {
   for (size_t size = 0; size <= 200; ++size) {
-    // Exactly so long, for a sanitizer to see a read beyond.
+    // Has exactly this size, so that a sanitizer detects a read beyond the end.
     std::vector<char> a(size, 'k');
     std::vector<char> b = a;
     EXPECT_TRUE(SameBytes(a.data(), b.data(), size)) << size;

@@ -1,4 +1,4 @@
-// Finding a daemon's socket, and handing it a descriptor.
+// Finding a daemon's socket, and passing a descriptor to it.
 
 #include "client/socket.h"
 
@@ -42,7 +42,7 @@ TEST(SocketTest, NothingThereIsNotFound) {
   size_t answered;
   EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
               StatusIs(absl::StatusCode::kNotFound));
-  close(Listen(dir.File("sock")));  // the file stays, nobody listens
+  close(Listen(dir.File("sock")));  // the file stays, but no process listens
   EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
               StatusIs(absl::StatusCode::kNotFound));
 }
@@ -56,13 +56,13 @@ TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
   ASSERT_OK_AND_ASSIGN(const int fd, Connect(places, &answered));
   EXPECT_EQ(answered, 1u);
   close(fd);
-  // A directory that others may write could hold anybody's socket.
+  // A directory that others can write may contain another user's socket.
   ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
   EXPECT_THAT(Connect(places, &answered), StatusIs(absl::StatusCode::kNotFound));
   close(listener);
 }
 
-// A daemon that listens is sent the keys of trackers.
+// The client sends API keys to a daemon, so it must not talk to another user's.
 TEST(SocketTest, AnotherUsersDaemonIsNotSpokenTo) {
   SKIP_WITHOUT(geteuid() == 0, "root, to become another user");
   TempDir dir;
@@ -78,14 +78,14 @@ TEST(SocketTest, AnotherUsersDaemonIsNotSpokenTo) {
     if (write(ready[1], "y", 1) != 1) _exit(1);
     char byte;
     const int connection = accept(listener, nullptr, nullptr);
-    _exit(recv(connection, &byte, 1, 0) == 0 ? 0 : 1);  // the end, and nothing before it
+    _exit(recv(connection, &byte, 1, 0) == 0 ? 0 : 1);  // end of stream without any data
   }
   close(ready[1]);
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   close(ready[0]);
   size_t answered;
-  // Not even where the user has named it: in /tmp that may be anybody's.
+  // Not even if the user names the path: in /tmp, any user may own it.
   EXPECT_THAT(Connect(SocketPlaces("unix:" + path), &answered),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("another user's")));
   int status = -1;

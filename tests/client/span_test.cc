@@ -28,7 +28,7 @@ TEST(SpanTest, ViewsWhatHasDataAndSize) {
   EXPECT_THAT(Elements(std::span(vector).subspan(1)), ElementsAre(2));
   EXPECT_THAT(Elements({vector.data(), 1}), ElementsAre(1));
   EXPECT_TRUE(Numbers().empty());
-  vector[1] = 7;  // no copy
+  vector[1] = 7;  // not a copy
   EXPECT_EQ(Numbers(vector)[1], 7);
 }
 

@@ -49,7 +49,7 @@ TEST(SpoolRoomTest, RingIsNotSmallerThanTheLeast) {
   EXPECT_EQ(FittingBytes(SpoolRoom::Of(48 * kMiB, 16 * kMiB), kMiB, kLeast, Thread(0)), 0u);
 }
 
-// Else a ring that had its bytes by the quick look would have too many.
+// Otherwise a ring sized by the quick check would be too large.
 TEST(SpoolRoomTest, QuickLookSeesNoMoreRoomThanThereIs) {
   for (const uint64_t rings : {uint64_t{0}, 10 * kMiB, 100 * kMiB}) {
     for (const uint64_t others : {uint64_t{0}, 50 * kMiB, 5000 * kMiB}) {
@@ -61,13 +61,14 @@ TEST(SpoolRoomTest, QuickLookSeesNoMoreRoomThanThereIs) {
   }
 }
 
-// A directory in which processes make rings at once, in every order of their looks and changes.
+// A directory in which processes make rings at the same time, in every order of their checks and
+// changes.
 class SpoolRaceTest : public ::testing::Test {
  protected:
   struct Result {
     std::string error;
-    size_t least = SIZE_MAX;  // ring of all orders
-    size_t most_left = 0;     // processes that left, in one order
+    size_t least = SIZE_MAX;  // smallest ring of all orders
+    size_t most_left = 0;     // most processes that left, in one order
     int orders = 0;
   };
 
@@ -101,11 +102,11 @@ class SpoolRaceTest : public ::testing::Test {
 
  private:
   struct Directory {
-    Atomic<int> access = 0;  // a switch may come before each look and change
+    Atomic<int> access = 0;  // a switch may come before each check and change
     uint64_t rings[4] = {};
   };
 
-  // As Spool does.
+  // Does what Spool does.
   void MakeRing(uint64_t free, size_t wanted, const v1::Identity& identity, uint64_t* ring) {
     const auto look = [&] {
       directory_->access.load();
@@ -131,10 +132,10 @@ TEST_F(SpoolRaceTest, RingsMadeAtOnceTakeNoMoreThanAQuarter) {
   EXPECT_THAT(result.error, IsEmpty());
   EXPECT_GT(result.orders, 100);
   EXPECT_GE(result.least, kMiB);
-  EXPECT_LE(result.most_left, 1u);  // one that looks while two others have not settled
+  EXPECT_LE(result.most_left, 1u);  // a process that checks while two others have not settled
 }
 
-// Each was halved as long as it could be, and stayed, though all together were too large.
+// Each ring was halved as often as possible and then stayed, though all together were too large.
 TEST_F(SpoolRaceTest, RingThatCannotShrinkLeaves) {
   const Result result = Race(4, 1200 * kKiB, 8 * kMiB, Thread(0));
   EXPECT_THAT(result.error, IsEmpty());

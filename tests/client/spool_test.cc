@@ -35,7 +35,7 @@ class SpoolPlaceTest : public ::testing::Test {
   TempDir dir_;
 };
 
-// Two hundred of them, of one row each, took 1.6 GiB.
+// Two hundred rings with one row each took 1.6 GiB.
 TEST_F(SpoolPlaceTest, RingsOfLaterThreadsAreSmall) {
   EXPECT_EQ(BytesOf(8 << 20, 0), size_t{8} << 20);
   EXPECT_EQ(BytesOf(8 << 20, 1), size_t{512} << 10);

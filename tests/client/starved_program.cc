@@ -1,12 +1,12 @@
-// A trainer that runs short of something while its sender works, and later has enough again.
+// A trainer that runs out of a resource while its sender works, and later has enough of it again.
 //
 //   starved_program descriptors N first|again   N are left
 //   starved_program memory N first|again        N MiB of address space are left
 //   starved_program allocation N                the sender's N-th allocation fails
 //
-// `first`: from before Init() on. `again`: the sender was connected, and must connect anew, for the
-// process forks. Says how many rows were logged; exit code 0 if these are durable in the end, or,
-// for allocation, if it came to the end at all.
+// `first`: from before Init() on. `again`: the sender was connected, and must connect again because
+// the process forks. Prints the number of logged rows. Exit code 0 if these are durable in the end;
+// for `allocation`, if it reaches its end at all.
 
 #include <fcntl.h>
 #include <link.h>
@@ -28,9 +28,9 @@
 
 namespace {
 
-// The code of libranklog.so, which gRPC's libraries are not part of.
+// The address range of libranklog.so, which excludes gRPC's libraries.
 uintptr_t library_begin = 0, library_end = 0;
-std::atomic<long> allocations_left = -1;  // of the sender; below 0: all succeed
+std::atomic<long> allocations_left = -1;  // of the sender; negative: all succeed
 std::atomic<bool> failed = false;
 
 int FindLibrary(dl_phdr_info* info, size_t, void*) {
@@ -81,7 +81,7 @@ long LogRows(ranklog::Run& run, long count) {
   return logged;
 }
 
-// One above the highest descriptor, once all below it are taken.
+// Returns one more than the highest descriptor, after taking all lower ones.
 rlim_t UsedDescriptors() {
   int highest = 2;
   for (int fd = 0; fd < 1024; ++fd) {

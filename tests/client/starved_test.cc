@@ -1,5 +1,5 @@
-// Trainings that run out of descriptors or memory while the sender works. gRPC ends the process
-// where it gets none of these, and a training must not end because of its log.
+// Trainings that run out of descriptors or memory while the sender works. gRPC ends the process if
+// it gets none, but a log must never end a training.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class StarvedTest : public ::testing::Test {
  protected:
   void SetUp() override { daemon_.Start(); }
 
-  // As the program says, after what the library tells.
+  // Returns the number that the program prints after the library's messages.
   static size_t Rows(std::string output) {
     while (output.rfind("ranklog: ", 0) == 0) output.erase(0, output.find('\n') + 1);
     return static_cast<size_t>(atol(output.c_str()));
@@ -33,7 +33,7 @@ class StarvedTest : public ::testing::Test {
                     absl::Seconds(120));
   }
 
-  // The training ends as it would without us, and all that was logged is there.
+  // Checks that the training ends as it would without Ranklog, and that every logged row arrived.
   std::string ExpectUnharmed(const std::string& what, int left, const std::string& when) {
     const size_t before = daemon_.row_count();
     const Finished rank = Starve(what, left, when);
@@ -64,7 +64,7 @@ TEST_F(StarvedTest, FewDescriptorsAtTheStartEndNoTraining) {
   }
 }
 
-// Some of those that are open are gRPC's, and free when it leaves.
+// Some open descriptors are gRPC's, and become free when the sender leaves gRPC.
 TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
   for (int left = -8; left < 30; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "again");
@@ -90,7 +90,7 @@ TEST_F(StarvedTest, LittleMemoryAtAReconnectEndsNoTraining) {
 }
 #endif
 
-// Of the allocations that our own code makes: where gRPC's fail, it ends the process.
+// Tests the allocations of our own code. If one of gRPC's fails, gRPC ends the process.
 TEST_F(StarvedTest, FailedAllocationEndsTheSenderOnly) {
   int number = 0;
   for (bool failed = true; failed; ++number) {

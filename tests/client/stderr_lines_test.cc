@@ -19,8 +19,8 @@
 namespace ranklog::internal {
 namespace {
 
-// Writes 200 lines of 1000 bytes as the sender's thread does, with SIGPIPE blocked and stderr as
-// `prepare` makes it. 0: it came to its end; it is killed after 10 s.
+// Writes 200 lines of 1000 bytes like the sender's thread, with SIGPIPE blocked and stderr prepared
+// by `prepare`. Returns 0 if it finishes. It is killed after 10 s.
 int PutLines(const std::function<void()>& prepare, int lines = 200) {
   const pid_t child = fork();
   if (child == 0) {
@@ -43,7 +43,7 @@ TEST(StderrLinesTest, AFullPipeBlocksNobody) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(PutLines([&] { dup2(ends[1], 2); }), 0);
-  // O_NONBLOCK would be everybody's who has the pipe.
+  // O_NONBLOCK would affect every process that has the pipe.
   EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
   close(ends[0]);
   close(ends[1]);
@@ -76,7 +76,7 @@ TEST(StderrLinesTest, AClosedStderrIsNobodysFile) {
   const std::string path = dir.File("ring");
   EXPECT_EQ(PutLines([&] {
               close(2);
-              open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);  // gets the number 2
+              open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);  // gets descriptor 2
             }),
             0);
   EXPECT_EQ(testing::FileContent(path), "");

@@ -1,4 +1,4 @@
-// The open step of a run, among its rings.
+// The open step of a run, over its rings.
 
 #include "client/steps.h"
 
@@ -27,7 +27,7 @@ TEST(StepsTest, ARowWithoutAStepMergesAndCloses) {
 }
 
 TEST(StepsTest, ARowIsCountedUntilAnyRowHasGivenAStep) {
-  for (const size_t which : {size_t{0}, size_t{15}}) {  // with a word of its own, and without
+  for (const size_t which : {size_t{0}, size_t{15}}) {  // with its own word and without one
     const auto steps = SharedSteps::Create();
     std::vector<uint32_t> words(16);
     for (uint32_t& word : words) word = steps->AddRing();
@@ -67,7 +67,7 @@ TEST(StepsTest, TheNextStepIsBehindAllRows) {
   }
 }
 
-// More of them than there are words.
+// There are more rings than words.
 TEST(StepsTest, TheOpenStepIsTheLargestOfAllRings) {
   const auto steps = SharedSteps::Create();
   std::vector<uint32_t> words(20);
@@ -111,7 +111,7 @@ TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
       for (int row = 0; row < kRows; ++row) {
         const int64_t step = steps->TakeOpen();
         mine.push_back(step);
-        steps->Take(word, step + 2);  // leaves a step out, if nobody else took it meanwhile
+        steps->Take(word, step + 2);  // skips a step, unless another thread took it meanwhile
       }
     });
   }
@@ -125,7 +125,7 @@ TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
 }
 
-// Else it would hold back the steps of the others.
+// Otherwise it would hold back the steps of the others.
 TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
   Progress progress;
   Progress::Time now{};

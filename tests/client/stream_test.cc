@@ -52,7 +52,7 @@ class StreamTest : public ::testing::Test {
     return settings;
   }
 
-  // Lets `lines_` have what the run tells.
+  // Settings whose messages go to `lines_`.
   Settings TellingSettings() {
     Settings settings = MakeSettings();
     settings.quiet = false;
@@ -96,14 +96,16 @@ class StreamTest : public ::testing::Test {
   FakeIngest daemon_{dir_.File("sock")};
 };
 
-// A new thread may log at the steps of rows that were not sent yet, which the daemon would close. On
-// a machine that is so busy that a second passes meanwhile they are sent: hence the attempts.
+// A new thread may log at steps whose rows were not sent yet. If they were sent, the daemon would
+// close those steps. On a busy machine, more than a second may pass and they are sent: hence
+// several attempts.
 TEST_F(StreamTest, RowsWaitUntilTheDaemonKnowsOfANewThread) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   bool waited = false;
   std::atomic<bool> over = false;
-  std::vector<std::thread> others;         // a new thread would get the ring of one that has ended
+  // they live on, since a new thread would take an ended thread's ring
+  std::vector<std::thread> others;
   EXPECT_TRUE(run.Log({{"loss", 1}}, 0));  // attaches
   for (int64_t step = 1; step < 6 && !waited; ++step) {
     ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
@@ -153,7 +155,8 @@ TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
   EXPECT_EQ(rows[2].step, 4);
   EXPECT_THAT(rows[2].values, IsEmpty());
   EXPECT_THAT(rows[2].texts, ElementsAre(Pair("only", "text")));
-  constexpr int64_t kClockError = 50000;  // us; the counter's rate is known from a few milliseconds
+  // in us; a few milliseconds suffice to measure the counter's rate
+  constexpr int64_t kClockError = 50000;
   EXPECT_GE(rows[0].time_us, before - kClockError);
   EXPECT_LE(rows[0].time_us, after + kClockError);
   EXPECT_TRUE(run.stats().connected);
@@ -161,14 +164,14 @@ TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
   EXPECT_EQ(run.stats().rows_durable, 3u);
 }
 
-// What the function throws is dropped.
+// Exceptions of the function are dropped.
 TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   daemon_.Start();
   {
     auto run = Init(TellingSettings());
     EXPECT_TRUE(run.Log({{"loss", 0.5}}));
     EXPECT_FALSE(run.Log({{"", 0.5}}));
-#ifndef __SANITIZE_THREAD__  // it ends a forked child that starts a thread
+#ifndef __SANITIZE_THREAD__  // TSan ends a forked child that starts a thread
     const pid_t child = fork();
     if (child == 0) {
       const bool logged = run.Log({{"loss", 0.5}});
@@ -230,7 +233,7 @@ TEST_F(StreamTest, DeliversEachRowOnceOverBrokenConnections) {
   auto run = Init(MakeSettings());
   int64_t step = 0;
   for (int round = 0; round < 5; ++round) {
-    daemon_.BreakAfter(2);  // the second batch is stored and never acknowledged
+    daemon_.BreakAfter(2);  // the second batch is stored but never acknowledged
     const int attaches = daemon_.attaches();
     const auto broken = [&] {
       run.Log({{"loss", static_cast<double>(step) * 0.5}}, step);
@@ -241,8 +244,8 @@ TEST_F(StreamTest, DeliversEachRowOnceOverBrokenConnections) {
   }
   EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
   ExpectSteps(step);
-  EXPECT_EQ(daemon_.duplicates(),
-            0u);  // the daemon said how far it was, and the client believed it
+  // The daemon reported its position, and the client continued from there.
+  EXPECT_EQ(daemon_.duplicates(), 0u);
   EXPECT_TRUE(daemon_.Streams().at(0).finished);
 }
 
@@ -350,8 +353,8 @@ TEST_F(StreamTest, WhoWaitsWithoutADaemonSleeps) {
   ASSERT_TRUE(run.Log({{"loss", 1}}));
   const long before = switches();
   EXPECT_EQ(run.Flush(milliseconds(500)), FlushResult::kSpooled);
-  EXPECT_LT(switches() - before,
-            1000);  // a look every 20 ms, by two threads; spinning makes 10,000
+  // Two threads poll every 20 ms; spinning makes 10,000.
+  EXPECT_LT(switches() - before, 1000);
 }
 
 TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
@@ -363,7 +366,7 @@ TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
   EXPECT_EQ(SpoolFiles(), 1u);
   EXPECT_FALSE(run.Log({{"loss", 1}}, 1));
   EXPECT_EQ(run.stats().lost_after_finish, 1u);
-  // A later daemon still gets it, as long as the process lives.
+  // A later daemon still gets it while the process lives.
   daemon_.Start();
   EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
 }
@@ -378,7 +381,7 @@ TEST_F(StreamTest, NothingButFinishWaitsForADaemonThatNeverSpeaks) {
   const auto start = std::chrono::steady_clock::now();
   auto run = Init(MakeSettings());
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(run.Log({{"loss", i}}, i));
-  // Far above what a loaded machine needs, far below what a wait for an answer takes.
+  // Far more than a loaded machine needs, and far less than waiting for an answer takes.
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
   EXPECT_EQ(run.Flush(milliseconds(50)), FlushResult::kSpooled);
   EXPECT_FALSE(run.stats().connected);
@@ -407,7 +410,7 @@ TEST_F(StreamTest, EachThreadHasAStreamAndTheNextThreadTakesItOver) {
   for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
 }
 
-// A ring that was made after Finish() had looked for rings was closed by nobody.
+// Nobody closed a ring that was made after Finish() had listed the rings.
 TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
   daemon_.Start();
   Settings settings = MakeSettings();
@@ -435,7 +438,7 @@ TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
   for (const ReceivedStream& stream : daemon_.Streams()) EXPECT_TRUE(stream.finished);
 }
 
-// Zeros are padding of no bytes, at which the sender stood still at full speed, and exit() with it.
+// Zeros are padding of no bytes. There the sender looped at full speed, and exit() waited for it.
 TEST_F(StreamTest, OverwrittenRingIsGivenUpAndCounted) {
   auto run = Init(MakeSettings());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(run.Log({{"loss", i}}, i));

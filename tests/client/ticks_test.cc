@@ -1,4 +1,4 @@
-// How the counter's ticks become Unix time, while clocks are set and the machine sleeps.
+// Converts the counter's ticks to Unix time, while clocks are set and the machine sleeps.
 
 #include "client/ticks.h"
 
@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;  // ns
 
-ClockSample now;  // what all clocks show
+ClockSample now;  // the values of all clocks
 
 ClockSample ReadNow() { return now; }
 
-// Two ticks a nanosecond.
+// The counter has two ticks per nanosecond.
 class TickRateTest : public ::testing::Test {
  protected:
   TickRateTest() {
@@ -37,7 +37,7 @@ class TickRateTest : public ::testing::Test {
     Pass(2'000'000);
     Calibrate();
   }
-  // How far the time of a row that is logged now is off, in microseconds.
+  // Returns the error of the time of a row logged now, in microseconds.
   int64_t ErrorUs() {
     return TickReader(header_).UnixMicros(now.ticks) - static_cast<int64_t>(now.unix_ns / 1000);
   }
@@ -64,7 +64,7 @@ TEST_F(TickRateTest, ClockThatIsSetIsFollowed) {
 TEST_F(TickRateTest, RateOfAShortTimeIsMadeBetter) {
   rate_.emplace(ReadNow);
   Pass(1'000'000);
-  now.ticks += 20'000;  // 1 in 100 too many
+  now.ticks += 20'000;  // 1 % too many
   Calibrate();
   for (int i = 0; i < 20; ++i) {
     Pass(kSecond);
@@ -74,7 +74,7 @@ TEST_F(TickRateTest, RateOfAShortTimeIsMadeBetter) {
   EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1000);
 }
 
-// The counter goes on meanwhile, the steady clock does not.
+// The counter continues during sleep; the steady clock does not.
 TEST_F(TickRateTest, SleepOfTheMachineLeavesTheRate) {
   Start();
   for (int i = 0; i < 10; ++i) {

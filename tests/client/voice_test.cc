@@ -60,7 +60,7 @@ class VoiceTest : public ::testing::Test {
     facts.stats.rows_durable = end == Voice::Facts::End::kDurable ? 100 : 60;
     return facts;
   }
-  // Looks, and returns what was said.
+  // Calls Look(), and returns the printed lines.
   std::vector<std::string> Said(Voice& voice, const Voice::Facts& facts = {}) {
     voice.Look(now_, facts);
     return std::exchange(lines_, {});
@@ -113,7 +113,7 @@ TEST_F(VoiceTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
                                        "ranklog show job; the log is on tmpfs"));
 }
 
-// It sends what is on the node to a tracker, and is no advice to who follows it.
+// Waiting helps only if the run goes to a tracker, and the user has not chosen to wait already.
 TEST_F(VoiceTest, ToWaitForDeliveryIsAdvisedWhereItHelps) {
   for (const bool awaits : {false, true}) {
     for (const std::string destination : {"local", "wandb"}) {
