@@ -60,7 +60,7 @@ TEST(MetricTableTest, MergesRepeatedDefinitions) {
   EXPECT_TRUE(merged.hidden);
   EXPECT_THAT(merged.summary, ElementsAre("min", "max"));
   EXPECT_EQ(merged.goal, "minimize");
-  // The first had no step metric, so its default of step_sync said nothing.
+  // The first definition had no step metric, so its step_sync was only the default.
   EXPECT_FALSE(merged.step_sync);
 }
 
@@ -74,7 +74,7 @@ TEST(MetricTableTest, DefiningTwiceChangesNothing) {
 
 class StepSyncTest : public ::testing::Test {
  protected:
-  // The values added to a row of these keys.
+  // Returns the values that are added to a row of these keys.
   std::vector<double> Next(uint32_t shape, const std::vector<std::string>& keys,
                            const std::vector<double>& values) {
     std::vector<double> added;

@@ -70,7 +70,7 @@ TEST_F(OpenRowsTest, AStepThatNeverEndsTakesBoundedRoom) {
     most = std::max(most, rows_.cost());
   }
   EXPECT_LT(most, 3000u);
-  // The last row of each shape is there, in the order of the last.
+  // The last row of each shape is there, in the order of these last rows.
   EXPECT_EQ(rows_.front().step, 0);
   const OpenRow& last = rows_.back();
   EXPECT_EQ(last.seq, 100001u);

@@ -22,7 +22,7 @@ RankStats Of(const std::vector<double>& values, uint32_t first_rank = 0) {
   return stats;
 }
 
-// Two passes in long double over what is not NaN.
+// Computes in two passes, in long double, over the values that are not NaN.
 void ExpectMatchesNaive(const RankStats& stats, const std::vector<double>& values) {
   long double sum = 0;
   uint32_t count = 0;
@@ -57,7 +57,7 @@ TEST(RankStatsTest, AgreesWithTheNaiveFormulas) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     std::vector<double> values(random() % 64);
-    const double offset = round % 3 == 0 ? 1e6 : 0;  // large against the spread
+    const double offset = round % 3 == 0 ? 1e6 : 0;  // large compared with the spread
     for (double& value : values) {
       value = random() % 8 == 0 ? kNaN : offset + std::normal_distribution<double>(0, 3)(random);
       if (random() % 4 == 0) value = std::round(value);  // ties
@@ -157,7 +157,7 @@ TEST(RankStatsTest, TheSmallestNumbersHaveASpread) {
 TEST(RankStatsTest, ScaledFiguresMatchLongDouble) {
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
-    // All of one size, or of any.
+    // Either all values have one magnitude, or any.
     std::uniform_int_distribution<int> size(-1060, 1023);
     const int common = size(random);
     std::vector<double> values(1 + random() % 9);
@@ -175,7 +175,7 @@ TEST(RankStatsTest, ScaledFiguresMatchLongDouble) {
     long double squares = 0;
     for (double value : values) squares += (value - mean) * (value - mean);
     const long double std = std::sqrt(squares / values.size());
-    // Of the smallest numbers the last bit is much.
+    // The last bit of the smallest numbers is large relative to them.
     constexpr double kUlps = 8 * std::numeric_limits<double>::denorm_min();
     for (const RankStats& stats : {Of(values), merged}) {
       const double unit = std::max(std::abs(stats.min), std::abs(stats.max));

@@ -1,4 +1,4 @@
-// Builders for rows, streams and what is read back from batches.
+// Builders for rows and streams, and readers of batches.
 
 #ifndef TESTS_SERVICE_AGGREGATE_ROWS_H_
 #define TESTS_SERVICE_AGGREGATE_ROWS_H_
@@ -17,18 +17,18 @@
 
 namespace ranklog::aggregate {
 
-// A row of a rank, with everything that a test may want to say about it.
+// A row of a rank, with every field that a test may set.
 struct RankRow {
   int64_t step = 0;
   uint32_t shape = 1;
   std::vector<double> values = {};
   bool commits = false;
-  bool counted = true;  // where it commits
+  bool counted = true;  // matters if the row commits
   int64_t time_us = 0;
   std::vector<std::pair<std::string, std::string>> texts = {};
 };
 
-// The rows first, first + 1, ... of a stream.
+// A batch of the rows first, first + 1, ... of a stream.
 inline model::Batch BatchOf(uint64_t first, const std::vector<RankRow>& rows) {
   model::Batch batch;
   batch.first = first;
@@ -65,7 +65,7 @@ inline model::Stream StreamOf(int64_t id, uint32_t rank, bool primary) {
   return stream;
 }
 
-// A row of a run as a reader sees it.
+// A row of a run, as a reader sees it.
 struct RunRow {
   uint64_t index = 0;
   int64_t step = 0;
@@ -93,7 +93,7 @@ struct RunRow {
   }
 };
 
-// What the store would hold of a run: gathers what Advance() returned.
+// What the store would hold of a run. Collects the results of Advance().
 struct StoredRun {
   model::Run run;
   std::vector<std::vector<std::string>> shapes{{}};
@@ -102,7 +102,7 @@ struct StoredRun {
   std::vector<model::Rewind> rewinds;
   std::map<int64_t, Aggregated::Consumed> consumed;
 
-  // False if the result does not go on where the run was, or is not valid.
+  // Returns false if the result is invalid, or does not continue the run.
   bool Store(const Aggregated& result) {
     for (const Aggregated::NewShape& shape : result.shapes) {
       if (shape.id != shapes.size()) return false;

@@ -1,4 +1,4 @@
-// When a step closes: who has passed it, who is waited for, and for how long.
+// When a step closes: which streams have passed it, which are waited for, and how long.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_F(RunAggregatorTest, AStreamThatEndedHoldsNothingBack) {
   EXPECT_TRUE(aggregator_->all_streams_ended());
 }
 
-// Rank 0 may be done with its first steps before rank 1 has started.
+// Rank 0 may finish its first steps before rank 1 starts.
 TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
   LogTwoStepsOfRankZeroOfTwo();
   Join(kOther, 1, false);
@@ -86,7 +86,7 @@ TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 }
 
-// Its processes start within seconds.
+// The processes of a node start within seconds of each other.
 TEST_F(RunAggregatorTest, WaitsForTheFirstRowOfARankThatAttachesOnlyBriefly) {
   LogTwoStepsOfRankZeroOfTwo();
   EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(5));
@@ -110,7 +110,7 @@ TEST_F(RunAggregatorTest, ARankThatNeverAttachesDelaysTheFirstRowsOnly) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(2));
 }
 
-// As in programs where only rank 0 logs the training, and every rank its evaluations.
+// In some programs only rank 0 logs the training, and every rank logs its evaluations.
 TEST_F(RunAggregatorTest, ARankThatHasLoggedNothingDelaysNoRowForLong) {
   StartTwo();
   Log(kPrimary, 1, 1);
@@ -119,7 +119,7 @@ TEST_F(RunAggregatorTest, ARankThatHasLoggedNothingDelaysNoRowForLong) {
   now_ += absl::Seconds(5);
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 
-  // Its first row is in time though it comes a moment after the step was passed.
+  // Its first row is in time, even if it comes a moment after the others passed the step.
   Log(kPrimary, 3, 1);
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(1));
@@ -143,7 +143,7 @@ TEST_F(RunAggregatorTest, FirstRowOfARankAtAClosedStepIsLate) {
   EXPECT_EQ(late(kOther), 1u);
 }
 
-// A daemon that starts anew knows that the rank logs.
+// A restarted daemon knows that the rank logs.
 TEST_F(RunAggregatorTest, ARankThatHasLoggedBeforeIsWaitedFor) {
   Start();
   Join(kPrimary, 0, true);
@@ -181,10 +181,10 @@ TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
   now_ += absl::Seconds(1);
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(Steps(rows), ElementsAre(1));
-  EXPECT_EQ(rows[0]["rank_max/loss"], 2);  // what had come by then is in
+  EXPECT_EQ(rows[0]["rank_max/loss"], 2);  // has the rows that had arrived by then
   EXPECT_EQ(aggregator_->NextDeadline(), absl::InfiniteFuture());
 
-  // While it is silent it is waited for only briefly; what it brings too late is counted.
+  // A silent rank is waited for only briefly. Its rows that come too late are counted.
   Log(kPrimary, 3, 1);
   EXPECT_THAT(Advance(), IsEmpty());
   now_ += absl::Seconds(1);
@@ -193,7 +193,7 @@ TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_EQ(late(kOther), 1u);
 
-  // Once it has caught up it is.
+  // Once it has caught up, it is waited for again.
   Log(kOther, 3, 5);
   Log(kPrimary, 4, 1);
   EXPECT_THAT(Advance(), IsEmpty());
@@ -245,7 +245,7 @@ TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
   EXPECT_EQ(stored_.consumed[kOther].seq, 2u);
   EXPECT_EQ(late(kOther), 0u);
   EXPECT_EQ(aggregator_->open_values(), 0u);
-  // A primary that comes all the same loses nothing.
+  // If a primary attaches nevertheless, it loses nothing.
   Join(kPrimary, 0, true);
   Log(kPrimary, 3, 1);
   aggregator_->EndStream(kPrimary);

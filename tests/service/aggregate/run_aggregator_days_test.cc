@@ -1,4 +1,4 @@
-// What an aggregator holds after days: no more than after an hour.
+// After days, an aggregator holds no more memory than after an hour.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -11,11 +11,11 @@ namespace ranklog::aggregate {
 namespace {
 
 constexpr int kSecondsOfADay = 24 * 60 * 60;
-// More than the memory that vectors and tables keep for reuse; a container that keeps eight bytes a
-// round grows by 2 MiB in three days of a round a second.
+// More than the memory that vectors and tables keep for reuse. A container that keeps eight bytes
+// per round grows by 2 MiB in three days, at one round per second.
 constexpr int64_t kMostGrowth = 128 << 10;
 
-// Of this process, so of every container, whatever its name.
+// For the whole process, and so for every container.
 int64_t AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
@@ -23,8 +23,8 @@ int64_t AllocatedBytes() {
 
 class RunAggregatorDaysTest : public RunAggregatorTest {
  protected:
-  // Logs `round(n)` and advances, once a second; returns by how much memory grows between the
-  // first hour's end and the third day's.
+  // Calls `round(n)` and advances, once a second. Returns how much memory grows between the end of
+  // the first hour and the end of the third day.
   int64_t GrowthOverDays(const std::function<void(int64_t)>& round) {
     constexpr int64_t kRounds = 3 * kSecondsOfADay;
     constexpr int64_t kWarm = 60 * 60;
@@ -33,7 +33,7 @@ class RunAggregatorDaysTest : public RunAggregatorTest {
       if (n == kWarm) before = AllocatedBytes();
       round(n);
       now_ += absl::Seconds(1);
-      // Not into stored_, which stands for the disk.
+      // Does not store them in stored_, which stands for the disk.
       made_ += aggregator_->Advance(now_).batches.size();
     }
     return AllocatedBytes() - before;

@@ -1,4 +1,4 @@
-// A run's aggregator, fed by hand, and the store that its rows go to.
+// An aggregator of a run that the test feeds, and the store for its rows.
 
 #ifndef TESTS_SERVICE_AGGREGATE_RUN_AGGREGATOR_FIXTURE_H_
 #define TESTS_SERVICE_AGGREGATE_RUN_AGGREGATOR_FIXTURE_H_
@@ -18,7 +18,7 @@
 namespace ranklog::aggregate {
 
 inline constexpr int64_t kPrimary = 1;  // rank 0's stream
-inline constexpr int64_t kOther = 2;    // rank 1's
+inline constexpr int64_t kOther = 2;    // rank 1's stream
 
 inline std::vector<int64_t> Steps(const std::vector<RunRow>& rows) {
   std::vector<int64_t> steps;
@@ -44,7 +44,7 @@ class RunAggregatorTest : public ::testing::Test {
     aggregator_->DefineShape(id, 2, {"lr", "loss"});
     aggregator_->DefineShape(id, 3, {"acc"});
   }
-  // Ranks 0 and 1.
+  // Starts with ranks 0 and 1.
   void StartTwo(RunAggregator::Options options = {}) {
     Start(options);
     Join(kPrimary, 0, true);
@@ -68,7 +68,7 @@ class RunAggregatorTest : public ::testing::Test {
     Log(kPrimary, 2, 1);
     EXPECT_THAT(Advance(), ::testing::IsEmpty());
   }
-  // Advances, and returns the rows made.
+  // Advances, and returns the new rows.
   std::vector<RunRow> Advance() {
     const size_t before = stored_.rows.size();
     EXPECT_TRUE(stored_.Store(aggregator_->Advance(now_)));

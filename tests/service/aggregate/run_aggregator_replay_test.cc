@@ -1,5 +1,5 @@
-// A run that is continued: attempts come one after the other, rows from a checkpoint on are
-// replays, and rows without a step count on.
+// A continued run: attempts follow each other, rows from a checkpoint on are replays, and rows
+// without a step count on.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr int64_t kAgain = 3;       // rank 0's stream in the second attempt
-constexpr int64_t kOtherAgain = 4;  // rank 1's
+constexpr int64_t kOtherAgain = 4;  // rank 1's stream in the second attempt
 
 class RunAggregatorReplayTest : public RunAggregatorTest {
  protected:
@@ -32,7 +32,7 @@ class RunAggregatorReplayTest : public RunAggregatorTest {
     aggregator_->DefineShape(stream.id, 1, {"loss"});
   }
   void End(int64_t id) { aggregator_->EndStream(id); }
-  // Takes the run up again from what is stored, without the streams that are used up.
+  // Continues the run from the store, without the streams whose rows are all used.
   void Restart(const std::vector<int64_t>& ids) {
     Start();
     for (const int64_t id : ids) {
@@ -93,7 +93,7 @@ TEST_F(RunAggregatorReplayTest, RowsWithoutAStepCountOn) {
   Restart({kAgain});
   LogWithoutStep(kAgain, 3);
   EXPECT_THAT(Steps(Advance()), ElementsAre(8));
-  Log(kAgain, 20, 3);  // from now on the program's own
+  Log(kAgain, 20, 3);  // from now on the program gives steps
   LogWithoutStep(kAgain, 20);
   LogWithoutStep(kAgain, 21);
   EXPECT_THAT(Steps(Advance()), ElementsAre(20, 21));
@@ -128,7 +128,7 @@ TEST_F(RunAggregatorReplayTest, ARestartOfTheDaemonGoesOnInTheReplay) {
   EXPECT_EQ(stored_.consumed[kAgain].replayed_rows, 3u);
 }
 
-// Not before: they would be held against steps that the run goes back behind.
+// Earlier, they would be compared with steps that the run rewinds.
 TEST_F(RunAggregatorReplayTest, OtherRanksWaitForThePrimarysFirstRow) {
   StartTwo();
   for (const int64_t stream : {kPrimary, kOther}) {
@@ -157,7 +157,7 @@ TEST_F(RunAggregatorReplayTest, OtherRanksWaitForThePrimarysFirstRow) {
   EXPECT_EQ(stored_.consumed[kOtherAgain].replayed_rows, 1u);
 }
 
-// Rank 0 alone began anew; rank 1 goes on.
+// Rank 0 alone restarted; rank 1 continues.
 TEST_F(RunAggregatorReplayTest, ARankThatLivesGoesOnInTheNextAttempt) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) {
@@ -177,7 +177,7 @@ TEST_F(RunAggregatorReplayTest, ARankThatLivesGoesOnInTheNextAttempt) {
   EXPECT_EQ(late(kOther), 0u);
 }
 
-// The job was started again while its rank 1 hung, and then that goes on.
+// The job was restarted while its rank 1 hung. Then the old rank 1 continues.
 TEST_F(RunAggregatorReplayTest, RankThatLivesBesideItsSuccessorHasNoPart) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) {
@@ -204,8 +204,8 @@ TEST_F(RunAggregatorReplayTest, RankThatLivesBesideItsSuccessorHasNoPart) {
   EXPECT_EQ(stored_.consumed[kOther].replayed_rows, 2u);
 }
 
-// The simulation found it: a daemon that takes all up at once sees each attempt's end before the
-// next one's rows.
+// Found by the simulation: a daemon that takes up everything at once sees the end of each attempt
+// before the rows of the next one.
 TEST_F(RunAggregatorReplayTest, WhatARankLoggedBeyondAnAttemptIsForTheNext) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) Log(kPrimary, step, 1);

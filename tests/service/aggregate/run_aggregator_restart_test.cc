@@ -1,5 +1,5 @@
-// Whatever the batches that the rows come in, and whenever the daemon starts anew from what it has
-// stored, the run's rows are the same: each of the primary's once, in order.
+// The rows of a run do not depend on how rows are batched, or on when the daemon restarts. Each row
+// of the primary is there once, in order.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ struct RankLog {
   std::vector<RankRow> rows;  // seq is the index + 1
 };
 
-// Ranks 0 to 3, rank 0 with two threads; steps with gaps and repeats.
+// Makes ranks 0 to 3, rank 0 with two threads, and steps with gaps and repeats.
 std::vector<RankLog> RandomJob(std::mt19937& random) {
   std::vector<RankLog> job;
   for (int64_t id = 1; id <= 5; ++id) {
@@ -72,7 +72,7 @@ model::Batch Rows(const RankLog& log, uint64_t after, size_t count) {
   return BatchOf(after + 1, {begin, begin + static_cast<ptrdiff_t>(count)});
 }
 
-// All at once.
+// Aggregates everything at once.
 StoredRun Whole(const std::vector<RankLog>& job) {
   StoredRun stored;
   auto aggregator = StartFrom(stored, job);
@@ -82,7 +82,7 @@ StoredRun Whole(const std::vector<RankLog>& job) {
   return stored;
 }
 
-// In random batches, with restarts; a result that a restart catches before the commit is lost.
+// Aggregates random batches, with restarts. A restart before the commit loses the result.
 StoredRun Piecewise(const std::vector<RankLog>& job, std::mt19937& random) {
   StoredRun stored;
   auto aggregator = StartFrom(stored, job);

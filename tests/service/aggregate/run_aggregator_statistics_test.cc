@@ -1,4 +1,4 @@
-// The statistics over ranks that join a row.
+// The statistics over ranks that are added to a row.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
   Log(kPrimary, 9, 0);
   EXPECT_THAT(Steps(Advance()), ElementsAre(0, 5));
   EXPECT_EQ(stored_.rows[1]["rank_max/loss"], 5);
-  // Those of the steps 6 to 8 go with the next row of the run, or with the end.
+  // Rows of steps 6 to 8 are used with the next row of the run, or with its end.
   EXPECT_EQ(stored_.consumed[kOther].seq, 6u);
   for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
   EXPECT_THAT(Steps(Advance()), ElementsAre(9));
@@ -30,14 +30,14 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
   EXPECT_EQ(late(kOther), 0u);
 }
 
-// The daemon learns of a thread or a forked child of rank 0 only once its ring has attached.
+// The daemon learns of a thread or a forked child of rank 0 only when its ring attaches.
 TEST_F(RunAggregatorTest, APartInAStepThatTheMainRankBringsLateIsCountedAsLate) {
   StartTwo();
   for (int step = 0; step < 5; ++step) Log(kOther, step, step);
   Log(kPrimary, 0, 0);
   Log(kPrimary, 4, 0);
   EXPECT_THAT(Steps(Advance()), ElementsAre(0));
-  EXPECT_EQ(stored_.consumed[kOther].seq, 1u);  // a daemon that starts anew reads the rest again
+  EXPECT_EQ(stored_.consumed[kOther].seq, 1u);  // a restarted daemon reads the rest again
   Join(3, 0, true);
   Log(3, 2, 7);
   Log(3, 4, 7);

@@ -1,4 +1,4 @@
-// What a row is made of, which rows are late, and how they are handed on.
+// How a row is made, which rows are late, and how results are returned.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,16 +76,15 @@ TEST_F(RunAggregatorTest, BetweenATextAndANumberOfOneKeyTheLaterWins) {
   EXPECT_THAT(rows[1].texts, IsEmpty());
 }
 
-// Threads and forked children have streams of their own.
+// Threads and forked children have their own streams.
 TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
   StartTwo();
   Join(3, 0, true);
   Join(4, 1, false);
   Log(3, {{.step = 1, .values = {3}, .time_us = 10}});
-  Log(kPrimary,
-      {{.step = 1, .shape = 0, .time_us = 20, .texts = {{"loss", "diverged"}}},
-       {.step = 2, .values = {1}, .time_us = 30},
-       {.step = 2, .shape = 2, .values = {0.5, 2}, .time_us = 5}});  // a clock that was set
+  Log(kPrimary, {{.step = 1, .shape = 0, .time_us = 20, .texts = {{"loss", "diverged"}}},
+                 {.step = 2, .values = {1}, .time_us = 30},
+                 {.step = 2, .shape = 2, .values = {0.5, 2}, .time_us = 5}});  // the clock was set
   Log(3, {{.step = 2, .values = {4}, .time_us = 29}});
   Log(4, {{.step = 2, .values = {10}, .time_us = 40}});
   Log(kOther, {{.step = 2, .values = {20}, .time_us = 50}});
@@ -135,7 +134,7 @@ TEST_F(RunAggregatorTest, RowsOfAnUnknownShapeAreLeftOutAndCounted) {
   EXPECT_EQ(late(kPrimary), 2u);
 }
 
-// As the official SDK does: a step with nothing in it has no line, but is over.
+// Like the official SDK: an empty step has no line, but is over.
 TEST_F(RunAggregatorTest, RowWithoutMetricsMakesNoRowButPassesItsStep) {
   Start();
   Join(kPrimary, 0, true);
@@ -178,14 +177,14 @@ TEST_F(RunAggregatorTest, BatchesAreOfBoundedSizeAndGoOnWhereTheRunWas) {
   Log(kPrimary, rows);
   aggregator_->EndStream(kPrimary);
   const Aggregated result = aggregator_->Advance(now_);
-  EXPECT_THAT(result.shapes, IsEmpty());  // the stored one serves
+  EXPECT_THAT(result.shapes, IsEmpty());  // the stored one is used
   ASSERT_THAT(result.batches, SizeIs(3));
   EXPECT_EQ(result.batches[0].first, 1000u);
   EXPECT_EQ(result.batches[1].first, result.batches[0].last + 1);
   EXPECT_TRUE(stored_.Store(result));
 }
 
-// A tracker that has steps from elsewhere counts them on.
+// A tracker that has steps from another store must count these on.
 TEST_F(RunAggregatorTest, RowsThatWereLoggedWithoutAStepSaySo) {
   Start();
   Join(kPrimary, 0, true);

@@ -133,7 +133,7 @@ TEST_F(RunSummaryTest, LatestIsByStepNotByBlock) {
   EXPECT_EQ(Shown("b"), 9.0);
 }
 
-// Of a run that was rewound: replays have indexes of their own.
+// In a run that was rewound, replays have their own indexes.
 TEST_F(RunSummaryTest, LatestIsByStepNotByIndex) {
   summary_.Add(BatchOf(60, {{.step = 60, .values = {1}}}), {{}, {"loss"}});
   summary_.Add(BatchOf(0, {{.step = 61, .values = {3}}}), {{}, {"loss"}});

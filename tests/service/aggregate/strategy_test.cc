@@ -17,10 +17,11 @@ using model::LogStrategy;
 using model::RunAssignment;
 using ::testing::ElementsAre;
 
-// One store, as far as the strategy asks it: attaches ranks to the runs that it is told.
+// A minimal store for the strategy. Attaches ranks to the runs that it assigns.
 class StrategyTest : public ::testing::Test {
  protected:
-  // `local_ranks` 0: the launcher says neither how many there are nor which of them this is.
+  // `local_ranks` 0: the launcher gives neither the number of local ranks nor this one's local
+  // rank.
   RunAssignment Attach(uint32_t rank, uint32_t local_rank, uint32_t local_ranks,
                        const std::string& node = "node") {
     model::Session session;
@@ -55,7 +56,7 @@ class StrategyTest : public ::testing::Test {
   void EndAll() {
     for (Kept& run : runs_) run.live = false;
   }
-  // "RUN_ID: RANKS", the ranks in the order of their attach.
+  // Returns "RUN_ID: RANKS", the ranks in the order of their attach.
   std::vector<std::string> Runs() const {
     std::vector<std::string> texts;
     for (const Kept& run : runs_) {
@@ -173,7 +174,7 @@ TEST_F(StrategyTest, RankZeroIsFirstWhateverItsLocalRank) {
   EXPECT_THAT(Runs(), ElementsAre("job: 4 2 0 6"));
 }
 
-// Where the launcher counts local ranks from 1.
+// A launcher that counts local ranks from 1.
 TEST_F(StrategyTest, TheLowestIsFirstOnceAllHaveCome) {
   Attach(7, 1, 2);
   EXPECT_EQ(WithoutRun(Attach(5, 1, 2)), Expected("job-5", "rank-5", 5, true, false));
@@ -195,7 +196,7 @@ TEST_F(StrategyTest, AJobThatIsStartedAnewGoesOnInItsRuns) {
   EXPECT_THAT(Runs(), ElementsAre("job-1: 1 3 5 7 5 7 1 3"));
 }
 
-// They wait for descriptors, say, until others are done.
+// For example, they wait for descriptors until others are done.
 TEST_F(StrategyTest, RankThatComesWhenTheOthersAreDoneIsInTheirRun) {
   for (uint32_t rank : {0, 1}) Attach(rank, rank, 4);
   EndAll();
@@ -208,7 +209,7 @@ TEST_F(StrategyTest, RankThatComesWhenTheOthersAreDoneIsInTheirRun) {
       << "it was no part of the start before";
 }
 
-// Rank 2 was in the run of rank 0 before; now it is on a node of its own with rank 3.
+// Rank 2 was in the run of rank 0 before. Now it is on its own node with rank 3.
 TEST_F(StrategyTest, AJobThatIsLaidOutAnewHasOtherRuns) {
   for (uint32_t rank : {0, 1, 2, 3}) Attach(rank, rank, 4);
   EndAll();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::Duration kHour = absl::Hours(1);
 
-// Whether the loop would count as hanging, did it stay as it is for an hour.
+// Whether the loop would count as hanging if nothing happened for an hour.
 bool IsInTurn(const Pulse& pulse) { return pulse.Silence(SteadyNow() + kHour) >= kHour; }
 
 TEST(PulseTest, LoopThatDoesNotRunRests) {
@@ -51,7 +51,7 @@ TEST(PulseTest, ThreadsHaveTheirOwn) {
   Pulse other;
   std::thread thread([&] {
     { const Pulse::Rest rest; }
-    Pulse::Beat();  // of nobody
+    Pulse::Beat();  // belongs to no loop
     EXPECT_FALSE(IsInTurn(other));
     const Pulse::Loop its_loop(&other);
     const Pulse::Rest rest;

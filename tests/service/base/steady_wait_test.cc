@@ -7,7 +7,7 @@
 namespace ranklog {
 namespace {
 
-// That a clock which is set changes nothing is seen in integration/clock_test.
+// integration/clock_test shows that setting a clock changes nothing.
 class SteadyWaitTest : public ::testing::Test {
  protected:
   bool Await(absl::Duration timeout) {

@@ -17,12 +17,12 @@ TEST(Utf8Test, TakesEveryLengthAtItsBounds) {
 }
 
 TEST(Utf8Test, RefusesWhatIsNoText) {
-  for (const char* bytes : {"\x80",                              // begins in the middle
-                            "\xC0\xAF", "\xE0\x9F\xBF",          // longer than need be
+  for (const char* bytes : {"\x80",                              // starts with a continuation byte
+                            "\xC0\xAF", "\xE0\x9F\xBF",          // overlong
                             "\xF0\x8F\xBF\xBF",                  //
                             "\xED\xA0\x80",                      // a surrogate
                             "\xF4\x90\x80\x80", "\xF5",          // above U+10FFFF
-                            "\xC3", "\xE2\x82", "\xF0\x9F\x9A",  // ends too early
+                            "\xC3", "\xE2\x82", "\xF0\x9F\x9A",  // truncated
                             "\xC3z", "\xE2\x82z", "\xFF"}) {
     EXPECT_FALSE(IsUtf8(bytes)) << bytes;
     EXPECT_FALSE(IsUtf8(std::string("a") + bytes)) << bytes;

@@ -31,7 +31,7 @@ struct CopyFlags {
   std::vector<std::string> files;
 };
 
-CopyFlags copied;      // what the action was handed
+CopyFlags copied;      // the flags that the action received
 absl::Status outcome;  // what it returns
 
 absl::Status Copy(const Globals&, const CopyFlags& flags) {

@@ -16,7 +16,7 @@ TEST(DiskOutlookTest, DiskThatFillsUpSaysWhen) {
   const int64_t room = LookAtDisk(dir.path(), absl::nullopt).free_bytes;
   const DiskOutlook disk = LookAtDisk(dir.path(), static_cast<double>(room) / 3600);
   ASSERT_TRUE(disk.lasts);
-  EXPECT_GT(*disk.lasts, absl::Minutes(55));  // others use it, too
+  EXPECT_GT(*disk.lasts, absl::Minutes(55));  // others write to the disk too
   EXPECT_LT(*disk.lasts, absl::Minutes(65));
   EXPECT_THAT(DiskText(disk), HasSubstr(", full in "));
 }

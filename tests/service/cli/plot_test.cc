@@ -32,7 +32,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-// What is drawn right of the axis.
+// Returns what is drawn to the right of the axis.
 std::vector<std::string> Curve(const std::string& text, int height) {
   std::vector<std::string> curve;
   const std::vector<std::string> lines = Lines(text);

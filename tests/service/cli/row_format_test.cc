@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two rows of a shape with two keys, and a row that is a text alone.
+// Two rows of a shape with two keys, and a row with only a text.
 class RowFormatTest : public ::testing::Test {
  protected:
   RowFormatTest() {

@@ -1,4 +1,4 @@
-// What CheckStore() says of a sound store, and of real files that were damaged.
+// What CheckStore() reports of a valid store, and of real files that were damaged.
 
 #include "service/cli/store_check.h"
 
@@ -52,7 +52,7 @@ class StoreCheckTest : public StoreTest {
     });
   }
 
-  // Changes the file behind the store's back.
+  // Changes the file without the store.
   void Damage(const std::function<void(Database&)>& change) {
     reader_.reset();
     store_.reset();
@@ -194,7 +194,7 @@ TEST_F(StoreCheckTest, RowsWhoseKeysAreGone) {
   EXPECT_THAT(check.ranks[1].findings.texts(), SizeIs(2));
 }
 
-// Every page in turn: whatever it held, the check ends, and says that something is wrong.
+// Damages each page in turn. Whatever the page held, the check ends and reports an error.
 TEST_F(StoreCheckTest, ADamagedPageIsFoundWhereverItLies) {
   Do([&] { EXPECT_OK(store_->Append(streams_[0], Dense(41, 2000, 1, 2))); });
   reader_.reset();

@@ -38,7 +38,7 @@ TEST(TableTest, CountsTheColumnsOfEastAsianCharactersEmojiAndMarks) {
 TEST(TableTest, ShowsControlCharactersAsQuestionMarks) {
   Table table({"NAME"});
   table.AddRow({"a\x1b[2J\nb"});
-  table.AddRow({"c\u009b2J\u00a0d"});  // one character for ESC [, and one that is none
+  table.AddRow({"c\u009b2J\u00a0d"});  // one character that means ESC [, and a printable one
   EXPECT_EQ(table.ToString({}), "NAME\na?[2J?b\nc?2J\u00a0d\n");
 }
 

@@ -41,7 +41,7 @@ TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
   EXPECT_EQ(parsed.config.spool_dirs.front(), "/x");
 }
 
-// A rank that finds no room where it was told goes to one of those.
+// A rank that finds no space in its configured directory uses one of these.
 TEST(ConfigTest, TheStandardSpoolDirectoriesAreLookedIntoToo) {
   const std::string uid = std::to_string(geteuid());
   for (const Parsed& parsed :
@@ -128,7 +128,7 @@ TEST(ConfigTest, UnknownOptionOfAFileHasItsLineAndASuggestion) {
   EXPECT_THAT(Parse({"--colour=blue"}).text, Not(HasSubstr("did you mean")));
 }
 
-// The lines that --print-config prints, by setting: value and source.
+// Returns the output of --print-config by setting: value and source.
 std::map<std::string, std::pair<std::string, std::string>> Printed(std::vector<const char*> args) {
   args.push_back("--print-config");
   const Parsed parsed = Parse(std::move(args));
@@ -227,7 +227,7 @@ TEST(ConfigTest, MetricsAreServedWhereAskedFor) {
 }
 
 TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
-  std::map<std::string, std::string> options;  // of --help, with their defaults
+  std::map<std::string, std::string> options;  // options of --help, with their defaults
   std::istringstream help(Parse({"--help"}).text);
   const std::regex option("  --([a-z-]+)(?: [^ =]*=([^ ]+))?.*");
   for (std::string line; std::getline(help, line);) {

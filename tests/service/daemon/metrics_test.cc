@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Of a daemon to whose W&B something was delivered, and something waits.
+// Figures of a daemon that delivered something to W&B, and has more to deliver.
 Figures SomeFigures() {
   Figures figures;
   figures.version = "1.2.3";
@@ -54,7 +54,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-// Names as a query may use them: of a histogram with _bucket, _sum and _count.
+// Returns the names that a query may use. A histogram has _bucket, _sum and _count.
 std::set<std::string> NamesOf(const std::string& text) {
   std::set<std::string> names;
   for (const std::string& line : LinesOf(text)) {
@@ -64,7 +64,7 @@ std::set<std::string> NamesOf(const std::string& text) {
   return names;
 }
 
-// A real daemon has all counters; these are those of metrics.cc.
+// A real daemon has all counters; these are the counters of metrics.cc.
 Figures AllFigures() {
   Figures figures = SomeFigures();
   const std::regex counter("\\{\"([a-z]+\\.[a-z_]+)\", +\"ranklog_");

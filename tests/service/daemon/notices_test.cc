@@ -20,7 +20,8 @@ TEST(NoticesTest, AFullDiskIsATroubleUntilCommitsSucceed) {
 }
 
 TEST(NoticesTest, ADirectoryOnADiskNeedsNoWord) {
-  EXPECT_FALSE(StateNotice("/proc").has_value());  // as any that is not known to end
+  // a file system is permanent unless it is known not to be
+  EXPECT_FALSE(StateNotice("/proc").has_value());
   EXPECT_FALSE(StateNotice("/nonexistent").has_value());
 }
 
@@ -34,7 +35,7 @@ TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
   EXPECT_EQ(waiting[0].key(), "url");
   EXPECT_EQ(waiting[0].text(), step.url);
   EXPECT_EQ(waiting[1].text(), "rows wait for wandb: HTTP 401");
-  // A rank could not read its stream with any such bytes in it.
+  // A rank could not decode a message with such bytes.
   step.delivery.last_error = "HTTP 403: f\xFCr";
   EXPECT_EQ(DeliveryNotices(step)[1].text(), "rows wait for wandb: HTTP 403: f\xEF\xBF\xBDr");
   step.delivery.last_error.clear();
@@ -44,7 +45,7 @@ TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
 TEST(NoticesTest, AStepTellsHowMuchIsDelivered) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
-  step.delivery.delivered_rows = 5;  // of them
+  step.delivery.delivered_rows = 5;  // refused rows included
   step.delivery.refused_rows = 1;
   step.rows = 9;
   step.live = true;

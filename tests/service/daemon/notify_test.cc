@@ -22,7 +22,7 @@ TEST(NotifyTest, ReachesASocketInTheFileSystem) {
 }
 
 TEST(NotifyTest, ReachesAnAbstractSocket) {
-  const testing::TempDir dir;  // its name is nobody else's
+  const testing::TempDir dir;  // its path is a unique name
   const NotifySocket systemd("@" + dir.path());
   NotifySystemd("@" + dir.path(), "READY=1");
   EXPECT_EQ(systemd.Take(), "READY=1");
@@ -32,7 +32,7 @@ TEST(NotifyTest, NobodyThereIsNoHarm) {
   const testing::TempDir dir;
   NotifySystemd("", "READY=1");
   NotifySystemd(dir.File("nobody"), "READY=1");
-  NotifySystemd(dir.File(std::string(200, 'x')), "READY=1");  // no socket can have that name
+  NotifySystemd(dir.File(std::string(200, 'x')), "READY=1");  // too long for a socket's name
   const NotifySocket full(dir.File("full"));
   for (int i = 0; i < 10'000; ++i) NotifySystemd(dir.File("full"), "READY=1");
   EXPECT_EQ(full.Take(), "READY=1");

@@ -15,8 +15,8 @@ using ::ranklog::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Positions 5 .. 9: three rows of shape 1 (two values each) at 5, 6 and 8, two of texts only at 7
-// and 9.
+// Positions 5 to 9: three rows of shape 1 (two values each) at 5, 6 and 8, and two rows with only
+// texts at 7 and 9.
 Batch Mixed() {
   Batch batch{.first = 5, .last = 9, .blocks = {}};
   Block numbers;

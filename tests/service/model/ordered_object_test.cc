@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 std::string Name(int i) { return "metric/" + std::to_string(i); }
 
-// With members "metric/0" to "metric/<count - 1>", each with its number.
+// Has the members "metric/0" to "metric/<count - 1>", each with its number.
 Json Numbered(int count) {
   Json object = Json::object();
   for (int i = 0; i < count; ++i) object[Name(i)] = i;
@@ -36,7 +36,7 @@ void ExpectNumbered(const Json& object, const std::vector<int>& numbers) {
   }
 }
 
-// Few members are looked through, many are found by an index.
+// A small object finds members by a scan, a large one by an index.
 class OrderedObjectTest : public ::testing::TestWithParam<int> {
  protected:
   std::vector<int> Numbers(int from = 0) const {
@@ -105,7 +105,7 @@ TEST(OrderedObjectTest, UpdateOverwritesAndAppends) {
   EXPECT_EQ(object["b"], 4);
 }
 
-// It took minutes when every member was found by looking through all.
+// This took minutes when each member was found by a scan.
 TEST(OrderedObjectTest, TakesHundredsOfThousandsOfMembers) {
   const Json object = Numbered(300'000);
   EXPECT_EQ(object[Name(299'999)], 299'999);

@@ -24,7 +24,7 @@ TEST(IsNumberedTest, TakesTheIdAndTheNumbersFromTwoOn) {
   }
 }
 
-// The marks are those of every daemon that ever made such an id.
+// The marks must equal those of every daemon that ever made such an id.
 TEST(WithNumberTest, LongIdIsCutAndMarked) {
   EXPECT_EQ(WithNumber("job", 2), "job-2");
   const std::string fits(126, 'x');
