@@ -29,7 +29,7 @@ TEST(BoundedJsonTest, DiscardsWhatIsNotJson) {
   }
 }
 
-// Whatever an answer's 4 MiB are filled with, closed or not.
+// The 4 MiB of an answer may hold any nesting, closed or not.
 TEST(BoundedJsonTest, DiscardsDeepNesting) {
   const std::string deepest = std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']');
   EXPECT_TRUE(ParseBoundedJson(deepest, 1000).is_array());
@@ -42,7 +42,7 @@ TEST(BoundedJsonTest, DiscardsDeepNesting) {
   EXPECT_TRUE(ParseBoundedJson(Nested(400'000, '[', "\"\\\\\","), SIZE_MAX).is_discarded());
 }
 
-// An empty array or object counts as two.
+// An empty array or object counts as two values.
 TEST(BoundedJsonTest, CountsEveryValue) {
   EXPECT_TRUE(ParseBoundedJson("[1,2,3]", 4).is_array());
   EXPECT_TRUE(ParseBoundedJson("[1,2,3]", 3).is_discarded());

@@ -62,7 +62,7 @@ TEST_F(CredentialStoreTest, KeepsServersApart) {
   EXPECT_FALSE(store.Find(kJob, kUrl).ok());
 }
 
-// Two jobs of one user may go to two accounts.
+// Two jobs of one user may use two accounts.
 TEST_F(CredentialStoreTest, KeepsJobsApart) {
   CredentialStore store({});
   ASSERT_OK(store.Set(kJob, kUrl, Key('a')));
@@ -96,7 +96,7 @@ TEST_F(CredentialStoreTest, PassesOverKeysThatWereRefused) {
   EXPECT_THAT(store.Find(kJob, kUrl, refused), StatusIs(absl::StatusCode::kNotFound));
 }
 
-// systemd gives the user access by an access list, which looks like a mode of 0440.
+// systemd grants access by an access list, which looks like mode 0440.
 TEST_F(CredentialStoreTest, TakesWhatWasPassedLast) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
@@ -125,7 +125,7 @@ TEST_F(CredentialStoreTest, SaysWhereItLooked) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("credentials"))));
 }
 
-// Whose key it is decides to whose account our rows go.
+// The owner of the key decides to which account the rows go.
 TEST_F(CredentialStoreTest, TakesNoKeyFromAnotherUsersFile) {
   SKIP_WITHOUT(geteuid() == 0, "root, to leave a file of another user");
   const std::string file = Write("credentials", "machine api.wandb.ai password " + Key('f'));
@@ -158,7 +158,7 @@ TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {
   }
 }
 
-// Whoever looks for the key is told, not that there is none.
+// Find() returns this error, not kNotFound.
 TEST_F(CredentialStoreTest, SaysThatAKeyCannotBeOneWithoutRepeatingIt) {
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret")));
   CredentialStore store({});

@@ -21,7 +21,7 @@ namespace {
 using ranklog::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Answers by the path, and remembers what it was asked.
+// Answers by path, and keeps the requests.
 class CurlTransportTest : public ::testing::Test {
  protected:
   CurlTransportTest() {
@@ -78,7 +78,8 @@ class CurlTransportTest : public ::testing::Test {
   std::unique_ptr<CurlTransport> transport_;
 };
 
-// The proxy of the request's job counts, not the environment's; and its leave to use http.
+// The proxy of the request's job takes precedence over the environment, and so does its permission
+// to use http.
 TEST_F(CurlTransportTest, TheJobsVariablesGoBeforeTheEnvironments) {
   using Variables = std::map<std::string, std::string>;
   HttpRequest request = To("/echo");
@@ -88,7 +89,7 @@ TEST_F(CurlTransportTest, TheJobsVariablesGoBeforeTheEnvironments) {
   const auto lenient = CurlTransport::Create({.allow_plain_http = true}).value();
   EXPECT_THAT(lenient->Post(request),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("RANKLOG_ALLOW_HTTP=1")));
-  // Our server is asked as a proxy, by the whole URL, which it does not know.
+  // Our server acts as a proxy and gets the whole URL, which it does not know.
   request.variables = Variables{{"RANKLOG_ALLOW_HTTP", "1"},
                                 {"http_proxy", absl::StrCat("http://127.0.0.1:", port_)}};
   const auto answer = transport_->Post(request);
@@ -139,7 +140,7 @@ TEST_F(CurlTransportTest, GzipsTheBody) {
   request.body = std::string(100000, 'x');
   request.gzip = true;
   ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
-  EXPECT_EQ(response.body, request.body);  // the server unpacks it
+  EXPECT_EQ(response.body, request.body);  // the server decompresses it
   EXPECT_EQ(request_.get_header_value("Content-Encoding"), "gzip");
 }
 

@@ -1,5 +1,5 @@
-// Servers that are not what the request was meant for: whose certificate proves nothing, or who
-// send on to somebody else. None of them, and nobody behind them, gets to see a key.
+// Wrong servers: their certificate proves nothing, or they redirect to another server. No such
+// server, and no server behind it, may see a key.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,8 @@ TEST_F(UntrustedServerTest, GetsNoKeyIfNobodyWeTrustSignedForIt) {
                        AllOf(HasSubstr(server.At("https")), HasSubstr("certificate"))));
   EXPECT_THAT(server.keys(), IsEmpty());
 
-  // It would have: the same server is believed once its certificate is trusted.
+  // The key was withheld only for this reason: the same server gets it once its certificate is
+  // trusted.
   identity.Write(dir_.File("ca.pem"));
   ASSERT_OK_AND_ASSIGN(const HttpResponse response,
                        PostKeyTo(server.At("https"), dir_.File("ca.pem")));
@@ -96,7 +97,7 @@ TEST_F(UntrustedServerTest, IsTrustedByTheJobsVariables) {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     EXPECT_OK(PostKeyTo(server.At("https"), "", {{{name, file}}})) << name;
   }
-  // An empty one counts as unset, and so does what only the job's container has.
+  // An empty variable counts as unset. So does a path that exists only in the job's container.
   for (const char* elsewhere : {"", "/absent/ca.pem"}) {
     EXPECT_THAT(PostKeyTo(server.At("https"), "", {{{"SSL_CERT_FILE", elsewhere}}}),
                 StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("certificate")));
@@ -106,7 +107,7 @@ TEST_F(UntrustedServerTest, IsTrustedByTheJobsVariables) {
 TEST_F(UntrustedServerTest, IsTrustedByADirectoryOfHashes) {
   const SelfSigned identity("IP:127.0.0.1");
   const Listener server(Tls(identity), SayFine);
-  char name[16];  // as `openssl rehash` names it
+  char name[16];  // a name as made by `openssl rehash`
   snprintf(name, sizeof name, "%08lx.0", X509_subject_name_hash(identity.certificate()));
   identity.Write(dir_.File(name));
   EXPECT_OK(PostKeyTo(server.At("https"), "", {{{"SSL_CERT_DIR", dir_.path()}}}));
@@ -141,7 +142,7 @@ TEST_F(FindCertificatesTest, JobCountsBeforeEnvironmentBeforeSystem) {
   EXPECT_EQ(file({{"SSL_CERT_FILE", "/absent"}}, {{"SSL_CERT_FILE", own}}), own);
   EXPECT_EQ(file({{"SSL_CERT_FILE", ""}}, {{"SSL_CERT_FILE", ""}}), system);
   EXPECT_EQ(file({}, {{"CURL_CA_BUNDLE", own}, {"SSL_CERT_FILE", job}}), own);
-  // A typo of one's own must not go unnoticed.
+  // A typo in the daemon's own variable must be reported.
   EXPECT_EQ(file({}, {{"SSL_CERT_FILE", "/absent"}}), "/absent");
 }
 

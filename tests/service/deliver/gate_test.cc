@@ -106,7 +106,7 @@ TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
 
 TEST_F(GateTest, StaysClosedForAsLongAsItIsAsked) {
   EXPECT_EQ(gate_.Failed(absl::Seconds(42), "away"), absl::Seconds(42));
-  gate_.Answered();  // to somebody who had asked before
+  gate_.Answered();  // to a request that was already in flight
   now_ += absl::Seconds(41);
   EXPECT_EQ(gate_.Enter(), absl::Seconds(1));
   now_ += absl::Seconds(1);

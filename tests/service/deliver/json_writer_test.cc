@@ -78,8 +78,8 @@ TEST(JsonWriterTest, ReplacesWhatIsNotUtf8) {
                    "b"),
             "\"a\xef\xbf\xbd"
             "b\"");
-  EXPECT_EQ(Quoted("\xc3"), "\"\xef\xbf\xbd\"");                      // cut off
-  EXPECT_EQ(Quoted("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");      // longer than need be
+  EXPECT_EQ(Quoted("\xc3"), "\"\xef\xbf\xbd\"");                      // truncated
+  EXPECT_EQ(Quoted("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");      // overlong
   EXPECT_EQ(Quoted("\xed\xa0\x80").find("\xed"), std::string::npos);  // a surrogate
 }
 

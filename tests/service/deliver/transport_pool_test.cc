@@ -12,7 +12,7 @@
 namespace ranklog::deliver {
 namespace {
 
-// Requests that are under way and wait for one another.
+// Requests in flight that wait for each other.
 struct Meeting {
   absl::Mutex mutex;
   int there ABSL_GUARDED_BY(mutex) = 0;
@@ -25,7 +25,7 @@ struct Meeting {
   }
 };
 
-// Answers with its number.
+// Answers with its own number.
 class NumberedTransport : public Transport {
  public:
   NumberedTransport(int number, Meeting* meeting) : number_(number), meeting_(meeting) {}

@@ -88,7 +88,7 @@ TEST_F(AcceptorTest, HandsGrpcConnectionsOnWithTheirPeer) {
   EXPECT_EQ(peer_->uid, geteuid());
   EXPECT_FALSE(peer_->exited());
   char bytes[16];
-  EXPECT_EQ(recv(grpc_.get(), bytes, sizeof(bytes), 0), 14);  // nothing was taken from it
+  EXPECT_EQ(recv(grpc_.get(), bytes, sizeof(bytes), 0), 14);  // all bytes are still there
 }
 
 TEST_F(AcceptorTest, TakesAPassedDescriptor) {
@@ -132,7 +132,7 @@ TEST_F(AcceptorTest, RefusesADescriptorMessageWithoutOne) {
 
 TEST_F(AcceptorTest, RefusesOtherUsers) {
   Acceptor::Options options;
-  options.uid = geteuid() + 1;  // as if the daemon were another's
+  options.uid = geteuid() + 1;  // as if another user's daemon were running
   Start(options);
   EXPECT_TRUE(WasClosed(Connect(path_)));
   EXPECT_EQ(counters_.refused_user, 1u);
@@ -149,11 +149,11 @@ TEST_F(AcceptorTest, RefusesOtherProtocolsAndTheSilent) {
   EXPECT_EQ(counters_.refused_protocol, 2u);
 }
 
-// As a second daemon does, which only looks whether somebody answers there.
+// Like a second daemon, which only checks whether a daemon answers there.
 TEST_F(AcceptorTest, WhoLeavesWithoutAWordIsNotRefused) {
   Start();
   Connect(path_);
-  const UniqueFd http = Connect(path_);  // after that one
+  const UniqueFd http = Connect(path_);  // accepted after the one above
   ASSERT_EQ(send(http.get(), "GET / HTTP/1.1", 14, 0), 14);
   EXPECT_TRUE(WasClosed(http));
   EXPECT_EQ(counters_.refused_protocol, 1u);
@@ -191,7 +191,8 @@ TEST_F(AcceptorTest, LeavesTheSocketOfWhoTookItsPlace) {
     auto other = ListenSocket::Bind(dir_.File("t"));
     ASSERT_OK(other);
     ASSERT_EQ(rename(dir_.File("t").c_str(), path_.c_str()), 0);
-    for (int look = 0; look < 2; ++look) {  // the second comes after all that the first led to
+    // the second connection comes after everything that the first one caused
+    for (int look = 0; look < 2; ++look) {
       ASSERT_TRUE(WaitFor([&] { return UniqueFd(accept(other->fd(), nullptr, nullptr)).valid(); }));
     }
     EXPECT_EQ(counters_.rebinds, 0u);

@@ -30,7 +30,7 @@ using ::testing::SizeIs;
 
 constexpr uint64_t kIncarnation = 7;
 
-// A call that keeps what it was told.
+// A call that keeps all messages.
 class FakeCall : public AttachSession::Call {
  public:
   void Read() override { ++reads; }
@@ -42,7 +42,7 @@ class FakeCall : public AttachSession::Call {
   void Finish(const absl::Status& status) override { finished = status; }
 
   bool reading() const { return reads > messages; }
-  // The durable_seq of the acknowledgements, without that of the Hello's answer.
+  // Returns the durable_seq of the acknowledgements, without the answer to the Hello.
   std::vector<uint64_t> Acks() const {
     std::vector<uint64_t> acks;
     for (const v1::ServerMessage& message : written) {
@@ -94,7 +94,7 @@ class AttachSessionTest : public ::testing::Test {
     store_->Step();
     return session;
   }
-  // A session that has greeted and defined its shape.
+  // Returns a session that has sent its Hello and defined its shape.
   std::shared_ptr<AttachSession> Attached(FakeCall* call) {
     auto session = Greeted(call);
     Written(*session, *call);
@@ -231,7 +231,7 @@ TEST_F(AttachSessionTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
   }
   ASSERT_TRUE(call.finished);
   EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("64 MiB")));
-  EXPECT_EQ(shapes, 65u);  // the first is of "loss", the last is too much
+  EXPECT_EQ(shapes, 65u);  // the first defines "loss", the last exceeds the limit
 }
 
 TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
@@ -240,7 +240,7 @@ TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
   Send(*session, call, Rows(1, 3));
   EXPECT_THAT(call.Acks(), IsEmpty());
   vfs_.FailSyncs(1, ENOSPC);
-  EXPECT_LT(store_->Step(), absl::InfiniteDuration());  // to be tried again
+  EXPECT_LT(store_->Step(), absl::InfiniteDuration());  // the write is tried again
   EXPECT_THAT(call.Acks(), IsEmpty());
   vfs_.Heal();
   store_->Step();
@@ -258,7 +258,7 @@ TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
   FakeCall call;
   const auto session = Start(&call);
   Send(*session, call, Hello());
-  // Before the attach is committed, which waits while the disk is full.
+  // This arrives before the attach is committed, which waits while the disk is full.
   ASSERT_THAT(call.written, SizeIs(1));
   EXPECT_FALSE(call.written[0].has_hello());
   EXPECT_EQ(call.written[0].notices(0).text(), "the disk is full");
@@ -280,7 +280,7 @@ TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
 }
 
 TEST_F(AttachSessionTest, TellsWhatBecameOfTheStart) {
-  // Also where no board is.
+  // Works also without a board.
   std::vector<std::shared_ptr<AttachSession>> sessions;
   const auto greet = [&](FakeCall* call, uint64_t incarnation, const std::string& resume) {
     v1::ClientMessage message = Hello();
@@ -367,7 +367,7 @@ TEST_F(AttachSessionTest, DropsRowsThatComeAgain) {
   EXPECT_EQ(second.written[0].hello().durable_seq(), 3u);
   Written(*after, second);
   Send(*after, second, Rows(2, 5));
-  Send(*before, first, Rows(3, 4));  // the older connection still brings what was on its way
+  Send(*before, first, Rows(3, 4));  // messages in flight on the older connection still arrive
   store_->Step();
   EXPECT_THAT(second.Acks(), ElementsAre(5));
   EXPECT_THAT(StoredValues(), ElementsAre(1, 2, 3, 4, 5));
@@ -384,8 +384,8 @@ TEST_F(AttachSessionTest, RefusesAGap) {
   EXPECT_EQ(counters_.refused_messages, 1u);
 }
 
-// The simulation found it: a shape that could not be stored, and the row behind it that could. The
-// rank then let go of the shape, and what used it later was lost with the rank.
+// Found by the simulation: a shape could not be stored, but the row after it could. The rank then
+// freed the shape, and later rows that used it were lost with the rank.
 TEST_F(AttachSessionTest, StoresNothingThatCameAfterWhatItCouldNotStore) {
   FakeCall call;
   auto session = Attached(&call);
@@ -409,7 +409,7 @@ TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
   vfs_.Heal();
   EXPECT_THAT(call.Acks(), IsEmpty());
   ASSERT_TRUE(call.finished);
-  EXPECT_FALSE(call.finished->ok());  // the rank connects again, and sends it again
+  EXPECT_FALSE(call.finished->ok());  // the rank connects again and resends
   EXPECT_EQ(counters_.refused_messages, 0u);
 }
 
@@ -437,7 +437,7 @@ TEST_F(AttachSessionTest, EndsWhenTheRankHasGoneAndAllIsAnswered) {
   session->OnNoMoreMessages();
   EXPECT_FALSE(call.finished);
   store_->Step();
-  ASSERT_TRUE(call.writing);  // the acknowledgement, though nobody may read it
+  ASSERT_TRUE(call.writing);  // the acknowledgement, even if nobody reads it
   Written(*session, call);
   ASSERT_TRUE(call.finished);
   EXPECT_OK(*call.finished);

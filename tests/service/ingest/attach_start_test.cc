@@ -35,7 +35,7 @@ class AttachStartTest : public ::testing::Test {
     attacher_ = std::make_unique<Attacher>(*std::move(reader));
   }
 
-  // A new process of `rank`, which `launch` started; each has a ring.
+  // A new process of `rank`, started by `launch`. Each has a ring.
   model::Session SessionOf(uint32_t rank, const std::string& launch) {
     model::Session session;
     session.stream = {"gpt", "job", rank, ++incarnation_};
@@ -62,7 +62,7 @@ class AttachStartTest : public ::testing::Test {
     live_.push_back(attached->id);
     return last_;
   }
-  // The id of the job that the session got.
+  // Returns the id of the job that the session got.
   std::string JobOf(const model::Session& session) { return Attach(session).job_id; }
   void EndAll(model::StreamState how = model::StreamState::kFinished) {
     EXPECT_OK(store_->Begin());
@@ -107,7 +107,7 @@ TEST_F(AttachStartTest, WithoutAnIdOfTheUsersNothingIsSaid) {
   EXPECT_THAT(last_.notice, IsEmpty());
 }
 
-// Each rank in a container of its own: the launches of one start differ.
+// Each rank is in its own container, so the launches of one start differ.
 class UnseenLauncherTest : public AttachStartTest {
  protected:
   model::Session Unseen(uint32_t rank, int64_t began_s) {
@@ -116,7 +116,7 @@ class UnseenLauncherTest : public AttachStartTest {
     session.launch.unseen = true;
     session.identity.boot_id = "boot";
     session.identity.began_us = began_s * 1'000'000;
-    session.settings.start_time_us = 1'000 - began_s;  // somebody sets the wall clock all the time
+    session.settings.start_time_us = 1'000 - began_s;  // the wall clock is set back all the time
     return session;
   }
 };
@@ -166,7 +166,8 @@ TEST_F(UnseenLauncherTest, StartsAreNotMixedWhereTheyMayBeTwo) {
   }
 }
 
-// It is resumed: the same rank begins the next attempt, and so does one that comes before it.
+// The start is resumed: the same rank begins the next attempt. A rank that comes before it belongs
+// to that attempt too.
 TEST_F(UnseenLauncherTest, ResumedStartIsAnotherAttempt) {
   const auto resumed = [this](uint32_t rank, int64_t began_s) {
     model::Session session = Unseen(rank, began_s);
@@ -182,7 +183,7 @@ TEST_F(UnseenLauncherTest, ResumedStartIsAnotherAttempt) {
   EXPECT_EQ(resumed(2, 300), 3u) << "a minute later";
 }
 
-// It was killed before it attached, and its ring is found when the next start is there.
+// The process was killed before it attached. Its ring is found after the next start has begun.
 TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
   const model::Session late = SessionOf(1, "one");
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
@@ -191,7 +192,7 @@ TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
   EXPECT_EQ(JobOf(late), "job");
 }
 
-// So does that of a dead process whose rank its launcher has started again, or that was resumed.
+// The same for the ring of a dead process whose rank was restarted by its launcher, or resumed.
 TEST_F(AttachStartTest, ALateRingOfADeadProcessIsNotTwiceThere) {
   for (const char* resume : {"", "allow"}) {
     const bool elastic = std::string(resume).empty();
@@ -223,19 +224,20 @@ TEST_F(AttachStartTest, RanksThatTheirLauncherRestartsGoOn) {
   model::Session session = SessionOf(0, "one");
   session.launch.restarts_ranks = true;
   EXPECT_EQ(JobOf(session), "job");
-  EndAll();  // rank 0 was done when another rank failed
+  EndAll();  // rank 0 had finished when another rank failed
   session = SessionOf(0, "one");
   session.launch.restarts_ranks = true;
   session.launch.restart = 1;
   EXPECT_EQ(JobOf(session), "job");
-  EndAll(model::StreamState::kCrashed);  // a node joined, which is no restart to torchrun
+  // a node joined, which torchrun does not count as a restart
+  EndAll(model::StreamState::kCrashed);
   session.stream.incarnation = ++incarnation_;
   session.launch.process = "another@0";
   EXPECT_EQ(JobOf(session), "job");
   EXPECT_THAT(last_.notice, IsEmpty());
 }
 
-// A shell that has started the same command twice.
+// A shell has started the same command twice.
 TEST_F(AttachStartTest, ARankThatBeginsTwiceInOneLaunchIsTwoStarts) {
   EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job");
   EXPECT_EQ(JobOf(SessionOf(1, "shell")), "job");
@@ -290,7 +292,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
   EXPECT_EQ(JobOf(SessionOf(0, "four")), "job-3") << "job is the one that ended";
 }
 
-// One daemon serves several containers, each with a launcher of its own.
+// One daemon serves several containers, each with its own launcher.
 TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
   for (const char* job : {"job", "job-2"}) {
     for (uint32_t node = 0; node < 2; ++node) {
@@ -300,7 +302,7 @@ TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
     }
     if (std::string(job) == "job") EndAll();
   }
-  // While that runs, somebody types the command again.
+  // While that runs, somebody starts the command again.
   EXPECT_EQ(JobOf(SessionOf(0, "a third")), "job-3");
 }
 
@@ -315,7 +317,7 @@ TEST_F(AttachStartTest, ANumberedIdIsNoLongerThanAnIdMayBe) {
   }
 }
 
-// Of a job that goes on, too: the runs are found again.
+// Also for a continued job: its runs are found again.
 TEST_F(AttachStartTest, RunOfARankHasAnIdThatTrackersTake) {
   std::map<std::string, std::string> runs;  // job and rank by run id
   for (const std::string end : {"a", "b"}) {
@@ -369,7 +371,7 @@ TEST_F(RequeuedTest, EachStepGoesOnInItsOwnJob) {
   EXPECT_EQ(JobOfStep(0, "2", 1), "job-3") << "it was not there before";
 }
 
-// As of `srun -n1 sh -c "train; finetune"`.
+// As with `srun -n1 sh -c "train; finetune"`.
 TEST_F(RequeuedTest, ProgramsOfAStepGoOnInTheirOrder) {
   for (const uint32_t requeue : {0u, 1u, 2u}) {
     for (const std::string expected : {"job", "job-2"}) {
@@ -382,17 +384,17 @@ TEST_F(RequeuedTest, ProgramsOfAStepGoOnInTheirOrder) {
   }
 }
 
-// It began at another node.
+// The job began at another node.
 TEST_F(RequeuedTest, ABatchJobThatIsNotKnownHereGoesOnInItsId) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   EXPECT_EQ(JobOfStep(0, "0", 1), "job");
 }
 
-// Starts of several jobs and strategies, whose ids meet: {job}-{rank} and {job}-2.
+// Starts of several jobs and strategies whose ids collide: {job}-{rank} and {job}-2.
 class RunIdTest : public AttachStartTest {
  protected:
-  // The ids of the runs that the ranks get; all have ended then.
+  // Returns the ids of the runs that the ranks get. All have ended afterwards.
   std::vector<std::string> RunsOf(const std::string& given_id, model::LogStrategy strategy,
                                   const std::string& resume = "", uint32_t ranks = 3) {
     std::vector<std::string> ids;
@@ -495,7 +497,7 @@ TEST_F(RunIdTest, NoTwoRunsHaveOneId) {
   ExpectNoTwoWithOneId();
 }
 
-// A part that stayed here may have the id of a start; it does not when it is to go to a tracker.
+// A local part may have the same id as a start. It may not once it is to go to a tracker.
 TEST_F(RunIdTest, ALocalPartTakesNoId) {
   const auto attach = [this](const std::string& launch, model::LogStrategy strategy,
                              const std::string& resume) {

@@ -35,7 +35,7 @@ TEST(ConvertTest, ASessionIsCheckedAtTheEdge) {
   EXPECT_THAT(ToSession(hello), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// As of earlier clients, and of the rings that they left.
+// Earlier clients sent the user, and their rings still have it.
 TEST(ConvertTest, AddressComesWithoutItsUser) {
   v1::Hello hello = ValidHello();
   hello.mutable_settings()->set_base_url("https://me:secret@host:8080");

@@ -23,7 +23,7 @@ using ::ranklog::testing::RingImage;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
 
-// A ring as a dead rank left it, and a store whose disk may fail.
+// A ring left by a dead rank, and a store whose disk may fail.
 class DrainTest : public ::testing::Test {
  protected:
   DrainTest() {

@@ -19,7 +19,7 @@
 namespace ranklog::ingest {
 namespace {
 
-// A child that does `body`, and is not reaped before the test asks for it.
+// A child that runs `body`. It is reaped only when the test asks for it.
 class Child {
  public:
   explicit Child(const std::function<void()>& body) : pid_(fork()) {
@@ -93,7 +93,8 @@ TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
   EXPECT_EQ(status.value_or(4 << 8), 4 << 8);
 }
 
-// Its file in /proc ends while it is read: once that ended the daemon, within 15 of these children.
+// Its file in /proc may disappear while it is read. That once ended the daemon within 15 such
+// children.
 TEST(WaitStatusTest, OfAProcessThatIsReapedMeanwhileIsRightOrUnknown) {
   for (int i = 0; i < 100; ++i) {
     Child child([] { _exit(3); });

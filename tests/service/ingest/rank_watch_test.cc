@@ -48,9 +48,9 @@ std::shared_ptr<Peer> PeerWith(pid_t pid) {
   return peer;
 }
 
-// The watch over a spool directory and a store, both real. A test waits for what the watch does.
-// That it leaves something alone is seen by a ring that comes later and is taken: two looks then
-// went by.
+// The watch over a spool directory and a store, both real. A test waits for the watch's actions. To
+// see that the watch leaves something alone, a test adds a ring later and waits until it is taken:
+// by then the watch has scanned twice.
 class RankWatchTest : public ::testing::Test {
  protected:
   RankWatchTest() {
@@ -84,7 +84,7 @@ class RankWatchTest : public ::testing::Test {
                            .attach_grace = attach_grace});
     ASSERT_OK(watch_->Start());
   }
-  // Starts a watch, and waits until it has taken all that lies there, which is of one run.
+  // Starts a watch, and waits until it has taken all rings of one run.
   std::vector<model::Stream> TakeWhatIsLeft() {
     Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
     const auto reader = Reader();
@@ -107,7 +107,7 @@ class RankWatchTest : public ::testing::Test {
     hello.mutable_identity()->set_world_size(1);
     return hello;
   }
-  // A ring with two rows, as of a rank that has died: nobody holds its lock.
+  // Returns a ring with two rows of a dead rank: nobody holds its lock.
   RingImage Ring(uint64_t incarnation) const {
     RingImage ring;
     ring.header().incarnation = incarnation;
@@ -117,7 +117,7 @@ class RankWatchTest : public ::testing::Test {
     ring.Row(2, 1, {0.25});
     return ring;
   }
-  // All of it at once: the watch may look at any time.
+  // Writes the whole file at once, since the watch may scan at any time.
   void Leave(uint64_t incarnation, RingImage ring) const {
     const std::string unfinished = spool_.File("unfinished-" + std::to_string(incarnation));
     std::ofstream(unfinished, std::ios::binary) << ring.bytes();
@@ -126,7 +126,7 @@ class RankWatchTest : public ::testing::Test {
   bool IsThere(uint64_t incarnation) const {
     return std::filesystem::exists(RingPath(incarnation));
   }
-  // A rank attached, and its connection broke.
+  // A rank attaches, and its connection breaks.
   model::Stream AttachAndLose(uint64_t incarnation, std::shared_ptr<const Peer> peer) {
     const auto session = ToSession(HelloOf(incarnation));
     EXPECT_OK(session);
@@ -143,7 +143,7 @@ class RankWatchTest : public ::testing::Test {
     return stream;
   }
 
-  // The stream of a job; one with id 0 if there is none.
+  // Returns the stream of a job; its id is 0 if there is none.
   model::Stream StreamOf(uint64_t incarnation) {
     const auto reader = Reader();
     const auto runs = reader->Runs();
@@ -169,7 +169,7 @@ class RankWatchTest : public ::testing::Test {
     caught_up.WaitForNotification();
     return ended;
   }
-  // What becomes of the run of a stream that has ended, in the end.
+  // Removes the run of an ended stream, as retention finally does.
   void RemoveRunOf(uint64_t incarnation) {
     const model::Stream stream = StreamOf(incarnation);
     ASSERT_OK(store_->SubmitAndWait([&](storage::Store& store) {
@@ -186,7 +186,7 @@ class RankWatchTest : public ::testing::Test {
       return store.RemoveRun(stream.run, 2);
     }));
   }
-  // The watch has looked at everything twice since.
+  // Checks that the watch has scanned everything twice since.
   void ExpectItLooksOn(uint64_t incarnation) {
     Leave(incarnation, Ring(incarnation));
     EXPECT_TRUE(WaitFor([&] { return HasEnded(incarnation) && !IsThere(incarnation); }));
@@ -218,8 +218,8 @@ TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
   EXPECT_EQ(counters_.orphan_rows, 2u);
 }
 
-// The daemon died after it had stored the ring, and before it removed the file; and then its run
-// was removed.
+// The daemon died after it had stored the ring, before it removed the file. Then the run was
+// removed.
 TEST_F(RankWatchTest, ARingWhoseRunWasRemovedIsNotTakenAgain) {
   Leave(1, Ring(1));
   Watch();
@@ -237,7 +237,7 @@ TEST_F(RankWatchTest, AStreamWhoseRunWasRemovedIsForgotten) {
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
   const model::Stream stream = StreamOf(1);
   RemoveRunOf(1);
-  registry_.AddKnown(stream);  // as of a rank that attached once more after its end
+  registry_.AddKnown(stream);  // as if a rank attached once more after its end
   Leave(1, Ring(1));
   EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
   EXPECT_FALSE(registry_.Find(stream.key).has_value());
@@ -253,7 +253,8 @@ TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
-// The simulation found it: it counted as alive meanwhile, and the next process as its double.
+// Found by the simulation: the dead process counted as alive meanwhile, and the next one as its
+// double.
 TEST_F(RankWatchTest, TheNextProcessWaitsForARingThatADiskWouldNotTake) {
   RingImage ring;
   v1::Hello hello = HelloOf(1);
@@ -263,7 +264,7 @@ TEST_F(RankWatchTest, TheNextProcessWaitsForARingThatADiskWouldNotTake) {
   ring.Hello(hello.SerializeAsString());
   ring.Shape(1, {"loss"});
   ring.Row(1, 0, {0.5});
-  disk_.FailSyncs(3, EIO);  // it is attached, and not ended
+  disk_.FailSyncs(3, EIO);  // it is attached, but not ended
   Leave(1, std::move(ring));
   Watch();
   ASSERT_TRUE(
@@ -310,7 +311,7 @@ TEST_F(RankWatchTest, TakesUpTheStreamsThatTheStoreSaysAreLive) {
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
 }
 
-// So that what a rank left is in the store before the process that took its place attaches.
+// So the rows of a dead process are in the store before its successor attaches.
 TEST_F(RankWatchTest, StartReturnsWhenWhatTheDeadLeftIsTaken) {
   AttachAndLose(1, nullptr);
   Leave(1, Ring(1));
@@ -340,7 +341,8 @@ TEST_F(RankWatchTest, WhatIsLeftNowIsTakenFirst) {
   }
 }
 
-// gRPC says it some milliseconds later; or not at all, while a forked child has the connection.
+// gRPC reports the end some milliseconds later. It never does while a forked child has the
+// connection.
 TEST_F(RankWatchTest, ConnectionDoesNotOutliveItsProcess) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
   ChildProcess rank({"tail", "-f", "/dev/null"});
@@ -354,7 +356,7 @@ TEST_F(RankWatchTest, ConnectionDoesNotOutliveItsProcess) {
   EXPECT_TRUE(IsEndedWhenCaughtUp(1));
 }
 
-// Their ranks died after it had come.
+// Those ranks died after the waiting one came.
 TEST_F(RankWatchTest, NobodyWaitsForWhatIsLeftLater) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Hours(1));
   std::atomic<bool> stop = false;
@@ -372,7 +374,7 @@ TEST_F(RankWatchTest, NobodyWaitsForWhatIsLeftLater) {
   dying.join();
 }
 
-// What ran side by side in one start comes before what did in the next.
+// Rings that ran side by side in one start come before those of the next start.
 TEST_F(RankWatchTest, StartsOfAJobAreTakenInTheirOrder) {
   for (const uint64_t start : {1, 2}) {
     for (const uint32_t rank : {1, 0}) {
@@ -408,7 +410,7 @@ TEST_F(RankWatchTest, NobodyWaitsLongForWhatADiskWouldNotTake) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
 }
 
-// The process with the smaller number is an older boot's, or called Init before.
+// A process with a smaller number belongs to an older boot, or called Init earlier.
 TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   std::string this_boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), this_boot);
@@ -416,7 +418,7 @@ TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   for (uint64_t i = processes; i > 0; --i) {
     v1::Hello hello = HelloOf(i);
     hello.mutable_stream()->set_job_id(Job(1));
-    // The wall clock goes back from each to the next of a boot.
+    // From one process to the next of a boot, the wall clock goes back.
     hello.mutable_settings()->set_start_time_us(static_cast<int64_t>(i == 1 ? 1 : 1000 - i));
     hello.mutable_identity()->set_boot_id(i == 1 ? "" : i <= 3 ? "another" : this_boot);
     hello.mutable_identity()->set_began_us(i <= 3 ? 100 + i : i);
@@ -435,7 +437,7 @@ TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
   }
 }
 
-// The rings of threads, and of other ranks, were written side by side.
+// The rings of threads and of other ranks were written side by side.
 TEST_F(RankWatchTest, WhatRanSideBySideIsAttachedBeforeOneOfItEnds) {
   for (uint64_t i = 1; i <= 4; ++i) {
     v1::Hello hello = HelloOf(i);
@@ -470,7 +472,8 @@ TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
   EXPECT_THAT(StreamOf(1).reason, HasSubstr("could not be read"));
 }
 
-// One that has closed all of its descriptors has neither lock nor connection until it is back.
+// A process that has closed all of its descriptors has neither lock nor connection until it
+// returns.
 TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
   ChildProcess rank({"tail", "-f", "/dev/null"});
   Leave(1, Ring(1));
@@ -495,7 +498,7 @@ TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kFinished);
 }
 
-// As after exec(). But it may have closed descriptors that are not its own, and log on.
+// As after exec(). But the process may have closed descriptors that are not its own, and log on.
 TEST_F(RankWatchTest, ProcessThatDoesNotComeBackToItsRingIsGoneTwice) {
   let_go_ = absl::Milliseconds(5);
   ChildProcess rank({"tail", "-f", "/dev/null"});
@@ -543,7 +546,7 @@ TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
   EXPECT_TRUE(IsThere(2));
 }
 
-// Two daemons of a user look into the same directories.
+// Two daemons of one user scan the same directories.
 TEST_F(RankWatchTest, LeavesARingThatNamesAnotherDaemonToThat) {
   const auto leave = [this](uint64_t incarnation, const std::string& address) {
     v1::Hello hello = HelloOf(incarnation);
@@ -562,7 +565,7 @@ TEST_F(RankWatchTest, LeavesARingThatNamesAnotherDaemonToThat) {
   leave(4, "unix:" + link + "/d.sock");
   Watch();
   for (uint64_t ours : {3, 4}) EXPECT_TRUE(WaitFor([&] { return HasEnded(ours); })) << ours;
-  ExpectItLooksOn(5);  // which names nobody
+  ExpectItLooksOn(5);  // it names no daemon
   for (uint64_t theirs : {1, 2}) {
     EXPECT_TRUE(IsThere(theirs)) << theirs;
     EXPECT_EQ(StreamOf(theirs).id, 0) << theirs;
@@ -574,7 +577,7 @@ TEST_F(RankWatchTest, LeavesARingThatNamesAnotherDaemonToThat) {
   EXPECT_TRUE(IsThere(1));
 }
 
-// No rank makes its spool where others may put files.
+// No rank makes its spool where others can write.
 TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
   const std::string open = spool_.File("not/there");
   std::filesystem::create_directories(open);
@@ -588,7 +591,7 @@ TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
 }
 
-// As a stream that comes by gRPC: no ring makes the store hold more keys than libranklog would
+// As with a stream over gRPC, a ring cannot make the store hold more keys than libranklog would
 // send.
 TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
   RingImage ring = Ring(1);
@@ -609,7 +612,7 @@ TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
   EXPECT_LE(shapes->size(), size_t{v1::kMaxShapes} + 1);
 }
 
-// Its rank attached, and died.
+// Its rank attached, then died.
 TEST_F(RankWatchTest, RingOfALaterLayoutStaysForADaemonThatReadsIt) {
   RingImage ring = Ring(1);
   ring.header().version = v1::kSpoolVersion + 1;
@@ -624,7 +627,7 @@ TEST_F(RankWatchTest, RingOfALaterLayoutStaysForADaemonThatReadsIt) {
   EXPECT_EQ(counters_.damaged_rings, 0u);
   watch_->Stop();
 
-  Leave(1, Ring(1));  // as that daemon sees it
+  Leave(1, Ring(1));  // as the later daemon reads it
   Watch();
   EXPECT_TRUE(WaitFor([&] { return !IsThere(1); }));
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);

@@ -107,7 +107,7 @@ TEST_F(RingReaderTest, ARecordBeyondHeadIsNotSeen) {
   image_.Row(1, 1, {1.0});
   const uint64_t head = image_.header().head.load();
   image_.Row(2, 2, {2.0});
-  image_.header().head = head;  // the rank died before it published
+  image_.header().head = head;  // the rank died before it published the row
   ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
   ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
   EXPECT_EQ(part.batch.last, 1u);
@@ -119,8 +119,8 @@ TEST_F(RingReaderTest, NoHelloYetIsNoDamage) {
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
-// One that has its Hello elsewhere, say, is not taken for one that is being made: it would be
-// removed.
+// A later layout may have its Hello elsewhere. Such a ring must not count as unfinished, since it
+// would be removed.
 TEST_F(RingReaderTest, LaterLayoutIsNotRead) {
   image_.header().version = v1::kSpoolVersion + 1;
   image_.header().hello_bytes = 0;
@@ -152,8 +152,8 @@ TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
 }
 
 TEST_F(RingReaderTest, RecordsThatLieAreRefusedAndWhatCameBeforeIsGiven) {
-  // The second row starts at byte 56; its fields: bytes 0, kind 4, shape 8, values 12, seq 16, text
-  // bytes 40, texts 44.
+  // The second row starts at byte 56. Offsets of its fields: bytes 0, kind 4, shape 8, values 12,
+  // seq 16, text bytes 40, texts 44.
   const std::vector<std::pair<size_t, uint32_t>> lies = {
       {0, 0},  {0, 4},         {0, 1 << 20}, {0, 0xfffffff8}, {4, 99},          {8, 0},
       {12, 2}, {12, 1u << 30}, {16, 1},      {16, 9},         {40, 0xffffffff}, {44, 1}};
@@ -206,7 +206,7 @@ TEST_F(RingReaderTest, NoiseNeverCrashes) {
                                           : v1::kSpoolDataOffset + random() % 1200;
       image_.bytes()[at] = static_cast<char>(random());
     }
-    ReadAll().IgnoreError();  // any answer is right
+    ReadAll().IgnoreError();  // any result is right
   }
 }
 

@@ -56,14 +56,14 @@ TEST_F(StreamRegistryTest, CountsRanksAndJobsOnce) {
   uint64_t attachment = 0;
   model::Stream last;
   for (const char* job : {"a", "b"}) {
-    for (const uint32_t rank : {0, 1, 1}) {  // of two threads
+    for (const uint32_t rank : {0, 1, 1}) {  // rank 1 has two threads
       last = StreamOf(++incarnation);
       last.key.job_id = job;
       last.key.rank = rank;
       attachment = registry_.Attach(last, nullptr, nullptr);
     }
   }
-  registry_.AddKnown(StreamOf(++incarnation));  // of a third job, and not attached
+  registry_.AddKnown(StreamOf(++incarnation));  // of a third job; not attached
   EXPECT_EQ(registry_.CountAttached().jobs, 2u);
   EXPECT_EQ(registry_.CountAttached().ranks, 4u);
   registry_.Detach(last.key, attachment);

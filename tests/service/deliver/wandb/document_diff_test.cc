@@ -27,7 +27,7 @@ TEST(DocumentDiffTest, NamesWhatIsMissingDiffersOrWasNotSent) {
                                          "\"new\" is \"x\", and was not sent"));
 }
 
-// A server may answer one in place of a document, or as a line of the history.
+// A server may return such nesting instead of a document, or as a line of the history.
 TEST(DocumentDiffTest, TakesDeepNestingForNoDocument) {
   const std::string nested =
       absl::StrCat("{\"a\":", std::string(2000000, '['), std::string(2000000, ']'), "}");

@@ -84,7 +84,7 @@ TEST(ParseUpsertedTest, RefusesNamesAndCountsNoServerHas) {
   }
 }
 
-// 4 MiB of an answer are kept. Copying what was made of them once overflowed the stack.
+// Up to 4 MiB of an answer are kept. Copying the parsed value once overflowed the stack.
 TEST(GraphqlAnswerTest, DeepNestingIsNotAnAnswer) {
   constexpr size_t kKept = 4 << 20;
   for (const std::string level : {"[", "{\"errors\":", "[[],", "{\"data\":{\"a\":[0,"}) {
@@ -95,7 +95,7 @@ TEST(GraphqlAnswerTest, DeepNestingIsNotAnAnswer) {
     EXPECT_THAT(ParseHistory(body), StatusIs(absl::StatusCode::kInternal)) << level;
     EXPECT_THAT(ParseDocuments(body), StatusIs(absl::StatusCode::kInternal)) << level;
   }
-  // Closed again, so that nothing but the depth is wrong.
+  // Closed again, so that only the depth is wrong.
   const std::string closed =
       absl::StrCat("{\"errors\":", std::string(2000000, '['), std::string(2000000, ']'), "}");
   EXPECT_THAT(ParseUpserted(closed), StatusIs(absl::StatusCode::kInternal));

@@ -14,7 +14,7 @@ std::string Line(int step, const std::string& members = "\"loss\":0.5") {
   return absl::StrCat("{", members, ",\"_timestamp\":1.25,\"_step\":", step, "}");
 }
 
-// Rows 10, 11, ... at the steps 0, 2, ...
+// Returns the rows 10, 11, ... at the steps 0, 2, ...
 std::vector<ExpectedLine> Expected(int rows) {
   std::vector<ExpectedLine> lines;
   for (int i = 0; i < rows; ++i) {
@@ -30,7 +30,8 @@ HistoryDiff Compare(const std::vector<ExpectedLine>& expected,
   return diff;
 }
 
-// Of one row with these members where the server has those; empty: they are the same.
+// Compares one row with members `want` to the server's `got`. Returns the difference; empty if
+// there is none.
 std::string Difference(const std::string& want, const std::string& got,
                        const std::string& with_added = "") {
   ExpectedLine line = {.row = 3, .step = 0, .line = Line(0, want)};

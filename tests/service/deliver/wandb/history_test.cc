@@ -19,7 +19,7 @@ constexpr size_t kNoLimit = 1 << 30;
 const std::vector<std::vector<std::string>> kShapes = {
     {}, {"loss"}, {"loss", "x"}, {"_step", "_runtime", "_timestamp"}};
 
-// Rows of one shape from `first` on, a second apart; row i has step 2 i.
+// Returns rows of one shape from `first` on, one second apart. Row i has step 2 i.
 model::Batch Rows(uint64_t first, uint32_t shape, std::vector<double> values) {
   const size_t width = kShapes[shape].size();
   model::Batch batch;
@@ -141,7 +141,7 @@ TEST_F(HistoryTest, MakesTheSameLinesAgainAfterARewind) {
   EXPECT_EQ(Lines(), first);
 }
 
-// As the official client.
+// Like the official client.
 TEST_F(HistoryTest, AddsNoStepWhereTheRowHasATextAndRemembersNumbersOnly) {
   model::MetricDefinition loss;
   loss.name = "loss";

@@ -1,4 +1,4 @@
-// A run in a real store, and over real HTTP the server that it goes to.
+// A run in a real store, and its server over real HTTP.
 
 #ifndef TESTS_SERVICE_DELIVER_WANDB_HTTP_DELIVERY_H_
 #define TESTS_SERVICE_DELIVER_WANDB_HTTP_DELIVERY_H_
@@ -31,7 +31,7 @@ class HttpDeliveryTest : public ::testing::Test {
   testing::StoredRun stored_{server_.url()};
   CredentialStore credentials_;
   std::unique_ptr<CurlTransport> transport_;
-  model::Delivery stored_delivery_;  // as the daemon would keep it
+  model::Delivery stored_delivery_;  // as the daemon would store it
 };
 
 }  // namespace ranklog::deliver::wandb

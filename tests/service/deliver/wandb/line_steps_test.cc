@@ -7,7 +7,7 @@
 namespace ranklog::deliver::wandb {
 namespace {
 
-// A row with a step, or one without, which has it by counting.
+// A row with a given step, or one whose step was counted.
 model::Block RowAt(int64_t step, bool counted) {
   model::Block row;
   row.counted = counted;
@@ -19,7 +19,7 @@ model::Block Counted(int64_t step) { return RowAt(step, /*counted=*/true); }
 
 class LineStepsTest : public ::testing::Test {
  protected:
-  // The step of the row's line; "replay" if it has none.
+  // Returns the step of the row's line; "replay" if it has no line.
   std::string StepOf(const model::Block& row) {
     return steps_.IsReplay(row, 0) ? "replay" : std::to_string(steps_.Take(row, 0));
   }

@@ -1,5 +1,5 @@
-// Reading a delivered run back over real HTTP, from a server that keeps it, and from one that does
-// not.
+// Reads a delivered run back over real HTTP, from a server that keeps it and from servers that lost
+// or changed it.
 
 #include "service/deliver/wandb/read_back.h"
 
@@ -40,7 +40,7 @@ class ReadBackTest : public HttpDeliveryTest {
     };
   }
 
-  // All that is stored, and the end of a run that has ended.
+  // Delivers all that is stored, and the end of the run if it has ended.
   void Deliver() {
     absl::Time now = absl::UnixEpoch();
     Gates gates({}, [&now] { return now; });
@@ -112,7 +112,7 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(/*ended=*/true));
   EXPECT_TRUE(report.config.compared);
-  EXPECT_GE(report.config.there, 2u);  // and who the rank is
+  EXPECT_GE(report.config.there, 2u);  // with the rank's identity
   EXPECT_THAT(report.summary.problems, IsEmpty());
   EXPECT_EQ(report.summary.there, 4u);  // loss, x, best, note
 
@@ -234,7 +234,7 @@ TEST_F(ReadBackTest, LinesThatWereThereBeforeAreNotOurs) {
   EXPECT_EQ(report.lines, 255);
 }
 
-// Another store has brought the run to step 9.
+// Another store has delivered the run up to step 9.
 TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
   server_.Tamper("r", [](FakeWandb::Run& run) {
     for (int step = 0; step < 10; ++step) {
@@ -246,7 +246,7 @@ TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
   options_.page_rows = 4;
   stored_.Append(2);
   stored_.Count();
-  stored_.Append(3);  // which come behind
+  stored_.Append(3);  // they go after the server's last step
   stored_.GiveSteps(5);
   DeliverToTheEnd(20);
   ASSERT_EQ(ReplayedRows(stored_delivery_), 10u) << "0 and 1, 5 to 12";

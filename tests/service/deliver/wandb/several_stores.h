@@ -45,7 +45,7 @@ class SeveralStoresTest : public ::testing::Test {
       if (result.changed) delivery = result.delivery;
       return result;
     }
-    // Until there is something to wait for.
+    // Steps until the delivery has to wait.
     StepResult Deliver() {
       for (int i = 0; i < 200; ++i) {
         if (StepResult result = Step(); result.wait > absl::ZeroDuration()) return result;
@@ -53,7 +53,7 @@ class SeveralStoresTest : public ::testing::Test {
       ADD_FAILURE() << "never idle";
       return {};
     }
-    // Posts its rows and dies; `server` says what it did.
+    // Posts its rows and dies. `server` decides what the server did with the request.
     void PostAndDie(const std::function<void(const HttpRequest&)>& server) {
       for (int i = 0; i < 200; ++i) {
         const uint64_t cut = delivery.place.is_object() ? delivery.place.value("cut_rows", 0) : 0;
@@ -92,7 +92,7 @@ class SeveralStoresTest : public ::testing::Test {
                           : server_.Graphql(request.body);
     return testing::FakeTransport::Code(answer.code, answer.body.dump());
   }
-  // The steps of the lines, in their order.
+  // Returns the steps of the lines, in order.
   std::vector<int> Lines() {
     std::vector<int> steps;
     for (const std::string& line : server_.RunOf("r").history) {
@@ -113,7 +113,7 @@ class SeveralStoresTest : public ::testing::Test {
     node.stored.Apply(model::Update::Kind::kConfig, {{"from", name}});
     node.stored.Apply(model::Update::Kind::kSummary, {{"from", name}});
   }
-  // The job goes on at the other node, logs two rows and finishes.
+  // The job continues at the other node, logs two rows, and finishes.
   void ContinueAtB() {
     SayFrom(b_, "b");
     b_.stored.Append(2);

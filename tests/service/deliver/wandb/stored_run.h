@@ -1,4 +1,4 @@
-// A run in a real store, for the tests of deliveries.
+// A run in a real store, for tests of deliveries.
 
 #ifndef TESTS_SERVICE_DELIVER_WANDB_STORED_RUN_H_
 #define TESTS_SERVICE_DELIVER_WANDB_STORED_RUN_H_
@@ -16,8 +16,8 @@ namespace ranklog::testing {
 
 inline constexpr int64_t kRunStartUs = 1'767'322'800'000'000;
 
-// The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step
-// `first_step` + i, loss i + 0.5, and comes i ms after `start_us`.
+// The run "r" of one rank, with shapes 1 {"loss"} and 2 {"loss", "x"}. Row i has step `first_step`
+// + i and loss i + 0.5. Its time is i ms after `start_us`.
 class StoredRun {
  public:
   explicit StoredRun(const std::string& base_url, int64_t first_step = 0,
@@ -47,7 +47,7 @@ class StoredRun {
     EXPECT_OK(store_->Commit());
   }
 
-  // `text`: for the first of the rows, under the key "note".
+  // `text`: the value of "note" in the first of the rows.
   void Append(uint64_t rows, const std::string& text = "", uint32_t shape = 1) {
     const uint64_t first = run().rows;
     model::Batch batch;
@@ -86,20 +86,21 @@ class StoredRun {
     });
   }
 
-  // Again, after the end: the run goes on.
+  // Attaches again after the end, so the run continues.
   void Attach() {
     Write([&](storage::Store& store) {
       stream_ = store.Attach(session_, assignment_, kRunStartUs).value();
     });
   }
-  // The same, by a start that is to go on in a run that is there.
+  // The same, by a start that must continue an existing run.
   void Resume(const std::string& resume = "allow") {
     session_.settings.resume = resume;
     Attach();
   }
-  // From here on rows come so much later.
+  // Later rows get times that are later by this much.
   void Pass(int64_t us) { start_us_ += us; }
-  // The next rows were logged without a step, or from this one on.
+  // Count(): the next rows were logged without a step. GiveSteps(): they have steps, from `first`
+  // on.
   void Count() { counted_ = true; }
   void GiveSteps(int64_t first) {
     counted_ = false;

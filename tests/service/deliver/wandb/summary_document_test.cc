@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of a run that began at second 100 and runs, with this time in its summary.
+// The document of a running run that began at second 100, with this time in its summary.
 std::string DocumentAt(double timestamp) {
   model::Run run;
   run.started_us = 100'000'000;

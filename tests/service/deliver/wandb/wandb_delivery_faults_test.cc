@@ -1,4 +1,4 @@
-// WandbDelivery over real HTTP to a server that fails in every way: each row is there once, in its
+// WandbDelivery over real HTTP, to a server that fails in every way. Each row is there once, in its
 // place.
 
 #include <gmock/gmock.h>
@@ -25,8 +25,8 @@ using Fault = FakeWandb::Fault;
 
 class WandbDeliveryFaultsTest : public HttpDeliveryTest {
  protected:
-  // Delivers to the end on a clock that jumps over the waits. `restart_every`: a new daemon takes
-  // over after so many steps, knowing only what was stored; 0: never.
+  // Delivers to the end, on a clock that jumps over waits. After every `restart_every` steps, a new
+  // daemon takes over that knows only what was stored; 0: never.
   void Deliver(int restart_every = 0) {
     std::unique_ptr<WandbDelivery> delivery;
     for (int step = 0; step < 3000 && !stored_delivery_.complete; ++step) {
@@ -44,7 +44,7 @@ class WandbDeliveryFaultsTest : public HttpDeliveryTest {
     EXPECT_TRUE(stored_delivery_.complete) << stored_delivery_.last_error;
   }
 
-  // Every row but the `refused` has its values at its line.
+  // Checks that every row except those of `refused` has its values in its line.
   void ExpectAllRows(uint64_t rows, const std::vector<uint64_t>& refused = {}) {
     EXPECT_THAT(server_.errors(), IsEmpty());
     const FakeWandb::Run run = server_.run("r");
@@ -136,7 +136,7 @@ TEST_F(WandbDeliveryFaultsTest, ANewDaemonAtAnyMomentLosesAndRepeatsNothing) {
   stored_.Close(model::RunState::kFinished, 0);
   options_.max_post_bytes = 4000;
   server_.Inject({.on = Fault::On::kFileStream, .times = 5, .code = 0, .act = true});
-  // Features, upsert, scan, cut, post: at least five steps make one post.
+  // Features, upsert, scan, cut and post: one post needs at least five steps.
   Deliver(/*restart_every=*/7);
   ExpectAllRows(370);
 }
@@ -203,7 +203,8 @@ TEST_F(WandbDeliveryFaultsTest, SetsARowApartThatIsTooLargeForTheServer) {
   EXPECT_LE(letters_[0].content.size(), 64u << 10);
 }
 
-// The summary has the row's text, so the post has it twice; each is small enough by itself.
+// The summary has the row's text, so the post contains it twice. Row and summary are small enough
+// by themselves.
 TEST_F(WandbDeliveryFaultsTest, ASummaryThatIsTooLargeBesideTheRowsGoesAlone) {
   server_.RefuseBodiesAbove(100000);
   stored_.Append(1, std::string(70000, 'x'));
@@ -214,7 +215,7 @@ TEST_F(WandbDeliveryFaultsTest, ASummaryThatIsTooLargeBesideTheRowsGoesAlone) {
   EXPECT_EQ(ParseExtendedJson(server_.run("r").summary)["note"], std::string(70000, 'x'));
 }
 
-// The last text of a metric is its summary, so one row can make all of it too large.
+// The last text of a metric is its summary, so one row can make the whole summary too large.
 TEST_F(WandbDeliveryFaultsTest, ASummaryAboveTheLimitGoesWithoutItsLongTexts) {
   options_.max_line_bytes = 100000;
   stored_.Append(2, std::string(200000, 'x'));

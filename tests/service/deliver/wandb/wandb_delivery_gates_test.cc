@@ -1,4 +1,4 @@
-// What deliveries to one server know of one another: who waits when one of them fails.
+// The circuit breakers that deliveries to one server share: which deliveries wait when one fails.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr char kMadeRun[] =
 
 constexpr char kNoSuchRun[] = R"({"data":{"project":{"run":null}}})";
 
-// Two runs of one project, and what is answered to each.
+// Two runs of one project, and the answers that each gets.
 class WandbDeliveryGatesTest : public ::testing::Test {
  protected:
   struct Side {
@@ -77,7 +77,7 @@ TEST_F(WandbDeliveryGatesTest, AServerThatIsAwayIsAskedByOneOfThem) {
   EXPECT_GT(wait, absl::Seconds(2));
   const absl::Duration others = Step(two_);
   EXPECT_EQ(two_.requests(), 0u);
-  EXPECT_LT(others, wait);  // so that another is the next to ask
+  EXPECT_LT(others, wait);  // so that the other run sends the next request
   now_ += others;
   Step(one_);
   EXPECT_EQ(one_.requests(), 1u);
@@ -99,7 +99,7 @@ TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
   EXPECT_EQ(two_.requests(), 1u);
 }
 
-// What ends well does not show for what it had to wait.
+// After a delivery succeeds, it does not show an earlier reason to wait.
 TEST_F(WandbDeliveryGatesTest, RunThatHadToWaitForAnotherSaysSoUntilItsRowsAreThere) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
@@ -125,7 +125,7 @@ TEST_F(WandbDeliveryGatesTest, RunWithoutRowsToSendSaysNothing) {
   EXPECT_EQ(StepOf(two_).delivery.last_error, "");
 }
 
-// Its own process ends: what it was told before stays, for those who look later.
+// The daemon cancels it because it stops. The stored error stays, for later readers.
 TEST_F(WandbDeliveryGatesTest, RequestThatWeCancelIsNoError) {
   one_.code = -1;
   const StepResult result = StepOf(one_);
@@ -134,12 +134,12 @@ TEST_F(WandbDeliveryGatesTest, RequestThatWeCancelIsNoError) {
   EXPECT_EQ(Step(two_), absl::ZeroDuration()) << "nothing is known against the server";
 }
 
-// As the official client, which paces its posts by it; a graph query it does not ask.
+// Like the official client, which paces its posts by the quota. A GraphQL query does not count.
 TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
   one_.quota_after = absl::Seconds(20);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
   EXPECT_EQ(one_.requests(), 3u);
-  Step(one_);  // the rows
+  Step(one_);  // posts the rows
   ASSERT_EQ(one_.requests(), 4u);
   EXPECT_EQ(Step(one_), absl::Seconds(20));
   EXPECT_EQ(Step(two_), absl::Seconds(20));
@@ -151,7 +151,7 @@ TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
 
 TEST_F(WandbDeliveryGatesTest, WhoFailsWhileOthersAreAnsweredHoldsUpNobody) {
   one_.code = 500;
-  for (int i = 0; i < 3; ++i) Step(one_);  // to the features it takes 500 for an answer
+  for (int i = 0; i < 3; ++i) Step(one_);  // an answer of 500 for the features is accepted
   EXPECT_EQ(one_.requests(), 2u);
   now_ += Step(two_);
   EXPECT_EQ(Step(two_), absl::ZeroDuration());

@@ -1,6 +1,5 @@
-// A run that several stores feed, one after the other, as when its job moves to another node: each
-// row gets a line of its own, and config, summary and end are those of the store whose rows are
-// newest.
+// A run that several stores feed, one after the other, as when its job moves to another node. Each
+// row gets its own line. Config, summary and end are those of the store with the newest rows.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,8 +41,8 @@ TEST_F(WandbDeliveryMovedTest, RowsThatWereLeftGoBehindTheOtherStores) {
               Each(Not(::testing::AnyOf(HasSubstr("UpsertBucket"), HasSubstr("summary.json")))));
 }
 
-// As from a ring that is drained late, where a late request has set the summary back: the server's
-// newest time is that of its last line, which is ours.
+// A ring was drained late, after a late request had set the summary back. So the newest time at the
+// server is that of its last line, which is ours.
 TEST_F(WandbDeliveryMovedTest, LaterOldRowsDoNotTakeTheRunBack) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
@@ -114,7 +113,7 @@ TEST_F(WandbDeliveryMovedTest, RowsWhoseAnswerWasLostStayWhereTheyAre) {
 TEST_F(WandbDeliveryMovedTest, RowsThatDidNotArriveAreNotTakenForTheOthers) {
   a_.stored.Append(2);
   a_.Deliver();
-  a_.stored.Append(2);  // as many as the other writes
+  a_.stored.Append(2);  // as many as the other store writes
   a_.PostAndDie([](const HttpRequest&) {});
   ContinueAtB();
   a_.stored.Close(model::RunState::kCrashed, 0);
@@ -166,7 +165,7 @@ TEST_F(WandbDeliveryMovedTest, WaitsUntilNobodyWritesThere) {
 }
 
 TEST_F(WandbDeliveryMovedTest, DoesNotWaitForARunThatTheServerCallsCrashed) {
-  a_.options.max_post_bytes = 1;  // a row each
+  a_.options.max_post_bytes = 1;  // one row per post
   a_.stored.Append(3);
   a_.stored.Close(model::RunState::kCrashed, 0);
   b_.stored.Append(2);
@@ -223,7 +222,7 @@ TEST_F(WandbDeliveryMovedTest, AsksAgainAfterALongPause) {
   EXPECT_THAT(server_.errors(), IsEmpty());
 }
 
-// As from a backup: the server has rows that this store knows nothing of having sent.
+// The store was restored from a backup. The server has rows that this store does not know it sent.
 TEST_F(WandbDeliveryMovedTest, AnOlderCopyOfTheStoreSendsNoRowTwice) {
   a_.stored.Append(2);
   a_.Deliver();
@@ -245,7 +244,7 @@ TEST_F(WandbDeliveryMovedTest, AnAnswerThatSaysNothingIsAskedForAgain) {
   a_.stored.Append(1);
   ContinueAtB();
   a_.Restart();
-  a_.transport.AnswerNext(FakeTransport::Code(200));  // to the features
+  a_.transport.AnswerNext(FakeTransport::Code(200));  // to the query for the features
   for (const char* answer : {"{}", R"({"errors":[{"message":"what?"}]})",
                              R"({"data":{"project":{"run":{"id":"s"}}}})"}) {
     a_.transport.AnswerNext(FakeTransport::Code(200, answer));

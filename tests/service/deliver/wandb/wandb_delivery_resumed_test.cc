@@ -1,4 +1,4 @@
-// A run that is resumed at another store: what the tracker has already is not sent again.
+// A run that is resumed at another store: rows that the tracker already has are not sent again.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kCheckpoint = 80;
 
-// Store a_ has steps 0 to 99; the job goes on at store c_, from a checkpoint before that.
+// Store a_ has steps 0 to 99. The job continues at store c_, from an earlier checkpoint.
 class WandbDeliveryResumedTest : public SeveralStoresTest {
  protected:
   void DeliverAtA(uint64_t rows = 100) {
@@ -58,7 +58,7 @@ TEST_F(WandbDeliveryResumedTest, ReplaysAreNotSent) {
 }
 
 TEST_F(WandbDeliveryResumedTest, DaemonThatDiesAfterEachStepSendsTheSame) {
-  c_.options.max_post_bytes = 1;  // a row each
+  c_.options.max_post_bytes = 1;  // one row per post
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.Append(25);
@@ -99,7 +99,7 @@ TEST_F(WandbDeliveryResumedTest, OlderCopyOfTheStoreSendsNoRowTwice) {
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(114)));
 }
 
-// The first store's daemon lives, and has some rows left.
+// The first store's daemon is alive, and has some rows left.
 TEST_F(WandbDeliveryResumedTest, RowsThatComeUntilTheFirstPostCountToo) {
   DeliverAtA(60);
   c_.stored.Resume();
@@ -113,7 +113,7 @@ TEST_F(WandbDeliveryResumedTest, RowsThatComeUntilTheFirstPostCountToo) {
 }
 
 TEST_F(WandbDeliveryResumedTest, RowsOfTheFirstStoreThatComeLaterAreNoReplays) {
-  a_.stored.Resume();  // as where a script always sets it
+  a_.stored.Resume();  // like a script that always sets it
   DeliverAtA(90);
   a_.stored.Append(10);
   c_.stored.Resume();
@@ -200,7 +200,7 @@ TEST_F(WandbDeliveryResumedTest, RunOfReplaysOnlyIsComplete) {
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").summary)["_step"], 99);
 }
 
-// It has wide steps: there are fewer lines than replays.
+// Its steps are wide apart, so it has fewer lines than there are replays.
 TEST_F(WandbDeliveryResumedTest, MoreReplaysThanLines) {
   DeliverAtA(1);
   a_.stored.GiveSteps(99);

@@ -55,7 +55,7 @@ class WandbDeliveryTest : public ::testing::Test {
     Restart();
   }
 
-  // As a new daemon would: from what is stored.
+  // Starts a new daemon from what is stored.
   void Restart() {
     gates_ = std::make_unique<Gates>(Backoff::Options{}, [this] { return now_; });
     delivery_ =
@@ -70,7 +70,7 @@ class WandbDeliveryTest : public ::testing::Test {
     exchanges_ = transport_.sent().size();
     return result;
   }
-  // Steps of this delivery, a second apart, ask for nothing.
+  // Steps this delivery once a second, and checks that it sends nothing.
   void ExpectNoRequest(WandbDelivery& delivery, absl::Duration duration) {
     const size_t before = transport_.sent().size();
     for (const absl::Time end = now_ + duration; now_ < end;) {
@@ -79,7 +79,7 @@ class WandbDeliveryTest : public ::testing::Test {
     }
     EXPECT_EQ(transport_.sent().size(), before);
   }
-  // Steps at this moment until there is something to wait for.
+  // Steps at this time until the delivery has to wait.
   StepResult StepUntilIdle(bool draining = false) {
     for (int i = 0; i < 100; ++i) {
       if (StepResult result = Step(draining); result.wait > absl::ZeroDuration()) return result;
@@ -109,7 +109,7 @@ class WandbDeliveryTest : public ::testing::Test {
       upserts += absl::StrContains(request.body, "mutation UpsertBucket");
     return upserts;
   }
-  // As the upsert of that number had it.
+  // Returns the config of that upsert.
   json UpsertedConfig(size_t upsert) const {
     for (const HttpRequest& request : transport_.sent()) {
       if (!absl::StrContains(request.body, "mutation UpsertBucket")) continue;
@@ -138,8 +138,8 @@ class WandbDeliveryTest : public ::testing::Test {
 TEST_F(WandbDeliveryTest, WantsThePlaceStoredBeforeTheFirstPost) {
   stored_.Append(3);
   EXPECT_FALSE(Step().changed);  // the features
-  EXPECT_FALSE(Step().changed);  // where the run stands
-  EXPECT_FALSE(Step().changed);  // nowhere
+  EXPECT_FALSE(Step().changed);  // where the run stands: its position at the server
+  EXPECT_FALSE(Step().changed);  // it has none
   const StepResult upserted = Step();
   EXPECT_EQ(Upserts(), 1u);
   EXPECT_TRUE(upserted.changed);
@@ -258,7 +258,7 @@ TEST_F(WandbDeliveryTest, ARunThatCrashedHasAnExitCode) {
 }
 
 TEST_F(WandbDeliveryTest, GoesOnWithARunThatIsTakenUpAgain) {
-  stored_delivery_.complete = true;  // of an earlier attempt; the run is running
+  stored_delivery_.complete = true;  // from an earlier attempt; the run is running again
   Restart();
   stored_.Append(1);
   EXPECT_FALSE(StepUntilIdle().delivery.complete);
@@ -297,8 +297,8 @@ TEST_F(WandbDeliveryTest, KeepsAConfigThatCouldNotBeSent) {
   EXPECT_EQ(Upserts(), 3u);
 }
 
-// GraphQL servers answer errors with code 200. A config update that was answered so once stopped
-// the run's rows for ever.
+// GraphQL servers report errors with code 200. Such an answer to a config update once stopped the
+// run's rows for ever.
 TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
   StepUntilIdle();
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
@@ -313,7 +313,7 @@ TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
   ASSERT_EQ(letters_.size(), 1u);
   EXPECT_THAT(letters_[0].answer, AllOf(StartsWith("config: "), HasSubstr("config too nested")));
   EXPECT_THAT(letters_[0].content, HasSubstr("\"lr\""));
-  // The config that the server has already stays.
+  // The server's config stays as it is.
   ASSERT_EQ(Upserts(), 3u);
   EXPECT_TRUE(UpsertedConfig(2).is_null());
 
@@ -327,7 +327,7 @@ TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
 
 TEST_F(WandbDeliveryTest, AConfigIsNotBlamedWhereTheServerRefusesTheRun) {
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
-  for (int i = 0; i < 3; ++i) Step();  // the features, and where the run stands
+  for (int i = 0; i < 3; ++i) Step();  // the features, and the run's position
   for (int i = 0; i < 2; ++i) transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
   const StepResult refused = StepUntilIdle();
   EXPECT_EQ(refused.wait, absl::Seconds(60));
@@ -347,7 +347,7 @@ TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
   transport_.AnswerNext(absl::UnavailableError("cut off"));
   EXPECT_THAT(Step().delivery.last_error, HasSubstr("cut off"));
 
-  // A definition that came after the cut must not change its lines.
+  // A definition after the cut must not change the cut lines.
   loss.name = "loss";
   loss.step_metric = "x";
   stored_.Define(loss);
@@ -412,7 +412,7 @@ TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   EXPECT_EQ(delivery.Step(stored_.reader(), now_, true).wait, absl::ZeroDuration());
 }
 
-// A daemon that has just started: the ranks that live bring their key again in a moment.
+// A daemon has just started. Live ranks send their keys again soon.
 TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
   CredentialStore keys(CredentialStore::Options{});
   const CredentialStore none(CredentialStore::Options{});
@@ -465,7 +465,7 @@ TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
   ExpectNoRequest(*delivery_, absl::Seconds(59));
 }
 
-// Whoever has just run `ranklog login`, or started the job again with another key, looks at once.
+// A user who has just run `ranklog login`, or restarted the job with another key, looks at once.
 TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
   TempDir dir;
   CredentialStore::Options options;
@@ -499,7 +499,7 @@ TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
   EXPECT_EQ(transport_.sent().size(), before + 2) << "the key is taken, and all goes on";
 }
 
-// Its run waits alone: others at the same server have keys.
+// Only this run waits; other runs at the same server have keys.
 TEST_F(WandbDeliveryTest, ARunWithoutAKeyKeepsNobodyWaiting) {
   CredentialStore none(CredentialStore::Options{});
   WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
@@ -508,7 +508,7 @@ TEST_F(WandbDeliveryTest, ARunWithoutAKeyKeepsNobodyWaiting) {
   EXPECT_EQ(transport_.sent().size(), 1u);
 }
 
-// A login page, a captive portal, or a proxy without an answer: the rows are not there.
+// A login page, a captive portal, or a proxy without an answer: the rows were not delivered.
 TEST_F(WandbDeliveryTest, AnAnswerOfAnotherProgramIsNoDelivery) {
   struct {
     std::string body, said;
@@ -567,7 +567,7 @@ TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
   result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'e'));
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
-  ExpectNoRequest(delivery, absl::Seconds(59));  // there is no third
+  ExpectNoRequest(delivery, absl::Seconds(59));  // there is no third key
   now_ += absl::Seconds(1);
   delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'k')) << "right by now?";
@@ -615,7 +615,7 @@ TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
     EXPECT_EQ(OffsetOf(post), next);
     next += static_cast<int64_t>(LinesOf(post));
   }
-  EXPECT_GT(next, 190);  // what is left is no full post
+  EXPECT_GT(next, 190);  // the rest is not a full post
 }
 
 }  // namespace
