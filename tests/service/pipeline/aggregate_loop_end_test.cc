@@ -1,4 +1,4 @@
-// When a run ends, as what, and when it goes on.
+// When and how a run ends, and when it continues.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST_F(AggregateLoopTest, ClosesTheRunWhenAllLocalRanksHaveEnded) {
   Log(first, 0, 3, 1);
   End(first);
   Settle();
-  EXPECT_EQ(StoredRun().state, RunState::kRunning);  // rank 1 may still come
+  EXPECT_EQ(StoredRun().state, RunState::kRunning);  // rank 1 may still attach
   const int64_t second = Attach(1);
   Log(second, 0, 3, 1);
   Settle();
@@ -45,7 +45,7 @@ TEST_F(AggregateLoopTest, WaitsForRanksThatNeverComeOnlySoLong) {
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3));
 }
 
-// Ranks that run one after the other, as in containers of their own.
+// Ranks that run one after the other, for example each in its own container.
 TEST_F(AggregateLoopTest, WaitsForTheOtherRanksOfEachAttempt) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
@@ -56,7 +56,7 @@ TEST_F(AggregateLoopTest, WaitsForTheOtherRanksOfEachAttempt) {
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
   const int64_t resumed = Attach(0, /*incarnation=*/2);
-  Log(resumed, 0, 3, 1);  // without steps of its own: they count on
+  Log(resumed, 0, 3, 1);  // without given steps, so they count on
   End(resumed);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kRunning) << "rank 1 may still come";
@@ -119,8 +119,8 @@ TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
   EXPECT_EQ(StoredRun().late_rows, 0u);
 }
 
-// The simulation found it: two rings of one dead process that were found one after the other, each
-// seeming to have begun when the other had ended.
+// Found by the simulation: two rings of one dead process were found one after the other. Each
+// seemed to have begun after the other had ended.
 TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
   local_world_size_ = 1;
   const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
@@ -144,7 +144,7 @@ TEST_F(AggregateLoopTest, ANewProcessIsANewBeginningForEachRing) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-// The simulation found it: nobody had met the first process, which left its ring.
+// Found by the simulation: the daemon had never met the first process, which left its ring.
 TEST_F(AggregateLoopTest, AnEarlierProcessThatIsFoundLaterDecidesNothing) {
   local_world_size_ = 1;
   const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/8);
@@ -156,7 +156,7 @@ TEST_F(AggregateLoopTest, AnEarlierProcessThatIsFoundLaterDecidesNothing) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-// The simulation found it.
+// Found by the simulation.
 TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
@@ -171,7 +171,7 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
 TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
   local_world_size_ = 1;
   const int64_t parent = Attach(0);
-  const int64_t other = Attach(0, /*incarnation=*/2);  // beside it
+  const int64_t other = Attach(0, /*incarnation=*/2);  // at the same time
   clock_us_ -= int64_t{24} * 3600 * 1'000'000;
   End(parent, StreamState::kCrashed, 0, "gone");
   End(other);
@@ -179,12 +179,13 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
   EXPECT_EQ(StoredRun().state, RunState::kCrashed);
 }
 
-// In a store that is an older copy; the rank logged none after that.
+// The store is an older copy. The rows in between went with another store, and the rank logged none
+// after them.
 TEST_F(AggregateLoopTest, RowsThatWentWithAnotherStoreKeepNothingWaiting) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   Log(first, 0, 5, 0);
-  Settle();  // waits for the second
+  Settle();  // waits for the second rank
   for (const int64_t stream : {first, second}) {
     Write([&](storage::Store& store) { return store.SkipTo(stream, 20); });
     loop_->Notify(kRun);
@@ -205,7 +206,7 @@ TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) 
   const int64_t first = Attach(0);
   Log(first, 0, 1, 0);
   End(first);
-  // The attach is committed after the loop has looked, and before its write is applied.
+  // The attach is committed after the loop's check, and before the loop's write is applied.
   absl::Notification may_go_on;
   Submit([&](storage::Store&) {
     may_go_on.WaitForNotification();

@@ -21,7 +21,7 @@ namespace ranklog::pipeline {
 
 inline constexpr int64_t kNowUs = 1'700'000'000'000'000;
 
-// One job of up to two ranks on one node, with the real store below.
+// One job with up to two ranks on one node, over the real store.
 class AggregateLoopTest : public ::testing::Test {
  protected:
   AggregateLoopTest() { Restart(); }
@@ -57,9 +57,8 @@ class AggregateLoopTest : public ::testing::Test {
     write.apply = std::move(apply);
     store_->Submit(std::move(write));
   }
-  // Attaches a ring of a rank to run 1 and returns its stream's id. `init_us` tells its Init()
-  // from others; 0: it has one of its own.
-  // `left`: its process is gone.
+  // Attaches a ring of a rank to run 1, and returns its stream's id. `init_us` identifies its
+  // Init(); 0: an Init() of its own. `left`: its process is dead.
   int64_t Attach(uint32_t rank, uint64_t incarnation = 1, int64_t init_us = 0, bool left = false) {
     model::Session session;
     session.left = left;
@@ -83,7 +82,7 @@ class AggregateLoopTest : public ::testing::Test {
     loop_->Notify(kRun);
     return id;
   }
-  // Rows of one loss per step, from `from` to `to`.
+  // Appends rows with one loss per step, for the steps `from` to `to`.
   void Log(int64_t stream, int64_t from, int64_t to, double loss, bool commits = true) {
     std::vector<aggregate::RankRow> rows;
     for (int64_t step = from; step <= to; ++step) {
@@ -104,7 +103,7 @@ class AggregateLoopTest : public ::testing::Test {
     });
     loop_->Notify(kRun);
   }
-  // Steps until nothing has come of several, each after the writes of the one before.
+  // Steps until several steps in a row had nothing to do, each after the writes of the one before.
   void Settle() {
     int rests = 0;
     for (int i = 0; i < 2000 && rests < 3; ++i) {
@@ -152,7 +151,7 @@ class AggregateLoopTest : public ::testing::Test {
   absl::Mutex mutex_;
   std::map<int64_t, int> told_;
   std::unique_ptr<StoreLoop> store_;
-  std::unique_ptr<AggregateLoop> loop_;  // before the store loop goes
+  std::unique_ptr<AggregateLoop> loop_;  // destroyed before the store loop
 };
 
 }  // namespace ranklog::pipeline

@@ -22,7 +22,7 @@ class PrimaryTest : public AggregateLoopTest {
     };
     loop_ = MakeLoop();
   }
-  // Attaches a rank to the run that waits.
+  // Attaches a rank to the waiting run.
   int64_t AttachWaiting(uint32_t rank) {
     model::Session session;
     session.stream = {"project", "job", rank, /*incarnation=*/1};

@@ -46,8 +46,8 @@ TEST_F(AggregateLoopTest, IsAtRestWhenNothingComes) {
   EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
 }
 
-// The simulation found it: with ids in another order than that of their definitions, the rows of
-// the smaller one were taken for late, and left out.
+// Found by the simulation: if ids were not in the order of their definitions, rows of the smaller
+// id were dropped as late.
 TEST_F(AggregateLoopTest, ShapesMayBeDefinedInAnyOrder) {
   local_world_size_ = 1;
   const int64_t stream = Attach(0);
@@ -113,7 +113,7 @@ TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);
-  // Another hand has written the row: the loop's own cannot be appended.
+  // Somebody else writes the row first, so the loop's own append fails.
   absl::Notification may_go_on;
   Submit([&](storage::Store& store) -> absl::Status {
     may_go_on.WaitForNotification();

@@ -31,8 +31,8 @@ class CrashMarksTest : public ::testing::Test {
  protected:
   CrashMarksTest() { EXPECT_OK(storage::Store::Open(dir_.path(), {})); }
 
-  // A process whose thread does `what` while run 7 is under way; how it ended,
-  // as waitpid() says.
+  // Runs `what` in a thread of a child process while run 7 is being delivered. Returns the child's
+  // status as from waitpid().
   int Process(const std::function<void()>& what) {
     const pid_t pid = fork();
     if (pid != 0) {
@@ -65,7 +65,7 @@ class CrashMarksTest : public ::testing::Test {
   const testing::TempDir dir_;
 };
 
-// The sanitizers have handlers of their own, which end the process in other ways.
+// Sanitizers have their own handlers, which end the process differently.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 void WriteWhereNothingIs() {

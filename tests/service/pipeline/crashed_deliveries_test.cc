@@ -38,7 +38,7 @@ class CrashedDeliveriesTest : public ::testing::Test {
     EXPECT_OK(write());
     ASSERT_OK(store_->Commit());
   }
-  // Another process crashes at the delivery; then one starts.
+  // One process crashes during the delivery, then another starts.
   void CrashAndStart() {
     const pid_t pid = fork();
     if (pid == 0) {

@@ -26,18 +26,19 @@ using ::ranklog::testing::AssignmentOf;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::WaitFor;
 
-// What the fake tracker has seen and how it answers; shared by the test and the workers.
+// State and answers of the fake tracker, shared by the test and the workers.
 struct Tracker {
   absl::Mutex mutex;
   std::map<std::string, int> steps ABSL_GUARDED_BY(mutex);  // by run id
   bool saw_draining ABSL_GUARDED_BY(mutex) = false;
   bool working ABSL_GUARDED_BY(mutex) = true;
   absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
-  std::vector<std::string> order ABSL_GUARDED_BY(mutex);  // of run ids, as they were stepped
-  std::set<std::string> hanging ABSL_GUARDED_BY(mutex);   // runs whose steps do not end
-  std::set<std::string> at_gate ABSL_GUARDED_BY(mutex);   // runs that may not ask
-  bool held ABSL_GUARDED_BY(mutex) = false;               // steps do not end
-  bool unsaved_step ABSL_GUARDED_BY(mutex) = false;  // stepped before the last result was stored
+  std::vector<std::string> order ABSL_GUARDED_BY(mutex);  // run ids in the order of their steps
+  std::set<std::string> hanging ABSL_GUARDED_BY(mutex);   // runs whose steps do not return
+  std::set<std::string> at_gate ABSL_GUARDED_BY(mutex);   // runs whose circuit breaker is open
+  bool held ABSL_GUARDED_BY(mutex) = false;               // no step returns
+  // a step began before the last result was stored
+  bool unsaved_step ABSL_GUARDED_BY(mutex) = false;
 
   int StepsOf(const std::string& run) {
     absl::MutexLock lock(&mutex);
@@ -45,7 +46,7 @@ struct Tracker {
   }
 };
 
-// Delivers a row per step, and is complete after three.
+// Delivers one row per step, and is complete after three.
 class FakeDelivery : public deliver::RunDelivery {
  public:
   FakeDelivery(std::string run_id, model::Delivery delivery, Tracker* tracker)
@@ -112,7 +113,7 @@ class DeliverLoopTest : public ::testing::Test {
     EXPECT_OK(reader);
     return *std::move(reader);
   }
-  // A run, ended or not, with a pending delivery to a server.
+  // Adds a run, ended or not, with a pending delivery to a server.
   int64_t AddRun(const std::string& run_id, bool ended, const std::string& server = "") {
     int64_t run = 0;
     model::Session session = SessionOf(0, ++incarnation_);
@@ -197,7 +198,7 @@ TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 2; }));
 }
 
-// As one that the tracker was not to have before, and is to have now.
+// For example, the user now permits the delivery that was refused before.
 TEST_F(DeliverLoopTest, StartOfARunThatFailedIsTriedAtOnce) {
   const auto work = [&](bool works, bool held) {
     absl::MutexLock lock(&tracker_.mutex);
@@ -211,13 +212,13 @@ TEST_F(DeliverLoopTest, StartOfARunThatFailedIsTriedAtOnce) {
   loop_->AddRun(run);
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 2; }));
 
-  // The same where it is being tried.
+  // The same while a step is in progress.
   work(false, /*held=*/true);
   loop_->AddRun(run);
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 3; }));
   loop_->AddRun(run);
   const int64_t other = AddRun("other", /*ended=*/true);
-  loop_->AddRun(other);  // one is looked for after the other
+  loop_->AddRun(other);  // the loop loads them in order
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("other") == 1; }));
   work(false, /*held=*/false);
   EXPECT_TRUE(WaitFor([&] { return tracker_.StepsOf("job") == 4; }));
@@ -247,7 +248,7 @@ TEST_F(DeliverLoopTest, DeliverySetApartIsNotSteppedUntilItIsToBeTriedAgain) {
   EXPECT_EQ(tracker_.StepsOf("apart"), 0);
   EXPECT_EQ(loop_->counters().set_apart, 1u);
   loop_->NotifyRows(run);
-  loop_->AddRun(run);  // as another rank that attaches does
+  loop_->AddRun(run);  // as when another rank attaches
 
   ASSERT_OK(
       store_->SubmitAndWait([&](storage::Store& store) { return store.TryAgain(run, "fake"); }));
@@ -314,7 +315,7 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
   ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
 }
 
-// A rank that attached during a step once left its run's delivery being made again without end.
+// If a rank attached during a step, the loop once created its run's delivery again and again.
 TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
@@ -329,15 +330,15 @@ TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
   loop_->AddRun(run);
   loop_->AddRun(other);
   const int64_t last = AddRun("last", /*ended=*/true);
-  loop_->AddRun(last);  // by the third worker, which has looked for the others before
+  loop_->AddRun(last);  // by the third worker, which has loaded the others before
   ASSERT_TRUE(WaitFor([&] { return tracker_.StepsOf("last") == 1; }));
   hold(false);
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
   EXPECT_TRUE(Stored(run).complete);
 }
 
-// A run was taken up again, and ended again, while the post with its first end was under way. What
-// came in between was never sent.
+// A run was continued and ended again while the post with its first end was in flight. Its rows in
+// between were never sent.
 TEST_F(DeliverLoopTest, ARunThatWentOnDuringItsLastStepIsNotComplete) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
@@ -384,8 +385,8 @@ TEST_F(DeliverLoopTest, AStepThatHangsHoldsUpNoOtherRun) {
   tracker_.hanging.clear();
 }
 
-// A server that answered questions and hung at rows once had all workers, and the runs of all other
-// servers waited for minutes.
+// A server that answered queries but never answered posts once held all workers. The runs of all
+// other servers waited for minutes.
 TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
   std::set<std::string> hanging;
   for (int i = 0; i < 8; ++i) {
@@ -417,7 +418,7 @@ TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
 }
 
-// Nobody but the requests under way could say it, and they take minutes to fail.
+// Only the requests in flight could report it, and they take minutes to fail.
 TEST_F(DeliverLoopTest, EachRunThatWaitsForASilentServerSaysSo) {
   silence_ = absl::Milliseconds(50);
   {
@@ -445,7 +446,7 @@ TEST_F(DeliverLoopTest, EachRunThatWaitsForASilentServerSaysSo) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.hanging.clear();
   }
-  // Over for all, whether they are done or still wait for something else.
+  // The reason is cleared for all runs, whether they are done or wait for something else.
   for (int64_t run : waiting) {
     ASSERT_TRUE(WaitFor([&] { return Stored(run).last_error.empty(); })) << run;
   }
@@ -532,7 +533,7 @@ TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
                      nullptr});
   DeliverLoop loop(store_.get(), std::move(workers),
                    DeliverLoop::Options{.steady_clock = [&now] { return now; }});
-  EXPECT_EQ(loop.Step(), absl::ZeroDuration());  // looks for what there is
+  EXPECT_EQ(loop.Step(), absl::ZeroDuration());  // loads the deliveries
   EXPECT_EQ(loop.Step(), absl::ZeroDuration());
   EXPECT_EQ(loop.Step(), absl::Seconds(10));
   EXPECT_EQ(tracker_.StepsOf("a"), 1);

@@ -17,7 +17,7 @@ class DeliveryScheduleTest : public ::testing::Test {
  protected:
   void Put(int64_t run, int due, bool live) { schedule_.Put({run, "wandb"}, At(due), live); }
   static absl::Time At(int seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
-  // The runs that are taken at that time, until there is none.
+  // Takes all runs that are due at that time.
   std::vector<int64_t> TakeAll(int now) {
     std::vector<int64_t> runs;
     while (auto key = schedule_.Take(At(now))) runs.push_back(key->first);
@@ -45,7 +45,7 @@ TEST_F(DeliveryScheduleTest, TakesTheOldestBacklogHoweverLongOthersAreDue) {
   EXPECT_THAT(TakeAll(3), ElementsAre(1, 2, 3));
 }
 
-// They wait for the same server, and each was told at another moment.
+// They wait for the same server, and got their delays at different times.
 TEST_F(DeliveryScheduleTest, BacklogsThatAreDueAlmostTogetherGoInTheirOrder) {
   for (int64_t run : {1, 2, 3}) {
     schedule_.Put({run, "wandb"}, At(1) - run * absl::Microseconds(100), kEnded);
@@ -81,7 +81,7 @@ TEST_F(DeliveryScheduleTest, TurnsAreKeptWhereEachIsDueAgainAtOnce) {
 TEST_F(DeliveryScheduleTest, WhatIsPutAgainIsWhereItWasPutLast) {
   Put(1, 0, kEnded);
   Put(2, 0, kEnded);
-  ASSERT_EQ(schedule_.Take(At(0))->first, 1);  // 2 was seen to be due
+  ASSERT_EQ(schedule_.Take(At(0))->first, 1);  // it saw that 2 is due
   Put(2, 7, kEnded);
   EXPECT_EQ(schedule_.DueOf({2, "wandb"}), At(7));
   EXPECT_THAT(TakeAll(6), ElementsAre());

@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kBatches = 8;
-constexpr uint64_t kRows = 1024;  // of a batch, of 64 values each: 0.5 MiB
+constexpr uint64_t kRows = 1024;  // per batch, with 64 values each: 0.5 MiB
 
 class RetentionLoopTest : public ::testing::Test {
  protected:
@@ -56,7 +56,7 @@ class RetentionLoopTest : public ::testing::Test {
                                .pause = absl::Milliseconds(1),
                                .wall_clock = [this] { return now_; }});
   }
-  // A run of some 4 MiB that ended `age` ago.
+  // Adds a run of about 4 MiB that ended `age` ago.
   void Add(const std::string& job, absl::Duration age, bool complete = true) {
     ASSERT_OK(store_->SubmitAndWait([&](storage::Store& store) {
       const auto stream = store.Attach(SessionOf(0, ++rings_, job), AssignmentOf(job), 1);
@@ -77,14 +77,14 @@ class RetentionLoopTest : public ::testing::Test {
       return store.PutDelivery(delivery);
     }));
   }
-  // Steps until it says that there is nothing to do for now.
+  // Steps until there is nothing to do for now.
   void Settle() {
     for (int i = 0; i < 1000; ++i) {
       if (retention_->Step() == absl::Milliseconds(5)) return;
     }
     FAIL() << "it never ends";
   }
-  // The newest first.
+  // Returns the runs, newest first.
   std::vector<std::string> Runs() {
     std::vector<std::string> ids;
     const auto runs = Reader()->Runs();

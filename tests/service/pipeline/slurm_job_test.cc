@@ -7,7 +7,7 @@
 namespace ranklog::pipeline {
 namespace {
 
-// As Slurm 22.05 prints it, shortened.
+// Output of Slurm 22.05, shortened.
 std::string Record(const std::string& state, const std::string& restarts = "0",
                    const std::string& more = "") {
   return absl::StrCat("JobId=12 JobName=train JobState=TIMEOUT Restarts=9\n",

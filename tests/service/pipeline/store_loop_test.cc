@@ -89,7 +89,8 @@ TEST_F(StoreLoopTest, NeighboursShareACommitAndAreAppliedInOrder) {
   last.WaitForNotification();
   EXPECT_THAT(order, ElementsAre(0, 1, 2));
   EXPECT_EQ(loop_->counters().writes, 3u);
-  EXPECT_LE(loop_->counters().commits, 2u);  // one, but for a loop that woke between two of them
+  // one, or two if the loop woke between two of the writes
+  EXPECT_LE(loop_->counters().commits, 2u);
 }
 
 TEST_F(StoreLoopTest, ManyBytesDoNotWaitForTheTimer) {
@@ -204,7 +205,7 @@ TEST_F(StoreLoopTest, WithoutThreadsTheCallerSaysWhenToTryAgain) {
   loop_->Submit(AttachOf(0, [&](absl::Status status) { answer = status; }));
   vfs_.FailWrites(1, ENOSPC);
   EXPECT_EQ(loop_->Step(), absl::Seconds(1));
-  // This one cannot wait for space; the first one can.
+  // This write cannot wait for space; the first one can.
   EXPECT_THAT(loop_->SubmitAndWait([](storage::Store&) { return absl::OkStatus(); }),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_THAT(answer, StatusIs(absl::StatusCode::kUnknown));
@@ -214,7 +215,7 @@ TEST_F(StoreLoopTest, WithoutThreadsTheCallerSaysWhenToTryAgain) {
   EXPECT_EQ(StreamsInStore(), 1u);
 }
 
-// Whether the loop would count as hanging, did it stay as it is for an hour.
+// Whether the loop would count as hanging if nothing happened for an hour.
 bool IsInTurn(const StoreLoop& loop) {
   return loop.Silence(SteadyNow() + absl::Hours(1)) >= absl::Hours(1);
 }
@@ -245,7 +246,7 @@ TEST_F(StoreLoopTest, FullDiskIsNoSilenceOfAnyLoop) {
         ->SubmitAndWait([](storage::Store& store) {
           return store.Attach(SessionOf(0), AssignmentOf("job"), 1).status();
         })
-        .IgnoreError();  // given up
+        .IgnoreError();  // cancelled
   });
   EXPECT_TRUE(WaitFor([&] { return loop_->counters().failed_commits == 1; }));
   EXPECT_TRUE(WaitFor([&] { return !IsInTurn(*loop_); }));

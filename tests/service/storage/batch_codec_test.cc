@@ -18,7 +18,7 @@ using ::ranklog::testing::IsOkAndHolds;
 using ::ranklog::testing::Keys;
 using ::ranklog::testing::StatusIs;
 
-// Two blocks of several shapes, with texts, and numbers at the ends of their ranges.
+// Two blocks of several shapes, with texts, and with numbers at their limits.
 model::Batch Odd() {
   model::Batch batch;
   batch.first = std::numeric_limits<uint64_t>::max() - 3;
@@ -58,7 +58,7 @@ TEST(Crc32cTest, IsTheSameWithAndWithoutTheInstruction) {
 TEST(BatchCodecTest, GivesBackTheBatch) {
   std::string blob;
   for (const model::Batch& batch : {Dense(1, 300, 3, 7), Odd(), Dense(9, 1, 0, 0)}) {
-    EncodeBatch(batch, blob);  // into memory that holds the one before
+    EncodeBatch(batch, blob);  // into memory that holds the previous batch
     EXPECT_THAT(DecodeBatch(blob), IsOkAndHolds(batch));
   }
 }
@@ -98,7 +98,7 @@ TEST(BatchCodecTest, FindsThatTheEndIsMissing) {
   }
 }
 
-// Bytes that were never a batch but carry a good checksum: no crash, no great allocation.
+// Bytes that were never a batch, but have a valid checksum: no crash, no large allocation.
 TEST(BatchCodecTest, RefusesBytesThatAreNoBatch) {
   std::string blob;
   EncodeBatch(Odd(), blob);

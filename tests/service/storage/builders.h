@@ -34,7 +34,7 @@ inline storage::RunAssignment AssignmentOf(const std::string& run_id, bool prima
       .run_id = run_id, .name = run_id, .primary_rank = 0, .primary = primary, .local_only = false};
 }
 
-// `rows` rows from `first` on, of one shape; values tell the position and the column.
+// Makes `rows` rows of one shape, from `first` on. Values encode the position and the column.
 inline model::Batch Dense(uint64_t first, uint64_t rows, uint32_t shape, size_t width) {
   model::Batch batch;
   batch.first = first;
@@ -52,7 +52,7 @@ inline model::Batch Dense(uint64_t first, uint64_t rows, uint32_t shape, size_t 
   return batch;
 }
 
-// Keys a0, a1, ...
+// Returns the keys a0, a1, ...
 inline std::vector<std::string> Keys(size_t count) {
   std::vector<std::string> keys;
   for (size_t i = 0; i < count; ++i) keys.push_back(absl::StrCat("a", i));

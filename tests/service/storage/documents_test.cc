@@ -45,13 +45,14 @@ TEST(DocumentsTest, FindDamage) {
 
 TEST(DocumentsTest, RefuseBytesThatLieAboutTheirSize) {
   for (const absl::string_view lie : {
-           absl::string_view("\x9b\x91\x61\x61\x61\x61\x61\x61\x61", 9),  // an array of 10^19
-           absl::string_view("\xbb\x7f\xff\xff\xff\xff\xff\xff\xff", 9),  // an object of 2^63 - 1
-           absl::string_view("\x7a\xff\xff\xff\xff\x61", 6),              // a text of 4 GiB
-           absl::string_view("\x9f\x01\xff", 3),                          // without a count
-           absl::string_view("\xa1\x01\x01", 3),                          // a key that is no text
-           absl::string_view("\x01\x01", 2),                              // two values
-           absl::string_view("\xfb\x01", 2),                              // a part of a float
+           absl::string_view("\x9b\x91\x61\x61\x61\x61\x61\x61\x61", 9),  // an array of 10^19 items
+           // an object of 2^63 - 1 members
+           absl::string_view("\xbb\x7f\xff\xff\xff\xff\xff\xff\xff", 9),
+           absl::string_view("\x7a\xff\xff\xff\xff\x61", 6),  // a text of 4 GiB
+           absl::string_view("\x9f\x01\xff", 3),              // no count
+           absl::string_view("\xa1\x01\x01", 3),              // a key that is not a text
+           absl::string_view("\x01\x01", 2),                  // two values
+           absl::string_view("\xfb\x01", 2),                  // a truncated float
        }) {
     EXPECT_THAT(DecodeDocument(Sealed(lie)), StatusIs(absl::StatusCode::kDataLoss));
   }

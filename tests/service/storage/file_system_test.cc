@@ -39,7 +39,7 @@ TEST(FileSystemTest, TakesLocalOnes) {
   EXPECT_OK(CheckLocal(dir.path()));
 }
 
-// As Linux 6.18 and sshfs 3.7 wrote it.
+// As written by Linux 6.18 and sshfs 3.7.
 constexpr char kMounts[] =
     "27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
     "41 27 0:38 / /mnt/over rw,nosuid - fuse.bindfs /mnt/a rw,user_id=0\n"

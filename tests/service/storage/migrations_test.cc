@@ -74,7 +74,7 @@ TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
                                                        HasSubstr("a newer Ranklog wrote it")));
 }
 
-// A flipped bit in the header's version.
+// The bit of the version in the file's header flipped.
 TEST_F(MigrationsTest, TakeAVersionThatTheTablesAreNotOfForDamage) {  // S22
   ASSERT_OK(Store::Open(dir_.path(), {}));
   for (const int64_t version : {0, 1 << 20, -1 - (1 << 30)}) {
@@ -125,7 +125,7 @@ class FirstVersionTest : public MigrationsTest {
     EXPECT_OK(OpenFile().Execute(script.c_str()));
   }
   absl::StatusOr<int64_t> Version() { return OpenFile().SelectInteger("PRAGMA user_version"); }
-  // Appends a row to the stream of rank 0, and reads what is there.
+  // Appends a row to the stream of rank 0, and reads all rows.
   void GoOn(const Store::Options& options) {
     ASSERT_OK_AND_ASSIGN(const auto store, Store::Open(dir_.path(), options));
     ASSERT_OK(store->Begin());
@@ -154,7 +154,7 @@ TEST_F(FirstVersionTest, IsReadAndGoesOn) {  // S40
   EXPECT_THAT(Version(), IsOkAndHolds(1));
 }
 
-// As the first program with a second version will do.
+// Does what the first program with a second version will do.
 TEST_F(FirstVersionTest, IsBroughtToAVersionToCome) {  // S40
   const char* const next[] = {Migrations()[0],
                               "ALTER TABLE stream ADD COLUMN made_up INTEGER NOT NULL DEFAULT 7"};
@@ -166,7 +166,7 @@ TEST_F(FirstVersionTest, IsBroughtToAVersionToCome) {  // S40
   EXPECT_THAT(Version(), IsOkAndHolds(2));
 }
 
-// One that the program which wrote it left damaged, and the next version is to save.
+// The program that wrote the store left it damaged, and the next version must salvage it.
 TEST_F(FirstVersionTest, IsSalvaged) {
   const TempDir scratch;
   const TempDir saved;
@@ -177,7 +177,7 @@ TEST_F(FirstVersionTest, IsSalvaged) {
   EXPECT_EQ(salvaged.damaged_records, 0u);
 }
 
-// The page that describes the format says which tables there are; this says that they are there.
+// schema.md lists the tables; this checks that they exist.
 TEST_F(MigrationsTest, MakeTheTablesOfTheFormat) {
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, Migrations()));

@@ -32,7 +32,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     int64_t stream = 0;
   };
 
-  // A run with ten rows that has ended, used up and delivered; in a transaction of its own.
+  // Makes a run of ten rows that has ended and is used up and delivered, in its own transaction.
   Made Delivered(const std::string& job, uint64_t incarnation = 7, int64_t ended_us = kEnd) {
     Made made;
     Do([&] {
@@ -74,7 +74,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     }
   }
 
-  // The runs that may be removed, by the query for all and by that for one.
+  // Returns the runs that may be removed, by the query for all runs and by the query for one.
   std::vector<int64_t> Removable(int64_t ended_by_us = kEnd) {
     std::vector<int64_t> ids;
     const auto runs = reader_->Removable(ended_by_us);
@@ -82,7 +82,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
     for (const RemovableRun& run : *runs) ids.push_back(run.id);
     return ids;
   }
-  // That a run that could be removed cannot any more, once `spoil` was done to it.
+  // Checks that a removable run is not removable after `spoil`.
   void ExpectKept(const std::function<void(const Made&)>& spoil) {
     const Made made = Delivered("kept");
     EXPECT_THAT(Removable(), ElementsAre(made.run));
@@ -96,7 +96,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
   void Remove(int64_t run) {
     Do([&] { EXPECT_OK(store_->RemoveRun(run, kEnd)); });
   }
-  // Sweeps to the end; how many commits it took.
+  // Sweeps to the end. Returns the number of commits.
   int Sweep() {
     for (int slices = 0;; ++slices) {
       bool more = false;
@@ -130,13 +130,13 @@ TEST_F(RetentionTest, ARunningRunStays) {
   ExpectKept([&](const Made& made) {
     const auto stream = store_->Attach(SessionOf(0, 8, "kept"), AssignmentOf("kept"), 1000);
     ASSERT_OK(stream);
-    // Nothing but the run itself says that it goes on.
+    // Only the run itself records that it continues.
     ASSERT_OK(store_->EndStream(stream->id, model::StreamState::kFinished, 0, "", kEnd));
     Deliver(made.run);
   });
 }
 
-// Which the store itself would not let happen: a run that has a live stream runs.
+// The store itself prevents this case: a run with a live stream is running.
 TEST_F(RetentionTest, ARunWithALiveStreamStays) {
   Delivered("kept");
   auto database = Database::Open(dir_.File(kStoreFile), Database::Mode::kReadWrite, nullptr);
@@ -206,7 +206,7 @@ TEST_F(RetentionTest, ARunWithALateRowStays) {
   });
 }
 
-// As `ranklog rm` asks for it, without --force and with it.
+// `ranklog rm` asks for it, without and with --force.
 TEST_F(RetentionTest, AUserMayRemoveWhatHasEnded) {
   const Made made = Delivered("job");
   const auto remove = [&](Removal removal) {
@@ -242,7 +242,7 @@ TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
   EXPECT_THAT(reader_->GetRun(gone.run), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(reader_->GetStream(gone.stream), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(*reader_->Deliveries(gone.run), IsEmpty());
-  // Who reads a run while it is removed is told so, and neither of damage nor of an early end.
+  // A reader of a run that is being removed gets kNotFound, not a report of damage or an early end.
   EXPECT_THAT(reader_->RunBatches(gone.run, 0, 1 << 20), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(reader_->StreamBatches(gone.stream, 5, 1 << 20),
               StatusIs(absl::StatusCode::kNotFound));
@@ -253,7 +253,7 @@ TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
   EXPECT_THAT(BatchesOf(stays.stream), SizeIs(1));
 }
 
-// The tracker has it still, unless the user says that it is to be forgotten.
+// The tracker still has the run, unless the user asks to forget it.
 TEST_F(RetentionTest, ARemovedRunsIdIsNotAnotherJobs) {
   const auto id_of = [this](const std::string& job, uint64_t incarnation) {
     model::Stream stream;
@@ -322,7 +322,7 @@ TEST_F(RetentionTest, ALargeRunIsSweptInSlicesAndASliceMayBeTheLast) {
     EXPECT_LE(left - now, 512) << "records in one commit";
     EXPECT_LT(now, left);
     left = now;
-    Reopen();  // the daemon is killed after each of them
+    Reopen();  // the daemon is killed after each commit
     EXPECT_OK(reader_->Check());
     EXPECT_THAT(*reader_->Runs(), IsEmpty());
   }

@@ -19,7 +19,7 @@ using ::ranklog::testing::StoreTest;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-// A stream of 30 rows in three batches, and its store closed.
+// A stream of 30 rows in three batches, with its store closed.
 class SalvageTest : public StoreTest {
  protected:
   void SetUp() override {
@@ -75,7 +75,8 @@ TEST_F(SalvageTest, KeepsAllOfAStoreThatIsWell) {
 }
 
 TEST_F(SalvageTest, KeepsTheProcessesOfARankApart) {
-  Damage("UPDATE stream SET init_us = 777, attempt = 3");  // not that of the run's first rank
+  // another process than the run's first rank
+  Damage("UPDATE stream SET init_us = 777, attempt = 3");
   ASSERT_OK(Save());
   const auto streams = SavedStreams();
   ASSERT_THAT(streams, SizeIs(1));
@@ -122,7 +123,7 @@ TEST_F(SalvageTest, LeavesOutRowsThatNobodyKnowsTheKeysOf) {
   EXPECT_EQ(salvaged.damaged_records, 3u);
 }
 
-// Rows that an earlier store lost are not this one's to count.
+// Rows that an earlier store lost are not counted for this one.
 TEST_F(SalvageTest, KeepsWhatWasLostBefore) {
   Damage("UPDATE stream SET lost_with_store = 10; DELETE FROM stream_batch WHERE id = 1");
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());

@@ -82,7 +82,7 @@ TEST(StateLockTest, GoesWithTheProcessThatHeldIt) {
   close(pipe_ends[1]);
 }
 
-// As systemd-tmpfiles may do with a file of /var/tmp that is 30 days old.
+// For example, systemd-tmpfiles removes files in /var/tmp after 30 days.
 TEST(StateLockTest, HoldsThoughItsFileIsRemoved) {
   TempDir dir;
   const std::string path = dir.File("lock");

@@ -104,7 +104,7 @@ TEST_F(AttachTest, CountsTheAttemptsOfARun) {
     const model::Stream alone = attach(1, 3, 300);
     EXPECT_EQ(alone.attempt, 2u);
     EXPECT_TRUE(alone.began_anew);
-    // The rings of dead processes that are found now: later ones of their rank are here.
+    // Rings of dead processes that are found now, after later processes of their rank.
     model::Session left = SessionOf(0, 9);
     left.left = true;
     for (const auto& [init_us, attempt] : {std::pair(150, 1u), std::pair(50, 0u)}) {
@@ -118,17 +118,18 @@ TEST_F(AttachTest, CountsTheAttemptsOfARun) {
   });
 }
 
-// Rings that are found when a later process of their rank is there: which is later is told by the
-// clock of the boot, and between two boots by the wall clock, but that this boot is the last.
+// These rings are found after a later process of their rank has attached. Within a boot, the clock
+// of the boot orders the processes. Between two boots, the wall clock does, except that the current
+// boot is the last.
 TEST_F(AttachTest, WallClockThatWasSetBackTellsNoAttempts) {
   const std::string& this_boot = ThisBoot();
   struct Case {
     const char* what;
-    std::string boot;  // of the process that is here: its wall clock says 500, the boot's 70
+    std::string boot;  // of the attached process, whose wall clock is 500 and boot clock is 70
     std::string left_boot;
     int64_t left_init_us;
     int64_t left_began_us;
-    uint32_t attempt;  // of the ring that was left: 4 is the next, 2 the one before
+    uint32_t attempt;  // of the ring that was left: 4 follows the attached process, 2 precedes it
   };
   const Case cases[] = {
       {"set back between the two", "a", "a", 400, 80, 4},
@@ -175,7 +176,7 @@ TEST_F(AttachTest, WallClockThatWasSetBackTellsNoAttempts) {
   }
 }
 
-// The next start's rank 1 comes before its rank 0, and while the last start's rank 1 lives.
+// Rank 1 of the next start attaches before its rank 0, while rank 1 of the last start is alive.
 TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
   const auto attach = [this](uint32_t rank, uint64_t incarnation, const std::string& launch) {
     model::Session session = SessionOf(rank, incarnation);
@@ -196,7 +197,7 @@ TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
   });
 }
 
-// The rank's earlier rows were acknowledged by a store that is gone.
+// A store that is gone acknowledged the rank's earlier rows.
 TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
   model::Session session = SessionOf(0);
   session.first_seq = 8;
@@ -394,7 +395,7 @@ TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
   });
 }
 
-// The delivery looked before the run was taken up again, and reports after that.
+// The delivery read the run before it was continued, and reports its result afterwards.
 TEST_F(AttachTest, ADeliveryIsNotCompleteOnceTheRunGoesOn) {
   model::Stream stream;
   Do([&] {
@@ -405,7 +406,7 @@ TEST_F(AttachTest, ADeliveryIsNotCompleteOnceTheRunGoesOn) {
     PutDelivery(stream.run, "wandb");
   });
   EXPECT_THAT(*reader_->PendingDeliveries(), SizeIs(1));
-  Do([&] {  // nor when it has ended again, with a row more
+  Do([&] {  // nor after its second end, with one more row
     EXPECT_OK(store_->DefineRunShape(stream.run, 1, Keys(1)));
     EXPECT_OK(store_->AppendRunRows(stream.run, Dense(0, 1, 1, 1)));
     EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 0, "", 3000));
@@ -466,8 +467,8 @@ TEST_F(AttachTest, TakesUpACrashedStreamAndItsRun) {
   EXPECT_EQ(TheRun().state, RunState::kRunning);
 }
 
-// The answer to a Finish was lost, so the rank attaches and finishes again: the run that was closed
-// by the first one must not be opened by the second.
+// The answer to a Finish was lost, so the rank attaches and finishes again. The second attach must
+// not reopen the run that the first Finish closed.
 TEST_F(AttachTest, LeavesAFinishedStreamAndItsRunAlone) {
   Do([&] {
     const model::Stream stream = Attach(0);

@@ -1,4 +1,4 @@
-// Files that are not what the store wrote.
+// Files whose content is not what the store wrote.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 class DamagedStoreTest : public StoreTest {
  protected:
-  // Closes the store, so that all lies in the one file.
+  // Closes the store, so that one file holds everything.
   void Close() {
     reader_.reset();
     store_.reset();
@@ -36,7 +36,7 @@ TEST_F(DamagedStoreTest, IsToldFromOneThatIsNotThere) {
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kNotFound));
 }
 
-// Whatever has the name that it would get, keeps it.
+// If a file already has the new name, it stays.
 TEST_F(DamagedStoreTest, IsSetAsideOverNothing) {
   Close();
   const std::string taken = path_ + ".damaged-19700101T000000Z";
@@ -48,7 +48,8 @@ TEST_F(DamagedStoreTest, IsSetAsideOverNothing) {
   EXPECT_TRUE(std::filesystem::exists(taken + "-3"));
 }
 
-// The power went while it was set aside: it has both names, and is no file of somebody else.
+// The power failed while the store was being set aside. The file has both names, and it is not
+// another user's file.
 TEST_F(DamagedStoreTest, IsOursUnderTwoNamesBesideEachOther) {
   Close();
   std::filesystem::create_hard_link(path_, path_ + ".damaged-19700101T000000Z");
@@ -83,8 +84,8 @@ TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
   EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-// The middle byte of a batch, wherever in the file it lies: neither SQLite nor Open() sees it, the
-// reader must.
+// Flips a bit in the middle byte of a batch, wherever it is in the file. Neither SQLite nor Open()
+// notices, so the reader must.
 TEST_F(DamagedStoreTest, HasAFlippedBitInABatch) {
   const int64_t stream = NewStream();
   Do([&] {
@@ -126,7 +127,7 @@ TEST_F(DamagedStoreTest, HasABatchAtAnothersPlace) {
   EXPECT_THAT(reader_->StreamBatches(stream, 0, 1 << 30), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-// What an index that has lost an entry looks like to a reader: a row is never passed over.
+// An index that has lost an entry looks like this to a reader. The reader must not skip a row.
 TEST_F(DamagedStoreTest, HasLostABatchInTheMiddleOrAtTheEnd) {
   const int64_t stream = NewStream();
   Do([&] {

@@ -1,4 +1,4 @@
-// Disks that fill up and break, power that goes, processes that are killed.
+// Disks that fill up and break, power cuts, and processes that are killed.
 
 #include <errno.h>
 #include <gmock/gmock.h>
@@ -41,11 +41,11 @@ absl::StatusOr<int64_t> AddStream(Store& store) {
 
 absl::Status AppendAndCommit(Store& store, int64_t stream, uint64_t first, uint64_t rows) {
   if (absl::Status status = store.Begin(); !status.ok()) return status;
-  store.Append(stream, Dense(first, rows, 1, 1)).IgnoreError();  // Commit() tells it again
+  store.Append(stream, Dense(first, rows, 1, 1)).IgnoreError();  // Commit() returns the error again
   return store.Commit();
 }
 
-// How far the stream reaches, without a gap; -1 if there is one, or if it cannot be read.
+// Returns the last row of the stream; -1 if there is a gap, or if it cannot be read.
 int64_t RowsIn(const std::string& directory, int64_t stream) {
   auto reader = StoreReader::Open(directory);
   EXPECT_OK(reader);
@@ -99,7 +99,7 @@ TEST_F(FaultyDiskTest, TakesAQuotaAndAFileSizeLimitForAFullDisk) {
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
 
-// As the kernel does with a disk that has failed, under all that have files open there.
+// The kernel does this to a failed disk, even for open files.
 TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
   vfs_.FailWrites(1, EROFS);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10),
@@ -110,7 +110,7 @@ TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
 
-// SQLite would go on writing to files that nobody can open any more.
+// SQLite would continue to write to files that nobody can open any more.
 TEST_F(FaultyDiskTest, CommitsNothingToAFileThatWasRemoved) {
   EXPECT_TRUE(store_->InPlace());
   std::filesystem::rename(dir_.File(kStoreFile), dir_.File("elsewhere"));
@@ -121,8 +121,8 @@ TEST_F(FaultyDiskTest, CommitsNothingToAFileThatWasRemoved) {
   EXPECT_FALSE(store_->InPlace());
 }
 
-// Nothing reaches the disk before Commit(), so a full disk never looks like a fault of one of many
-// appends.
+// Nothing reaches the disk before Commit(), so a full disk never looks like the fault of a single
+// append.
 TEST_F(FaultyDiskTest, IsWrittenByNothingButCommit) {
   const int64_t writes = vfs_.writes();
   ASSERT_OK(store_->Begin());
@@ -138,7 +138,7 @@ TEST_F(FaultyDiskTest, IsWrittenByNothingButCommit) {
 }
 
 TEST_F(FaultyDiskTest, SyncsOncePerCommit) {
-  ASSERT_OK(AppendAndCommit(*store_, stream_, 11, 10));  // the log's header is written by now
+  ASSERT_OK(AppendAndCommit(*store_, stream_, 11, 10));  // the log's header exists now
   const int64_t syncs = vfs_.syncs();
   ASSERT_OK(AppendAndCommit(*store_, stream_, 21, 1000));
   EXPECT_EQ(vfs_.syncs(), syncs + 1);
@@ -157,8 +157,8 @@ TEST_F(FaultyDiskTest, FailsACheckpointWithoutLoss) {
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 10);
 }
 
-// Whatever write of a commit or a checkpoint is the first to fail: no committed row is lost, none
-// comes twice.
+// Any write of a commit or a checkpoint may be the first to fail. No committed row is lost or
+// duplicated.
 TEST_F(FaultyDiskTest, SurvivesAFailureAtAnyWrite) {
   uint64_t next = 11;
   for (int64_t n = 1; n <= 40; ++n) {
@@ -191,8 +191,8 @@ TEST_F(FaultyDiskTest, KeepsEveryCommitThroughAPowerCut) {
   EXPECT_OK(AppendAndCommit(*store_, stream_, 21, 10));
 }
 
-// Wherever a writer is killed in a commit: what the next one finds of it outlives a power cut, so
-// that it may be acted on.
+// A writer may be killed anywhere in a commit. What the next writer finds of it must survive a
+// power cut, since the next one may act on it.
 TEST_F(FaultyDiskTest, LosesNothingOfAKilledWriterThatTheNextHasSeen) {
   const auto reopen = [this] {
     ASSERT_OK_AND_ASSIGN(store_, Store::Open(dir_.path(), {.vfs = vfs_.name()}));
@@ -219,7 +219,7 @@ TEST_F(FaultyDiskTest, LosesNothingOfAKilledWriterThatTheNextHasSeen) {
   EXPECT_GT(found_uncommitted, 0);
 }
 
-// Commits, tells the parent over the pipe, and goes on until it is killed.
+// Commits, reports each commit to the parent over the pipe, and continues until it is killed.
 [[noreturn]] void CommitUntilKilled(const std::string& directory, int64_t stream, int to_parent) {
   auto store = Store::Open(directory, {});
   if (!store.ok()) _exit(1);

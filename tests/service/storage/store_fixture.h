@@ -20,7 +20,7 @@ using storage::Store;
 using storage::StoredBatch;
 using storage::StoreReader;
 
-// A store in a directory of its own, and a reader of it.
+// A store in its own directory, and a reader of it.
 class StoreTest : public ::testing::Test {
  protected:
   void SetUp() override { Reopen(); }
@@ -39,7 +39,7 @@ class StoreTest : public ::testing::Test {
     return stream.value_or(model::Stream());
   }
 
-  // In a transaction of its own.
+  // Runs in its own transaction.
   template <typename Fn>
   void Do(Fn fn) {
     ASSERT_OK(store_->Begin());
@@ -47,7 +47,7 @@ class StoreTest : public ::testing::Test {
     ASSERT_OK(store_->Commit());
   }
 
-  // A stream of rank 0 with shapes 1 (2 keys) and 2 (3 keys), committed.
+  // Makes and commits a stream of rank 0 with shapes 1 (2 keys) and 2 (3 keys).
   int64_t NewStream() {
     int64_t id = 0;
     Do([&] {

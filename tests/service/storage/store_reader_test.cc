@@ -43,7 +43,7 @@ TEST_F(StoreReaderTest, FindsNothingInAnEmptyStore) {
 TEST_F(StoreReaderTest, QueueIsWhatTheTrackersLack) {
   EXPECT_THAT(reader_->Queues(), IsOkAndHolds(IsEmpty()));
   const int64_t run = reader_->GetStream(NewStream())->run;
-  constexpr uint64_t kBatches = 200;  // more than are measured
+  constexpr uint64_t kBatches = 200;  // more than the reader measures
   Do([&] {
     for (const char* kind : {"wandb", "local"}) EXPECT_OK(store_->AddDelivery(run, kind));
     EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
@@ -53,7 +53,7 @@ TEST_F(StoreReaderTest, QueueIsWhatTheTrackersLack) {
   });
   auto queues = reader_->Queues();
   ASSERT_OK(queues);
-  ASSERT_THAT(*queues, SizeIs(1));  // "local" waits for nobody
+  ASSERT_THAT(*queues, SizeIs(1));  // "local" has no queue
   EXPECT_EQ(queues->front().kind, "wandb");
   EXPECT_EQ(queues->front().rows, 10 * kBatches);
   EXPECT_EQ(queues->front().oldest_us, 1'700'000'000'000'000);

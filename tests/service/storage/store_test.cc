@@ -235,7 +235,7 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
   EXPECT_THAT(reader_->Updates(run, updates[1].id), IsOkAndHolds(IsEmpty()));
 }
 
-// A process counts its steps anew.
+// Each process counts its steps from 0.
 TEST_F(StoreTest, WhatAProcessSetsComesAfterTheRowsOfAnEarlierOne) {
   model::Update summary;
   summary.kind = model::Update::Kind::kSummary;

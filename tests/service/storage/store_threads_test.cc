@@ -1,4 +1,4 @@
-// A reader beside a thread that writes and one that shortens the log.
+// A reader, a thread that writes, and a thread that checkpoints the log.
 
 #include <gtest/gtest.h>
 
