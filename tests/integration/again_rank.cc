@@ -1,9 +1,9 @@
-// A rank that trains twice in one process, each time by an Init() of its own.
+// A rank that trains twice in one process, with one Init() each.
 //
 //   again_rank finish|destroy
 //
-// Logs rows {"loss": n} at steps 0 to 99, ends its Run by that, and logs at steps 80 to 179 in the
-// next one. Exits with 0 if both got a run, and all of the second is durable.
+// Logs rows {"loss": n} at steps 0 to 99, ends its Run in the given way, and logs at steps 80 to
+// 179 in the next Run. Exits with 0 if both got a run and all of the second is durable.
 
 #include <string>
 

@@ -1,5 +1,5 @@
-// A W&B server that is down, refuses, or breaks, and a daemon that is killed meanwhile: training
-// does not notice, and every row arrives once. S17, S18, S20, S23, S25.
+// A W&B server that is down, refuses, or breaks connections, and a daemon that is killed meanwhile.
+// The training does not notice, and every row arrives once. S17, S18, S20, S23, S25.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,8 @@ TEST(BackendTest, ErrorsForAWhileLoseNothing) {
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 2, .code = 500});
   wandb.Inject(
       {.on = FakeWandb::Fault::On::kFileStream, .times = 1, .code = 429, .retry_after = "1"});
-  // Acts, then cuts the answer: the daemon cannot know, and sends the same lines again.
+  // The server acts, then breaks the answer. The daemon cannot know, and sends the same lines
+  // again.
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1, .code = 0, .act = true});
   Node node;
   node.Start();
@@ -89,7 +90,7 @@ TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_THAT(rank.Output(), ::testing::HasSubstr("logged 300, durable"));
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
-  // A restart keeps what was not delivered.
+  // Undelivered rows survive a restart.
   EXPECT_EQ(node.Terminate(), 0);
 
   wandb = std::make_unique<FakeWandb>(port);
@@ -102,14 +103,14 @@ TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {
 TEST(BackendTest, DaemonKilledTenTimesDeliversEveryRowOnce) {
   constexpr int kRows = 60'000;
   FakeWandb wandb;
-  // Posts often, so that kills fall between a post, its answer and the mark in the store.
+  // Posts often, so that kills fall between a post, its answer, and the mark in the store.
   Node node({"--wandb-transmit-interval", "20ms"}, {{"WANDB_API_KEY", std::string(40, 'k')}});
   node.Start();
   ChildProcess rank =
       node.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows), "0", "100"}, WandbAt(wandb.url()));
   std::mt19937 random(7);
   for (int kill = 0; kill < 10; ++kill) {
-    // A random number of further lines at the backend, then the kill.
+    // Waits for a random number of further lines at the backend, then kills the daemon.
     const size_t lines = wandb.run("job").history.size() + 1 + random() % 3000;
     ASSERT_TRUE(WaitFor([&] {
       return wandb.run("job").history.size() >= std::min<size_t>(lines, kRows) ||

@@ -1,5 +1,5 @@
-// Wrong usage, a store that cannot be used, and rows that are wrong or huge: each is answered with
-// a message that helps, or counted, and nothing else is lost by it.
+// Wrong usage, an unusable store, and rows that are wrong or huge. Each is reported with a helpful
+// message, or counted, and nothing else is lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,8 +77,8 @@ class BadStoreTest : public ::testing::Test {
   }
   std::string database() const { return node_.state_dir() + "/ranklog.db"; }
 
-  // The daemon refuses the store with such a message, and leaves it as it is; what a rank logs
-  // meanwhile arrives once the store was moved away.
+  // Checks that the daemon refuses the store with this message and does not change it. Rows that a
+  // rank logs meanwhile arrive once the store has been moved away.
   void ExpectRefusedUntouchedAndNothingLost(const std::string& message) {
     const std::string before = FileContent(database());
     const Finished refused = RunRanklogd({"--state-dir", node_.state_dir(), "--listen",

@@ -1,5 +1,5 @@
-// A rank that logs what it should not, and what is merely unusual: for each call of Log() that is
-// not taken there is one reason. Prints one line per row: its name, and 1 if it was taken.
+// A rank that logs invalid and unusual rows. Each call of Log() that returns false has exactly one
+// reason. Prints one line per row: its name, and 1 if it was taken.
 
 #include <cmath>
 #include <cstdio>

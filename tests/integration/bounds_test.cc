@@ -1,4 +1,4 @@
-// A client that asks for more than one may have is told so, and hurts nobody else on the node.
+// A client that exceeds a limit gets an error, and harms no other client on the node.
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kMaxStreams = 4096;  // StreamRegistry's
+constexpr int kMaxStreams = 4096;  // equal to StreamRegistry's
 
 // One stream of a client that is not libranklog.
 class BareStream {
@@ -41,7 +41,7 @@ class BareStream {
     return stream_->Read(&message);
   }
   bool Write(const v1::ClientMessage& message) { return stream_->Write(message); }
-  // Reads until the daemon ends the stream; why it did.
+  // Reads until the daemon ends the stream. Returns the reason.
   grpc::Status End() {
     while (ReadsAnAnswer()) {
     }
@@ -68,9 +68,10 @@ class BoundsTest : public ::testing::Test {
     stub_ = v1::Ingest::NewStub(
         grpc::CreateCustomChannel(node_.address(), grpc::InsecureChannelCredentials(), arguments));
   }
-  // The client was counted under that name and no other, and a person sees it.
+  // Checks that the client was counted under this name only, and that `status` shows it.
   void ExpectCounted(const std::string& counter, const std::string& text) {
-    // The daemon knows of some only when the call is over, and the client that just before.
+    // For some limits, the daemon learns of the client only after the call, and the client's error
+    // comes just before.
     ASSERT_TRUE(WaitFor([&] { return node_.Counter("ingest." + counter) > 0; }));
     for (const char* name :
          {"refused_messages", "refused_too_large", "refused_shapes", "refused_streams"}) {
@@ -97,7 +98,7 @@ class BoundsTest : public ::testing::Test {
 };
 
 TEST_F(BoundsTest, AMessageThatIsTooLarge) {
-  // A client tries again. The first time it may have been a connection that broke in the middle.
+  // A client tries again. The first error may look like a connection that broke in the middle.
   for (int i = 0; i < 2; ++i) {
     BareStream stream(stub_.get(), 1);
     ASSERT_TRUE(stream.ReadsAnAnswer());
@@ -124,7 +125,7 @@ TEST_F(BoundsTest, WhatIsNoBatch) {
   ExpectTheOtherRankGoesOn();
 }
 
-// Streams that end in another way are not taken for one that was refused.
+// Streams that end in other ways do not count as refused.
 TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
   for (uint64_t i = 1; i <= 50; ++i) {
     BareStream stream(stub_.get(), i);
@@ -141,7 +142,7 @@ TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
   EXPECT_EQ(node_.Counter("ingest.refused_too_large"), 0u);
 }
 
-// Nor is who gave up while the disk kept the answer waiting.
+// Neither do clients that gave up while the disk delayed the answer.
 TEST_F(BoundsTest, WhoLeavesUnansweredIsNotRefused) {
   ASSERT_OK_AND_ASSIGN(
       storage::Database other,
@@ -152,8 +153,8 @@ TEST_F(BoundsTest, WhoLeavesUnansweredIsNotRefused) {
   for (uint64_t i = 1; i <= 10; ++i) {
     streams.push_back(std::make_unique<BareStream>(stub_.get(), i));
   }
-  // A question that is answered gives the daemon time to read what was sent before. Were it too
-  // slow all the same, the streams would leave before their Hello, and not be refused either.
+  // The answer to this query gives the daemon time to read the streams' Hello. If it is still too
+  // slow, the streams leave before their Hello, and are not refused either.
   node_.Counter("ingest.attaches");
   for (const auto& stream : streams) stream->Cancel();
   for (const auto& stream : streams) stream->End();
@@ -184,7 +185,7 @@ TEST_F(BoundsTest, MoreKeysThanAStreamMayHave) {
 
 TEST_F(BoundsTest, MoreStreamsThanThereMayBe) {
   std::vector<std::unique_ptr<BareStream>> streams;
-  for (uint64_t i = 1; i <= kMaxStreams - 1; ++i) {  // one is the good rank's
+  for (uint64_t i = 1; i <= kMaxStreams - 1; ++i) {  // one stream is the good rank's
     streams.push_back(std::make_unique<BareStream>(stub_.get(), i));
   }
   for (const auto& stream : streams) ASSERT_TRUE(stream->ReadsAnAnswer());

@@ -1,4 +1,4 @@
-// The `ranklog` program, and a store without a daemon for it to look at.
+// The `ranklog` program, and a store without a daemon.
 
 #ifndef TESTS_INTEGRATION_CLI_FIXTURE_H_
 #define TESTS_INTEGRATION_CLI_FIXTURE_H_
@@ -19,16 +19,16 @@ namespace ranklog::testing {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr int64_t kStart = 1700000000000000;  // of the finished run; Unix microseconds
+inline constexpr int64_t kStart = 1700000000000000;  // start of the finished run; Unix microseconds
 
-Json Parse(const std::string& text);  // fails the test if it is no JSON
+Json Parse(const std::string& text);  // fails the test if it is not JSON
 std::vector<std::string> Lines(const std::string& text);
 
-// Rows 0, 1, ... at the steps 0, 10, ... with a value for each of two keys.
+// Rows 0, 1, ... at the steps 0, 10, ..., with values for two keys.
 model::Batch MakeBatch(uint64_t first, uint64_t rows);
 
-// A store with two runs: "tiny" of two ranks, finished, delivered in part to W&B with a refused
-// row; and, begun later, "other", still running and local.
+// A store with two runs. "tiny" has two ranks, is finished, and partly delivered to W&B with one
+// refused row. "other" began later, is still running, and is local.
 class CliTest : public ::testing::Test {
  protected:
   void SetUp() override;

@@ -41,7 +41,7 @@ TEST_F(CliTest, RemoveKeepsARunThatRunsAndAsksForForceWhereRowsWait) {
   EXPECT_EQ(waits.code, 1);
   EXPECT_THAT(waits.output, AllOf(HasSubstr("2 rows not delivered to wandb"), HasSubstr("--force"),
                                   HasSubstr("nothing was removed")));
-  // Of several runs one that cannot go keeps all.
+  // If one of several runs cannot be removed, none is.
   const Finished runs = Ranklog({"rm", "tiny", "other", "--yes", "--force"});
   EXPECT_EQ(runs.code, 1);
   EXPECT_THAT(runs.output, AllOf(HasSubstr("gpt:job2 is still running"),
@@ -70,13 +70,13 @@ TEST_F(CliTest, RemoveLeavesNothingOfARun) {
     left.push_back(entry.path().string());
   }
   EXPECT_THAT(left, ElementsAre(other));
-  // What it held is not damage, and its space is free.
+  // Its removal leaves no damage, and its space is free.
   ASSERT_OK_AND_ASSIGN(const auto reader, storage::StoreReader::Open(state_dir()));
   EXPECT_OK(reader->Check());
   EXPECT_THAT(Ranklog({"doctor"}).output, HasSubstr("no damage found"));
 }
 
-// Two runs that have reached their tracker, one of two days ago, and one that runs.
+// Two runs that their tracker has completely, one of them two days old, and a running run.
 class PruneTest : public CliTest {
  protected:
   void SetUp() override {
@@ -208,7 +208,7 @@ TEST_F(RemoveBesideADaemonTest, PruneIsTheDaemonsRetentionAtOnce) {
   MakeRun("waiting", WandbAt(dead_.url()));
   ASSERT_TRUE(WaitFor([&] { return node_.Counter("deliver.pending") == 1; }));
   EXPECT_THAT(Ranklog({"prune", "--yes"}).output, HasSubstr("removed 0 runs")) << "a week";
-  // A run stays for ten seconds after its end, whatever the limits: Finish() may be repeated.
+  // Whatever the limits, a run stays for ten seconds after its end, since Finish() may be repeated.
   Finished pruned;
   ASSERT_TRUE(WaitFor([&] {
     pruned = Ranklog({"prune", "--yes", "--keep-for", "0s"});
@@ -238,7 +238,7 @@ TEST_F(RemoveBesideADaemonTest, TheDaemonRemovesWhatIsAskedFor) {
   EXPECT_THAT(removed.output, AllOf(HasSubstr("removed test:first, 100 rows\n"),
                                     HasSubstr("removed test:waiting, 100 rows\n")));
   EXPECT_THAT(Runs(), SizeIs(1));
-  // The daemon sends nothing of it any more, has its space again, and goes on.
+  // The daemon sends nothing more of it, has the space again, and continues.
   EXPECT_TRUE(WaitFor([&] { return node_.Counter("deliver.failing") == 0; }));
   EXPECT_EQ(node_.Counter("deliver.pending"), 1u) << "the live one";
   EXPECT_TRUE(WaitFor([&] { return node_.Counter("store.removed_bytes") > 0; }));

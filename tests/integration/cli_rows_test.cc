@@ -1,4 +1,4 @@
-// What `ranklog show`, `export` and `tail` tell of a run.
+// What `ranklog show`, `export` and `tail` print of a run.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST_F(CliTest, ShowDrawsTheMainMetrics) {  // S37
   EXPECT_THAT(Ranklog({"show", "tiny"}).output, Not(HasSubstr("┤")));
 }
 
-// A row at `step` of the metrics of `shape`, each with the value `value`.
+// Adds a row at `step` with the metrics of `shape`, all with the value `value`.
 void AddRow(model::Batch* batch, model::Block* block, size_t width, int64_t step, double value) {
   block->offsets.push_back(static_cast<uint32_t>(batch->rows()));
   block->steps.push_back(step);
@@ -43,7 +43,7 @@ void AddRow(model::Batch* batch, model::Block* block, size_t width, int64_t step
   ++batch->last;
 }
 
-// Rows lie in the store by their lists of keys: the latest row is not in the last block.
+// The store groups rows by their lists of keys, so the latest row is not in the last block.
 TEST_F(CliTest, ShowTakesTheLastValueFromTheLatestRow) {
   model::Batch batch;
   batch.first = 2;
@@ -82,7 +82,7 @@ TEST_F(CliTest, ShowOfARunDuringWhichTheClockWasSetBackHasNoNegativeTime) {
   EXPECT_THAT(Ranklog({"show", "tiny"}).output, HasSubstr("took 0.0 s\n"));
 }
 
-// Of a running run with one row of 50 metrics.
+// Adds one row of 50 metrics to a running run.
 void LogManyMetrics(storage::Store& store, int64_t run) {
   std::vector<std::string> keys;
   for (int i = 0; i < 50; ++i) keys.push_back("layer" + std::to_string(i));
@@ -98,7 +98,7 @@ void LogManyMetrics(storage::Store& store, int64_t run) {
 TEST_F(CliTest, ShowCutsALongSummaryAndAllDoesNot) {
   EXPECT_THAT(Ranklog({"show", "other"}).output, Not(HasSubstr("more with --all")));
   LogManyMetrics(*store_, live_.run);
-  // 40 of 53: loss, note,x, the text and the 50 layers.
+  // Shows 40 of 53: loss, note,x, the text and the 50 layers.
   EXPECT_THAT(Ranklog({"show", "other"}).output,
               AllOf(HasSubstr("\n  layer36"), Not(HasSubstr("\n  layer37")),
                     HasSubstr("\n  13 more with --all\n")));

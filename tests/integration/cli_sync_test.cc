@@ -1,4 +1,4 @@
-// What `ranklog sync` says and answers with.
+// The messages and exit codes of `ranklog sync`.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(CliTest, SyncEndsWhenItsStoreIsRemoved) {
   options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
   ChildProcess sync({RANKLOG_CLI, "sync", "--timeout", "1h", "--state-dir", state_dir()}, options_);
   ASSERT_TRUE(WaitFor([&] { return absl::StrContains(sync.Output(), "127.0.0.1"); }));
-  // At once, as rm -rf does it where nobody looks.
+  // Removes it at once, like rm -rf between two checks.
   std::filesystem::rename(state_dir(), state_dir() + ".gone");
   EXPECT_EQ(sync.Wait(), 1) << sync.Output();
   EXPECT_THAT(sync.Output(), HasSubstr(state_dir() + "/ranklog.db was removed or replaced"));

@@ -1,4 +1,4 @@
-// What a person sees on a terminal and a file does not get: bars and colours.
+// Output that a terminal gets and a file does not: bars and colours.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,7 +90,8 @@ TEST_F(CliTerminalTest, ANameDoesNotTurnTheRestOfItsLine) {
 }
 
 TEST_F(CliTerminalTest, CtrlCAtTheKeysPromptLeavesTheEcho) {
-  // A shell's child in the background ignores Ctrl-C. The signal comes once the echo is off.
+  // A shell's child in the background ignores Ctrl-C, so the script restores it. It sends the
+  // signal once the echo is off.
   const std::string script =
       "exec 3<&0; env --default-signal=INT \"$0\" login --no-check <&3 & "
       "while stty -a | grep -q ' echo '; do sleep 0.01; done; "
@@ -99,7 +100,7 @@ TEST_F(CliTerminalTest, CtrlCAtTheKeysPromptLeavesTheEcho) {
   EXPECT_THAT(told.output, AllOf(HasSubstr("API key"), HasSubstr("code 130"), HasSubstr(" echo ")));
 }
 
-// It waits for a tracker that does not answer for longer than a bar takes to be drawn.
+// The tracker does not answer, so sync waits long enough to draw a bar.
 TEST_F(CliTerminalTest, SyncDrawsABar) {
   store_.reset();
   options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
@@ -130,7 +131,7 @@ TEST_F(CliTerminalTest, ABarIsNotFullBeforeTheRunsEndIsDelivered) {
                                   HasSubstr("the run's end is left")));
 }
 
-// It waits for a rank of the run that it never sees.
+// recover waits for a rank of the run that never attaches.
 TEST_F(CliTerminalTest, RecoverDrawsABar) {
   store_.reset();
   const std::string file = state_dir() + "/ranklog.db";
@@ -144,7 +145,7 @@ TEST_F(CliTerminalTest, RecoverDrawsABar) {
                                     Not(HasSubstr(kEscape)), HasSubstr("saved in")));
 }
 
-// All of it where nobody looks.
+// The whole table, if the output is not a terminal.
 TEST_F(CliTerminalTest, RunsFitsIntoSeventyColumns) {
   const std::string name = "an-experiment-with-a-name-that-says-a-lot-of-it";
   ASSERT_OK(store_->Begin());

@@ -1,5 +1,5 @@
-// The `ranklog` program on a store without a daemon: how it is called, and what it says of the
-// store as a whole.
+// The `ranklog` program on a store without a daemon: its usage, and its output about the whole
+// store.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST_F(CliTest, WrongUsageIsTwo) {
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs", "--address", "localhost:1"}, options_).code, 2);
 }
 
-// `./train && ranklog runs`: its rank has ended, and the daemon makes its last rows.
+// `./train && ranklog runs`: the rank has ended, and the daemon is making its last rows.
 TEST_F(CliTest, RunsAndStatusWaitForARunThatIsAboutToEnd) {
   const auto daemon = storage::StateLock::Acquire(state_dir());
   ASSERT_OK(daemon.status());
@@ -108,7 +108,7 @@ TEST_F(CliTest, WrongUsageNamesTheCommandAndItsHelp) {
 
 TEST_F(CliTest, AStoreThatMayNotBeReadIsNoneThatIsMissing) {
   ASSERT_EQ(chmod(state_dir().c_str(), 0), 0);
-  // As root without the right to read everything.
+  // Root needs to lose its right to read everything.
   std::vector<std::string> args = {RANKLOG_CLI, "runs", "--state-dir", state_dir()};
   if (geteuid() == 0) {
     ASSERT_EQ(chown(state_dir().c_str(), 65534, 65534), 0);

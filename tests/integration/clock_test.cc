@@ -1,5 +1,5 @@
-// The machine's clock is set back and forward by a day while a job logs: nothing waits for it,
-// nothing is lost, and no time that anybody is shown is negative.
+// The machine's clock is set back and forward by a day while a job logs. Nothing waits for it,
+// nothing is lost, and no printed time is negative.
 
 #include "absl/time/clock.h"
 
@@ -30,7 +30,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// The clock of all programs that have `environment`.
+// The clock of all programs that run with `environment`.
 class SettableClock {
  public:
   SettableClock() {
@@ -52,7 +52,8 @@ class SettableClock {
  private:
   TempDir dir_;
   const std::string path_ = dir_.File("clock");
-  const std::string library_ = dir_.File("set_clock.so");  // LD_PRELOAD knows no path with a space
+  // a path in LD_PRELOAD cannot contain a space
+  const std::string library_ = dir_.File("set_clock.so");
   std::atomic<int64_t>* offset_ns_ = nullptr;
 };
 
@@ -82,12 +83,12 @@ class ClockTest : public ::testing::Test {
     return finished.output;
   }
   size_t Delivered() { return wandb_.run("job").history.size(); }
-  // Rows go on to arrive, by far sooner than in a day.
+  // Checks that rows still arrive, much sooner than in a day.
   bool RowsGoOn() {
     const size_t before = Delivered();
     return WaitFor([&] { return Delivered() > before + 100; });
   }
-  // The latest row's is that of the clock, which is `off`.
+  // Checks that the latest row has the time of the clock, which is wrong by `off`.
   bool RowsHaveTheTime(absl::Duration off) {
     const nlohmann::json row = ParseExtendedJson(wandb_.run("job").history.back());
     const absl::Time time = absl::UnixEpoch() + absl::Seconds(row["_timestamp"].get<double>());
@@ -125,7 +126,7 @@ TEST_F(ClockTest, SetBackAndForwardByADayNothingWaitsAndNothingIsLost) {
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("job").late_rows, 0u);
   int rows = 0;
-  const std::string said = primary.Output();  // gRPC may have said something before
+  const std::string said = primary.Output();  // gRPC may have printed something before
   ASSERT_EQ(sscanf(said.c_str() + std::min(said.find("logged "), said.size()), "logged %d, durable",
                    &rows),
             1)
@@ -169,7 +170,7 @@ TEST_F(ClockTest, SetBackWhileThereIsNoDaemonTheRanksComeBackToTheNextOne) {
   EXPECT_THAT(wandb_.run("job").history, SizeIs(rows));
 }
 
-// Two starts under one id, each of which left its ring: the second one's wall clock is behind.
+// Two starts under one id each left a ring. The wall clock of the second is behind.
 TEST_F(ClockTest, SetBackBetweenTwoStartsThatNoDaemonMetTheSecondGoesOn) {
   node_.Kill();
   const auto start = [&](const std::string& rows, const std::string& first_step) {

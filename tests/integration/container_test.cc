@@ -1,5 +1,5 @@
-// The forms of deploy/container.md, in namespaces: a container that ends takes its processes and
-// its /dev/shm with it.
+// All forms of deploy/container.md, in namespaces. When a container ends, its processes and its
+// /dev/shm are gone.
 
 #include "tests/support/container.h"
 
@@ -83,7 +83,7 @@ TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
   ExpectEveryRowOnce("job");
 }
 
-// What a killed container left on its volume.
+// Delivers what a killed container left on its volume.
 TEST_F(ContainerTest, TheNextOneWithItsVolumeDeliversTheRest) {
   ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_WANDB_TRANSMIT_INTERVAL"] = "1h";

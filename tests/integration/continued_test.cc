@@ -1,5 +1,5 @@
-// A run that is continued by another start of its job: what is logged again from a checkpoint on
-// replaces what was there, rows without a step count on, and nothing is late or lost. S31, S41.
+// A run that another start of its job continues. Rows that are logged again from a checkpoint
+// replace the old rows, rows without a step count on, and nothing is late or lost. S31, S41.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr int64_t kBack = 20;  // so many steps before the crash is the checkpoint
+constexpr int64_t kBack = 20;  // the checkpoint is this many steps before the crash
 
 class ContinuedTest : public ::testing::Test {
  protected:
@@ -37,7 +37,7 @@ class ContinuedTest : public ::testing::Test {
   ChildProcess Start(std::vector<std::string> args) const {
     return node_.StartRank("job", 0, 0, 1, 1, std::move(args), Settings());
   }
-  // Until all of the run is delivered, and it has this many streams.
+  // Waits until the whole run is delivered and has this many streams.
   void AwaitEnd(uint64_t streams) const {
     EXPECT_TRUE(WaitFor([&] {
       const model::Run run = node_.GetRun("job");
@@ -46,7 +46,7 @@ class ContinuedTest : public ::testing::Test {
              deliveries.ok() && deliveries->front().complete;
     }));
   }
-  // Logs some rows, and is killed; the last step.
+  // Logs some rows, and is killed. Returns the last step.
   int64_t Crash() const {
     ChildProcess rank = Start({"1000000", "0", "2000"});
     EXPECT_TRUE(WaitFor([&] { return node_.GetRun("job").rows >= 60; }));
@@ -75,7 +75,7 @@ class ContinuedTest : public ::testing::Test {
     for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
     return rows;
   }
-  // The export has the steps 0 to `last`, each once, in order, and so has the tracker.
+  // Checks that the export has the steps 0 to `last`, each once, in order, and so does the tracker.
   void ExpectStepsUpTo(int64_t last) const {
     const std::vector<json> rows = Export();
     ASSERT_THAT(rows, SizeIs(last + 1));
@@ -120,7 +120,7 @@ TEST_F(ContinuedTest, RowsFromACheckpointOnReplaceThoseThatWereThere) {
   EXPECT_EQ(shown["last_step"], last + kBack);
 }
 
-// It is shown as the tracker would be, had it been rewound: what was beyond is hidden.
+// Local readers show what the tracker would show if it could rewind: later steps are hidden.
 TEST_F(ContinuedTest, AnAttemptThatEndsSoonerHidesWhatWasBeyond) {
   const int64_t last = Crash();
   RunToItsEnd({"5", "0", "0", "", std::to_string(last + 1 - kBack)});
@@ -132,7 +132,7 @@ TEST_F(ContinuedTest, AnAttemptThatEndsSoonerHidesWhatWasBeyond) {
   EXPECT_THAT(Ranklog({"tail", "job", "-n", "1", "--no-follow", "--json"}).output,
               HasSubstr("\"_step\":" + std::to_string(last - kBack + 5)));
   Ranklog({"verify", "job"});
-  // And goes on from there.
+  // The run continues from there.
   RunToItsEnd({std::to_string(kBack), "0", "0", "", std::to_string(last - kBack + 6)});
   ExpectStepsUpTo(last + 5);
   Ranklog({"verify", "job"});
@@ -145,7 +145,7 @@ TEST_F(ContinuedTest, RowsWithoutAStepCountOn) {
   EXPECT_THAT(Ranklog({"verify", "job"}).output, HasSubstr("rows: 20 = 20 there"));
 }
 
-// The second Init() of a process waits until the first one's Run has ended, however it did.
+// The second Init() of a process waits until the Run of the first one has ended in any way.
 class SecondInitTest : public ContinuedTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(SecondInitTest, ComesBehindTheFirst) {
@@ -171,7 +171,7 @@ TEST_P(SecondInitTest, ComesBehindTheFirst) {
 
 INSTANTIATE_TEST_SUITE_P(Ends, SecondInitTest, ::testing::Values("finish", "destroy"));
 
-// Each gives all steps, and neither waits for the other.
+// Each thread gives all steps, and neither waits for the other.
 TEST_F(ContinuedTest, ThreadsOfARankShareTheirSteps) {
   constexpr int kRows = 1000;
   std::vector<ChildProcess> ranks;

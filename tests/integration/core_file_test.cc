@@ -1,4 +1,4 @@
-// A crash of the daemon leaves no core file, which would hold the trackers' keys.
+// A crash of the daemon leaves no core file, since it would contain the trackers' keys.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 namespace ranklog::testing {
 namespace {
 
-// Whether a ranklogd with `flag` that aborts leaves a core file.
+// Whether a ranklogd with `flag` leaves a core file when it aborts.
 bool LeavesACore(const std::string& flag) {
   TempDir dir;
   const std::string state = dir.File("state"), socket = dir.File("s");

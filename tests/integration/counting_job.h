@@ -1,4 +1,4 @@
-// A job of one counting rank, and what must hold for it in the store.
+// A job of one counting rank, and checks of its rows in the store.
 
 #ifndef TESTS_INTEGRATION_COUNTING_JOB_H_
 #define TESTS_INTEGRATION_COUNTING_JOB_H_
@@ -16,9 +16,8 @@ namespace ranklog::testing {
 
 class CountingJob {
  public:
-  // Starts the rank. `rows` 0: without end. `metrics`: of each row. `wrapper` goes before the
-  // program, e.g. {"unshare",
-  // "-m"}.
+  // Starts the rank. `rows` 0: no end. `metrics`: per row. `wrapper` comes before the program, e.g.
+  // {"unshare", "-m"}.
   CountingJob(const Node& node, const std::string& job, uint64_t rows,
               std::map<std::string, std::string> environment = {},
               std::vector<std::string> wrapper = {}, size_t metrics = 1);
@@ -28,14 +27,14 @@ class CountingJob {
   uint64_t returned() const { return counter_->returned.load(); }
   uint64_t refused() const { return counter_->refused.load(); }
   bool WaitForReturned(uint64_t rows) const;
-  // Tells the rank to finish; its exit code.
+  // Tells the rank to finish. Returns its exit code.
   int Finish();
 
-  // The store has every row for which Log() returned true, exactly once and in order, and at most
-  // one more: the one whose Log() had published it when it was killed. Fails the test if not, and
-  // returns how many rows are lost, doubled, or not as they were logged.
+  // Checks that the store has every row for which Log() returned true, exactly once and in order.
+  // One more row is allowed: Log() had published it when the rank was killed. Fails the test
+  // otherwise. Returns how many rows are lost, duplicated or different.
   uint64_t ExpectEveryReturnedRowOnce() const;
-  // The one stream of the job; fails the test if there is none.
+  // Returns the only stream of the job; fails the test if there is none.
   model::Stream Stream() const;
 
  private:

@@ -3,9 +3,9 @@
 //
 //   counting_rank COUNTER_FILE [ROWS [METRICS]]
 //
-// Row n has METRICS metrics (n, n1, n2, ...; default 1), all n, at step n, n from 0. After ROWS
-// rows it waits (0, the default: logs for ever). Ends with Finish(0) when RankCounter.stop is set;
-// the exit code is 0 if all was durable.
+// Row n, from 0 on, is at step n and has METRICS metrics (n, n1, n2, ...; default 1), all with the
+// value n. After ROWS rows it waits; with 0, the default, it logs for ever. It ends with Finish(0)
+// when RankCounter.stop is set. The exit code is 0 if everything was durable.
 
 #include <unistd.h>
 

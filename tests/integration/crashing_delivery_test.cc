@@ -1,5 +1,5 @@
-// A delivery that crashes the daemon at every start is set apart after two crashes, and named; the
-// other runs are delivered, and nothing of it is lost.
+// A delivery that crashes the daemon at every start is set apart after two crashes, and named. The
+// other runs are delivered, and none of its rows is lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr int kRowsOfEach = 100;
 
 class CrashingDeliveryTest : public ::testing::Test {
  protected:
-  // Two jobs have ended while the tracker was away, "bad" before "good"; no daemon runs any more.
+  // Two jobs ended while the tracker was away, "bad" before "good". No daemon runs any more.
   void SetUp() override {
     auto tracker = std::make_unique<FakeWandb>();
     const int port = tracker->port();
@@ -85,7 +85,7 @@ TEST_F(CrashingDeliveryTest, IsSetApartAndNamedWhileOthersAreDelivered) {
   EXPECT_EQ(node_.daemon().Wait(absl::ZeroDuration()), absl::nullopt) << "it runs";
   EXPECT_EQ(wandb_->runs().count("bad"), 0u);
 
-  // Named, with the reason and what to do, by everything that tells of runs.
+  // Every command that shows runs names it, with the reason and the remedy.
   const auto named = AllOf(HasSubstr("test:bad"), HasSubstr("set apart"), HasSubstr("SIGSEGV"),
                            HasSubstr("ranklog sync test:bad"));
   EXPECT_THAT(node_.Log(), named);
@@ -102,19 +102,19 @@ TEST_F(CrashingDeliveryTest, IsSetApartAndNamedWhileOthersAreDelivered) {
   EXPECT_EQ(runs.at(1).at("destinations").at(0).at("set_apart"), true);
   EXPECT_EQ(runs.at(0).at("destinations").at(0).at("set_apart"), false);
   EXPECT_EQ(node_.Counter("deliver.set_apart"), 1u);
-  // It is not waited for, and not called done.
+  // sync does not wait for it, and does not report success.
   const Finished all = Ranklog({"sync", "--timeout", "60s"});
   EXPECT_EQ(all.code, 1);
   EXPECT_THAT(all.output, named);
 
-  // Asked for, it is tried once; the daemon crashes again, and then leaves it alone.
+  // On request it is tried once. The daemon crashes again, and then leaves it alone.
   std::thread sync([&] { EXPECT_EQ(Ranklog({"sync", "bad"}).code, 1); });
   ExpectCrash();
   node_.StartWith(crash_);
   sync.join();
   EXPECT_EQ(node_.daemon().Wait(absl::ZeroDuration()), absl::nullopt) << "it runs";
 
-  // An orderly stop changes nothing. Once the fault is gone it arrives when it is asked for.
+  // An orderly stop changes nothing. Once the fault is gone, it is delivered on request.
   ASSERT_EQ(node_.Terminate(), 0);
   node_.Start();
   EXPECT_EQ(node_.Counter("deliver.set_apart"), 1u);
@@ -124,7 +124,7 @@ TEST_F(CrashingDeliveryTest, IsSetApartAndNamedWhileOthersAreDelivered) {
   EXPECT_EQ(Ranklog({"verify", "bad"}).code, 0);
 }
 
-// `ranklog sync` delivers without a daemon, and is crashed by the same run.
+// `ranklog sync` delivers without a daemon, and the same run crashes it.
 TEST_F(CrashingDeliveryTest, SyncCrashesAndSetsApartAsTheDaemonDoes) {
   for (int crash = 0; crash < 2; ++crash) {
     EXPECT_EQ(Ranklog({"sync"}, crash_).code, -SIGSEGV);

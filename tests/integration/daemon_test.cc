@@ -1,4 +1,4 @@
-// ranklogd as a program: how it starts, refuses, stops and starts again.
+// ranklogd as a program: how it starts, refuses, stops and restarts.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(DaemonTest, RanksThatStartedBeforeItAreHeard) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-// gRPC aborted the daemon where the store could be opened and no more.
+// gRPC aborted the daemon if there were just enough descriptors to open the store.
 TEST(DaemonTest, TooFewDescriptorsEndItWithTheReason) {
   Node node;
   const auto limited = [&](int limit) {
@@ -103,9 +103,9 @@ TEST(DaemonTest, ASecondOneAtTheSameSocketIsRefused) {
   EXPECT_THAT(second.output, HasSubstr("another daemon answers"));
 }
 
-// Starts a daemon with a socket at the node's address, as systemd does.
+// Starts a daemon with a listening socket at the node's address, like systemd.
 ChildProcess StartWithSocket(const Node& node) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);  // inherited
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);  // inherited by the daemon
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   node.socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
@@ -135,7 +135,7 @@ TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
   node.Start();
 }
 
-// `./train && ranklog show latest`: the daemon makes the last rows after the rank has gone.
+// `./train && ranklog show latest`: the daemon makes the last rows after the rank has ended.
 TEST(DaemonTest, ARunWhoseRanksHaveEndedIsShownWhole) {
   Node node;
   node.Start();
@@ -185,7 +185,7 @@ TEST(DaemonTest, InTheBackgroundItReturnsOnceItServes) {
   EXPECT_EQ(ranklog("stop").code, 0);
 }
 
-// As the prologs of several jobs of a user do.
+// Like the prologs of several jobs of one user.
 TEST(DaemonTest, BackgroundStartsAtTheSameTimeAllSucceed) {
   for (int round = 0; round < 3; ++round) {
     const Node node;
@@ -224,7 +224,7 @@ TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
   EXPECT_EQ(empty.GetRun("job").rows, 10u);
 }
 
-// As deploy/quickstart.sh --keep says to, and for a job whose ranks have it.
+// As deploy/quickstart.sh --keep recommends, and for a job whose ranks have this address.
 TEST(DaemonTest, TheCommandLineReadsTheStoreOfTheDaemonAtTheRanksAddress) {
   Node node;
   ChildProcess::Options options;

@@ -1,5 +1,5 @@
-// The store is damaged while no daemon runs: the next one serves no wrong row, sets the file aside
-// if it sees the damage, and goes on.
+// The store is damaged while no daemon runs. The next daemon serves no wrong row, sets the file
+// aside if it notices the damage, and continues.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ constexpr int kRuns = 3;
 // Every run has the same rows: n at step n.
 class DamagedStoreTest : public ::testing::Test {
  protected:
-  // Fills a store with three runs and keeps a copy of its files; `log` says whether the daemon was
-  // killed, so that its log of writes lies beside the file.
+  // Fills a store with three runs, and keeps a copy of its files. With `log`, the daemon is killed,
+  // so that its write-ahead log stays beside the file.
   void Fill(Node& node, const std::string& kept, bool log) {
     node.Start();
     for (int run = 0; run < kRuns; ++run) {
@@ -60,7 +60,7 @@ class DamagedStoreTest : public ::testing::Test {
     }
   }
 
-  // Every row that the store at `dir` serves is the one that was logged, at its place. Returns
+  // Checks that every row that the store at `dir` serves is as logged and in its place. Returns
   // their number.
   static uint64_t ExpectNoWrongRow(const std::string& dir) {
     uint64_t rows = 0;
@@ -103,8 +103,8 @@ class DamagedStoreTest : public ::testing::Test {
     }
   }
 
-  // Starts the daemon on what lies there: it runs, serves nothing wrong and takes another run.
-  // Returns how many stores it has set aside.
+  // Starts the daemon on the files. It runs, serves nothing wrong, and takes another run. Returns
+  // how many stores it has set aside.
   static size_t ExpectItGoesOn(Node& node) {
     node.Start();
     ExpectNoWrongRow(node.state_dir());
@@ -133,11 +133,12 @@ TEST_F(DamagedStoreTest, WithFlippedBitsServesNoWrongRow) {  // S22
       std::mt19937_64 random(seed);
       std::fstream file(Database(node_), std::ios::in | std::ios::out | std::ios::binary);
       const auto size = static_cast<uint64_t>(fs::file_size(Database(node_)));
-      // Every other one only where the tables of runs and streams are, which are few among batches.
+      // Every second seed damages only the tables of runs and streams, which are small compared
+      // with the batches.
       const uint64_t among = seed % 2 == 0 ? size : 20 * 4096;
       for (uint32_t flip = 0; flip < seed; ++flip) {
-        // The header says which program and version wrote the file: damage there is not told from
-        // a file that is not ours.
+        // The header names the program and the version that wrote the file. If it is damaged, the
+        // file looks like one of another program.
         const auto at = static_cast<std::streamoff>(100 + random() % (among - 100));
         file.seekg(at);
         const auto byte = static_cast<char>(file.get() ^ (1 << random() % 8));
@@ -184,8 +185,7 @@ TEST_F(DamagedStoreTest, OnlyItsLogIsLeft) {
   EXPECT_EQ(fs::file_size(aside[0] + "-wal"), fs::file_size(kept_ + "/ranklog.db-wal"));
 }
 
-// Of two stores of the same ranks: SQLite takes the log for this file's, and pages of both are
-// mixed.
+// Two stores of the same ranks: SQLite uses the log of the other file, which mixes pages of both.
 TEST_F(DamagedStoreTest, HasALogOfAnotherFile) {
   ASSERT_NO_FATAL_FAILURE(Fill(node_, kept_, /*log=*/false));
   Node other;

@@ -35,7 +35,7 @@ class DeliveredTest : public ::testing::Test {
     return node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kDeliveredRows)}, extra);
   }
 
-  // Of 200 rows, under the job `how`; see ending_rank.cc.
+  // Starts a rank of 200 rows, under the job `how`; see ending_rank.cc.
   ChildProcess StartEnding(const std::string& how, const std::string& finish) {
     ChildProcess::Options options;
     options.environment = node_.RankEnvironment(how, 0, 0, 1, 1);
@@ -91,7 +91,7 @@ TEST_F(DeliveredTest, ATrackerThatIsAwayIsWaitedForAsLongAsWasSaid) {
       << "the daemon sends the rest";
 }
 
-// exit() destroys no Run that lives in a function; a static one is destroyed later than that.
+// exit() does not destroy a Run in a function, and destroys a static one too late.
 TEST_F(DeliveredTest, ExitWaitsAsFinishDoes) {
   for (const std::string how : {"exit-5", "static", "thread-exit", "busy-exit"}) {
     ChildProcess rank = StartEnding(how, "delivered");
@@ -102,9 +102,10 @@ TEST_F(DeliveredTest, ExitWaitsAsFinishDoes) {
   }
 }
 
-// The daemon need not wait for the end of the process, whose exit code exit() tells.
+// exit() reports the exit code, so the daemon need not wait for the end of the process.
 TEST_F(DeliveredTest, ExitTakesNoLongerThanFinish) {
-  constexpr absl::Duration kLastMoments = absl::Seconds(2);  // that a destroyed run has
+  // that a destroyed run waits for its process
+  constexpr absl::Duration kLastMoments = absl::Seconds(2);
   absl::Duration shortest = absl::InfiniteDuration();
   for (int i = 0; i < 5 && shortest >= kLastMoments; ++i) {
     const absl::Time start = absl::Now();

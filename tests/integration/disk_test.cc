@@ -1,5 +1,5 @@
-// The disk under the store fills up, or becomes read-only: said once, counted, no row lost, and the
-// training goes on. A disk of another machine is refused.
+// The disk under the store fills up, or becomes read-only. That is reported once and counted, no
+// row is lost, and the training continues. A network disk is refused.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -20,10 +20,10 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// So small that it is full at once when the daemon takes nothing.
+// So small that it fills at once when the daemon takes nothing.
 const std::map<std::string, std::string> kSmallSpool = {{"RANKLOG_SPOOL_BYTES", "1048576"}};
 
-// Takes all the room that the file system has, until it goes.
+// Takes all free space of the file system until its destruction.
 class Filler {
  public:
   explicit Filler(std::string path) : path_(std::move(path)) {
@@ -45,13 +45,13 @@ class Filler {
 
 class DiskTest : public ::testing::Test {
  protected:
-  // The daemon has tried it more than once, and the rank has met a full ring.
+  // Waits until the daemon has tried several times, and the rank has met a full ring.
   void ExpectToBeHeldUp(const CountingJob& counting) {
     const uint64_t failed = node_.Counter("store.failed_commits");
     ASSERT_TRUE(WaitFor([&] { return node_.Counter("store.failed_commits") >= failed + 3; }));
     ASSERT_TRUE(WaitFor([&] { return counting.refused() > 0; }));
   }
-  // All of it is taken over, and what Log() refused is counted.
+  // Checks that all rows are taken, and that the rows that Log() refused are counted.
   void ExpectAllOf(CountingJob& counting) {
     ASSERT_TRUE(
         counting.WaitForReturned(counting.returned() + 50'000));  // more than the ring holds
@@ -75,7 +75,7 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
     const Filler filler(node_.state_dir() + "/filler");
     ExpectToBeHeldUp(counting);
     EXPECT_EQ(node_.TimesSaid("cannot commit"), node_.TimesSaid("commits succeed again") + 1);
-    // A rank that ends now waits for its deadline and no longer; the daemon has its rows later.
+    // A rank that ends now waits only until its deadline. The daemon gets its rows later.
     ChildProcess late =
         node_.StartRank("late", 0, 0, 1, 1, {"100"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "200"}});
     EXPECT_EQ(late.Wait(), 3) << late.Output();
@@ -87,7 +87,7 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
   EXPECT_GE(node_.TimesSaid("commits succeed again"), 1);
 }
 
-// `ranklog sync` does not wait for room as a daemon does: somebody waits for it.
+// `ranklog sync` does not wait for space like a daemon, since a user waits for it.
 TEST_F(DiskTest, ThatIsFullEndsASync) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "16m");
@@ -107,9 +107,10 @@ TEST_F(DiskTest, ThatIsFullEndsASync) {
     return RunToEnd(args, options);
   };
   {
-    // The destination cannot be written down.
+    // The destination cannot be stored.
     const Filler filler(node_.state_dir() + "/filler");
-    for (const uint64_t room : {0, 40 << 10}) {  // for nothing; for the log's index, and no commit
+    // First no space at all; then enough for the log's index, but not for a commit.
+    for (const uint64_t room : {0, 40 << 10}) {
       filler.LeaveRoomFor(room);
       const Finished none = sync({"latest", "--to", "wandb"});
       EXPECT_EQ(none.code, 1) << none.output;
@@ -120,7 +121,8 @@ TEST_F(DiskTest, ThatIsFullEndsASync) {
   EXPECT_TRUE(wandb.run("job").complete);
 }
 
-// The same, where only the daemon could say so: what was delivered cannot be written down.
+// The same when only the delivery loop can report it: the delivered rows cannot be marked in the
+// store.
 TEST_F(DiskTest, ThatGetsFullIsSaidByASync) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "16m");
@@ -144,8 +146,8 @@ TEST_F(DiskTest, ThatGetsFullIsSaidByASync) {
   EXPECT_THAT(full.output, HasSubstr("the store could not be written: "));
 }
 
-// An ext4 of its own, for its way to become read-only under open files. Only a new mount makes it
-// writable again, and that needs the daemon to have closed it.
+// An own ext4, because it can become read-only under open files. Only a new mount makes it writable
+// again, for which the daemon must have closed it.
 class DiskThatFails {
  public:
   explicit DiskThatFails(std::string path) : path_(std::move(path)) {
@@ -175,15 +177,15 @@ class DiskThatFails {
 TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("mkfs.ext4"), "the right to mount, mkfs.ext4");
   DiskThatFails disk(node_.state_dir());
-  // A container may not have them; store_faults_test checks without a kernel that EROFS is waited
-  // for.
+  // A container may not have loop devices. store_faults_test checks without a kernel that the
+  // daemon waits after EROFS.
   SKIP_WITHOUT(disk.Mount(), "loop devices of this kernel or container");
   node_.Start();
   CountingJob counting(node_, "job", 0, kSmallSpool);
   ASSERT_TRUE(counting.WaitForReturned(1000));
   ASSERT_TRUE(disk.Fail());
   ExpectToBeHeldUp(counting);
-  // A sync that was under way may have failed by another error before.
+  // A sync that was in flight may have failed with another error before.
   EXPECT_EQ(node_.TimesSaid("Read-only file system"), 1u);
   EXPECT_EQ(node_.Terminate(), 0);
   ASSERT_TRUE(disk.Unmount());
@@ -192,7 +194,7 @@ TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
   ExpectAllOf(counting);
 }
 
-// The real sshfs, its server at the other end of two pipes instead of a network.
+// The real sshfs. Its server is at the other end of two pipes instead of a network.
 class RemoteDisk {
  public:
   explicit RemoteDisk(std::string path) : path_(std::move(path)) {
@@ -205,7 +207,7 @@ class RemoteDisk {
   ~RemoteDisk() { umount2(path_.c_str(), MNT_DETACH); }
 
   static constexpr char kServer[] = "/usr/lib/openssh/sftp-server";
-  // What is written to the one directory is seen in the other.
+  // Waits until a file written in one directory is visible in the other.
   bool WaitForMount() const {
     std::ofstream(dir_.File("there")).close();
     return WaitFor([&] { return std::filesystem::remove(path_ + "/there"); });

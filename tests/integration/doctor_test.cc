@@ -1,4 +1,4 @@
-// `ranklog doctor`: each broken set-up is named, with what to do about it. S37.
+// `ranklog doctor` names each broken set-up, and says what to do about it. S37.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of a user who has nothing but a state directory and a directory for the socket, both sound.
+// A user with only a state directory and a directory for the socket, both valid.
 class DoctorTest : public ::testing::Test {
  protected:
   DoctorTest() {
@@ -54,7 +54,7 @@ class DoctorTest : public ::testing::Test {
     const Finished sound = Doctor();
     EXPECT_EQ(sound.code, 0) << sound.output;
   }
-  // Its exit code is 1, and it says all of these.
+  // Checks that the exit code is 1, and that the output contains all of these texts.
   void ExpectAdvice(const Finished& finished, const std::vector<std::string>& texts) {
     EXPECT_EQ(finished.code, 1) << finished.output;
     for (const std::string& text : texts) EXPECT_THAT(finished.output, HasSubstr(text));
@@ -90,7 +90,7 @@ TEST_F(DoctorTest, ADaemonThatHangsIsNamedByItsAddressAlone) {
                           node.daemon().pid(), " stopped (kill -CONT ", node.daemon().pid(), ")")});
 }
 
-// RANKLOG_STATE_DIR was set in this shell alone: the ranks' daemon keeps another directory.
+// RANKLOG_STATE_DIR was set in this shell only: the daemon of the ranks uses another directory.
 TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
   Node node;
   node.Start();
@@ -105,7 +105,7 @@ TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
   EXPECT_THAT(its.output, HasSubstr(node.state_dir() + "/ranklog.db"));
 }
 
-// One bit of the header, say. It is no store that is yet to be made.
+// For example, one bit of the header flipped. It must not look like a store that is yet to be made.
 TEST_F(DoctorTest, AStoreWithoutAVersionIsDamaged) {
   Node node;
   node.Start();
@@ -188,7 +188,7 @@ TEST_F(DoctorTest, KeyThatOthersMayReadIsNamed) {
   ExpectAdvice(Doctor(), {file, "chmod 600"});
 }
 
-// A tracker that is away is a state. With a proxy, that may be what is wrong.
+// A tracker that is away is a state, not an error. If there is a proxy, it may be the cause.
 TEST_F(DoctorTest, ServerThatIsAwayIsSaidAndTheProxyNamed) {
   const DeadPort nobody(DeadPort::kRefuses);
   const DeadPort proxy(DeadPort::kRefuses);
@@ -204,10 +204,10 @@ TEST_F(DoctorTest, ServerThatIsAwayIsSaidAndTheProxyNamed) {
   EXPECT_THAT(by_proxy.output, Not(HasSubstr("secret")));
 }
 
-// A cgroup of its own, where this kernel or container lets us make one.
+// Its own cgroup, if this kernel or container allows it.
 class OwnCgroup {
  public:
-  // Each of the names lies in the one before.
+  // Each name is a subdirectory of the one before.
   explicit OwnCgroup(const std::vector<std::string>& names) {
     for (const char* hierarchy : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
       if (!std::filesystem::exists(absl::StrCat(hierarchy, "/cgroup.procs"))) continue;
@@ -228,7 +228,7 @@ class OwnCgroup {
   OwnCgroup(const OwnCgroup&) = delete;
   OwnCgroup& operator=(const OwnCgroup&) = delete;
 
-  const std::string& path() const { return path_; }  // empty: there is none
+  const std::string& path() const { return path_; }  // empty if it could not be made
 
  private:
   std::string path_;
@@ -236,7 +236,7 @@ class OwnCgroup {
 
 class DaemonInACgroupTest : public DoctorTest {
  protected:
-  // What the doctor says of a daemon there.
+  // Returns doctor's output about a daemon in this cgroup.
   Finished DoctorOfDaemonIn(const OwnCgroup& cgroup) {
     const ChildProcess daemon({"/bin/sh", "-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\"",
                                cgroup.path(), RANKLOGD, "--state-dir", dir_.File("state")},
@@ -247,7 +247,7 @@ class DaemonInACgroupTest : public DoctorTest {
   }
 };
 
-// Its messages are in the journal, and not in the log of a daemon that a rank started before.
+// Its messages are in the journal, not in the log file of a daemon that a rank started earlier.
 TEST_F(DaemonInACgroupTest, OfAUnitHasItsMessagesInTheJournal) {
   options_.environment["INVOCATION_ID"] = "1";
   options_.environment["NOTIFY_SOCKET"] = dir_.File("notify");
@@ -276,7 +276,7 @@ TEST_F(DaemonInACgroupTest, OfAUnitHasItsMessagesInTheJournal) {
   }
 }
 
-// As Slurm's plugin of the version 1 or 2 makes them.
+// The cgroups as made by Slurm's plugin, version 1 or 2.
 TEST_F(DaemonInACgroupTest, OfAJobStepIsNamed) {
   const OwnCgroup step({"job_1", "step_0"});
   SKIP_WITHOUT(!step.path().empty(), "cgroups of this kernel or container");

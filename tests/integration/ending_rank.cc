@@ -1,17 +1,27 @@
-// A rank that logs 200 rows and ends in one of the ways that programs do; late-thread and threads
-// call Finish(), the others do not.
+// A rank that logs 200 rows and ends in one of the ways in which programs end. Only late-thread and
+// threads call Finish().
 //
 //   ending_rank [early] HOW [FIRST_STEP]
 //
-// early: it does not wait until a daemon has the first rows.
-// HOW: segfault, abort, exception, kill, terminate (itself, by SIGKILL or SIGTERM), exit-N (the
-// code), thread-exit (by another thread), busy-exit (while another thread logs), static (main returns,
-// and the run is in a static), memory (writes to more and more of it), no-memory (the same under RLIMIT_AS), return-N
-// (from main, after the run's destructor), crash-after (that destructor), destroyed (and then the
-// process waits), late-thread (another thread logs for the first time meanwhile; code 3: not
-// durable), exec (itself, with "return-0 200"), exec-other (a program that only waits), threads (eight
-// that are begun one after the other log the next 100 steps each, six times; then 30 log steps 0 to
-// 9, which is late; code 4: a row was refused, 5: more than 20 rings are left).
+//   early         do not wait until a daemon has the first rows
+//
+//   segfault, abort, exception
+//   kill, terminate   sends itself SIGKILL or SIGTERM
+//   exit-N            calls exit(N)
+//   thread-exit       another thread calls exit()
+//   busy-exit         calls exit() while another thread logs
+//   static            returns from main, with the run in a static variable
+//   memory            writes to more and more memory
+//   no-memory         the same under RLIMIT_AS
+//   return-N          returns N from main, after the run's destructor
+//   crash-after       crashes after the run's destructor
+//   destroyed         waits after the run's destructor
+//   late-thread       another thread logs for the first time during Finish(); code 3: not durable
+//   exec              runs itself with "return-0 200"
+//   exec-other        runs a program that only waits
+//   threads           six times, eight threads log the next 100 steps each; then 30 threads, one
+//                     after the other, log steps 0 to 9, which is late. Code 4: a row was refused;
+//                     5: more than 20 rings are left
 
 #include <signal.h>
 #include <stdlib.h>
@@ -44,8 +54,8 @@ size_t RingsIn(const std::string& dir) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(dir), {}));
 }
 
-// Finishes while the thread's ring is being made: its file is there, and no row in it. The thread
-// goes on while the process exits.
+// Finishes while the thread's ring is being made: its file exists, but has no row. The thread
+// continues while the process exits.
 void FinishBesideALateThread(ranklog::Run run) {
   auto* const kept = new ranklog::Run(std::move(run));
   std::thread([kept] { kept->Log({{"late", 1}}); }).detach();
@@ -108,7 +118,8 @@ int Train(bool early, int argc, char** argv) {
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   const int first = argc > 2 ? atoi(argv[2]) : 0;
   for (int step = first; step < first + 100; ++step) run.Log({{"loss", step}}, step);
-  // Attached: else the daemon first hears of the rank when its ring is found.
+  // Waits until it has attached. Otherwise the daemon first learns of the rank when it finds the
+  // ring.
   if (!early && run.Flush(std::chrono::minutes(1)) != ranklog::FlushResult::kDurable) return 1;
   for (int step = first + 100; step < first + 200; ++step) run.Log({{"loss", step}}, step);
   if (std::string(argv[1]) == "late-thread") FinishBesideALateThread(std::move(run));

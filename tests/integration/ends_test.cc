@@ -1,4 +1,4 @@
-// However a rank ends, its run says how, and has every row.
+// However a rank ends, its run records how, and has every row.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,13 +24,14 @@ class EndsTest : public ::testing::Test {
  protected:
   void SetUp() override { node_.Start(); }
 
-  // A run whose only rank ended so. `wrap`: a command to start the rank by.
+  // Returns the run of a rank that ended in this way. `wrap`: a command that starts the rank.
   model::Run RunOfARankThatEndsBy(const std::string& how, std::vector<std::string> wrap = {}) {
     std::vector<std::string> args = std::move(wrap);
     args.insert(args.end(), {ENDING_RANK, how});
     ChildProcess::Options options;
     options.environment = node_.RankEnvironment(how, 0, 0, 1, 1);
-    options.environment["ASAN_OPTIONS"] = "handle_segv=0";  // die by the signal, as without it
+    // let the signal end the process, as without the sanitizer
+    options.environment["ASAN_OPTIONS"] = "handle_segv=0";
     ChildProcess rank(args, options);
     rank.Wait();
     EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(how); })) << how;
@@ -43,7 +44,8 @@ class EndsTest : public ::testing::Test {
     return run;
   }
 
-  // A kernel before that tells how only until the parent reaps the rank, which it may do first.
+  // A kernel before 6.15 reports the end only until the parent reaps the rank, which may happen
+  // earlier.
   static ::testing::Matcher<std::string> Says(const std::string& how) {
     const std::string known = absl::StrCat(") ", how, " without Finish()");
     if (PidfdTellsTheEnd()) return HasSubstr(known);
@@ -63,7 +65,7 @@ TEST_F(EndsTest, ARunSaysByWhichSignalItsRankEnded) {
       {"terminate", "was killed by signal 15 (Terminated)"},
       {"crash-after", "was killed by signal 6 (Aborted)"}};
 #ifdef __SANITIZE_ADDRESS__
-  ends.erase("no-memory");  // the sanitizer's own address space is larger than any limit
+  ends.erase("no-memory");  // the sanitizer's own address space exceeds any limit
 #endif
   for (const auto& [how, said] : ends) {
     const model::Run run = RunOfARankThatEndsBy(how);
@@ -72,7 +74,7 @@ TEST_F(EndsTest, ARunSaysByWhichSignalItsRankEnded) {
   }
 }
 
-// With `return` the run's destructor is before the code, with `exit` there is none.
+// `return` runs the run's destructor before the exit code is known; `exit` does not run it.
 TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
   SKIP_WITHOUT(PidfdTellsTheEnd(), "exit codes of processes that others reap, as of Linux 6.15");
   for (const std::string how : {"exit", "return"}) {
@@ -86,7 +88,7 @@ TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
   }
 }
 
-// The daemon never saw the process: all it knows is what the ring says.
+// The daemon never saw the process, and knows only what the ring contains.
 TEST_F(EndsTest, ARankThatEndsBeforeItAttachesSaysWhatIsKnown) {
   node_.Kill();
   const std::map<std::string, model::RunState> ends = {{"exit-0", model::RunState::kFinished},
@@ -125,7 +127,7 @@ TEST_F(EndsTest, ARunThatIsDestroyedLongBeforeItsProcessEndsHasFinished) {
   EXPECT_EQ(node_.GetRun("destroyed").rows, 200u);
 }
 
-// As a launcher does that starts a rank anew by exec(): the process stays the same.
+// Like a launcher that restarts a rank by exec(): the process stays the same.
 TEST_F(EndsTest, ARankThatExecsItselfBeginsAnew) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("exec", 0, 0, 1, 1);
@@ -166,7 +168,7 @@ TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
   EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
 }
 
-// Threads that begin get the rings of those that ended, but not their steps.
+// New threads get the rings of ended ones, but not their steps.
 TEST_F(EndsTest, ThreadsThatBeginWhileOthersEndLoseNothing) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("threads", 0, 0, 1, 1);
@@ -184,8 +186,8 @@ TEST_F(EndsTest, ThreadsThatBeginWhileOthersEndLoseNothing) {
   EXPECT_TRUE(WaitFor([&] { return std::filesystem::is_empty(node_.spool_dir()); }));
 }
 
-// A memory cgroup of our own, of 256 MiB; v1 or v2. Where they are mounted elsewhere, the daemon
-// does not find them either.
+// An own memory cgroup of 256 MiB, v1 or v2. If they are mounted elsewhere, the daemon does not
+// find them either.
 class MemoryCgroup {
  public:
   MemoryCgroup() {
@@ -194,7 +196,7 @@ class MemoryCgroup {
   }
   ~MemoryCgroup() { rmdir(path_.c_str()); }
   bool usable() const { return usable_; }
-  // A shell that enters it and becomes the command that follows.
+  // A shell that enters it, then becomes the command that follows.
   std::vector<std::string> Enter() const {
     return {"/bin/sh", "-c", absl::StrCat("echo $$ > ", path_, "/cgroup.procs && exec \"$@\""),
             "sh"};
@@ -203,7 +205,8 @@ class MemoryCgroup {
  private:
   bool MakeBelow(const std::string& hierarchy, const std::string& limit) {
     if (!std::filesystem::exists(hierarchy + "/cgroup.procs")) return false;
-    // v2 gives a child no controller that its parent does not list; without systemd, nobody has.
+    // In v2, a child gets only controllers that its parent lists. Without systemd, no process has
+    // listed them.
     std::ofstream(hierarchy + "/cgroup.subtree_control", std::ios::in) << "+memory" << std::flush;
     path_ = absl::StrCat(hierarchy, "/ranklog-", getpid());
     return mkdir(path_.c_str(), 0755) == 0 &&
@@ -217,7 +220,7 @@ class MemoryCgroup {
 
 TEST_F(EndsTest, ARankKilledForLackOfMemorySaysSo) {
   const MemoryCgroup cgroup;
-  // ARunSaysByWhichSignalItsRankEnded has a rank without memory by RLIMIT_AS.
+  // ARunSaysByWhichSignalItsRankEnded has a rank that runs out of memory by RLIMIT_AS.
   SKIP_WITHOUT(cgroup.usable(), "memory cgroups of this kernel or container");
   const model::Run run = RunOfARankThatEndsBy("memory", cgroup.Enter());
   EXPECT_EQ(run.state, model::RunState::kCrashed);

@@ -1,5 +1,5 @@
-// The daemon dies (SIGKILL) between any two steps of a row's way: whatever it has done and not yet
-// said, nothing is lost and nothing is at the tracker twice.
+// The daemon dies (SIGKILL) between any two steps of a row's way. Whatever it had done without
+// reporting it, nothing is lost, and the tracker has nothing twice.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ void PrintTo(const Death& death, std::ostream* out) { *out << death.point << ":"
 
 class FaultPointTest : public ::testing::TestWithParam<Death> {
  protected:
-  // All rows that Log() returned true for are lines of the run, in order; at most one more.
+  // Checks that each row for which Log() returned true is a line of the run, in order; at most one
+  // more.
   void ExpectEachLineOnce(const FakeWandb& wandb, const CountingJob& counting) {
     const FakeWandb::Run run = wandb.run("job");
     EXPECT_GE(run.history.size(), counting.returned());
@@ -41,7 +42,7 @@ class FaultPointTest : public ::testing::TestWithParam<Death> {
     EXPECT_THAT(wandb.errors(), IsEmpty()) << "a gap, or a line written over with something else";
   }
 
-  // Many messages, few rows.
+  // Few rows need many messages.
   std::map<std::string, std::string> SmallRing() const {
     std::map<std::string, std::string> environment = WandbAt(wandb_.url());
     environment["RANKLOG_SPOOL_BYTES"] = "65536";
@@ -73,7 +74,7 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
   ASSERT_EQ(node.daemon().Wait(absl::Seconds(60)), -SIGKILL) << "it never came by there";
   counting.rank().Kill();
-  // The key that the rank brought is gone with both.
+  // The rank's key is gone with both.
   node.StartWith({{"WANDB_API_KEY", std::string(40, 'k')}});
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));
   EXPECT_EQ(node.GetRun("job").state, model::RunState::kCrashed);
@@ -84,7 +85,7 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
   ExpectEachLineOnce(wandb_, counting);
 }
 
-// With the rank and the daemon gone, nothing but the store knows of them.
+// The rank and the daemon are gone, so only the store has these rows.
 TEST(StoredRowsTest, ThoseThatAreInNoRunYetAreNamed) {
   constexpr uint64_t kRows = 20;
   Node node;
@@ -109,14 +110,15 @@ TEST(StoredRowsTest, ThoseThatAreInNoRunYetAreNamed) {
   EXPECT_EQ(node.GetRun("job").rows, kRows);
 }
 
-// A spool directory of the job's own, which the next daemon is not told of, such as systemd's.
+// The job has its own spool directory. The next daemon, for example systemd's, is not configured
+// with it.
 class OwnSpoolDirTest : public ::testing::Test {
  protected:
   std::string own_dir() const {
     return std::filesystem::path(node_.state_dir()).parent_path() / "own";
   }
 
-  // Starts a daemon that dies at `point`, kills its rank, and expects the rows in the next one.
+  // Starts a daemon that dies at `point`, kills its rank, and expects the rows in the next daemon.
   void DieAndExpectEveryRow(const std::string& point, const std::vector<std::string>& flags = {}) {
     constexpr uint64_t kRows = 1000;
     std::filesystem::create_directory(own_dir());
@@ -143,7 +145,7 @@ TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheAttachIsCommitted) {
   DieAndExpectEveryRow("attach:1");
 }
 
-// A daemon that a rank starts is told of its directory.
+// A daemon that a rank starts gets the rank's directory as a flag.
 TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheDaemonLooksThere) {
   DieAndExpectEveryRow("scan:1", {"--spool-dir", own_dir()});
 }

@@ -1,5 +1,5 @@
-// A store that the first release wrote, with rows that no tracker has, under the programs of today:
-// they are read, delivered and continued. S40.
+// A store of the first release, with rows that no tracker has, under today's programs: the rows are
+// read, delivered and continued. S40.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class FirstStoreTest : public ::testing::Test {
     fs::permissions(node_.state_dir(), fs::perms::owner_all);
     std::ifstream dump(STORE_VERSION1);
     node_.EditStore(std::string((std::istreambuf_iterator<char>(dump)), {}));
-    // Its server is at a port that nobody knows.
+    // Its server was at a port that is unknown now.
     for (const char* run : {"first", "again", "killed"}) {
       model::RunSettings settings = node_.GetRun(run).settings;
       settings.base_url = wandb_.url();

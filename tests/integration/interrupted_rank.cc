@@ -1,12 +1,12 @@
-// A rank that a signal interrupts in one of our calls. The handler calls exit(3), as that of many
-// trainers does, so the call never goes on.
+// A rank that a signal interrupts in one of our calls. The handler calls exit(3), like that of many
+// trainers, so the call never continues.
 //
 //   interrupted_rank CALL DELAY_US GO
 //
-// CALL: finish, flush, log, stats, fork, or thread: the main thread is in Finish(), and the signal
-// goes to another one. Logs 100 rows, gives a daemon 10 s to take them unless GO exists, prints
-// "ready", and waits for the file GO. Then it makes the call, again and again where it may be
-// repeated, until the signal comes after DELAY_US. Prints how many rows Log() has taken.
+// CALL: finish, flush, log, stats, fork, or thread (the main thread is in Finish(), and the signal
+// goes to another thread). Logs 100 rows, gives a daemon 10 s to take them unless GO exists, prints
+// "ready", and waits for the file GO. Then it makes the call, repeatedly if possible, until the
+// signal comes after DELAY_US. Prints how many rows Log() has taken.
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// exit() in a signal handler that interrupts one of our calls ends the process in its time, whatever
-// the daemon does. Every row is kept, and the run says how it ended.
+// exit() in a signal handler that interrupts one of our calls ends the process in time, whatever
+// the daemon does. Every row is kept, and the run records how it ended.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ namespace {
 
 using ::testing::AnyOf;
 
-// One second each for Finish() and the tracker, five to end the sender's thread; all the rest is for
-// a busy machine. A process that hangs does so for ever.
+// One second each for Finish() and the tracker, and five to end the sender's thread. The rest is
+// for a busy machine. A process that hangs does so for ever.
 constexpr absl::Duration kLongestExit = absl::Seconds(40);
 constexpr const char* kCalls[] = {"finish", "thread", "flush", "log", "stats", "fork"};
 constexpr int kDelaysUs[] = {30, 300, 3'000, 30'000};
@@ -55,10 +55,10 @@ class InterruptedTest : public ::testing::Test {
   void ExpectItsRun(const Interrupted& each) {
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(each.job); })) << each.job;
     const model::Run run = node_.GetRun(each.job);
-    // Of the row that was interrupted, it did not come to count it.
+    // The interrupted row may be there without being counted.
     const auto taken = strtoull(each.rank.Output().c_str() + sizeof "ready", nullptr, 10);
     EXPECT_THAT(run.rows, AnyOf(taken, taken + 1)) << each.job;
-    // It may have been interrupted before Finish() began.
+    // The signal may have come before Finish() began.
     const bool finished = run.state == model::RunState::kFinished;
     const bool finishes = each.call == "finish" || each.call == "thread";
     EXPECT_TRUE(finishes || !finished) << each.job;
@@ -74,7 +74,7 @@ class InterruptedTest : public ::testing::Test {
   Node node_;
 };
 
-// How the daemon is, and RANKLOG_FINISH.
+// Parameters: the state of the daemon, and RANKLOG_FINISH.
 class InterruptedCallsTest
     : public InterruptedTest,
       public ::testing::WithParamInterface<std::tuple<const char*, const char*>> {};
@@ -131,7 +131,7 @@ TEST_F(InterruptedTest, ExitDuringLogWaitsForTheDelivery) {
   }
 }
 
-// The time that RANKLOG_FINISH gives began with Finish().
+// The time of RANKLOG_FINISH starts with Finish().
 TEST_F(InterruptedTest, ExitDuringFinishGoesOnWithItsWait) {
   wandb_.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1'000'000, .code = 503});
   node_.Start();

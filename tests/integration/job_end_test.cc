@@ -1,4 +1,4 @@
-// What Slurm says of a job that it ended goes into the reason of the job's runs. Its scontrol is a script
+// If Slurm ended a job, its reason is added to the reason of the job's runs. scontrol is a script
 // here; interop/slurm_ends_test.cc has the real one.
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 
 class JobEndTest : public ::testing::Test {
  protected:
-  // Starts the daemon; scontrol does this after it has noted that it was called.
+  // Starts the daemon. scontrol records each call, then runs `script`.
   void StartWith(const std::string& script) {
     const std::string path = dir_.File("scontrol");
     std::ofstream(path) << "#!/bin/sh\necho \"$@\" >>" << Calls() << "\n" << script << "\n";
@@ -38,7 +38,7 @@ class JobEndTest : public ::testing::Test {
         << " Reason=None\n   Requeue=1 Restarts=0 ExitCode=0:15\n";
     rename(dir_.File("answer.new").c_str(), dir_.File("answer").c_str());
   }
-  // A run of a Slurm job, whose rank ends so.
+  // Returns the run of a Slurm job whose rank ended in this way.
   model::Run EndedRun(const std::string& how, const std::string& job, int rank = 0) {
     ChildProcess::Options options;
     options.environment = node_.RankEnvironment(how + job, rank, 0, rank + 1, 1);
@@ -70,7 +70,7 @@ TEST_F(JobEndTest, ScontrolIsAskedUntilTheJobIsOver) {
   EXPECT_THAT(FileContent(dir_.File("environment")), ::testing::Not(HasSubstr("WANDB")));
 }
 
-// Nor is it asked for a job whose ranks say that all is well, nor by a node without its rank 0.
+// It is not called for a job whose ranks report success, or on a node without the job's rank 0.
 TEST_F(JobEndTest, ScontrolIsAskedForNoOtherJob) {
   Answer("TIMEOUT");
   StartWith("cat " + dir_.File("answer"));
@@ -81,7 +81,7 @@ TEST_F(JobEndTest, ScontrolIsAskedForNoOtherJob) {
   EXPECT_EQ(FileContent(Calls()), "--details show job 12\n");
 }
 
-// The runs of its node have one answer, also those that end later than the first.
+// All runs of a node share one answer, also those that end later.
 TEST_F(JobEndTest, AnswerIsForAllRunsOfTheJob) {
   Answer("NODE_FAIL");
   StartWith("cat " + dir_.File("answer"));

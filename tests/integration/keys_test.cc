@@ -1,4 +1,4 @@
-// Whose key a run is delivered with, and what happens without one.
+// Which key delivers a run, and what happens without one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ bool IsComplete(FakeWandb& wandb, const std::string& run_id) {
       absl::Seconds(60));
 }
 
-// The daemon came only after the job, which had the key.
+// The daemon started only after the job, which had the key.
 TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   const std::string key(40, 'k');
   FakeWandb wandb;
@@ -41,7 +41,7 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   auto there = WandbAt(wandb.url());
   there["RANKLOG_FINISH_TIMEOUT_MS"] = "10";
   ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"300"}, there);
-  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // all is in the ring
+  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // all rows are in the ring
 
   const std::map<std::string, std::string> no_key = {
       {"HOME", node.state_dir()}, {"XDG_CONFIG_HOME", node.state_dir()}, {"NETRC", "/nonexistent"}};
@@ -76,7 +76,7 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   EXPECT_THAT(page.output, HasSubstr("HTTP 200 with a web page"));
   const std::string path = node.state_dir() + "/ranklog/credentials";
   EXPECT_NE(access(path.c_str(), F_OK), 0);
-  for (int times = 0; times < 2; ++times) {  // the second time it is replaced
+  for (int times = 0; times < 2; ++times) {  // the second time, the key is replaced
     const Finished taken = login(key);
     EXPECT_EQ(taken.code, 0) << taken.output;
     EXPECT_THAT(taken.output, HasSubstr("the key of fake for 127.0.0.1"));
@@ -97,7 +97,7 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
   EXPECT_THAT(again.output, HasSubstr("there is no key for 127.0.0.1"));
 }
 
-// Without waiting for the next try, which is a minute away.
+// It does not wait for the next try, which is a minute away.
 TEST(KeysTest, ABetterKeyCountsAtOnce) {
   const std::string key(40, 'k');
   FakeWandb wandb;
@@ -137,8 +137,8 @@ TEST(KeysTest, ABetterKeyCountsAtOnce) {
   }
 }
 
-// A secret with a newline, an address without a scheme, a page that is no tracker's: none makes the
-// run local, and each says what is wrong.
+// A secret with a newline, an address without a scheme, and a page that is not a tracker's. None
+// makes the run local, and each run reports what is wrong.
 TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
@@ -172,7 +172,7 @@ TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
   }
 }
 
-// The address is stored and shown, so it comes without its user.
+// The address is stored and shown, so it must not contain a user.
 TEST(KeysTest, PasswordInTheAddressIsKeptNowhere) {
   FakeWandb wandb;
   Node node;

@@ -1,4 +1,4 @@
-// What Log() returned true for survives the daemon.
+// Rows for which Log() returned true survive the daemon.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(KillDaemonTest, NothingIsLostAndNothingIsThereTwice) {
   for (int kill = 0; kill < 10; ++kill) {
     node.Start();
     const uint64_t before = counting.returned();
-    // The ring is small: beyond its size, rows are taken only as the daemon acknowledges some.
+    // The ring is small: beyond its size, rows are taken only when the daemon acknowledges some.
     ASSERT_TRUE(counting.WaitForReturned(before + 50'000)) << "after kill " << kill;
     absl::SleepFor(absl::Milliseconds(random() % 100));  // any moment of a commit
     node.Kill();

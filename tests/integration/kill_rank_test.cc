@@ -1,4 +1,4 @@
-// What Log() returned true for survives the rank.
+// Rows for which Log() returned true survive the rank.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr int kKillsInCi = 40;  // half a second each
 constexpr int kKillsInCi = 100;
 #endif
 
-// Eight ranks at a time, each killed at a moment of its own.
+// Eight ranks at a time, each killed at its own moment.
 TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   Node node;
   node.Start();
@@ -46,7 +46,7 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
     }
     for (const auto& job : jobs) ASSERT_TRUE(job->WaitForReturned(1));
     for (const auto& job : jobs) {
-      // The moment is the point of the test: anywhere between the first row and some flushes.
+      // The test needs a random moment between the first row and the first few flushes.
       absl::SleepFor(absl::Microseconds(random() % 20'000));
       job->rank().Kill();
     }

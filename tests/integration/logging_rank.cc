@@ -1,13 +1,13 @@
-// A rank for the integration tests: logs rows whose values tell rank and step, then ends as it is
-// told.
+// A rank for the integration tests. It logs rows whose values encode rank and step, then ends as
+// requested.
 //
 //   logging_rank ROWS [EXIT_CODE [PAUSE_US [STOP_FILE [FIRST_STEP [THREADS]]]]]
 //
-// Row n of rank r, at step n: loss = 1000 r + n, shared = r, n from FIRST_STEP on; "none": rows
-// without a step, n from 0 on. Fewer rows once STOP_FILE is there; with ROWS = 0 it waits for that
-// file. Each of THREADS logs all of them. Ends with Finish(EXIT_CODE), and prints how many calls of
-// Log() returned true and whether all was durable. EXIT_CODE `kill`: is killed then; `stay`: prints
-// "logged", and waits for it.
+// Row n of rank r is at step n, with loss = 1000 r + n and shared = r. n starts at FIRST_STEP;
+// "none": rows without a step, n from 0 on. It stops early once STOP_FILE exists; with ROWS = 0 it
+// waits for that file. Each of THREADS threads logs all rows. It ends with Finish(EXIT_CODE), and
+// prints how many calls of Log() returned true, and whether everything was durable. EXIT_CODE
+// `kill`: it is killed instead; `stay`: it prints "logged", and waits to be killed.
 
 #include <signal.h>
 #include <unistd.h>

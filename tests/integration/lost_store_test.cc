@@ -1,5 +1,5 @@
-// The state directory is removed while a rank logs, with the daemon or under it: the rank goes on
-// in the next store, and what went with the old one is counted.
+// The state directory is removed while a rank logs, with or without the daemon. The rank continues
+// in the next store, and the rows lost with the old store are counted.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ class LostStoreTest : public ::testing::Test {
     std::filesystem::remove_all(node_.state_dir());
   }
 
-  // As rm -rf, but between two looks of the daemon.
+  // Like rm -rf, but between two checks of the daemon.
   void RemoveStoreAtOnce() {
     std::filesystem::rename(node_.state_dir(), node_.state_dir() + ".gone");
     std::filesystem::remove_all(node_.state_dir() + ".gone");
   }
 
-  // The store has the rows from some number on to the last, each once and in order, and counts
-  // those before as lost.
+  // Checks that the store has the rows from some number to the last, each once and in order, and
+  // counts the earlier ones as lost.
   void ExpectTheRestAndTheGap() {
     const model::Stream stream = counting_.Stream();
     EXPECT_GE(stream.durable_seq, counting_.returned());
@@ -67,7 +67,7 @@ TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   LoseTheStore();
   node_.Start();
-  // More than the ring holds: the new daemon must have taken some.
+  // More than the ring holds, so the new daemon must have taken some.
   ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
   EXPECT_EQ(counting_.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
@@ -76,7 +76,8 @@ TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
   EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows went with an earlier store"));
 }
 
-// From a backup, or what `ranklog recover` saved: the rank has let go of rows that it lacks.
+// A backup, or a store saved by `ranklog recover`. The rank has already freed rows that this store
+// lacks.
 TEST_F(LostStoreTest, ALiveRankGoesOnInAnOlderStore) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(20'000));
@@ -99,7 +100,7 @@ TEST_F(LostStoreTest, ALiveRankGoesOnInAnOlderStore) {
   EXPECT_EQ(node_.GetRun("job").rows, stream.durable_seq - stream.losses.with_store);
 }
 
-// SQLite alone would go on writing to files without a name.
+// SQLite alone would continue to write to files without a name.
 TEST_F(LostStoreTest, ADaemonWhoseStoreIsRemovedBeginsANewOne) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
@@ -122,8 +123,8 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
 }
 
-// By one who cleans up old files, say. Without the file `ranklog stop` finds no daemon, and a second
-// one took the same store.
+// For example, somebody removes old files. Without the lock file, `ranklog stop` finds no daemon,
+// and a second daemon took the same store.
 TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(1'000));

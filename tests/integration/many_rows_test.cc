@@ -1,5 +1,5 @@
-// Sizes that a node may see: a backlog of millions of rows, and 64 ranks at one daemon, of a job
-// each or of one.
+// Sizes that a node may see: a backlog of millions of rows, and 64 ranks at one daemon, of 64 jobs
+// or of one.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,19 +25,19 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// MiB: a daemon may take so much of a node that trains, whatever the network does.
+// In MiB: the memory that a daemon may use on a training node, whatever the network does.
 constexpr double kMostMemory = 64;
 
 bool Soak() { return getenv("RANKLOG_SOAK") != nullptr; }
 
-// MiB, by a line of /proc/PID/status.
+// Returns the MiB in a line of /proc/PID/status.
 double MemoryOf(pid_t pid, const std::string& line) {
   const std::string status = ReadProc(pid, "status");
   const size_t at = status.find(line);
   return at == std::string::npos ? 0 : atof(status.c_str() + at + line.size() + 1) / 1024;
 }
 
-// A tracker that takes connections and never answers, then is there.
+// The tracker accepts connections and never answers, then it comes back.
 TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
   const uint64_t rows = Soak() ? 10'000'000 : 100'000;
   auto away = std::make_unique<DeadPort>(DeadPort::kListens);
@@ -51,7 +51,7 @@ TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
   ASSERT_EQ(node.GetRun("job").rows, rows);
   const double before = MemoryOf(node.daemon().pid(), "VmHWM:");
 
-  // A daemon that starts anew has not yet learned to wait for the tracker.
+  // A restarted daemon has not yet learned to wait for the tracker.
   EXPECT_EQ(node.Terminate(), 0);
   away.reset();
   FakeWandb wandb(port);
@@ -63,9 +63,9 @@ TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
   const double seconds = absl::ToDoubleSeconds(SteadyNow() - start);
   printf("%llu rows, drained in %.1f s\n", static_cast<unsigned long long>(rows), seconds);
   ReportAtMost("memory while rows gather", before, "MiB", kMostMemory);
-  // The requests to the tracker come on top.
+  // The requests to the tracker need extra memory.
   ReportAtMost("memory while they drain", MemoryOf(node.daemon().pid(), "VmHWM:"), "MiB", 72);
-  // The backlog of a week of 16 rows per second drains within 4 minutes.
+  // At this rate, a week's backlog of 16 rows per second drains within 4 minutes.
   ReportAtLeast("drain", static_cast<double>(rows) / seconds, "rows/s", 50'000);
   EXPECT_LE(before, kMostMemory);
 
@@ -80,7 +80,7 @@ TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
   ReportAtMost("rows lost or doubled at the tracker", static_cast<double>(wrong), "", 0);
 }
 
-// All at once, as fast as the daemon takes it; each rank in a job of its own.
+// All ranks log at once, as fast as the daemon takes it. Each rank has its own job.
 void LogFrom64Ranks(uint64_t rows, size_t metrics) {
   Node node;
   node.Start();
@@ -114,7 +114,7 @@ TEST(ManyRowsTest, EveryRowOf64RanksWithAThousandMetricsIsThereOnce) {
 
 constexpr int kRanksOfOneJob = 64;
 
-// Rows of logging_rank that are not in the store once, in order, with their values.
+// Returns how many rows of logging_rank are not in the store once, in order, with their values.
 uint64_t WrongRowsOfRank(storage::StoreReader& reader, const model::Stream& stream, uint64_t rows) {
   uint64_t seen = 0;
   uint64_t wrong = 0;
@@ -137,8 +137,8 @@ uint64_t WrongRowsOfRank(storage::StoreReader& reader, const model::Stream& stre
 }
 
 struct LinesOfRun {
-  uint64_t wrong = 0;    // missing, doubled, or not rank 0's row of their step
-  uint64_t partial = 0;  // their statistics are not over each rank once
+  uint64_t wrong = 0;    // missing, duplicated, or not rank 0's row of their step
+  uint64_t partial = 0;  // their statistics do not count each rank once
 };
 
 LinesOfRun ReadLines(storage::StoreReader& reader, const model::Run& run, uint64_t rows) {
@@ -163,7 +163,7 @@ LinesOfRun ReadLines(storage::StoreReader& reader, const model::Run& run, uint64
             const auto step = static_cast<double>(seen);
             const bool right = position == seen && block.steps[row] == static_cast<int64_t>(seen) &&
                                value("loss") == step && value("shared") == 0;
-            // A rank that is missing or doubled moves the mean by 7 or more.
+            // A missing or duplicated rank changes the mean by 7 or more.
             constexpr double kLast = kRanksOfOneJob - 1;
             const bool all = std::abs(value("rank_mean/loss") - (500 * kLast + step)) < 1e-3 &&
                              value("rank_min/loss") == step &&
@@ -209,7 +209,7 @@ TEST(ManyRowsTest, EveryRowOf64RanksOfOneJobIsCountedOnce) {  // S2
     EXPECT_EQ(stream.aggregated_seq, rows) << "rank " << stream.key.rank;
   }
   EXPECT_EQ(wrong, 0u);
-  // A step waits for each rank; a row that came too late all the same is counted.
+  // A step waits for each rank. A row that nevertheless comes too late is counted.
   EXPECT_LE(lines.partial, run.late_rows);
   ReportAtMost("rows lost or doubled" + which, static_cast<double>(wrong), "", 0);
   Report("late rows" + which, static_cast<double>(run.late_rows), "");

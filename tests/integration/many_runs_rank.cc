@@ -2,7 +2,7 @@
 //
 //   many_runs_rank NAME FIRST LAST
 //
-// Run i of FIRST to LAST has the id NAME-i, and one row {"n": i}. Exits with 0 if all were durable.
+// Run i of FIRST to LAST has the id NAME-i and one row {"n": i}. Exits with 0 if all were durable.
 
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,4 @@
-// A store with thousands of runs that are over: the daemon starts, idles and is looked at as with
-// few.
+// With thousands of ended runs in the store, the daemon and the commands are as fast as with few.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ class ManyRunsTest : public ::testing::Test {
     }
     for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(absl::Minutes(20)), 0) << rank.Output();
   }
-  // Seconds that a command takes; it must succeed and say `text`.
+  // Returns the seconds that a command takes. It must succeed and print `text`.
   double TimeOf(std::vector<std::string> args, const std::string& text) {
     args.insert(args.begin(), RANKLOG_CLI);
     args.insert(args.end(), {"--state-dir", node_.state_dir()});
@@ -53,7 +52,7 @@ class ManyRunsTest : public ::testing::Test {
     EXPECT_THAT(finished.output, HasSubstr(text));
     return seconds;
   }
-  // User and system, so far.
+  // Returns the user and system time so far.
   double CpuSeconds() {
     const pid_t pid = node_.daemon().pid();
     const double ticks = atof(StatField(pid, 11).c_str()) + atof(StatField(pid, 12).c_str());
@@ -83,7 +82,7 @@ TEST_F(ManyRunsTest, AreNoBurdenOnceTheyAreOver) {
   const double table = TimeOf({"runs"}, last);
   const double status = TimeOf({"status"}, std::to_string(runs));
   const double show = TimeOf({"show", last}, last);
-  // Idle: what it takes while somebody looks for some seconds at nothing.
+  // The CPU share of the idle daemon, over some seconds.
   const double cpu = CpuSeconds();
   const absl::Time idle = SteadyNow();
   WaitFor([] { return false; }, absl::Seconds(runs > 1000 ? 20 : 2));
@@ -91,13 +90,13 @@ TEST_F(ManyRunsTest, AreNoBurdenOnceTheyAreOver) {
   const std::string memory = ReadProc(node_.daemon().pid(), "status");
   printf("%d runs, made in %.1f s; %s\n", runs, making,
          memory.substr(memory.find("VmRSS"), 24).c_str());
-  // A second is what somebody at a terminal waits for without a doubt; `show` reads one run only.
+  // Users wait for a second without doubt. `show` reads one run only.
   ReportAtMost("start of the daemon", starting, "s", 1);
   ReportAtMost("runs", table, "s", 1);
   ReportAtMost("runs --json", json, "s", 1);
   ReportAtMost("status", status, "s", 1);
   ReportAtMost("show", show, "s", 0.5);
-  // A tick of the clock (10 ms) in 5 s.
+  // One tick of the clock (10 ms) in 5 s.
   ReportAtMost("idle daemon", share * 100, "% of a core", 0.2);
 }
 

@@ -1,4 +1,4 @@
-// What a real daemon tells Prometheus. S38.
+// What a real daemon reports to Prometheus. S38.
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -34,7 +34,8 @@ nlohmann::json Status(const Node& node) {
   return nlohmann::json::parse(status.output);
 }
 
-// What the server at 127.0.0.1:`port` sends for GET /metrics, header and all; empty: nobody answers.
+// Returns the answer of the server at 127.0.0.1:`port` to GET /metrics, with its header; empty if
+// it does not answer.
 std::string Get(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -62,7 +63,7 @@ int PortOf(const Node& node) {
   return port;
 }
 
-// The value of a metric, by all of its name and labels; -1: there is none.
+// Returns the value of a metric by its full name and labels; -1 if it does not exist.
 double ValueOf(const std::string& text, const std::string& metric) {
   const size_t at = text.find("\n" + metric + " ");
   double value = -1;
@@ -72,7 +73,7 @@ double ValueOf(const std::string& text, const std::string& metric) {
   return value;
 }
 
-// Any user of the node may do so; Prometheus waits for ten seconds.
+// Any user of the node may open such connections. Prometheus waits for ten seconds.
 TEST(MetricsTest, SilentConnectionsHoldNoScrapeUp) {
   Node node({"--metrics-port", "0"});
   node.Start();
@@ -102,7 +103,7 @@ TEST(MetricsTest, RowsAreCountedFromTheRankToTheTracker) {
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   const std::string delivered = "ranklog_rows_delivered_total{destination=\"wandb\"}";
   std::string text;
-  // Each loop counts its rows once they are committed; the next one may have them by then.
+  // Each loop counts its rows after their commit. The next loop may already have them.
   ASSERT_TRUE(WaitFor([&] {
     text = Get(port);
     return ValueOf(text, delivered) == 500 && ValueOf(text, "ranklog_rows_made_total") == 500;
@@ -145,7 +146,7 @@ TEST(MetricsTest, QueueHasRowsBytesAndAge) {
   EXPECT_EQ(ValueOf(text, "ranklog_deliveries_failing"), 1);
 }
 
-// Each counter of `status` has a name, or a dashboard would never show it.
+// Each counter of `status` has a metric; otherwise no dashboard would show it.
 TEST(MetricsTest, EachCounterOfStatusIsExported) {
   Node node({"--metrics-port", "0"});
   node.Start();

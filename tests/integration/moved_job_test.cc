@@ -1,4 +1,4 @@
-// A job that moves to another node, as when it is requeued: both nodes' daemons feed the same run
+// A job moves to another node, as when it is requeued. The daemons of both nodes feed the same run
 // at the tracker, one after the other.
 
 #include <gmock/gmock.h>
@@ -19,15 +19,15 @@ using nlohmann::json;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int kFirstStepOnB = 1'000'000;  // tells whose a line is
+constexpr int kFirstStepOnB = 1'000'000;  // identifies the lines of node b
 constexpr int kRowsOnB = 200;
 
 class MovedJobTest : public ::testing::Test {
  protected:
   MovedJobTest() { wandb_.ExpectSeveralStores(); }
 
-  // A job on the first node, of which the tracker takes some rows and not the rest. Then the node
-  // goes down with it.
+  // Runs a job on the first node. The tracker takes some of its rows and not the rest. Then the
+  // node and the job die.
   void RunOnFirstNode() {
     wandb_.RequireKey(key_);
     a_.Start();
@@ -35,7 +35,7 @@ class MovedJobTest : public ::testing::Test {
         a_.StartRank("job", 0, 0, 1, 1, {"1000000", "0", "500"}, WandbAt(wandb_.url()));
     ASSERT_TRUE(WaitFor([&] { return wandb_.run("job").history.size() >= 500; }));
     wandb_.RequireKey("none");
-    // A post may be on its way, and then its lines are there.
+    // A post may be in flight, whose lines then arrive.
     ASSERT_TRUE(WaitFor([&] { return a_.GetRun("job").rows >= Lines() + 300; }));
     a_.Kill();
     rank.Kill();
@@ -52,7 +52,8 @@ class MovedJobTest : public ::testing::Test {
     const auto deliveries = node.Reader()->Deliveries(node.GetRun("job").id);
     return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
   }
-  // In their lines: what the first node delivered, the second's, the rest of the first's.
+  // Checks the order of the lines: the rows that the first node delivered, the second node's rows,
+  // then the rest of the first node's.
   void ExpectEveryRowOnce() {
     EXPECT_THAT(wandb_.errors(), IsEmpty());
     const FakeWandb::Run run = wandb_.run("job");
@@ -84,7 +85,7 @@ TEST_F(MovedJobTest, RowsThatTheFirstNodeStillHasGoBehindTheSeconds) {
   ChildProcess rank = StartOnSecondNode(kRowsOnB);
   ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   ASSERT_TRUE(WaitFor([&] { return b_.RunHasEnded("job") && Delivered(b_); }));
-  a_.Start();  // for another job, say
+  a_.Start();  // for another job, for example
   ASSERT_TRUE(WaitFor([&] { return a_.RunHasEnded("job") && Delivered(a_); }));
   ExpectEveryRowOnce();
   for (const Node* node : {&a_, &b_}) {
@@ -96,10 +97,10 @@ TEST_F(MovedJobTest, RowsThatTheFirstNodeStillHasGoBehindTheSeconds) {
   }
 }
 
-// A job that goes on from a checkpoint at another node, whose store has nothing of it.
+// A job continues from a checkpoint at another node, whose store has nothing of it.
 class ResumedElsewhereTest : public MovedJobTest {
  protected:
-  // Logs so many rows at that node, and waits until the tracker has them.
+  // Logs rows at that node, and waits until the tracker has them.
   void Run(Node& node, const std::vector<std::string>& args) {
     std::map<std::string, std::string> settings = WandbAt(wandb_.url());
     settings["RANKLOG_RESUME"] = "allow";

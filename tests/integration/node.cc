@@ -68,7 +68,7 @@ void Node::StartWith(const std::map<std::string, std::string>& environment) {
   for (const auto& [name, value] : environment) options.environment[name] = value;
   options.output = dir_.File("log");
   daemon_ = std::make_unique<ChildProcess>(args, options);
-  // One that is told to die may do so before we look.
+  // A daemon that is told to die may do so before this check.
   ASSERT_TRUE(WaitFor([this] {
     return Accepts(socket()) || daemon_->Wait(absl::ZeroDuration()).value_or(0) < 0;
   })) << "ranklogd does not accept connections";

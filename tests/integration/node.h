@@ -21,18 +21,18 @@ class Node {
                 std::map<std::string, std::string> daemon_environment = {});
   ~Node();
 
-  // Starts ranklogd and waits until it accepts connections.
+  // Starts ranklogd, and waits until it accepts connections.
   void Start() { StartWith({}); }
-  // With more in its environment.
+  // The same, with more variables in its environment.
   void StartWith(const std::map<std::string, std::string>& environment);
   void Kill() { daemon_.reset(); }  // SIGKILL
-  // SIGTERM; its exit code.
+  // Sends SIGTERM. Returns its exit code.
   int Terminate();
   ChildProcess& daemon() { return *daemon_; }
-  // What all of its daemons have said so far, and how often this text is in it.
+  // Log(): the output of all its daemons so far. TimesSaid(): how often it contains this text.
   std::string Log() const;
   uint64_t TimesSaid(const std::string& text) const;
-  // One of the daemon's counters, by `ranklog status`; 0 while it does not answer.
+  // Returns one of the daemon's counters from `ranklog status`; 0 while the daemon does not answer.
   uint64_t Counter(const std::string& name) const;
 
   std::string state_dir() const { return dir_.File("state"); }
@@ -40,15 +40,16 @@ class Node {
   std::string socket() const { return dir_.File("d.sock"); }
   std::string address() const { return "unix:" + socket(); }
 
-  // Changes the store behind everybody's back, while no daemon runs.
+  // Changes the store directly. No daemon may run.
   void EditStore(const std::string& sql) const;
   // Reads the store; fails the test if there is none.
   std::unique_ptr<storage::StoreReader> Reader() const;
-  // The run of this id, or one with id 0.
+  // Returns the run of this id, or one with id 0.
   model::Run GetRun(const std::string& run_id) const;
   bool RunHasEnded(const std::string& run_id) const;
 
-  // The environment of a rank of this node, as torchrun sets it. The rank is quiet.
+  // Returns the environment of a rank of this node, as torchrun sets it. The rank prints no
+  // messages.
   std::map<std::string, std::string> RankEnvironment(const std::string& job, int rank,
                                                      int local_rank, int world_size,
                                                      int local_world_size) const;
@@ -64,10 +65,10 @@ class Node {
   std::unique_ptr<ChildProcess> daemon_;
 };
 
-// The settings of a rank whose run goes to the W&B server at `url`.
+// Returns the settings of a rank whose run goes to the W&B server at `url`.
 std::map<std::string, std::string> WandbAt(const std::string& url);
 
-// Runs ranklogd to its end, as when it cannot start or is asked for its help.
+// Runs ranklogd to its end, as when it cannot start, or for --help.
 Finished RunRanklogd(std::vector<std::string> args);
 
 }  // namespace ranklog::testing

@@ -1,5 +1,5 @@
-// A dead rank's ring is found whichever way the daemon can reach it. The ranks flush so seldom that
-// their rows are nowhere but in the ring when they are killed.
+// The daemon finds a dead rank's ring in every way in which it can reach it. The ranks flush so
+// rarely that their rows are only in the ring when they are killed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ const std::map<std::string, std::string> kNoFlush = {{"RANKLOG_FLUSH_INTERVAL_MS
 
 class OrphanSpoolTest : public ::testing::Test {
  protected:
-  // Kills a rank that has attached and logged, and expects all of it in the store.
+  // Kills a rank that has attached and logged, and checks that the store has all of its rows.
   void KillAndExpectAll(CountingJob& counting) {
     ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
     ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").id != 0; })) << "it has not attached";
@@ -34,7 +34,7 @@ class OrphanSpoolTest : public ::testing::Test {
     EXPECT_EQ(counting.Stream().durable_seq, kOrphanRows);
     counting.ExpectEveryReturnedRowOnce();
   }
-  // By `ranklog`, of the node's store.
+  // Returns the output of `ranklog` for the node's store.
   std::string Said(std::vector<std::string> command) const {
     command.insert(command.begin(), RANKLOG_CLI);
     command.insert(command.end(), {"--state-dir", node_.state_dir()});
@@ -48,7 +48,7 @@ class OrphanSpoolTest : public ::testing::Test {
   Node node_;
 };
 
-// Runs a command in a mount namespace of its own, after `prepare`, as job containers do.
+// Returns a command that runs in its own mount namespace, after `prepare`, as in job containers.
 std::vector<std::string> WithOwnMounts(const std::string& prepare) {
   return {"unshare", "--user", "--map-root-user",           "--mount",
           "sh",      "-c",     prepare + " && exec \"$@\"", "sh"};
@@ -95,8 +95,7 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   CountingJob counting(node_, "job", kOrphanRows, environment,
                        WithOwnMounts("mount -t tmpfs -o ro none /dev/shm && "
                                      "mount -t tmpfs -o ro none /var/tmp"));
-  // The descriptor comes behind the answer to Hello; a rank that dies before has no ring to be
-  // read.
+  // The descriptor follows the answer to Hello. If a rank dies earlier, its ring cannot be read.
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   KillAndExpectAll(counting);
 }
@@ -134,7 +133,7 @@ TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
 }
 
-// The ring of a rank that was not told where the daemon looks lies where all ranks may put theirs.
+// A rank without a configured spool directory puts its ring where all ranks may.
 TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
   const std::string standard = "/dev/shm/ranklog-" + std::to_string(geteuid());
   CountingJob counting(node_, "job", kOrphanRows, {{"RANKLOG_SPOOL_DIR", ""}});
@@ -145,9 +144,9 @@ TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
   options.unset = {"XDG_RUNTIME_DIR"};
   const Finished doctor =
       RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options);
-  EXPECT_THAT(doctor.output, HasSubstr(standard + ", "));  // others may have rings there, too
+  EXPECT_THAT(doctor.output, HasSubstr(standard + ", "));  // others may have rings there too
 
-  Node other;  // of the same user, with a store of its own
+  Node other;  // of the same user, with its own store
   other.Start();
   node_.Start();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
@@ -155,8 +154,8 @@ TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
   EXPECT_EQ(other.GetRun("job").id, 0);
 }
 
-// The daemon and the rank die, and the next daemon is not told of the directory, as when systemd
-// starts it.
+// The daemon and the rank die. The next daemon, for example systemd's, is not configured with the
+// directory.
 TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
   const std::filesystem::path dir =
       std::filesystem::path(node_.state_dir()).parent_path() / "job's own";
@@ -177,7 +176,8 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
   EXPECT_TRUE(std::filesystem::is_empty(dir));
 }
 
-// A daemon that a rank starts has the rank's directory from its environment; systemd's has not.
+// A daemon that a rank starts has the rank's directory in its environment; systemd's daemon has
+// not.
 TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonWasTold) {
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
@@ -194,7 +194,7 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonWasTold) {
   EXPECT_TRUE(SpoolsAreGone());
 }
 
-// A directory in which anyone may write counts as another user's.
+// A directory that any user can write counts as another user's.
 constexpr char kTakenDevShm[] =
     "mount -t tmpfs none /dev/shm && mkdir /dev/shm/ranklog-0 && chmod 777 /dev/shm/ranklog-0";
 
@@ -236,7 +236,8 @@ TEST_F(OrphanSpoolTest, WithoutAnyDirectoryItIsSaid) {
                     HasSubstr("the rest is lost with this process")));
 }
 
-// In whatever order the daemon meets their rings: of several jobs, so that it meets them in both.
+// The daemon may find the two rings in any order. There are several jobs, so that both orders
+// occur.
 TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
   const int jobs = 6;
   for (int i = 0; i < jobs; ++i) {

@@ -1,10 +1,10 @@
-// A process of some user of the node, who tries all that it could do with each of the paths.
+// A process of some user of the node. It tries everything that it could do with each of the paths.
 //
 //   other_user UID PATH...
 //
-// Prints a line for each thing that it was able to do: "reads PATH", "writes PATH" (the file was
-// opened for it), "makes files in PATH", "connects to PATH", "is heard at PATH" (the daemon's gRPC
-// server said something). It changes nothing.
+// Prints a line for each thing that it could do: "reads PATH", "writes PATH" (it could open the
+// file for writing), "makes files in PATH", "connects to PATH", "is heard at PATH" (the daemon's
+// gRPC server answered). It changes nothing.
 
 #include <fcntl.h>
 #include <grp.h>
@@ -35,7 +35,8 @@ void TryToMakeAFile(const std::string& directory) {
   unlink(path.c_str());
 }
 
-// Begins as a gRPC client does. A server's settings are its answer; who is refused reads the end.
+// Begins like a gRPC client. A server answers with its settings; a refused client reads the end of
+// the stream.
 bool IsHeard(int fd) {
   const std::string begin =
       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);

@@ -1,5 +1,5 @@
-// A process of another user on the same node, by a real second user: it reads nothing that was
-// logged, reaches no key, and is not heard by the daemon, which goes on.
+// A real second user on the same node reads nothing that was logged, reaches no key, and is refused
+// by the daemon, which continues.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr char kOther[] = "65534";  // nobody
+constexpr char kOther[] = "65534";  // the user nobody
 
-// A rank that logs, and the daemon that it started, which keeps a log file of its own.
+// A rank that logs, and the daemon that it started, which has its own log file.
 class OtherUserTest : public ::testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT(geteuid() == 0, "root, to become another user");
-    umask(0);  // so that nothing but the modes that we ask for keeps others out
+    umask(0);  // so that only our own file modes protect the files
     std::filesystem::create_directory(node_.state_dir());
     chmod(node_.state_dir().c_str(), 0700);
     std::ofstream(Credentials()) << "machine api.wandb.ai login user password secret\n";
@@ -60,7 +60,7 @@ class OtherUserTest : public ::testing::Test {
     return FileContent(Directory() + "/ranklogd.log").find(text) != std::string::npos;
   }
 
-  // All there is of the node: directories, files and the socket.
+  // Returns all paths of the node: directories, files and the socket.
   std::vector<std::string> Paths() const {
     std::vector<std::string> paths = {Directory()};
     for (const auto& entry : std::filesystem::recursive_directory_iterator(Directory())) {
@@ -90,7 +90,7 @@ class OtherUserTest : public ::testing::Test {
 };
 
 TEST_F(OtherUserTest, ReachesNothing) {
-  // What the owner can do, so that it is known that there is something to reach.
+  // First what the owner can do, to see that there is something to reach.
   const std::vector<std::string> paths = Paths();
   const std::string owner = WhatCanBeDoneBy(std::to_string(geteuid()), paths);
   for (const char* file :
@@ -105,7 +105,7 @@ TEST_F(OtherUserTest, ReachesNothing) {
   ExpectTheJobGoesOn();
 }
 
-// Somebody has opened the directories to all, as a tool that "repairs" permissions may.
+// Somebody has opened the directories to all users, as a tool that "repairs" permissions may.
 TEST_F(OtherUserTest, ReachesNothingInDirectoriesThatAnyoneMayEnter) {
   for (const std::string& path : Paths()) {
     if (std::filesystem::is_directory(path)) chmod(path.c_str(), 0711);

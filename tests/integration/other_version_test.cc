@@ -36,7 +36,7 @@ class OtherVersionTest : public ::testing::Test {
     }
     return paths;
   }
-  // A rank that no daemon met leaves one, of 20 rows.
+  // Returns a ring of 20 rows, left by a rank that no daemon met.
   std::string LeaveRing() {
     EXPECT_EQ(
         node_.StartRank("job", 0, 0, 1, 1, {"20"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}}).Wait(),
@@ -45,7 +45,7 @@ class OtherVersionTest : public ::testing::Test {
     EXPECT_THAT(rings, SizeIs(1));
     return rings.at(0);
   }
-  // The protocol of the Hello in it, whose first field that is.
+  // The protocol version is the first field of the Hello in it.
   static constexpr size_t kProtocolAt = v1::kSpoolHeaderBytes + 1;
   static constexpr size_t kLayoutAt = offsetof(v1::SpoolHeader, version);
   static void Write(const std::string& path, size_t at, char byte) {

@@ -1,6 +1,6 @@
-// A W&B server that was away for long comes back: what has gathered drains in parallel, within its
-// limits, the oldest run first; and the runs that live do not wait for that. One that hangs holds up
-// its own runs only. S17, S18.
+// A W&B server comes back after a long outage. The backlogs drain in parallel, within its limits,
+// the oldest run first, and live runs do not wait for that. A server that hangs delays only its own
+// runs. S17, S18.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kBacklogs = 8;
-constexpr int kOutageRows = 2000;  // of each backlog
-constexpr int kWorkers = 3;        // of the daemon, at one server: so many requests at once
+constexpr int kOutageRows = 2000;  // per backlog
+constexpr int kWorkers = 3;        // of the daemon for one server, so as many requests at once
 constexpr int kLimit = 5;          // requests in each window
 constexpr absl::Duration kWindow = absl::Milliseconds(500);
 
@@ -44,7 +44,7 @@ class OutageTest : public ::testing::Test {
  protected:
   OutageTest() { node_.Start(); }
 
-  // A job that has ended before its tracker was there.
+  // Makes a job that ended before its tracker was there.
   void MakeBacklog(int n) {
     ChildProcess rank =
         node_.StartRank(Backlog(n), 0, 0, 1, 1, {std::to_string(kOutageRows)}, there_);
@@ -76,7 +76,7 @@ class OutageTest : public ::testing::Test {
   std::unique_ptr<FakeWandb> wandb_;
 };
 
-// What a server that took one request after the other can say of them.
+// What the server saw, if it handles one request after the other.
 struct Drain {
   explicit Drain(const std::vector<FakeWandb::Request>& requests) {
     for (const FakeWandb::Request& request : requests) {
@@ -98,8 +98,9 @@ struct Drain {
 
   int accepted = 0;
   int refused = 0;
-  std::vector<std::string> ended;         // the backlogs, as their ends arrived
-  std::map<std::string, int> live_posts;  // with rows, between the first of these and the last
+  std::vector<std::string> ended;  // the backlogs, in the order of their ends
+  // posts with rows, between the first of these ends and the last
+  std::map<std::string, int> live_posts;
 };
 
 TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
@@ -122,14 +123,15 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
 
   printf("%d backlogs of %d rows drained in %.1f s, %d requests, %d of them over the limit\n",
          kBacklogs, kOutageRows, absl::ToDoubleSeconds(drained), drain.accepted, drain.refused);
-  // So many are under way at once: one may overtake those that began with it, and no other.
+  // As many requests as workers are in flight at once. So a backlog may overtake only those that
+  // began with it.
   ASSERT_THAT(drain.ended, SizeIs(kBacklogs));
   for (int n = 0; n < kBacklogs; ++n) {
     const auto place = std::find(drain.ended.begin(), drain.ended.end(), Backlog(n));
     EXPECT_LT(std::abs(place - drain.ended.begin() - n), kWorkers) << Backlog(n);
   }
   for (const std::string& job : live) EXPECT_GE(drain.live_posts.count(job), 1u) << job;
-  // One answer says for all how long the limit lasts.
+  // One answer tells all runs how long the limit lasts.
   EXPECT_LE(drain.refused, kWorkers * (drain.accepted / kLimit));
 
   EXPECT_THAT(wandb_->errors(), IsEmpty());
@@ -137,7 +139,7 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
   for (const std::string& job : live) ExpectEveryRowOnce(wandb_->run(job), node_.GetRun(job).rows);
 }
 
-// They answer questions, and take rows without ever answering.
+// The servers answer queries, but take rows without ever answering.
 TEST(HangingTrackerTest, TwoHoldUpNoRunOfAnotherServer) {
   FakeWandb hanging[2];
   for (FakeWandb& server : hanging) {
@@ -157,7 +159,7 @@ TEST(HangingTrackerTest, TwoHoldUpNoRunOfAnotherServer) {
       return absl::EndsWith(request.path, "/file_stream");
     });
   };
-  // The second gets half of what the first one left.
+  // The second server gets half of the workers that the first one left.
   const int expected[] = {kWorkers, 1};
   for (int which : {0, 1}) {
     for (int n = 0; n < kWorkers + 2; ++n) {

@@ -1,5 +1,5 @@
-// A key that nobody else has, planted in a rank's environment: the tracker's server gets it, and it
-// lies nowhere else afterwards, though that server repeats it in its errors.
+// A unique key is planted in a rank's environment. The tracker's server gets it, and it is nowhere
+// else afterwards, though that server repeats it in its errors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class PlantedKeyTest : public ::testing::Test {
     wandb_.EchoKeys();
     wandb_.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 500});
     wandb_.Inject({.on = FakeWandb::Fault::On::kFileStream, .code = 500});
-    // A row that is set apart with the answer.
+    // One row becomes a dead letter, stored with the server's answer.
     wandb_.RefuseLines(
         [](const std::string& line) { return ParseExtendedJson(line).value("n", 0) == 7; });
   }
@@ -66,7 +66,7 @@ class PlantedKeyTest : public ::testing::Test {
     return finished.output;
   }
 
-  // A server that refuses us when a run is read back says the key in its answer.
+  // A server that refuses a read-back repeats the key in its answer.
   void ExpectVerifyToKeepTheKey(const Node& node) {
     wandb_.Inject({.on = FakeWandb::Fault::On::kGraphql, .code = 403});
     const Finished finished =
@@ -78,7 +78,7 @@ class PlantedKeyTest : public ::testing::Test {
     EXPECT_THAT(finished.output, Not(HasSubstr(basic_)));
   }
 
-  // All that there is to read about the node, by the name of the place.
+  // Returns everything readable about the node, by the name of the place.
   std::map<std::string, std::string> AllThatIsThere(const Node& node, pid_t daemon) const {
     std::map<std::string, std::string> places;
     const auto root = std::filesystem::path(node.state_dir()).parent_path();
@@ -98,7 +98,7 @@ class PlantedKeyTest : public ::testing::Test {
     }
     return places;
   }
-  // The places where `text` is.
+  // Returns the places that contain `text`.
   static std::vector<std::string> PlacesWith(const std::map<std::string, std::string>& places,
                                              const std::string& text) {
     std::vector<std::string> found;
@@ -111,13 +111,13 @@ class PlantedKeyTest : public ::testing::Test {
     const auto places = AllThatIsThere(node, daemon);
     EXPECT_THAT(PlacesWith(places, key_), IsEmpty());
     EXPECT_THAT(PlacesWith(places, basic_), IsEmpty());
-    // What must be found is: so these are the files, and the answers are in them.
+    // To show that these are the right files: they contain the job and the server's answers.
     EXPECT_THAT(PlacesWith(places, kJob), Contains(StartsWith(node.state_dir() + "/ranklog.db")));
     EXPECT_THAT(PlacesWith(places, "you sent Authorization"),
                 Contains(StartsWith(node.state_dir() + "/ranklog.db")));
   }
 
-  // The life of a run whose rank logs, fails to deliver, delivers, and ends.
+  // Runs through the life of a run whose rank logs, fails to deliver, delivers, and ends.
   void RunAJob(const Node& node, CountingJob& job, const std::function<pid_t()>& daemon) {
     ASSERT_TRUE(job.WaitForReturned(kKeyRows));
     ASSERT_TRUE(WaitFor([&] { return node.GetRun(kJob).id != 0; }));
@@ -127,7 +127,7 @@ class PlantedKeyTest : public ::testing::Test {
     };
     ASSERT_TRUE(WaitFor(has_letter, absl::Seconds(90))) << "the server's answer was kept nowhere";
     EXPECT_THAT(ReadProc(job.rank().pid(), "environ"), HasSubstr(key_));
-    ExpectTheKeyIsNowhere(node, daemon());  // while its ring is there
+    ExpectTheKeyIsNowhere(node, daemon());  // while its ring exists
 
     EXPECT_EQ(job.Finish(), 0);
     ASSERT_TRUE(wandb_.WaitFor(

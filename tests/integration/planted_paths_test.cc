@@ -1,6 +1,7 @@
-// What another user puts where Ranklog will look for its files: links to a file of ours, hard
-// links, pipes that would be waited for, files and directories of theirs. Nothing of ours is
-// written, emptied or removed through them, nothing waits, and what cannot be used is said.
+// Another user plants things where Ranklog looks for its files: links to our files, hard links,
+// pipes that block a reader, and the other user's own files and directories. Ranklog writes,
+// empties or removes nothing of ours through them. Nothing waits, and anything unusable is
+// reported.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr uid_t kOtherUser = 65534;  // nobody
+constexpr uid_t kOtherUser = 65534;  // the user nobody
 constexpr char kContent[] = "what must stay";
 constexpr absl::Duration kHang = absl::Seconds(60);
 
@@ -56,7 +57,7 @@ class PlantedPathsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     SKIP_WITHOUT(geteuid() == 0, "root, to leave files of another user");
-    fs::permissions(shared_.path(), fs::perms::all | fs::perms::sticky_bit);  // as /tmp
+    fs::permissions(shared_.path(), fs::perms::all | fs::perms::sticky_bit);  // like /tmp
     fs::create_directory(home_.File("directory"));
     Restore();
   }
@@ -67,7 +68,7 @@ class PlantedPathsTest : public ::testing::Test {
     }
   }
 
-  // As somebody could who may write the directory.
+  // Plants it like a user who may write the directory.
   void Plant(const std::string& path, Kind kind) {
     fs::remove_all(path);
     bool made = true;
@@ -95,7 +96,7 @@ class PlantedPathsTest : public ::testing::Test {
         break;
     }
     ASSERT_TRUE(made) << path;
-    // A hard link is the file of ours itself.
+    // A hard link is our own file, so its owner stays.
     if (kind != Kind::kHardLink) {
       ASSERT_EQ(lchown(path.c_str(), kOtherUser, kOtherUser), 0);
     }
@@ -113,7 +114,8 @@ class PlantedPathsTest : public ::testing::Test {
     EXPECT_THAT(found, ::testing::ElementsAre("victim")) << what;
   }
 
-  // It ends, refuses with a sentence that names the path, and has hurt nothing.
+  // Checks that the command ends, refuses with a message that names the path, and has damaged
+  // nothing.
   void ExpectRefused(const std::vector<std::string>& args, const std::string& path,
                      const std::string& what) {
     const Finished finished = RunToEnd(args, {}, kHang);
@@ -127,7 +129,7 @@ class PlantedPathsTest : public ::testing::Test {
             "unix:" + socket, "--spool-dir", home_.File("spool")};
   }
 
-  // A store with a run in it, all of whose files are there.
+  // Makes a store with a run in it; all of its files exist.
   void MakeStore(const std::string& state_dir) {
     const storage::StateLock lock = storage::StateLock::Acquire(state_dir).value();
     const auto store = storage::Store::Open(state_dir, {});
@@ -139,8 +141,8 @@ class PlantedPathsTest : public ::testing::Test {
     ASSERT_TRUE((*store)->Commit().ok());
   }
 
-  TempDir home_;    // ours alone
-  TempDir shared_;  // everybody's, and nobody renames what another owns
+  TempDir home_;    // only ours
+  TempDir shared_;  // writable for all users, but nobody can rename another user's files
 };
 
 TEST_F(PlantedPathsTest, TheStateDirectoryIsOursAlone) {
@@ -156,7 +158,7 @@ TEST_F(PlantedPathsTest, TheStateDirectoryIsOursAlone) {
   ExpectRefused(DaemonAt(state, home_.File("s")), "chmod go-w " + state, "others may write it");
 }
 
-// The directory was open to others once, and what they left in it is still there.
+// The directory was once open to others, and their files are still in it.
 TEST_F(PlantedPathsTest, TheStoresFilesAreOursAlone) {
   for (const char* file : {"lock", "ranklog.db", "ranklog.db-wal", "ranklog.db-shm"}) {
     for (const Kind kind : kFiles) {
@@ -166,7 +168,7 @@ TEST_F(PlantedPathsTest, TheStoresFilesAreOursAlone) {
       MakeStore(state);
       Plant(state + "/" + file, kind);
       ExpectRefused(DaemonAt(state, home_.File("s")), state + "/" + file, what);
-      // Looking at it changes nothing and does not wait either, whether or not it can be read.
+      // Reading commands change nothing and do not wait either, whether or not they can read it.
       for (const char* command : {"runs", "doctor"}) {
         const Finished looked = RunToEnd({RANKLOG_CLI, command, "--state-dir", state}, {}, kHang);
         EXPECT_THAT(looked.code, AnyOf(0, 1)) << what << ": " << looked.output;
@@ -197,7 +199,8 @@ TEST_F(PlantedPathsTest, TheSocketsDirectoryIsOursAlone) {
   ExpectRefused(DaemonAt(home_.File("state"), shared_.File("s")), shared_.path(), "in /tmp");
 }
 
-// In a directory of ours that others could write before: the name is taken from whatever has it.
+// The directory is ours now, but others could write it before. The socket takes its name from
+// whatever is there.
 TEST_F(PlantedPathsTest, ASocketReplacesWhatHasItsName) {
   for (const Kind kind : kFiles) {
     Node node;
@@ -225,7 +228,7 @@ TEST_F(PlantedPathsTest, ARankKeepsItsSpoolWhereNobodyElseIs) {
   }
 }
 
-// The daemon that a rank starts writes its log beside its socket.
+// A daemon started by a rank writes its log beside its socket.
 TEST_F(PlantedPathsTest, ARankStartsADaemonWhateverHasTheNameOfItsLog) {
   for (const Kind kind : kFiles) {
     Node node;
@@ -279,13 +282,13 @@ TEST_F(PlantedPathsTest, RecoverRemovesNothingThatItDidNotMake) {
   }
   fs::remove_all(to + ".partial");
   for (const Kind kind : kDirectories) {
-    if (kind == Kind::kDirectory) continue;  // an empty one may be given a name in its place
+    if (kind == Kind::kDirectory) continue;  // rename() may replace an empty directory
     Plant(to, kind);
     ExpectRefused(recover, to, NameOf(kind));
     fs::remove_all(to + ".partial");
   }
   fs::remove(to);
-  // Ours, but not of recover's making.
+  // A directory of ours that recover did not make.
   fs::create_directory(to + ".partial");
   std::ofstream(to + ".partial/thesis.tex") << kContent;
   ExpectRefused(recover, "thesis.tex", "a directory of ours");
@@ -312,7 +315,7 @@ TEST_F(PlantedPathsTest, ExportWritesToNothingThatAnotherPutThere) {
   EXPECT_EQ(RunToEnd(arguments).code, 0);
   EXPECT_EQ(RunToEnd(arguments).code, 0) << "its own file is written over";
   EXPECT_THAT(FileContent(to), Not(IsEmpty()));
-  // In a directory of one's own a link is a wish.
+  // In the user's own directory, a link is intended.
   fs::create_symlink(home_.File("linked"), home_.File("rows.csv"));
   std::vector<std::string> at_home = arguments;
   at_home[4] = home_.File("rows.csv");
@@ -320,7 +323,7 @@ TEST_F(PlantedPathsTest, ExportWritesToNothingThatAnotherPutThere) {
   EXPECT_EQ(FileContent(home_.File("linked")), FileContent(to));
 }
 
-// Who answers as a daemon is sent keys by `ranklog sync --to`.
+// `ranklog sync --to` sends keys to the daemon that answers.
 TEST_F(PlantedPathsTest, TheCommandLineSaysNothingToAnothersDaemon) {
   const std::string path = shared_.File("s");
   int ready[2];
@@ -337,7 +340,8 @@ TEST_F(PlantedPathsTest, TheCommandLineSaysNothingToAnothersDaemon) {
     if (listen(listener, 4) != 0 || write(ready[1], "y", 1) != 1) _exit(2);
     char byte;
     _exit(recv(accept(listener, nullptr, nullptr), &byte, 1, 0) == 0 ? 0
-                                                                     : 1);  // nothing but the end
+                                                                     // only the end of the stream
+                                                                     : 1);
   }
   close(ready[1]);
   char byte;

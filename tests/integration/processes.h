@@ -1,4 +1,4 @@
-// What /proc says of processes that are nobody's children.
+// Reads /proc about processes that are not children of the test.
 
 #ifndef TESTS_INTEGRATION_PROCESSES_H_
 #define TESTS_INTEGRATION_PROCESSES_H_
@@ -10,15 +10,15 @@
 
 namespace ranklog::testing {
 
-// Of /proc/PID/`file`, all; empty if it cannot be read.
+// Returns all of /proc/PID/`file`; empty if it cannot be read.
 std::string ReadProc(pid_t pid, const std::string& file);
 
-// Of a line of /proc/PID/stat, counted from the state, which is 0.
+// Returns a field of /proc/PID/stat; field 0 is the state.
 std::string StatField(pid_t pid, int index);
 
 bool Runs(pid_t pid);
 
-// All running processes with `argument` on their command line.
+// Returns all running processes with `argument` on their command line.
 std::vector<pid_t> ProcessesWith(const std::string& argument);
 
 }  // namespace ranklog::testing

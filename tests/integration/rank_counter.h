@@ -1,5 +1,5 @@
-// What a counting rank shows to its test, in a file that both map: it is right at every moment,
-// also after SIGKILL.
+// The counters that a counting rank shares with its test, in a file that both map. They are correct
+// at every moment, also after SIGKILL.
 
 #ifndef TESTS_INTEGRATION_RANK_COUNTER_H_
 #define TESTS_INTEGRATION_RANK_COUNTER_H_
@@ -20,7 +20,7 @@ struct RankCounter {
   std::atomic<uint32_t> stop;      // set by the test: call Finish(0) and end
 };
 
-// Maps the file, made if it is absent; null if that cannot be.
+// Maps the file, and makes it if needed. Returns null on failure.
 inline RankCounter* MapRankCounter(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, sizeof(RankCounter)) != 0) return nullptr;

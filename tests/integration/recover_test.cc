@@ -1,4 +1,4 @@
-// `ranklog doctor` says what is left of a damaged store, and `ranklog recover` saves it.
+// `ranklog doctor` reports what is left of a damaged store, and `ranklog recover` saves it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class RecoverTest : public ::testing::Test {
     file << bytes;
   }
 
-  // Starts the daemon, which sets the store aside, and gives its path.
+  // Starts the daemon, which sets the store aside. Returns the new path.
   std::string SetAside() {
     node_.Start();
     const auto aside = storage::SetAsideStores(node_.state_dir());
@@ -61,7 +61,7 @@ class RecoverTest : public ::testing::Test {
     return aside.empty() ? "" : aside[0];
   }
 
-  // What recover says; the rows that it saved are those that were logged.
+  // Runs recover, and returns its report. Checks that the saved rows are those that were logged.
   json ExpectRecovered(const std::string& aside) {
     std::ifstream file(aside);
     const std::string before((std::istreambuf_iterator<char>(file)), {});
@@ -95,7 +95,7 @@ class RecoverTest : public ::testing::Test {
     return said;
   }
 
-  // What was saved and what was lost is what the new store says of itself.
+  // Checks that the new store reports the same saved and lost rows.
   void ExpectTold(const json& said, const std::string& dir) {
     const Finished listed = Ranklog({"runs", "--json"}, dir);
     const json runs = json::parse(listed.output, nullptr, /*allow_exceptions=*/false);
@@ -128,8 +128,8 @@ TEST_F(RecoverTest, DoctorFindsNothingInAStoreThatIsWell) {
   EXPECT_THAT(doctor.output, HasSubstr("2 runs, no damage found"));
 }
 
-// The end of the file is gone, with the page that tells where the batches are: the runs are saved,
-// and every row is counted.
+// The end of the file is gone, with the page that lists the batches. The runs are saved, and every
+// row is counted.
 TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
   fs::resize_file(database(), fs::file_size(database()) * 2 / 3);
   EXPECT_EQ(Ranklog({"doctor"}, node_.state_dir()).code, 1);
@@ -146,7 +146,7 @@ TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
   EXPECT_EQ(after.code, 0) << after.output;
 }
 
-// What a run is called and how it is to be shown is gone; its rows are not.
+// The names and the settings of the runs are gone, but not their rows.
 TEST_F(RecoverTest, SavesTheRowsOfRunsWhoseSettingsAreDamaged) {
   std::ifstream file(database());
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
@@ -168,7 +168,7 @@ TEST_F(RecoverTest, WritesOverNothing) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.output, HasSubstr("is there already"));
   fs::remove(to + "/file");
-  // What an interrupted run of it left.
+  // Left by an interrupted recover.
   fs::create_directory(to + ".partial");
   std::ofstream(to + ".partial/ranklog.db") << "a part";
   EXPECT_EQ(Ranklog({"recover", database(), "--to", to + "/"}).code, 0);
@@ -176,14 +176,14 @@ TEST_F(RecoverTest, WritesOverNothing) {
   EXPECT_FALSE(fs::exists(to + ".partial"));
 }
 
-// One page at a time, but none of the first: each table begins on one of them, and small ones end
-// there. Without the job, the run or the stream nobody knows whose a batch is.
+// Damages one page at a time, but none of the first pages. Each table begins on one of those, and
+// small tables end there. Without the job, the run or the stream, the owner of a batch is unknown.
 TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
   const std::string kept = node_.state_dir() + ".kept";
   fs::copy_file(database(), kept);
   const uint64_t pages = fs::file_size(kept) / 4096;
   std::mt19937_64 random(1);
-  constexpr uint64_t kFirstPages = 32;  // tables and indexes, and some more
+  constexpr uint64_t kFirstPages = 32;  // the tables and indexes, with a margin
   bool cost_rows = false;
   bool cost_none = false;
   for (int round = 0; round < 16 && !(cost_rows && cost_none); ++round) {
@@ -196,7 +196,7 @@ TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
     Overwrite(page * 4096, std::string(4096, '\x5a'));
     const json said = ExpectRecovered(SetAside());
     node_.Kill();
-    // A batch lies on many pages, and one that is damaged takes it along: some 20,000 rows.
+    // A batch covers many pages, and is lost with any of them: about 20,000 rows.
     EXPECT_EQ(said["saved_rows"].get<uint64_t>() + said["lost_rows"].get<uint64_t>(),
               2 * kRecoverRows);
     (said["lost_rows"] == 0 ? cost_none : cost_rows) = true;

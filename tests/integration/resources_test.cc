@@ -1,5 +1,4 @@
-// What the daemon and the ranks need beside the disk goes away: the socket's file, room for spools,
-// file descriptors.
+// Resources other than the disk disappear: the socket file, space for spools, file descriptors.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +46,7 @@ TEST_F(ResourcesTest, ASocketFileThatIsRemovedIsMadeAgain) {
   EXPECT_EQ(other.Wait(), 0) << other.Output();
   EXPECT_EQ(node_.Counter("accept.rebinds"), 1u);
   EXPECT_EQ(node_.TimesSaid("was removed; it is made again"), 1);
-  EXPECT_EQ(node_.Counter("ingest.attaches"), 2u);  // the first one's stream was not disturbed
+  EXPECT_EQ(node_.Counter("ingest.attaches"), 2u);  // the first rank's stream was not disturbed
   EXPECT_EQ(counting.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   counting.ExpectEveryReturnedRowOnce();
@@ -65,7 +64,7 @@ TEST_F(ResourcesTest, AFullSpoolDirectoryIsPassedOver) {
   EXPECT_EQ(node_.GetRun("job").rows, 100u);
 }
 
-// As a container's /dev/shm, where others need room too.
+// Like the /dev/shm of a container, where other programs need space too.
 TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   constexpr int kRanks = 8;
@@ -91,7 +90,7 @@ TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
   }
 }
 
-// The kernel would end a process that makes a file over this limit.
+// The kernel would end a process that makes a larger file than this limit.
 TEST_F(ResourcesTest, ASpoolIsNoLargerThanAFileMayBe) {
   node_.Start();
   ChildProcess::Options options;
@@ -123,7 +122,7 @@ TEST_F(ResourcesTest, ATrainingWithoutRoomForAnySpoolGoesOnAndIsTold) {
 TEST_F(ResourcesTest, RanksThatFindNoDescriptorWaitUntilOthersLeave) {
   constexpr int kRanks = 24;
   node_.Start();
-  const rlimit few{.rlim_cur = 80, .rlim_max = 80};  // a dozen ranks
+  const rlimit few{.rlim_cur = 80, .rlim_max = 80};  // enough for a dozen ranks
   SKIP_WITHOUT(prlimit(node_.daemon().pid(), RLIMIT_NOFILE, &few, nullptr) == 0,
                "the right to limit a process that leaves no core file");
   const absl::Time start = SteadyNow();
@@ -133,7 +132,7 @@ TEST_F(ResourcesTest, RanksThatFindNoDescriptorWaitUntilOthersLeave) {
                                     {{"RANKLOG_FINISH_TIMEOUT_MS", "200000"}}));
   }
   for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(absl::Seconds(200)), 0) << rank.Output();
-  // Load makes it less, never more.
+  // On a busy machine it gets less CPU time, never more.
   EXPECT_LT(DaemonCpu(), (SteadyNow() - start) / 2) << "it spins";
   EXPECT_GE(node_.Counter("accept.shortages"), 1u);
   EXPECT_EQ(node_.TimesSaid("file descriptors are short"), node_.Counter("accept.shortages"));

@@ -1,4 +1,4 @@
-// The real daemon removes what is delivered, and nothing else.
+// The real daemon removes delivered runs, and nothing else.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,8 +27,9 @@ using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 constexpr int kRetainedRows = 2000;
-constexpr int kRefusedRow = kRetainedRows + 500;        // only a longer run has it
-constexpr absl::Duration kPatience = absl::Minutes(2);  // a run is ten seconds old before it goes
+constexpr int kRefusedRow = kRetainedRows + 500;  // only a longer run has such a row
+// a run is removed ten seconds after its end at the earliest
+constexpr absl::Duration kPatience = absl::Minutes(2);
 constexpr int64_t kKeepBytes = 256 << 10;
 
 class RetentionTest : public ::testing::Test {
@@ -76,7 +77,7 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   MakeRun("refused", kRetainedRows + 600, there);
   for (int i = 0; i < 8; ++i) MakeRun(absl::StrCat("delivered-", i), kRetainedRows, there);
 
-  // The store is above its limit with those that stay alone, so all others go.
+  // The runs that must stay already exceed the limit, so all others are removed.
   EXPECT_TRUE(WaitFor([&] { return Runs().size() == 4; }, kPatience));
   EXPECT_THAT(Runs(), UnorderedElementsAre("live", "local", "undelivered", "refused"));
   EXPECT_TRUE(
@@ -106,7 +107,7 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   EXPECT_GT(status["store"]["used_bytes"], kKeepBytes);
   EXPECT_LE(status["store"]["used_bytes"], status["store"]["bytes"]);
 
-  // A run that is resumed goes on behind what the tracker has, as where the store was lost.
+  // A resumed run continues after the rows that the tracker has, as it would after a lost store.
   std::map<std::string, std::string> resumed = there;
   resumed["RANKLOG_RESUME"] = "allow";
   ChildProcess again = StartRun(
@@ -118,7 +119,7 @@ TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
   EXPECT_THAT(Runs(), Contains("delivered-3"));
   EXPECT_LT(*node_.Reader()->UsedBytes(), used + (1 << 20));
 
-  // What it left is no damage to who starts anew.
+  // A restarted daemon finds no damage.
   node_.Kill();
   node_.Start();
   EXPECT_THAT(Runs(), Contains("live"));

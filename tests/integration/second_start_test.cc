@@ -1,5 +1,5 @@
-// A start under a run id that was there: which run it gets, and that nothing of either is mixed or
-// out of sight. S10, S41.
+// A start under a run id that already exists: which run it gets, and that no rows are mixed or
+// hidden. S10, S41.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class SecondStartTest : public ::testing::Test {
         id, 0, 0, 1, 1, std::move(args),
         {{"RANKLOG_RESUME", resume}, {"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_QUIET", "0"}});
   }
-  // Of a run that has ended; all of them are in it.
+  // Returns the rows of a run that has ended, and checks that all of them are in it.
   uint64_t RowsOf(const std::string& run_id) {
     EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(run_id); })) << run_id;
     const model::Run run = node_.GetRun(run_id);
@@ -77,7 +77,7 @@ TEST_F(SecondStartTest, TheSameRankTwiceAtOnceIsTwoRuns) {
   EXPECT_THAT(second.Output(), HasSubstr("is running, and has rank 0 already"));
 }
 
-// Killed, and started again at once: whether its ring was read in between or not.
+// A rank is killed and started again at once. Its ring may or may not be read in between.
 TEST_F(SecondStartTest, AKilledRankGoesOnOnlyIfAsked) {
   ChildProcess killed = Start("job", {"1000000", "0", "200"});
   ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows > 100; }));
@@ -93,7 +93,7 @@ TEST_F(SecondStartTest, AKilledRankGoesOnOnlyIfAsked) {
   EXPECT_EQ(RowsOf("job"), rows);
 }
 
-// The ring of a rank that no daemon met, found when the next start has been there.
+// The ring of a rank that no daemon met is found after the next start.
 TEST_F(SecondStartTest, WhatAStartLeftIsNotTheNextOnes) {
   ASSERT_EQ(Start("job", {"10"}).Wait(), 0);
   node_.Kill();
@@ -109,7 +109,7 @@ TEST_F(SecondStartTest, WhatAStartLeftIsNotTheNextOnes) {
   EXPECT_EQ(RowsOf("job-3"), 30u);
 }
 
-// A rank that was killed before it attached, and started again before the daemon found its ring.
+// A rank was killed before it attached, and started again before the daemon found its ring.
 TEST_F(SecondStartTest, UnmetRingComesBeforeTheNextProcess) {
   node_.daemon().Signal(SIGSTOP);
   const std::map<std::string, std::string> settings = {{"RANKLOG_RESUME", "allow"},
@@ -198,7 +198,7 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
       },
       absl::Seconds(30)))
       << "what was refused is not tried again before a minute, unless it is started anew";
-  // The same of two ranks that one shell starts, both times.
+  // The same for two ranks that one shell starts, both times.
   const auto start_pair = [&](const char* resume, const char* first_step) {
     there["RANKLOG_RESUME"] = resume;
     const std::vector<std::string> args = {"10", "0", "0", "none", first_step};
@@ -217,8 +217,8 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
       absl::Seconds(30)));
 }
 
-// Without an id of the user's: what the launcher starts again goes on, what a shell within the same
-// job starts again is another run.
+// The user gives no id. A restart by the launcher continues the run. A restart by a shell within
+// the same job is another run.
 TEST_F(SecondStartTest, AJobOfOneProcessGoesOnIfItsLauncherRestartsIt) {
   const auto run = [&](int first_step, std::map<std::string, std::string> extra) {
     extra["RANKLOG_RUN_ID"] = "";
@@ -250,8 +250,7 @@ TEST_F(SecondStartTest, AJobOfOneProcessGoesOnIfItsLauncherRestartsIt) {
   EXPECT_EQ(node_.GetRun("slurm-77-0").rows, 40u);
 }
 
-// As a shell does it: one process starts the same two ranks twice. And as torchrun's agent does,
-// which restarts them.
+// A shell starts the same two ranks twice. torchrun's agent restarts them.
 TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
   const auto run = [&](const std::string& id, std::map<std::string, std::string> extra) {
     std::vector<ChildProcess> ranks;
@@ -260,7 +259,7 @@ TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
       options.environment = node_.RankEnvironment(id, rank, rank, 2, 2);
       options.environment["RANKLOG_DESTINATIONS"] = "local";
       for (const auto& [name, value] : extra) options.environment[name] = value;
-      // Each rank in a wrapper of its own, which is not what started them.
+      // Each rank has its own wrapper, which does not count as its launcher.
       ranks.push_back(ChildProcess(
           {"sh", "-c", std::string(LOGGING_RANK) + " 20 0 0 none $FIRST_STEP; exit $?"}, options));
     }
@@ -281,8 +280,8 @@ TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
   EXPECT_EQ(node_.GetRun("elastic-2").id, 0);
 }
 
-// Each rank in a pid namespace of its own, where nobody sees who started it; and each is done before
-// the next one comes.
+// Each rank is in its own pid namespace, where it cannot see its launcher. Each ends before the
+// next one starts.
 TEST_F(SecondStartTest, RanksInContainersOfTheirOwnAreOneStart) {
   SKIP_WITHOUT(HasContainers(), "namespaces of this kernel");
   const auto run = [&](int rank, const std::string& resume, const std::string& first_step) {

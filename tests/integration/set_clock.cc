@@ -1,7 +1,7 @@
-// Preloaded into a program, gives it a wall clock that its test can set: CLOCK_REALTIME is off by
-// the nanoseconds that lie, as an int64_t, at the start of the file $RANKLOG_TEST_CLOCK. As with a
-// clock of the kernel, a wait for a moment of that clock ends when the clock gets there, be it set
-// meanwhile; other clocks, and waits for a while, know nothing of it.
+// Preloaded into a program, this gives it a wall clock that its test can set. CLOCK_REALTIME is
+// wrong by the nanoseconds stored as an int64_t at the start of the file $RANKLOG_TEST_CLOCK. As
+// with a kernel clock, a wait until a time of that clock ends when the clock gets there, even if it
+// is set meanwhile. Other clocks, and waits for a duration, are not affected.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kLook = 10'000'000;  // whether the clock was set during a wait
+constexpr int64_t kLook = 10'000'000;  // how often a wait checks whether the clock was set
 
 using Syscall = long (*)(long, ...);
 
@@ -56,7 +56,7 @@ int64_t KernelsTime(clockid_t clock) {
   return Nanoseconds(time);
 }
 
-// FUTEX_WAIT_BITSET until a moment of the wall clock.
+// FUTEX_WAIT_BITSET until a time of the wall clock.
 long WaitUntil(const long* args, const timespec& until) {
   while (true) {
     const int64_t now = KernelsTime(CLOCK_REALTIME);

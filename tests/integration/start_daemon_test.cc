@@ -1,5 +1,5 @@
-// The daemon that a rank starts because none answers: one for all ranks of a node, and nobody's
-// child.
+// The daemon that a rank starts if none answers: one for all ranks of a node, and not a child of
+// any.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ constexpr char kSecret[] = "0123456789secret";
 constexpr char kFileLimit[] = "--fsize=2097152";  // the small spool fits, the store does not
 constexpr uint64_t kFileLimitBytes = 2 << 20;
 
-// The descriptors of a process that lead to `target`.
+// Returns how many descriptors of a process lead to `target`.
 int DescriptorsTo(pid_t pid, const std::string& target) {
   int count = 0;
   std::error_code error;
@@ -78,7 +78,7 @@ class StartDaemonTest : public ::testing::Test {
             {"RANKLOG_DESTINATIONS", "local"}};
   }
 
-  // The environment of a rank whose spool fits into kFileLimit.
+  // Returns the environment of a rank whose spool fits into kFileLimit.
   std::map<std::string, std::string> StartsDaemonWithASmallSpool() const {
     std::map<std::string, std::string> environment = StartsDaemon();
     environment["RANKLOG_SPOOL_BYTES"] = "1048576";
@@ -104,7 +104,7 @@ TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
 
   EXPECT_EQ(StatField(daemon, 3), std::to_string(daemon)) << "it has no session of its own";
   EXPECT_EQ(DescriptorsTo(daemon, canary_link), 0);
-  EXPECT_EQ(DescriptorsTo(daemon, "/dev/null"), 1);  // its input
+  EXPECT_EQ(DescriptorsTo(daemon, "/dev/null"), 1);  // its stdin
   EXPECT_THAT(ReadProc(daemon, "cmdline"), Not(HasSubstr(kSecret)));
   EXPECT_THAT(ReadProc(daemon, "environ"), HasSubstr("RANKLOG_STARTED_BY=rank"));
   EXPECT_THAT(ReadProc(daemon, "environ"), Not(HasSubstr(kSecret)));
@@ -133,8 +133,8 @@ mode_t ModeOf(const std::string& path) {
   return info.st_mode & 07777;
 }
 
-// With a umask that takes the user's own rights, rings, locks and the state directory could be
-// opened by nobody but root, and so neither the rows nor the daemon.
+// With a umask that removes the user's own rights, only root could open rings, locks and the state
+// directory. So neither the rows nor the daemon would be reachable.
 TEST_F(StartDaemonTest, UmaskOfTheRankLocksNobodyOut) {
   const auto run_rank = [&](const std::string& job, const std::string& starts_daemon,
                             const std::string& timeout_ms) {
@@ -163,7 +163,7 @@ TEST_F(StartDaemonTest, UmaskOfTheRankLocksNobodyOut) {
   }
 }
 
-// The ranks that come after a daemon was killed start another one.
+// Ranks that attach after the daemon was killed start another one.
 TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
   std::vector<ChildProcess> first = StartRanks("first");
   for (ChildProcess& rank : first) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
@@ -182,8 +182,9 @@ TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
   for (const model::Stream& stream : *streams) EXPECT_EQ(stream.durable_seq, 200u);
 }
 
-// As after `ranklog stop` of a daemon that an administrator gave a directory of its own. A second
-// store for the run would not know which rows the tracker has of the first, which still delivers.
+// As after `ranklog stop` of a daemon to which an administrator gave its own directory. A second
+// store for the run would not know which rows the tracker has from the first store, which still
+// delivers.
 TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
   const TempDir home;
   const std::string own = home.File("ranklog");  // where a rank would look
@@ -215,7 +216,7 @@ TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
   EXPECT_TRUE(WaitFor([&] { return delivered() > before + 100; })) << FileContent(log);
   std::ofstream{stop};
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
-  EXPECT_TRUE(WaitFor([&] {  // the store knows it a moment after the tracker has it
+  EXPECT_TRUE(WaitFor([&] {  // the store is updated a moment after the tracker
     const auto deliveries = node_.Reader()->Deliveries(node_.GetRun("job").id);
     return deliveries.ok() && deliveries->size() == 1 && deliveries->front().complete;
   }));
@@ -231,7 +232,7 @@ TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
   EXPECT_THAT(ProcessesWith(node_.address()), SizeIs(0));
 }
 
-// The next daemon sees another file system, as in a container; the rows are kept all the same.
+// The next daemon sees another file system, as in a container. The rows are kept nevertheless.
 TEST_F(StartDaemonTest, GoesElsewhereWhereTheStoreBeforeIsGone) {
   const TempDir home;
   node_.Start();
@@ -250,7 +251,8 @@ TEST_F(StartDaemonTest, GoesElsewhereWhereTheStoreBeforeIsGone) {
   EXPECT_FALSE(std::filesystem::exists(node_.state_dir()));
 }
 
-// `ulimit -f` of the shell is the training's; SIGXFSZ killed each daemon that a rank started.
+// The shell's `ulimit -f` is meant for the training. SIGXFSZ killed each daemon that a rank
+// started.
 TEST_F(StartDaemonTest, LiftsTheSoftFileSizeLimitOfTheRank) {
   constexpr uint64_t kRows = 8000;
   CountingJob counting(node_, "job", kRows, StartsDaemonWithASmallSpool(),
@@ -288,7 +290,7 @@ TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-// A rank that is pinned to a core would share it with the daemon, and its directory could not be
+// A rank pinned to a core would share it with the daemon, and the rank's directory could not be
 // unmounted.
 TEST_F(StartDaemonTest, LeavesThePlaceOfTheRank) {
   CountingJob counting(node_, "job", 100, StartsDaemon(),
@@ -314,7 +316,7 @@ TEST_F(StartDaemonTest, LeavesThePlaceOfTheRank) {
   }
 }
 
-// Such as conda's, with other versions of libraries: none of the daemons could start.
+// For example conda's, with other versions of libraries: no daemon could start.
 TEST_F(StartDaemonTest, DoesNotTakeTheLibrariesOfTheTraining) {
   TempDir conda;
   std::ofstream(conda.File("libsqlite3.so.0")) << "a library of another system";
@@ -329,8 +331,8 @@ TEST_F(StartDaemonTest, DoesNotTakeTheLibrariesOfTheTraining) {
   EXPECT_THAT(ReadProc(daemons[0], "environ"), Not(HasSubstr(conda.path())));
 }
 
-// The daemon lasts; what it inherits of the training's sockets and files stays open as long. The
-// call is missing before Linux 5.9, and old containers' filters refuse it.
+// The daemon outlives the training. If it inherits sockets and files of the training, they stay
+// open. close_range() is missing before Linux 5.9, and old containers' filters refuse it.
 TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
   int canary[2];
   ASSERT_EQ(pipe(canary), 0);
@@ -365,8 +367,8 @@ TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
   close(canary[1]);
 }
 
-// Which may deliver for hours; the rank's ring is full long before. The daemon has the key of the
-// sync's run from the sync alone.
+// The sync may deliver for hours, but the rank's ring fills much earlier. The daemon gets the key
+// of the sync's run only from the sync.
 TEST_F(StartDaemonTest, HasTheStoreSoonThoughASyncHoldsIt) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
@@ -388,7 +390,8 @@ TEST_F(StartDaemonTest, HasTheStoreSoonThoughASyncHoldsIt) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_LT(SteadyNow() - began, absl::Seconds(8)) << "it waited for a second daemon";
   EXPECT_THAT(sync.Output(), HasSubstr("a daemon is started"));
-  EXPECT_THAT(Daemons(), SizeIs(2)) << "the sync is there, too";  // it has the directory's name
+  // the directory's name is on its command line
+  EXPECT_THAT(Daemons(), SizeIs(2)) << "the sync is there, too";
   wandb = std::make_unique<FakeWandb>(port);
   EXPECT_EQ(sync.Wait(), 0) << sync.Output();
   EXPECT_THAT(sync.Output(), HasSubstr("test:left  wandb  300 of 300 rows delivered"));

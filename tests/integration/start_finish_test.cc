@@ -1,6 +1,6 @@
-// What a job waits for when it starts, logs and ends, whatever the backend and the daemon do: a
-// table, printed and kept beside the test's output. What is asserted are the promises: Finish()
-// keeps its deadline, and nothing that Log() returned for is lost.
+// What a job waits for when it starts, logs and ends, whatever the backend and the daemon do. The
+// results are a table, printed and kept beside the test's output. The test asserts the promises:
+// Finish() keeps its deadline, and no row for which Log() returned true is lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace ranklog::testing {
 namespace {
 
-// The second half is more than a socket holds: a daemon that is stopped leaves a write unfinished.
+// The second half is more than a socket holds, so a stopped daemon leaves a write unfinished.
 constexpr long kTimedRows = 20'000;
 constexpr double kDeadlineMs = 2000;
 
@@ -57,7 +57,7 @@ struct Timing {
   int durable = 0;
 };
 
-// How the backend is, and the daemon.
+// Parameters: the state of the backend, and of the daemon.
 class StartFinishTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S21
@@ -93,11 +93,11 @@ TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S2
       t.log_ns[2] * 1e-3, t.log_ns[3] * 1e-3, t.finish_ms, gone_ms * 1e-3,
       t.durable ? "durable" : "spooled");
   EXPECT_EQ(t.returned, kTimedRows);
-  // Beyond its deadline only by what a busy machine takes to schedule it.
+  // It may exceed its deadline only by scheduling delays of a busy machine.
   EXPECT_LT(t.finish_ms, kDeadlineMs + 500);
   EXPECT_EQ(t.durable, daemon == "up" ? 1 : 0);
 
-  // Whatever was left is taken over.
+  // The rest of the rows is taken over.
   if (daemon == "stopped") node.daemon().Signal(SIGCONT);
   if (daemon == "absent" || daemon == "killed") node.Start();
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));

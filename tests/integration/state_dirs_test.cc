@@ -1,4 +1,4 @@
-// Where a daemon keeps its log if nobody says so, when the home is of no use for it.
+// Where a daemon keeps its log without a setting, if the home is unusable for it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// With /var/tmp of its own, for it is the last place in which a daemon keeps its log.
+// Has its own /var/tmp, since that is the last place in which a daemon keeps its log.
 class StateDirsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -38,7 +38,7 @@ class StateDirsTest : public ::testing::Test {
   std::string address() const { return "unix:" + home_.File("d.sock"); }
   static std::string Fallback() { return "/var/tmp/ranklog-" + std::to_string(geteuid()); }
 
-  // A daemon, and a job of ten rows.
+  // Runs a daemon, and a job of ten rows.
   void LogTenRows(const std::string& job) {
     ChildProcess::Options options = options_;
     options.environment["RANKLOG_RUN_ID"] = job;
@@ -58,7 +58,7 @@ class StateDirsTest : public ::testing::Test {
 TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
   for (const bool has_home : {true, false}) {
     if (has_home) {
-      options_.environment["HOME"] = "/proc";  // nothing can be made there
+      options_.environment["HOME"] = "/proc";  // nothing can be created there
     } else {
       options_.environment.erase("HOME");
       options_.unset.push_back("HOME");
@@ -80,7 +80,8 @@ TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
   }
 }
 
-// Else a rank whose daemon of systemd or Slurm is gone would begin a second store, and the tracker would get rows of both.
+// Otherwise a rank whose daemon of systemd or Slurm is gone would begin a second store, and the
+// tracker would get rows of both.
 TEST_F(StateDirsTest, ThatOfAnAdministratorComesFirst) {
   const SmallDisk var_lib("/var/lib/ranklog", "64m");
   ASSERT_TRUE(var_lib.mounted());
@@ -109,7 +110,7 @@ TEST_F(StateDirsTest, ThatOfAnAdministratorComesFirst) {
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "stop"}, options_).code, 0);
 }
 
-// Containers that share a home have process ids of their own.
+// Containers that share a home have their own process ids.
 TEST_F(StateDirsTest, AHomeThatADaemonOfAnotherContainerHoldsIsPassedOver) {
   const auto container = [&](const std::string& socket) {
     return InContainer({RANKLOGD, "--listen", "unix:" + home_.File(socket)});

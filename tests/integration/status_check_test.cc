@@ -1,4 +1,4 @@
-// `ranklog status --check` fails where rows do not arrive, and will not by themselves.
+// `ranklog status --check` fails if rows do not arrive and will not arrive by themselves.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `ranklog status` beside a real daemon: what it sees of ranks and trackers. S37.
+// `ranklog status` with a real daemon: what it shows of ranks and trackers. S37.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(StatusTest, CheckFailsWhileRowsCannotBeStored) {
   ASSERT_TRUE(disk.mounted());
   node.Start();
   EXPECT_EQ(RunStatus(node, {"--check"}).code, 0);
-  // Nobody delivers them, so they fill the disk.
+  // The rows are not delivered, so they fill the disk.
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}});
   ASSERT_TRUE(WaitFor([&] { return node.Counter("store.failing") == 1; }));
   const Finished check = RunStatus(node, {"--check"});

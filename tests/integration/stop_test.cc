@@ -1,5 +1,5 @@
-// How ranklogd ends while there is something to deliver: soon, or with --drain once it is
-// delivered. S20.
+// How ranklogd ends while there is something to deliver: soon, or with --drain after the delivery.
+// S20.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A server that takes connections and never answers.
+// A server that accepts connections and never answers.
 class BlackHole {
  public:
   BlackHole() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -106,7 +106,7 @@ bool HasPending(pid_t pid, int signal) {
   return false;
 }
 
-// For lack of descriptors, say: it is to be started again with more of them.
+// For example for lack of descriptors: the user wants to restart it with more of them.
 TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
   Node node;
   node.Start();
@@ -118,11 +118,12 @@ TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
   EXPECT_EQ(node.daemon().Wait(), 0);
 }
 
-// A rank that has ended started it: it was up only when its user thought that none was.
+// A rank that has ended started it. It is ready only after its user thought that no daemon runs.
 TEST(StopTest, StopsADaemonThatIsAboutToStart) {
   Node node;
   TempDir dir;
-  const std::string slow = dir.File("ranklogd");  // until it has loaded its libraries
+  // like a daemon that is still loading its libraries
+  const std::string slow = dir.File("ranklogd");
   std::ofstream(slow) << "#!/bin/sh\nsleep 1\nexec " << RANKLOGD << " \"$@\"\n";
   std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
   ChildProcess daemon({slow, "--state-dir", node.state_dir(), "--listen", node.address()});

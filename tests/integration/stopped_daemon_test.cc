@@ -1,5 +1,5 @@
-// A daemon that is stopped (SIGSTOP) is not noticed by those who log: no call waits or fails, and
-// when it goes on every row is there once.
+// A rank does not notice a stopped daemon (SIGSTOP): no call waits or fails. When the daemon
+// continues, every row is there once.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int64_t kRowsPerSecond = 20'000;  // of timed_rank
 
-// The rows of the job's one stream are numbered from 1, and row i has the value i - 1.
+// Checks the rows of the job's only stream: they are numbered from 1, and row i has the value i -
+// 1.
 void ExpectEveryRowOnce(const Node& node, uint64_t rows) {
   const auto reader = node.Reader();
   const auto streams = reader->Streams(node.GetRun("job").id);
@@ -85,14 +86,14 @@ TEST(StoppedDaemonTest, NoCallOfLogWaitsOrFailsAndEveryRowIsThereOnce) {
   printf(
       "stopped for %.1f s: Log() at p50 %ld ns before, %ld ns meanwhile; at p99.9 %ld ns, %ld ns\n",
       absl::ToDoubleSeconds(stood), before[0], during[0], before[1], during[1]);
-  // Both are some hundred ns, to which a busy machine adds as many.
+  // Both are some hundred ns; a busy machine adds as much.
   ReportAtMost("p99.9 of Log(), daemon stopped / before",
                static_cast<double>(during[1]) / static_cast<double>(before[1]), "times", 4);
   // A busy machine takes a thread off its core for tens of ms. A call that waited for the daemon
   // would take seconds.
   ReportAtMost("slowest Log()", static_cast<double>(log_ns[3]) * 1e-6, "ms", 1000);
   EXPECT_EQ(returned, static_cast<long>(rows));
-  // None waited for the daemon: they had all returned before it went on.
+  // No call waited for the daemon: all had returned before it continued.
   EXPECT_LT(log_ns[3], absl::ToInt64Nanoseconds(stood));
   EXPECT_EQ(durable, 1);
   ASSERT_TRUE(WaitFor([&] { return node.RunHasEnded("job"); }));

@@ -1,6 +1,6 @@
-// The log strategies with real programs: two nodes (two daemons, told apart by torchrun's
-// variables) with two ranks each, against a W&B server that notices gaps and overwrites. S2, S3,
-// S4, S6.
+// The log strategies with real programs. There are two nodes (two daemons, distinguished by
+// torchrun's variables) with two ranks each, and a W&B server that detects gaps and overwrites. S2,
+// S3, S4, S6.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ constexpr int kStrategyRows = 20;
 
 class StrategiesTest : public ::testing::Test {
  protected:
-  // Starts both daemons, and the four ranks of `job` under `strategy`; waits for the ranks.
+  // Starts both daemons and the four ranks of `job` under `strategy`, and waits for the ranks.
   void RunJob(const std::string& job, const std::string& strategy) {
     const std::map<std::string, std::string> settings = {{"RANKLOG_LOG_STRATEGY", strategy},
                                                          {"WANDB_BASE_URL", wandb_.url()},
@@ -42,9 +42,9 @@ class StrategiesTest : public ::testing::Test {
     for (ChildProcess& rank : ranks) ASSERT_EQ(rank.Wait(), 0) << rank.Output();
   }
 
-  // The same of ranks that go round the nodes, as by `srun -m cyclic` or `mpirun --map-by node`:
-  // ranks 0 and 2 are on the first. `count`: the launcher says which of how many on its node each
-  // is. The first rank of each node comes after the other.
+  // The same for cyclic ranks, as with `srun -m cyclic` or `mpirun --map-by node`: ranks 0 and 2
+  // are on the first node. `count`: the launcher sets local rank and local world size. The first
+  // rank of each node starts after the other one.
   void RunCyclicJob(const std::string& strategy, bool count) {
     std::map<std::string, std::string> settings = WandbAt(wandb_.url());
     settings["RANKLOG_LOG_STRATEGY"] = strategy;
@@ -99,7 +99,7 @@ std::vector<std::string> Names(const std::map<std::string, FakeWandb::Run>& runs
   return names;
 }
 
-// The rows of `rank`, in order, each with its own values.
+// Checks the rows of `rank`: in order, each with its own values.
 void ExpectRowsOfRank(const FakeWandb::Run& run, int rank) {
   ASSERT_THAT(run.history, SizeIs(kStrategyRows));
   for (int step = 0; step < kStrategyRows; ++step) {
@@ -157,7 +157,7 @@ TEST_F(StrategiesTest, LongIdOfAJobIsCutForItsRanks) {
       },
       absl::Seconds(60)));
   int rank = 0;
-  for (const auto& [id, run] : wandb_.runs()) {  // they differ by their ends
+  for (const auto& [id, run] : wandb_.runs()) {  // they differ at the end
     EXPECT_EQ(id.size(), 128u) << id;
     EXPECT_EQ(run.variables["displayName"], absl::StrCat("rank-", rank));
     ExpectRowsOfRank(run, rank++);
@@ -195,7 +195,7 @@ TEST_F(StrategiesTest, AllIsOneRunPerRank) {
   }
 }
 
-// The statistics over rank `first` and the one that is two above it.
+// Checks the statistics over rank `first` and rank `first` + 2.
 void ExpectStatisticsOfCyclicRanks(const FakeWandb::Run& run, int first) {
   ExpectRowsOfRank(run, first);
   EXPECT_EQ(ConfigValue(run, "ranklog")["statistics_over"]["ranks"], json({first, first + 2}));
@@ -228,7 +228,7 @@ TEST_F(StrategiesTest, NodeOfRanksInCyclesIsOneRunPerNode) {
   }
 }
 
-// Nobody knows how many ranks a node has, but that of rank 0 has its first.
+// The number of ranks per node is unknown, but the node of rank 0 has its first rank.
 TEST_F(StrategiesTest, RanksWithoutALocalRankShareTheRunOfTheirNode) {
   RunCyclicJob("node", /*count=*/false);
   ASSERT_TRUE(Complete({"job-0", "job-1"}));
@@ -256,7 +256,7 @@ TEST_F(StrategiesTest, RankThatLogsNothingDelaysNoRow) {
       return run.is_object() && run.value("rows", 0) > 0;
     })) << job;
   }
-  // 5 s for the first row of the other rank, and what a loaded machine takes.
+  // 5 s for the first row of the other rank, and a margin for a busy machine.
   EXPECT_LT(absl::Now() - start, absl::Seconds(15));
   close(open(stop.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
@@ -279,7 +279,7 @@ TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
   ExpectRowsOfRank(wandb_.run("two"), 0);
 }
 
-// Nobody knows which rank is the first of its node, nor how many there are.
+// Neither the first rank of the node nor the number of its ranks is known.
 TEST(RunIdTest, ARankLearnsItsRunOnceTheFirstOfItsNodeIsChosen) {
   Node node({"--step-wait", "100ms"});
   node.Start();

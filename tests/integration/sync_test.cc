@@ -1,5 +1,5 @@
 // `ranklog sync` with real programs: a job that ran without a network is delivered afterwards, with
-// a daemon or without one. S14.
+// or without a daemon. S14.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -40,14 +40,14 @@ class SyncTest : public ::testing::Test {
     ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded(job); }));
   }
 
-  // The same, but no daemon runs, and it is killed when it has logged.
+  // The same, but without a daemon. The rank is killed after it has logged.
   void LeaveInASpool(const std::string& job, const std::map<std::string, std::string>& settings) {
     ChildProcess rank =
         node_.StartRank(job, 0, 0, 1, 1, {std::to_string(kSyncRows), "kill"}, settings);
     EXPECT_EQ(rank.Wait(), -SIGKILL) << rank.Output();
   }
 
-  // `where` is how the store is found.
+  // `where`: the arguments that locate the store.
   Finished Sync(std::vector<std::string> where, std::vector<std::string> args) const {
     args.insert(args.begin(), where.begin(), where.end());
     args.insert(args.begin(), {RANKLOG_CLI, "sync"});
@@ -112,12 +112,12 @@ TEST_F(SyncTest, SaysWhatIsLeftWhileTheBackendIsDownAndTheNextOneGoesOn) {
   EXPECT_THAT(down.output, HasSubstr("127.0.0.1"));
 
   wandb_ = std::make_unique<FakeWandb>(port);
-  const Finished up = Sync({});  // the run has its destination by now
+  const Finished up = Sync({});  // the run has its destination now
   EXPECT_EQ(up.code, 0) << up.output;
   ExpectEveryRowOnce("job");
 }
 
-// As the epilog of Slurm does, which must not wait for another job of the user.
+// Like the epilog of Slurm, which must not wait for another job of the user.
 TEST_F(SyncTest, WaitLeavesOutRunsThatGoOnInOtherSlurmJobs) {
   node_.Start();
   std::map<std::string, std::string> settings = WandbAt(wandb_->url());
@@ -166,7 +166,7 @@ TEST_F(SyncTest, FollowsTheDaemonThatDelivers) {
   ExpectEveryRowOnce("job");
 }
 
-// As the last command of a job whose ranks are still at it.
+// Like the last command of a job whose ranks are still running.
 TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
   node_.Start();
   const std::string stop = node_.socket() + ".stop";
@@ -183,7 +183,7 @@ TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
   EXPECT_TRUE(wandb_->run("job").complete);
 }
 
-// The last word of a container: the rank was killed before a daemon was there, and no store is.
+// The end of a container: the rank was killed before there was a daemon, and there is no store.
 TEST_F(SyncTest, TakesTheSpoolOfARankThatNoDaemonMet) {
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
   options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
@@ -222,7 +222,7 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatEndedMeanwhile) {
   ExpectEveryRowOnce("second");
 }
 
-// Where its run is but the newest of those that are in the store, and stays on this node.
+// The spool's run is newer than all runs in the store, and stays on this node.
 TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
   node_.Start();
   LogLocally("first");
@@ -248,7 +248,8 @@ TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
   EXPECT_THAT(ranklog("doctor").output, Not(HasSubstr("in a spool")));
 }
 
-// It cannot start, say, or was killed. A rank that calls another daemon is none of its business.
+// The daemon cannot start, for example, or was killed. A rank that uses another daemon is not
+// reported.
 TEST_F(SyncTest, RowsOfALivingRankThatHasNoDaemonAreNoSecret) {
   node_.Start();
   LogLocally("first");
@@ -304,7 +305,7 @@ TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
   const absl::Duration took = SteadyNow() - began;
   node_.daemon().Signal(SIGCONT);
   EXPECT_EQ(sync.code, 1);
-  EXPECT_LT(took, absl::Seconds(9));  // two answers are waited for, two seconds each
+  EXPECT_LT(took, absl::Seconds(9));  // it waits for two answers, for two seconds each
   EXPECT_THAT(sync.output, AllOf(HasSubstr("the daemon has the store, but it does not answer at " +
                                            node_.address() + ": is process " +
                                            std::to_string(node_.daemon().pid()) + " stopped"),
@@ -313,7 +314,7 @@ TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
                                  Not(HasSubstr("nothing waits"))));
 }
 
-// Both were killed at once: the run is in the store, and runs.
+// Both were killed at once, so the store still has the run as running.
 TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
   node_.Start();
   auto settings = WandbAt(wandb_->url());
@@ -329,7 +330,7 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
   const Finished doctor =
       RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options_);
   EXPECT_EQ(doctor.code, 1);
-  EXPECT_THAT(doctor.output, HasSubstr("of rank 0 of test:job lie"));  // rows, or its end alone
+  EXPECT_THAT(doctor.output, HasSubstr("of rank 0 of test:job lie"));  // rows, or only its end
   const Finished sync = Sync({});
   EXPECT_EQ(sync.code, 0) << sync.output;
   ExpectEveryRowOnce("job");

@@ -1,10 +1,10 @@
-// A rank that logs each row once, whatever comes of it, and then tells what did.
+// A rank that calls Log() once for each row, whatever it returns, and then prints the result.
 //
 //   telling_rank ROWS [RUN_ID]
 //
 // Prints the calls of Log() that returned true, Stats::lost_ring_full, and Stats::last_error. Its
-// exit code is that of a training: 0. With RUN_ID it waits until Stats::run_id is that, for half a
-// minute at most (exit code 4).
+// exit code is that of a training: 0. With RUN_ID, it waits until Stats::run_id is that, for at
+// most half a minute (exit code 4).
 
 #include <unistd.h>
 

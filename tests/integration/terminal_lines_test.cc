@@ -1,4 +1,4 @@
-// What the terminal of a training shows: the run, its troubles and their ends, its own end.
+// What a training shows on the terminal: the run, problems and their ends, and its own end.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ using ::testing::StartsWith;
 
 using Environment = std::map<std::string, std::string>;
 
-// The lines of ours in a rank's output.
+// Returns Ranklog's lines in a rank's output.
 std::vector<std::string> Lines(const ChildProcess& rank) {
   std::vector<std::string> lines;
   for (absl::string_view line : absl::StrSplit(rank.Output(), '\n')) {
@@ -42,12 +42,12 @@ std::vector<std::string> Lines(const ChildProcess& rank) {
 
 class TerminalLinesTest : public ::testing::Test {
  protected:
-  // A rank of a job of two on this node.
+  // Starts a rank of a job of two ranks on this node.
   ChildProcess Start(int rank, std::vector<std::string> args, Environment extra = {}) {
     extra.emplace("RANKLOG_QUIET", "0");
     return node_.StartRank("job", rank, rank, 2, 2, std::move(args), extra);
   }
-  // One that logs until Stop(), a row per millisecond.
+  // Starts a rank that logs a row per millisecond until Stop().
   ChildProcess StartLong(int rank, const Environment& extra = {}) {
     return Start(rank, {"1000000", "0", "1000", StopFile()}, extra);
   }
@@ -71,7 +71,7 @@ TEST_F(TerminalLinesTest, RankZeroSaysTheRunAndItsEnd) {
               ElementsAre(StartsWith("ranklog: run job (main, 2 ranks) is kept on this node; look "
                                      "at it: ranklog show job"),  // and more if /tmp is a tmpfs
                           "ranklog: run job: all 100 rows of this rank are durable"));
-  // Before what the program prints after Finish().
+  // Before the output of the program that follows Finish().
   EXPECT_LT(first.Output().find("are durable"), first.Output().find("logged 100"));
   EXPECT_THAT(Lines(second), IsEmpty());
   ChildProcess quiet = Start(0, {"1"}, {{"RANKLOG_QUIET", "1"}, {"RANKLOG_RUN_ID", "quiet"}});
@@ -96,7 +96,7 @@ TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
   Stop();
   EXPECT_EQ(first.Wait(), 0) << first.Output();
   EXPECT_EQ(second.Wait(), 0) << second.Output();
-  // While the run is open, nobody knows of how many.
+  // While the run is open, the total is unknown.
   EXPECT_THAT(Lines(first).back(),
               AllOf(ContainsRegex("are durable, [0-9]+ rows delivered; the daemon sends to wandb"),
                     Not(HasSubstr("wait"))));
@@ -114,7 +114,7 @@ TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
   EXPECT_THAT(Lines(refused).back(), HasSubstr("401"));
 }
 
-// The daemon takes the delivery up before the rank, which has the key, attaches again.
+// The daemon loads the delivery before the rank, which has the key, attaches again.
 TEST_F(TerminalLinesTest, KeyThatComesAgainIsNoTrouble) {  // S42
   FakeWandb wandb;
   const std::string key(40, 'k');
@@ -158,7 +158,7 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
                                          HasSubstr("/nonexistent/ranklogd")));
 }
 
-// Its connection stays.
+// The connection stays open.
 TEST_F(TerminalLinesTest, ADaemonThatHangsIsSaid) {
   node_.Start();
   ChildProcess first = StartLong(0);
@@ -184,7 +184,8 @@ TEST_F(TerminalLinesTest, ADaemonThatHangsIsSaid) {
   node_.daemon().Signal(SIGCONT);
 }
 
-// The reason is the daemon's, not that nobody answers; the tools know it, too.
+// The message has the daemon's own reason, not just that no daemon answers. The commands show it
+// too.
 TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
   const std::string file = node_.socket() + ".file";
   close(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -211,7 +212,7 @@ TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
   }
 }
 
-// A mistake costs no row.
+// A mistake loses no row.
 TEST_F(TerminalLinesTest, MistakesInTheSettingsAreSaid) {  // S42
   node_.Start();
   ChildProcess first = Start(
@@ -245,7 +246,7 @@ TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
   while (write(fd, block.data(), block.size()) > 0) {
   }
   close(fd);
-  // The attach itself finds it full.
+  // Already the attach finds the disk full.
   ChildProcess first = StartLong(0);
   ASSERT_TRUE(Says(first, "the daemon cannot store rows")) << first.Output() << node_.Log();
   ChildProcess::Options options;

@@ -1,12 +1,13 @@
-// A rank that times what it calls, for the table of start and finish.
+// A rank that measures its calls, for the table of start and finish.
 //
 //   timed_rank ROWS READY_FILE
 //
-// Logs ROWS rows, one every 50 us, of which n counts; creates READY_FILE at half of them, and
-// READY_FILE.end after the last. Prints on one line: the microseconds of Init(), the nanoseconds of
-// Log() at p50, p99, p99.9 and at most, the milliseconds of Finish(), the rows that Log() returned
-// true for, and 1 if Finish() said durable, else 0. On the next line the nanoseconds of Log() at
-// p50 and p99.9 of the first half, then of the second. It ends as soon as it has printed.
+// Logs ROWS rows, one every 50 us, whose value n counts them. Creates READY_FILE at half of them,
+// and READY_FILE.end after the last. Prints two lines, then ends at once:
+//
+//   1. microseconds of Init(); nanoseconds of Log() at p50, p99, p99.9 and at most; milliseconds of
+//      Finish(); rows for which Log() returned true; 1 if Finish() returned durable, else 0
+//   2. nanoseconds of Log() at p50 and p99.9 of the first half, then of the second half
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ void Create(const std::string& file) {
   close(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 }
 
-// Of sorted ones.
+// Of sorted values.
 int64_t Quantile(const std::vector<int64_t>& ns, size_t thousandths) {
   return ns[ns.size() * thousandths / 1000];
 }

@@ -1,5 +1,5 @@
-// `ranklog verify` with real programs: says so if all of a run is where it belongs, and names what
-// is not. S24.
+// `ranklog verify` with real programs: reports whether all of a run is where it belongs, and names
+// what is missing. S24.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,13 +26,13 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr int kVerifyRows = 1200;  // more than a page of the server's
+constexpr int kVerifyRows = 1200;  // more than one page of the server
 
 class VerifyTest : public ::testing::Test {
  protected:
   void SetUp() override { node_.Start(); }
 
-  // A job of two ranks, to its end, delivered where it goes.
+  // Runs a job of two ranks to its end, delivered to its destination.
   void RunJob(const std::string& destination = "wandb") {
     const std::map<std::string, std::string> settings = {{"RANKLOG_DESTINATIONS", destination},
                                                          {"WANDB_BASE_URL", wandb_->url()},
@@ -55,11 +55,11 @@ class VerifyTest : public ::testing::Test {
                                node_.state_dir()});
     return RunToEnd(args, options_);
   }
-  // Expects exit code `code`; the destination's part goes into `destination`.
+  // Expects the exit code `code`. Returns the report.
   json VerifyJson(int code) const {
     const Finished finished = Verify({"--json"});
     EXPECT_EQ(finished.code, code) << finished.output;
-    // The message on stderr is behind the object.
+    // The message on stderr follows the object.
     const size_t end = finished.output.rfind("\n}");
     json report = json::parse(finished.output.substr(0, end + 2), nullptr,
                               /*allow_exceptions=*/false);
@@ -174,7 +174,7 @@ TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
 TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
   RunJob();
   ASSERT_EQ(node_.Terminate(), 0);
-  wandb_.reset();  // from here on nobody answers
+  wandb_.reset();  // from here on no server answers
   timeout_ = "1s";
   json wandb = VerifyJson(1)["destinations"][0];
   EXPECT_THAT(wandb["problems"].dump(), HasSubstr("not read back"));
@@ -183,7 +183,7 @@ TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
 
 TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
   const std::string url = wandb_->url();
-  wandb_.reset();  // it is down before it has seen the run
+  wandb_.reset();  // the server goes down before it has seen the run
   const std::map<std::string, std::string> settings = {
       {"RANKLOG_DESTINATIONS", "wandb"}, {"WANDB_BASE_URL", url}, {"WANDB_API_KEY", key_}};
   ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {std::to_string(kVerifyRows)}, settings);
@@ -203,7 +203,7 @@ TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
 
 TEST_F(VerifyTest, DrawsABarOnATerminalOnly) {
   RunJob();
-  // Longer than a bar takes to be drawn.
+  // Longer than it takes until a bar is drawn.
   const auto answer_late = [&] {
     wandb_->Inject({.on = FakeWandb::Fault::On::kGraphql,
                     .times = 1,

@@ -1,4 +1,4 @@
-// Whichever loop of the daemon hangs, systemd hears no more of it, and restarts it.
+// If any loop of the daemon hangs, systemd gets no more pings, and restarts the daemon.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class WatchdogTest : public ::testing::Test {
     return {{"NOTIFY_SOCKET", dir_.File("notify")},
             {"WATCHDOG_USEC", absl::StrCat(absl::ToInt64Microseconds(limit))}};
   }
-  // How often "WATCHDOG=1" came since the last call.
+  // Returns how often "WATCHDOG=1" came since the last call.
   int Pings() const {
     int pings = 0;
     for (std::string text = systemd_.Take(); !text.empty(); text = systemd_.Take()) {
@@ -57,7 +57,7 @@ TEST_P(HangTest, HangingLoopEndsThePings) {
   ASSERT_TRUE(WaitFor(
       [&] { return node_.TimesSaid(absl::StrCat("the ", GetParam().loop, " loop hangs")) == 1; }));
   Pings();
-  absl::SleepFor(absl::Milliseconds(600));  // two would have come
+  absl::SleepFor(absl::Milliseconds(600));  // two pings would have come
   EXPECT_EQ(Pings(), 0);
 }
 
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, HangTest,
                                            Hang{"scan", 2, "rank watch"},
                                            Hang{"accept", 2, "accept"}));
 
-// It is the tracker's time, not ours.
+// The time is spent in the tracker, not in the daemon.
 TEST_F(WatchdogTest, SlowTrackerIsNoHang) {
   wandb_.Inject({.on = FakeWandb::Fault::On::kAny, .act = true, .delay = absl::Seconds(4)});
   node_.StartWith(Watched(absl::Seconds(3)));

@@ -1,5 +1,5 @@
-// Runs a program as on a kernel before Linux 5.9, or in a container that refuses the call: its
-// close_range() fails.
+// Runs a program as on a kernel before Linux 5.9, or in a container whose filter refuses
+// close_range(): the call fails.
 //
 //   without_close_range ERRNO PROGRAM [ARGUMENT...]
 
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   const sock_fprog program = {sizeof instructions / sizeof *instructions, instructions};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 125;
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 125;
-  // The filter is in place if it answers here.
+  // Checks that the filter is in place.
   if (syscall(SYS_close_range, ~0U, ~0U, 0U) == 0 || errno != static_cast<int>(error)) return 125;
   execvp(argv[2], argv + 2);
   return 127;
