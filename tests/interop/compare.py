@@ -1,5 +1,5 @@
-"""The official SDK and our delivery log one and the same run; what a server then has must be the same,
-and the SDK must be able to read ours back.
+"""The official SDK and our delivery log the same run. The server must then have the same data for both, and the SDK must
+be able to read ours back.
 
     compare.py FAKE_WANDB DELIVER_RUN
 """
@@ -15,7 +15,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).parent
 ROWS = 50
 TIMES = ("_timestamp", "_runtime")
-# Who we are, where it ran, and what only a Python process knows.
+# Facts about the client, its machine, and its Python process.
 OWN = ("_wandb",)
 OWN_VARIABLES = ("name", "config", "host", "program", "id")
 
@@ -25,7 +25,7 @@ def without(document, keys):
 
 
 def by_name(metrics):
-    """The definitions by name, each step metric by its name: their order in the list is free."""
+    """Returns the definitions by name, with step metrics by name, since their order in the list does not matter."""
     names = [m.get("1", m.get("2")) for m in metrics]
     return {
         name: without(m, ("5",)) | ({"step": names[m["5"] - 1]} if "5" in m else {})
@@ -34,7 +34,7 @@ def by_name(metrics):
 
 
 def texts(row):
-    """NaN as the fake's dump has it."""
+    """Converts NaN to the form of the fake server's dump."""
     return {
         k: texts(v) if isinstance(v, dict) else "NaN" if v != v else v for k, v in row.items()
     }

@@ -1,4 +1,4 @@
-"""Asks a gRPC server for its health, by the client of the gRPC project.
+"""Queries the health of a gRPC server with the client of the gRPC project.
 
   health_client.py check ADDRESS [SERVICE]   prints SERVING, NOT_SERVING, or the code of the error
   health_client.py watch ADDRESS [SERVICE]   prints each state, until the server ends the call

@@ -1,4 +1,4 @@
-// The daemon's health, asked by the client of the gRPC project. S38.
+// The daemon's health service, queried by the client of the gRPC project. S38.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class HealthTest : public ::testing::Test {
                                    {}, absl::Minutes(3));
     const std::vector<std::string> lines =
         absl::StrSplit(absl::StripAsciiWhitespace(made.output), '\n');
-    python_ = lines.back();  // pip may have warned before
+    python_ = lines.back();  // pip may print warnings before
     SKIP_WITHOUT(made.code != 77, "grpcio-health-checking");
     ASSERT_EQ(made.code, 0) << made.output;
   }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Checks the manifests of deploy/kubernetes against the schemas of Kubernetes, by kubernetes-validate, which carries them. Makes its
-# virtual environment on first use, for all clones: $XDG_CACHE_HOME/ranklog/kubernetes-validate-VERSIONS (~/.cache). Each flag of ranklogd
-# and ranklog in them must be one that the program has.
-# Exit code 77: it is not here and cannot be installed; where CI is set that is a failure.
+# Checks the manifests of deploy/kubernetes against the schemas of Kubernetes, with kubernetes-validate, which contains
+# them. Makes its virtual environment on first use, for all clones, in
+# $XDG_CACHE_HOME/ranklog/kubernetes-validate-VERSIONS (~/.cache). Each flag of ranklogd and ranklog in the manifests
+# must be one that the program has. Exit code 77: it is absent and cannot be installed; a failure if CI is set.
 #
 #   kubernetes.sh RANKLOGD RANKLOG
 set -euo pipefail
@@ -32,7 +32,7 @@ failed=0
 for kubernetes in 1.29.0 1.33.0; do
   validate "$kubernetes" "$manifests"/*.yaml || failed=1
 done
-# The judge sees what a misspelt sidecar is.
+# The validator must reject a misspelt sidecar.
 sed 's/restartPolicy: Always/restartPolicyy: Always/' "$manifests/sidecar.yaml" >"$scratch/wrong.yaml"
 if cmp -s "$manifests/sidecar.yaml" "$scratch/wrong.yaml" || validate 1.33.0 "$scratch/wrong.yaml" >"$scratch/out" 2>&1; then
   echo "kubernetes-validate takes a misspelt restartPolicy, or sidecar.yaml has none"

@@ -1,4 +1,4 @@
-// ranklog-train under the launchers that people use: the real torchrun, the real Slurm.
+// ranklog-train under the launchers that people use: the real torchrun and the real Slurm.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using ::ranklog::testing::TempDir;
 using ::ranklog::testing::WaitFor;
 using ::testing::ElementsAre;
 
-// A short training whose log goes to the node's daemon.
+// Runs a short training whose log goes to the node's daemon.
 std::vector<std::string> Train(const Node& node, std::vector<std::string> launcher) {
   launcher.insert(launcher.begin(),
                   {"env", "RANKLOG_ADDRESS=" + node.address(), "RANKLOG_START_DAEMON=false",
@@ -50,7 +50,7 @@ bool HaveFinished(const Node& node, size_t runs) {
          });
 }
 
-// The ranks whose rows the store has: all of three steps and a validation.
+// Returns the ranks whose rows the store has: all rows of three steps and a validation.
 std::set<uint32_t> Ranks(const Node& node) {
   std::set<uint32_t> ranks;
   for (const model::Run& run : Runs(node)) {
@@ -100,8 +100,8 @@ TEST_F(SlurmTest, FourRanksOnTwoNodes) {  // S5
   node.Start();
   started_ = true;
   ASSERT_EQ(Slurm({"start"}).code, 0);
-  const int port = DeadPort(DeadPort::kRefuses).number();  // free, and given back at once
-  // Both of Slurm's nodes are this machine: one daemon serves all ranks.
+  const int port = DeadPort(DeadPort::kRefuses).number();  // a free port, released at once
+  // Both nodes of Slurm are this machine, so one daemon serves all ranks.
   std::vector<std::string> command =
       Train(node, {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port), "srun", "-N2",
                    "-n4", "--ntasks-per-node=2"});

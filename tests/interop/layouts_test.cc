@@ -1,5 +1,5 @@
-// Ranks that the real launchers lay out in cycles: rank 0 and 2 on one node, 1 and 3 on the other.
-// Each node has its daemon, as on a cluster; that both are one machine, nobody is told.
+// The real launchers place ranks in cycles: ranks 0 and 2 on one node, 1 and 3 on the other. Each
+// node has its own daemon, as on a cluster. No program knows that both nodes are one machine.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class LayoutsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (Node& node : nodes_) node.Start();
-    // The first rank of each node is the last to begin.
+    // The first rank of each node starts last.
     WriteScript(rank_, R"(
 node=${SLURMD_NODENAME:-$(hostname)}
 eval "export RANKLOG_ADDRESS=\$ADDRESS_$node RANKLOG_SPOOL_DIR=\$SPOOL_$node"
@@ -44,7 +44,7 @@ exec )" + std::string(LOGGING_RANK) +
     chmod(path.c_str(), 0755);
   }
 
-  // Runs four ranks under `strategy`, by the launcher and its arguments.
+  // Runs four ranks under `strategy`, with the launcher and its arguments.
   void RunJob(std::vector<std::string> launcher, const std::string& strategy) {
     ChildProcess::Options options;
     options.environment = {
@@ -72,7 +72,7 @@ exec )" + std::string(LOGGING_RANK) +
     for (const auto& [id, run] : wandb_.runs()) names.push_back(id);
     return names;
   }
-  // The rows of rank `first`, with the statistics over it and the one two above.
+  // Checks the rows of rank `first`, with the statistics over it and rank `first` + 2.
   void ExpectRowsOfNode(const std::string& run_id, int first) {
     const FakeWandb::Run run = wandb_.run(run_id);
     ASSERT_THAT(run.history, SizeIs(kLayoutRows));
@@ -143,7 +143,7 @@ TEST_F(SlurmLayoutsTest, NodeOfRanksInCycles) {  // S3, S5
 
 class MpiLayoutsTest : public LayoutsTest {
  protected:
-  // Two nodes of other host names, that mpirun reaches by what it takes for ssh.
+  // Two nodes with different host names, which mpirun reaches by a replacement of ssh.
   std::vector<std::string> Mpirun() {
     const std::string agent = dir_.File("ssh.sh");
     WriteScript(agent, R"(

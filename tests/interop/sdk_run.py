@@ -1,4 +1,4 @@
-"""Logs a run with the official SDK: the rows, config and definitions that deliver_run.cc logs too."""
+"""Logs a run with the official SDK: the rows, config and definitions of deliver_run.cc."""
 
 import sys
 
@@ -27,11 +27,11 @@ for i in range(rows):
     if i == 30:
         row["note"] = 'half "way" \\ there\n'
     if i == 35:
-        run.define_metric("lr", summary="max")  # of the rows before, too
+        run.define_metric("lr", summary="max")  # also for earlier rows
     if i == 40:
-        del row["global_step"]  # the SDK inserts the last one
+        del row["global_step"]  # the SDK adds the last value
     if i == 43:
-        row["global_step"] = "a text"  # which is no step
+        row["global_step"] = "a text"  # not a step
     if i == 44:
         del row["global_step"]
     run.log(row, step=3 * i)

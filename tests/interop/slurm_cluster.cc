@@ -77,7 +77,7 @@ SlurmCluster::SlurmCluster() {
     if (!absl::StartsWith(name, "libranklog.so")) continue;
     fs::copy(library, dir_.File("bin/" + name), fs::copy_options::copy_symlinks);
   }
-  // Nodes of two clusters have the same cgroups.
+  // Nodes of two clusters would share the same cgroups.
   lock_ = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   flock(lock_, LOCK_EX);
 }
@@ -188,7 +188,7 @@ Finished SlurmCluster::On(const std::string& node, std::vector<std::string> args
 
 nlohmann::json SlurmCluster::RunsOn(const std::string& node, uid_t uid) {
   const Finished runs = On(node, {dir_.File("bin/ranklog"), "runs", "--json"}, uid);
-  if (runs.code != 0) return nlohmann::json::array();  // no store yet
+  if (runs.code != 0) return nlohmann::json::array();  // there is no store yet
   return nlohmann::json::parse(runs.output);
 }
 

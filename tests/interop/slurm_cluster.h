@@ -1,4 +1,4 @@
-// A real Slurm of two nodes, n1 and n2, that has the scripts of deploy/slurm.
+// A real Slurm with two nodes, n1 and n2, that uses the scripts of deploy/slurm.
 
 #ifndef TESTS_INTEROP_SLURM_CLUSTER_H_
 #define TESTS_INTEROP_SLURM_CLUSTER_H_
@@ -16,41 +16,42 @@
 
 namespace ranklog::testing {
 
-// Both nodes are this machine. Each has mounts of its own: /run, /etc and /var/lib, so that the prolog,
-// the daemons and the ranks find each other in the places of a real node. Slurm tracks the processes
-// of a job by cgroup, and so kills what is left of them, where `HasCgroups()`.
+// Both nodes are this machine. Each has its own mounts of /run, /etc and /var/lib, so that the
+// prolog, the daemons and the ranks use the same paths as on a real node. If `HasCgroups()`, Slurm
+// tracks the processes of a job by cgroup, and kills those that are left.
 //
-// bin/ in the directory is the first of every PATH: ranklogd, ranklog, and what AddProgram() adds.
+// bin/ in the directory is the first entry of every PATH. It has ranklogd, ranklog, and the
+// programs of AddProgram().
 class SlurmCluster {
  public:
   struct Options {
     std::vector<std::string> conf{};  // more lines of slurm.conf
-    bool private_tmp = false;  // jobs have a /tmp and a /dev/shm of their own (job_container/tmpfs)
+    bool private_tmp = false;         // jobs have their own /tmp and /dev/shm (job_container/tmpfs)
     std::map<std::string, std::string> environment{};  // of Slurm's daemons
-    std::string ranklogd{};  // a script in the place of the program; "-": no program
+    std::string ranklogd{};  // a script instead of the program; "-": no program
   };
 
   static bool Installed();   // and we are root
-  static bool HasCgroups();  // of version 1: freezer and memory
+  static bool HasCgroups();  // version 1: freezer and memory
 
   SlurmCluster();
-  ~SlurmCluster();  // stops all, and ends the daemons that are left on the nodes
+  ~SlurmCluster();  // stops everything, and ends daemons that are left on the nodes
 
   // Fails the test if the nodes are not idle in the end.
   void Start(const Options& options);
 
-  // A client of Slurm, such as srun; `uid` may be another user.
+  // Runs a client of Slurm, such as srun. `uid` may be another user.
   Finished Run(std::vector<std::string> args, std::map<std::string, std::string> environment = {},
                uid_t uid = 0);
-  // Submits a batch job, whose output goes to File("JOB.out"); its id.
+  // Submits a batch job, whose output goes to File("JOB.out"). Returns its id.
   std::string Submit(std::vector<std::string> args,
                      std::map<std::string, std::string> environment = {});
   std::string JobField(const std::string& job, const std::string& field);
   std::string NodeStates();  // "n1 idle\nn2 idle\n"
 
-  // A program on a node, outside of any job.
+  // Runs a program on a node, outside of any job.
   Finished On(const std::string& node, std::vector<std::string> args, uid_t uid = 0);
-  // `ranklog runs --json` there; empty before the user has a store.
+  // Returns `ranklog runs --json` of the node; empty before the user has a store.
   nlohmann::json RunsOn(const std::string& node, uid_t uid = 0);
 
   // Puts a copy of a program, or a script with this text, into bin/.
@@ -58,14 +59,14 @@ class SlurmCluster {
   void AddScript(const std::string& name, const std::string& text);
 
   std::string File(const std::string& name) const { return dir_.File(name); }
-  // What Slurm's daemons wrote.
+  // Returns the log files of Slurm's daemons.
   std::string Logs() const;
 
  private:
   std::vector<std::string> Nodes(std::vector<std::string> args) const;
 
-  TempDir dir_{"/var/tmp"};       // jobs with a /tmp of their own see it, too
-  std::set<std::string> mounts_;  // of the nodes, as /proc/PID/ns/mnt reads
+  TempDir dir_{"/var/tmp"};       // visible also in jobs with their own /tmp
+  std::set<std::string> mounts_;  // of the nodes, as in /proc/PID/ns/mnt
   int lock_ = -1;
   bool started_ = false;
 };

@@ -1,4 +1,4 @@
-// A job that a real Slurm ends: its run says why.
+// A real Slurm ends a job, and its run records why.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -40,10 +40,10 @@ class SlurmEndsTest : public ::testing::Test {
     return cluster_.Submit(args,
                            {{"RANKLOG_START_DAEMON", "false"}, {"RANKLOG_DESTINATIONS", "local"}});
   }
-  // Two ranks: the run of one alone has a random id.
-  // The run of step 0 of the job; null before it is there.
+  // Returns the run of step 0 of the job; null before it exists. The job has two ranks, since a
+  // single rank would get a random run id.
   json RunOf(const std::string& job) {
-    absl::SleepFor(absl::Milliseconds(100));  // a look costs several processes
+    absl::SleepFor(absl::Milliseconds(100));  // each query starts several processes
     for (json& run : cluster_.RunsOn("n1")) {
       if (run["run_id"] == absl::StrCat("slurm-", job, "-0")) return run;
     }
@@ -55,7 +55,7 @@ class SlurmEndsTest : public ::testing::Test {
       return run != nullptr && run["rows"] > 0;
     });
   }
-  // Once it has one that is Slurm's.
+  // Waits for a reason from Slurm, and returns it.
   std::string ReasonOf(const std::string& job) {
     json run;
     EXPECT_TRUE(WaitFor([&] {
@@ -91,7 +91,7 @@ TEST_F(SlurmEndsTest, JobWithoutMemory) {
             HasSubstr("was killed by signal 9 (Killed) for lack of memory")));
 }
 
-// Slurm looks at the time limits each 30 s of the wall clock, which is set here.
+// Slurm checks time limits every 30 s of the wall clock, which the test sets.
 TEST_F(SlurmEndsTest, JobAtItsTimeLimit) {
   const std::string clock = cluster_.File("clock");
   int64_t offset_ns = 0;
@@ -120,7 +120,7 @@ TEST_F(SlurmEndsTest, PreemptedJobGoesOnInItsRun) {
                                                      " was queued again (preempted or requeued)")));
   cluster_.Run({"scancel", urgent});
   EXPECT_TRUE(WaitFor([&] {
-    // Else Slurm lets a requeued job wait for two minutes.
+    // Otherwise Slurm delays a requeued job for two minutes.
     cluster_.Run({"scontrol", "update", "JobId=" + job, "StartTime=now"});
     return RunOf(job)["state"] == "finished";
   })) << RunOf(job);

@@ -87,8 +87,8 @@ TEST_F(SlurmJobsTest, UsersOfANodeDoNotSeeEachOther) {
   }
 }
 
-// A user, mount and pid namespace, and a /run and a /dev/shm of its own, into which the files of
-// deploy/slurm/enroot bring the socket. The rank is killed, so its last rows are in its spool.
+// A user, mount and pid namespace with its own /run and /dev/shm. The files of deploy/slurm/enroot
+// add the socket to it. The rank is killed, so its last rows are in its spool.
 class SlurmContainerTest : public SlurmJobsTest,
                            public ::testing::WithParamInterface<const char*> {};
 

@@ -1,5 +1,6 @@
-// The prolog and the epilog of deploy/slurm alone, on a node that has been prepared: what users left where root's
-// scripts go, programs that hang, settings that are wrong. Each test has its own /run, /etc/ranklog and /var/lib.
+// The prolog and the epilog of deploy/slurm alone, on a prepared node: users left files where
+// root's scripts work, programs hang, settings are wrong. Each test has its own /run, /etc/ranklog
+// and /var/lib.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,8 +28,9 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A node for the script on stdin, whose user is 65534. In it: `conf LINE...` writes slurm.conf, `user CMD...` runs as
-// that user, `prolog` and `epilog` run the scripts of a job and print their exit codes, `log` prints their messages.
+// A node for the script on stdin, whose user is 65534. The script has these commands: `conf
+// LINE...` writes slurm.conf. `user CMD...` runs a command as that user. `prolog` and `epilog` run
+// the scripts of a job, and print their exit codes. `log` prints their messages.
 constexpr char kScriptsNode[] = R"sh(
 set -eu
 mount -t tmpfs -o mode=755 none /run
@@ -59,7 +61,7 @@ class SlurmScriptsTest : public ::testing::Test {
       fs::copy(program, fs::path(dir_.path()) / fs::path(program).filename());
     }
   }
-  // What it printed. The node's processes end with it.
+  // Runs the script, and returns its output. The node's processes end with it.
   std::string OnNode(const std::string& script) {
     ChildProcess::Options options;
     options.environment = {{"PROGRAMS", dir_.path()}, {"SCRIPTS", SLURM_SCRIPTS}};
@@ -71,10 +73,10 @@ class SlurmScriptsTest : public ::testing::Test {
     return finished.output;
   }
 
-  const TempDir dir_{"/var/tmp"};  // a user may enter it
+  const TempDir dir_{"/var/tmp"};  // a user can enter it
 };
 
-// As a disk of the node for scratch files, on which a user makes what the site named first.
+// For example, the state directory is on a scratch disk of the node, where a user creates it first.
 TEST_F(SlurmScriptsTest, PrologFollowsNoLinkOfAUser) {
   const std::string output = OnNode(R"sh(
 mkdir -m 1777 /run/scratch
@@ -118,7 +120,7 @@ find /run/secret /run/users
   EXPECT_THAT(output, EndsWith("prolog 0\nepilog 0\n/run/secret\n/run/users\n"));
 }
 
-// Below directories that are missing, too. Ranks and commands, which are not told, find its store.
+// Also below missing directories. Ranks and commands find its store without being told.
 TEST_F(SlurmScriptsTest, PrologMakesTheDirectoryOfTheSite) {
   const std::string output = OnNode(R"sh(
 conf state=/run/local/disk/ranklog/

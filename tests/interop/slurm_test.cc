@@ -1,5 +1,5 @@
-// The prolog of deploy/slurm in a real Slurm: the job's user has a daemon that outlives the job, and
-// no trouble of that daemon is the job's.
+// The prolog of deploy/slurm in a real Slurm: the job's user has a daemon that outlives the job,
+// and no problem of that daemon affects the job.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class SlurmTest : public ::testing::Test {
     SKIP_WITHOUT(SlurmCluster::HasCgroups(), "the cgroups freezer and memory, of version 1");
     cluster_.AddProgram(LOGGING_RANK);
   }
-  // For ranks that must find the prolog's daemon.
+  // Settings of ranks that must find the prolog's daemon.
   static std::map<std::string, std::string> Settings(const std::string& url) {
     std::map<std::string, std::string> settings = WandbAt(url);
     settings["RANKLOG_START_DAEMON"] = "false";
@@ -56,7 +56,7 @@ class SlurmTest : public ::testing::Test {
 
 TEST_F(SlurmTest, DeliversAfterTheJob) {  // S5, S36
   cluster_.Start({.private_tmp = true});
-  const int port = FakeWandb().port();  // nobody answers there, for now
+  const int port = FakeWandb().port();  // no server answers there, for now
   const Finished job =
       cluster_.Run({"srun", "-N2", "-n2", "logging_rank", std::to_string(kSlurmRows)},
                    Settings("http://127.0.0.1:" + std::to_string(port)));
@@ -77,7 +77,7 @@ TEST_F(SlurmTest, DeliversAfterTheJob) {  // S5, S36
   EXPECT_THAT(cluster_.Logs(), AllOf(Not(HasSubstr("Kill task failed")), Not(HasSubstr("drain"))));
 }
 
-// On a node that is wiped after the job.
+// For a node that is wiped after the job.
 TEST_F(SlurmTest, EpilogWaitsForDeliveryIfTheSiteWantsThat) {
   cluster_.Start({});
   FakeWandb wandb;
@@ -109,7 +109,8 @@ TEST_F(SlurmTest, EpilogDoesNotWaitForOtherJobsOfTheUser) {
   EXPECT_TRUE(WaitFor([&] { return cluster_.NodeStates() == kBothIdle; }));
 }
 
-// By the kernel for lack of memory, say. The rank starts another one, which ends with the job.
+// For example, the kernel kills the daemon for lack of memory. The rank starts another one, which
+// ends with the job.
 class SlurmKilledDaemonTest : public SlurmTest,
                               public ::testing::WithParamInterface<const char*> {};
 
@@ -117,7 +118,7 @@ TEST_P(SlurmKilledDaemonTest, RankGoesOnInTheSameStore) {
   cluster_.Start({});
   const std::string state = GetParam();
   cluster_.On("n1", {"sh", "-c", "echo state=" + state + " >>/etc/ranklog/slurm.conf"});
-  const int port = FakeWandb().port();  // nobody answers there, for now
+  const int port = FakeWandb().port();  // no server answers there, for now
   const std::string home = cluster_.File("home");
   std::map<std::string, std::string> settings = WandbAt(absl::StrCat("http://127.0.0.1:", port));
   settings.merge(std::map<std::string, std::string>{
@@ -153,12 +154,11 @@ TEST_P(SlurmKilledDaemonTest, RankGoesOnInTheSameStore) {
 
   const std::string key = "machine 127.0.0.1:" + std::to_string(port) + " login user password " +
                           settings["WANDB_API_KEY"];
-  cluster_.On("n1", {"sh", "-c",
-                     "umask 077; echo '" + key + "' >" + state +
-                         "/0/credentials"});  // the rank's went with its daemon
+  // The rank's key is gone with its daemon.
+  cluster_.On("n1", {"sh", "-c", "umask 077; echo '" + key + "' >" + state + "/0/credentials"});
   FakeWandb wandb(port);
-  EXPECT_EQ(cluster_.Run({"srun", "-N1", "-w", "n1", "true"}).code,
-            0);  // by whose prolog it goes on
+  // The prolog of this job continues the delivery.
+  EXPECT_EQ(cluster_.Run({"srun", "-N1", "-w", "n1", "true"}).code, 0);
   const auto complete = [](const auto& runs) {
     return runs.count("job") && runs.at("job").complete;
   };

@@ -1,4 +1,4 @@
-// The same command twice, and restarts, under the launchers that people use: the real torchrun.
+// The same command twice, and restarts, under the real torchrun.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class TorchrunStartsTest : public ::testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)"); }
 
-  // An agent of torchrun on this node, whose ranks are 20 rows each.
+  // An agent of torchrun on this node, whose ranks log 20 rows each.
   ChildProcess Agent(const Node& node, std::vector<std::string> arguments,
                      const std::string& rank) const {
     ChildProcess::Options options;
@@ -45,7 +45,7 @@ class TorchrunStartsTest : public ::testing::Test {
   TempDir logs_;
 };
 
-// The id comes out the same, from address and port.
+// The id is the same both times, since address and port are.
 TEST_F(TorchrunStartsTest, StaticRendezvousTwiceIsTwoRuns) {
   Node nodes[2];
   for (Node& node : nodes) node.Start();
@@ -76,7 +76,7 @@ TEST_F(TorchrunStartsTest, StaticRendezvousTwiceIsTwoRuns) {
   }
 }
 
-// Its ranks fail once, and go on from there when the agent has started them again.
+// The ranks fail once. They continue after the agent has restarted them.
 TEST_F(TorchrunStartsTest, ARestartGoesOn) {
   Node node;
   node.Start();

@@ -1,23 +1,23 @@
 #!/bin/bash
-# Boots a real systemd in a container on an overlay of this machine's own root, for tests: as root, with the package
-# systemd-container, in two to three seconds. It shares the network of the machine, and nothing that it writes stays but
-# what lies below the directories that are bound.
+# Boots a real systemd in a container on an overlay of this machine's own root, for tests. Runs as root, needs the
+# package systemd-container, and takes two to three seconds. The container shares the network of the machine. Of the
+# files that it writes, only those below the bound directories stay.
 #
 #   systemd_container.sh DIR boot [--bind FROM:TO]... [--] PREPARE...
 #             runs `PREPARE... ROOT`, which may change the container's files below ROOT, then boots; stays in the
-#             foreground until the container is off, and takes it along when it is killed. Services that this machine
-#             enables are not started
+#             foreground until the container is off. If it is killed, the container ends too. Services that this
+#             machine enables are not started
 #   systemd_container.sh DIR ready         waits until it has booted
 #   systemd_container.sh DIR exec CMD...   runs a command as its root
 #
-# DIR is a directory of the caller's; DIR/console is what the container prints.
+# DIR is a directory of the caller. DIR/console has the container's output.
 set -eu -o pipefail
 
 dir=$(cd "$1" && pwd -P); action=$2; shift 2
 
 child() { tr -d ' ' 2>/dev/null <"/proc/$1/task/$1/children"; }
 
-leader() {                                      # the systemd: unshare -> bash -> systemd-nspawn -> it
+leader() {                                      # prints the pid of systemd, below unshare -> bash -> systemd-nspawn
   local pid i
   pid=$(cat "$dir/pid" 2>/dev/null)
   for i in 1 2 3; do pid=$(child "$pid" 2>/dev/null); done
@@ -39,12 +39,13 @@ boot() {
       *) break ;;
     esac
   done
-  # All mounts and processes are in namespaces of this process's own, and go with it.
+  # All mounts and processes are in this process's own namespaces, and end with it.
   mount -t tmpfs tmpfs "$dir/layers"
   mkdir "$dir/layers/upper" "$dir/layers/work"
   mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/layers/upper,workdir=$dir/layers/work" "$dir/root"
   rm -rf "$dir/root/etc/systemd/system"/*.wants "$dir/root/etc/systemd/user"/*.wants
-  tr -d - </proc/sys/kernel/random/uuid >"$dir/root/etc/machine-id"  # without one, systemd enables all services
+  # without a machine id, systemd enables all services
+  tr -d - </proc/sys/kernel/random/uuid >"$dir/root/etc/machine-id"
   find "$dir/root"/{lib,usr/lib}/systemd/system-generators/ ! -name 'systemd-*' ! -type d -delete
   [ $# -eq 0 ] || "$@" "$dir/root"
   systemd-nspawn --quiet --register=no --keep-unit --boot --directory="$dir/root" "${binds[@]}" \

@@ -1,4 +1,5 @@
-// The units of deploy/systemd under a real systemd, which is booted in a container on an overlay of this machine's root.
+// The units of deploy/systemd under a real systemd, booted in a container on an overlay of this
+// machine's root.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// Users of the container, one for each test: their daemons are apart.
+// Users of the container, one per test, so that their daemons are separate.
 constexpr int kUser = 54321;
 constexpr int kOtherUser = 54322;
 constexpr int kIdleUser = 54323;
@@ -41,7 +42,8 @@ constexpr int kRebootedUser = 54326;
 constexpr int kOwnSystemdUser = 54327;
 constexpr int kRestartedUser = 54328;
 
-// Before the container boots: programs, units, users and settings. Arguments: BUILD, CMAKE, the files of a rank, ROOT.
+// Runs before the container boots: installs programs, units, users and settings. Arguments: BUILD,
+// CMAKE, the files of a rank, ROOT.
 constexpr char kPrepare[] = R"(
 set -eu
 build=$1 cmake=$2 key=$3 root=${!#}
@@ -85,10 +87,10 @@ class SystemdTest : public ::testing::Test {
     }
   }
 
-  // Where the key of kRebootedUser lies until the next boot.
+  // The file with the key of kRebootedUser until the next boot.
   static std::string KeyFile() { return dir_->File("key"); }
 
-  // Why it does not; empty: it has.
+  // Boots the container. Returns why it cannot; empty on success.
   static std::string Boot() {
     container_ = dir_->File(container_.empty() ? "first" : "second");
     std::filesystem::create_directory(container_);
@@ -114,7 +116,7 @@ class SystemdTest : public ::testing::Test {
     return absl::StrCat("a container: ", ready.output, booted_->Output(),
                         FileContent(container_ + "/console"));
   }
-  // As a node that loses its power, but for what its kernel had not written.
+  // Like a power loss of the node, except for data that its kernel had not written.
   static void Crash() { booted_.reset(); }
 
   static std::vector<std::string> CommandInside(const std::vector<std::string>& command) {
@@ -125,7 +127,7 @@ class SystemdTest : public ::testing::Test {
   static Finished Inside(const std::vector<std::string>& command) {
     return RunToEnd(CommandInside(command));
   }
-  // By a user, who has no session.
+  // A command of a user without a session.
   static std::vector<std::string> CommandOf(int user, const std::vector<std::string>& command) {
     const std::string uid = absl::StrCat(user);
     std::vector<std::string> all = {
@@ -149,7 +151,7 @@ class SystemdTest : public ::testing::Test {
     command.insert(command.end(), args.begin(), args.end());
     return CommandOf(user, command);
   }
-  // A rank that logs rows to its node alone, and waits until all are durable.
+  // Runs a rank that logs rows to its node only, and waits until all are durable.
   static void Log(int user, const std::string& job, int rows,
                   const std::vector<std::string>& variables = {}) {
     std::vector<std::string> all = {"RANKLOG_DESTINATIONS=local"};
@@ -174,7 +176,7 @@ class SystemdTest : public ::testing::Test {
   static std::string Journal(int user) {
     return Inside({"journalctl", "--no-pager", "--output=cat", "--unit", Service(user)}).output;
   }
-  // The rows of a run, by a user's `ranklog`, which connects as a rank does.
+  // Returns the rows of a run from a user's `ranklog`, which connects like a rank.
   static int RowsOf(int user, const std::string& job) {
     const Finished runs = RunToEnd(CommandOf(user, {"ranklog", "runs", "--json"}));
     const auto json = nlohmann::json::parse(runs.output, nullptr, /*allow_exceptions=*/false);
@@ -185,7 +187,7 @@ class SystemdTest : public ::testing::Test {
   }
 
   static inline std::unique_ptr<TempDir> dir_;
-  static inline std::string container_;  // the directory of the one that runs
+  static inline std::string container_;  // directory of the running container
   static inline std::unique_ptr<ChildProcess> booted_;
 };
 
@@ -245,7 +247,7 @@ TEST_F(SystemdTest, WatchdogRestartsADaemonThatHangs) {
   EXPECT_TRUE(WaitFor([=] { return RowsOf(kHangingUser, "job") == logged; })) << logged;
 }
 
-// Its drain is longer than the watchdog's time, which is over by then.
+// Its drain takes longer than the watchdog's interval, which has then expired.
 TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
   StartSocket(kStoppingUser);
   const DeadPort tracker(DeadPort::kRefuses);
@@ -264,7 +266,8 @@ TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
               AllOf(HasSubstr("run job: wandb:"), Not(HasSubstr("stopped"))));
 }
 
-// A rank that goes on meanwhile starts a daemon itself, which must not have a store of its own, and ends when systemd listens again.
+// A rank that continues meanwhile starts a daemon itself. This daemon must not use its own store,
+// and must end when systemd listens again.
 TEST_F(SystemdTest, StopAndStartUnderARankKeepsItsRunInOneStore) {
   const std::string key(40, 'k');
   FakeWandb wandb;
@@ -273,7 +276,7 @@ TEST_F(SystemdTest, StopAndStartUnderARankKeepsItsRunInOneStore) {
                            {"RANKLOG_START_DAEMON=1", "RANKLOG_FINISH_TIMEOUT_MS=60000",
                             "WANDB_BASE_URL=" + wandb.url(), "WANDB_API_KEY=" + key},
                            {"1000000", "0", "1000", "/tmp/stop-restarted"}));
-  const auto daemon = [] {  // whoever listens, but does not start one
+  const auto daemon = [] {  // the daemon that listens; this does not start one
     const Finished status = RunToEnd(
         CommandOf(kRestartedUser, {"ranklog", "status", "--state-dir",
                                    absl::StrCat("/var/lib/ranklog/", kRestartedUser), "--json"}));
@@ -328,7 +331,8 @@ TEST_F(SystemdTest, UserHasOneOfHisOwn) {
   EXPECT_EQ(Inside({"test", "-f", store}).code, 0);
 }
 
-// The key that came with the rank is gone by then, and nobody logs in: it has the one that the administrator gave it.
+// The rank's key is gone by then, and nobody logs in. The daemon uses the key that the
+// administrator gave it.
 TEST_F(SystemdTest, DeliversAfterAReboot) {
   const std::string key(40, 'a');
   int port = 0;

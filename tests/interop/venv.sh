@@ -1,7 +1,7 @@
 #!/bin/bash
-# Prints the python of a virtual environment with pip packages, which it makes on first use, for all clones:
-# $XDG_CACHE_HOME/ranklog/NAME_python-VERSION (~/.cache). NAME has the packages' versions in it.
-# Exit code 77: they are not here and cannot be installed; where CI is set that is a failure.
+# Prints the python of a virtual environment with pip packages. Makes it on first use, for all clones, in
+# $XDG_CACHE_HOME/ranklog/NAME_python-VERSION (~/.cache). NAME contains the packages' versions. Exit code 77: the
+# packages are absent and cannot be installed; a failure if CI is set.
 #
 #   venv.sh NAME PACKAGE==VERSION...
 set -euo pipefail

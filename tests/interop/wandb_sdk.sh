@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compares our delivery with the official SDK against the fake server. Exit code 77: no SDK here (venv.sh).
+# Compares our delivery with the official SDK against the fake server. Exit code 77: the SDK is absent (venv.sh).
 #
 #   wandb_sdk.sh FAKE_WANDB DELIVER_RUN
 set -euo pipefail
