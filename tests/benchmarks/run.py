@@ -14,13 +14,15 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import figures  # noqa: E402
 
-# A figure that misses its goal is measured again, for a machine has moments; three misses are no accident.
+# A figure that misses its goal is measured again, since a machine may be busy for a moment. Three misses are no
+# accident.
 RUNS = 3
 
 # A program that takes longer hangs.
 LIMIT = 1800  # seconds
 
-# The figures with a goal, by benchmark. One that a benchmark no longer states, or that is not listed here, is a failure.
+# The figures with a goal, by benchmark. It is a failure if a benchmark does not report one of them, or reports one that
+# is not listed.
 FIGURES = {
     "ClientToStoreSaturated": {"million_values_per_s"},
     "FinishWithBackendDown": {"ms"},
@@ -41,7 +43,7 @@ FIGURES = {
     "SteadyCpu": {"daemon_rss_mib", "percent_of_core"},
 }
 
-# What is known to miss its goal: the figure as it was measured, and why it stays so. A line goes as soon as the goal is met.
+# Known misses: the measured figure, and why it stays so. Remove a line as soon as the goal is met.
 KNOWN_MISSES = {
     "PacedP999 us": (5.0, "no fault and no system call: after half a millisecond of other work its lines are in no cache of a small virtual machine"),
     "SteadyCpu percent_of_core": (8.4, "the machine decides: 3.5 % on one of two cores, 6.3 to 8.4 % on another, where earlier versions take as much"),
@@ -70,7 +72,7 @@ def short_name(name):
 
 
 def run(program, options, filter_):
-    """The results of one program, by name; each that it lists has one."""
+    """Returns the results of one program by name. Each listed benchmark must have one."""
     select = [f"--benchmark_filter={filter_}"] if filter_ else []
     out = pathlib.Path("results.json").absolute()
     out.unlink(missing_ok=True)
@@ -84,7 +86,7 @@ def run(program, options, filter_):
         return {}
     if listed.returncode != 0 or not names:
         raise Failed(f"{program.name} lists no benchmarks, and ended with code {listed.returncode}")
-    # The program's own table goes to stderr, for stdout is for ours; of a short run nobody wants it.
+    # The program's own table goes to stderr, since stdout is for ours. A short run does not need it.
     done = subprocess.run([program, f"--benchmark_out={out}", "--benchmark_out_format=json", *select], env=environment, text=True,
                           stdout=subprocess.PIPE if options.short else sys.stderr, stderr=subprocess.STDOUT if options.short else None,
                           timeout=LIMIT)
@@ -103,7 +105,7 @@ def run(program, options, filter_):
 
 
 def stated_goals(result):
-    """What the benchmark states by tests/benchmarks/figures.h: the kind of goal and the goal, by unit."""
+    """Returns the kind of goal and the goal by unit, as reported through tests/benchmarks/figures.h."""
     keys = ((key.partition(" "), goal) for key, goal in result.items())
     return {unit: (kind, goal) for (kind, _, unit), goal in keys if kind in ("at_most", "at_least")}
 
@@ -118,7 +120,7 @@ def goals(result):
 
 
 def beside(result):
-    """The counters that are no figure."""
+    """Returns the counters that are not figures."""
     standard = {"family_index", "per_family_instance_index", "repetitions", "threads", "repetition_index", "iterations", "real_time",
                 "cpu_time"}
     return ", ".join(f"{key} {value:.3g}" for key, value in result.items() if key not in standard and type(value) in (int, float) and
@@ -126,7 +128,7 @@ def beside(result):
 
 
 def judge(program, results, options):
-    """The figures of a program; what missed is measured again, alone."""
+    """Judges the figures of a program. Measures those that missed their goal again, alone."""
     judged = {}
     for name, result in results.items():
         stated, listed = set(stated_goals(result)), FIGURES.get(short_name(name), set())
@@ -170,7 +172,7 @@ def main():
     programs = sorted((options.build / "benchmarks").resolve().glob("*_benchmark"))
     if not programs:
         parser.exit(1, f"no benchmarks in {options.build}: build it with -DRANKLOG_BENCHMARKS=ON\n")
-    # Where they put their files: on the disk of the build, for a flush in tmpfs costs nothing.
+    # Files of the benchmarks are on the build's disk, since a flush in tmpfs costs nothing.
     scratch = options.build / "benchmarks" / "results"
     scratch.mkdir(exist_ok=True)
     os.chdir(scratch)
@@ -185,7 +187,8 @@ def main():
             results = run(program, options, options.filter)
             ran.update(map(short_name, results))
             judged.update(judge(program, results, options))
-        except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as failure:  # OSError, ValueError: of what it wrote
+        # OSError, ValueError: from reading its output
+        except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as failure:
             failed.append(str(failure))
             print(f"FAILED: {failure}", file=sys.stderr)
 

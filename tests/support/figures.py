@@ -1,4 +1,4 @@
-"""Figures against their goals: the one table that the benchmarks and the soak print."""
+"""The table of figures and goals that the benchmarks and the soak print."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ class Figure:
 
     @property
     def met(self):
-        """A figure without a goal is met, if it is a number at all."""
+        """Whether the figure meets its goal. Without a goal, any number does."""
         return (math.isfinite(self.value) and (self.at_most is None or self.value <= self.at_most) and
                 (self.at_least is None or self.value >= self.at_least))
 
@@ -42,12 +42,12 @@ class Figure:
 
 
 def number(value):
-    """As somebody reads it: 68,112, 64.23, 0.125."""
+    """Formats a number for people: 68,112, 64.23, 0.125."""
     return f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"
 
 
 def text(figures):
-    """A line per figure under a header."""
+    """Returns a header, and one line per figure."""
     header = ("figure", "value", "goal", "result", "")
     rows = [header]
     for figure in figures:
@@ -60,7 +60,7 @@ def text(figures):
 
 
 def as_json(figures):
-    """The same for scripts: an array of objects."""
+    """Returns the same for scripts: an array of objects."""
     def finite(value):  # JSON has no NaN
         return value if math.isfinite(value) else None
     return json.dumps([{"name": f.name, "value": finite(f.value), "unit": f.unit, "at_most": f.at_most, "at_least": f.at_least,

@@ -1,5 +1,5 @@
-// The cost of Log() in a training step, against the bare writing of the same bytes into the same
-// kind of memory. Each `ratio` is to the reference measured in the same run.
+// The cost of Log() in a training step, compared with writing the same bytes into the same kind of
+// memory. Each `ratio` is relative to the reference measured in the same run.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -35,8 +35,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRing = 8 << 20;
 
-// A run whose ring is emptied by hand, as a daemon that answers at once would let the sender do;
-// nobody answers here, so the sender sleeps.
+// A run whose ring the benchmark empties, as a sender would with a daemon that answers at once. No
+// daemon answers here, so the sender sleeps.
 class Rank {
  public:
   explicit Rank(size_t values) {
@@ -92,7 +92,7 @@ class Rank {
   ranklog::RowHandle row_;
 };
 
-// What any ring has to do for a row: see that there is room, write the record with its number, its
+// What any ring must do for a row: check that there is room, write the record with its number, its
 // step and its time, and publish it.
 class BareRing {
  public:
@@ -125,7 +125,7 @@ class BareRing {
   void CopyValues(const std::vector<double>& values) {
     std::memcpy(NextValues(), values.data(), 8 * values_);
   }
-  // From where the values of a row of strings are: beside the keys.
+  // Reads the values where a row of strings has them: beside the keys.
   void GatherValues(const std::vector<Metric>& row) {
     double* const values = NextValues();
     for (size_t i = 0; i < values_; ++i) values[i] = row[i].number;
@@ -163,7 +163,8 @@ double Percentile(std::vector<double>* values, double part) {
   return (*values)[at];
 }
 
-// Log() and its reference in turns, so that both see the same machine; the medians are compared.
+// Measures Log() and its reference in turns, so that both see the same state of the machine.
+// Compares the medians.
 template <bool (Rank::*kLog)(int64_t)>
 void BM_LogTen(benchmark::State& state) {
   constexpr int kCalls = 1024;
@@ -187,9 +188,9 @@ void BM_LogTen(benchmark::State& state) {
   state.counters["bare_ns"] = reference;
 }
 
-// The same for a wide row, whose cost is its values and keys. `kGather`: the reference takes the
-// values from where the caller has them, beside the keys; else it is one memcpy of doubles that
-// lie together, which a row of strings can never be (ratio_to_memcpy says how far it is).
+// The same for a wide row, whose cost is its values and keys. With `kGather`, the reference reads
+// the values where the caller has them, beside the keys. Otherwise it is one memcpy of adjacent
+// doubles. A row of strings can never reach that; ratio_to_memcpy shows the distance.
 template <bool (Rank::*kLog)(int64_t), bool kGather>
 void BM_LogThousand(benchmark::State& state) {
   constexpr int kCalls = 64;
@@ -226,8 +227,8 @@ void PinThisThread() {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-// One call in every millisecond, as a training step would, next to the same loop with an empty
-// call. In turns of a second, so that what else the machine does falls on both.
+// One call every half millisecond, as in a training step, compared with the same loop and an empty
+// call. They take turns of half a second, so that other load affects both.
 void BM_PacedP999(benchmark::State& state) {
   Rank rank(10);  // its sender is not pinned
   rank.LogKeys(0);
@@ -261,7 +262,7 @@ void BM_PacedP999(benchmark::State& state) {
   state.counters["empty_p999_ns"] = empty;
 }
 
-// The worst of all, each run ended before the next begins.
+// The slowest of all calls. Each run ends before the next begins.
 void BM_InitWithoutADaemon(benchmark::State& state) {
   Rank rank(1);
   std::vector<double> ms;

@@ -1,8 +1,7 @@
-// What a user would feel, with the installed programs: rank processes that log through libranklog
+// What a user would notice, with the installed programs: rank processes that log through libranklog
 // to a real ranklogd.
 //
-// Each benchmark runs once and takes its own time, because what it measures is processes, not a
-// loop.
+// Each benchmark runs once and measures its own time, since it measures processes and not a loop.
 
 #include <benchmark/benchmark.h>
 #include <sched.h>
@@ -41,8 +40,8 @@ double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
   exit(1);
 }
 
-// A directory for one benchmark: on the disk that it is started on, for tmpfs has no flush to wait
-// for; or in /tmp, for a socket's path must be short.
+// A directory for one benchmark. It is on the disk on which the benchmark was started, since tmpfs
+// has no flush to wait for. A socket's directory is in /tmp, since its path must be short.
 class Directory {
  public:
   explicit Directory(const std::string& parent = std::filesystem::current_path().string()) {
@@ -57,10 +56,10 @@ class Directory {
   std::string path_;
 };
 
-// In shared memory, as a rank's own choice is; but what ranks leave behind here, the user's daemon
-// does not take for a job, and ours takes up nothing of his.
+// In shared memory, like a rank's default. But it is a directory of its own: the user's daemon does
+// not take what the ranks leave here, and our daemon takes none of the user's rings.
 const std::string& SpoolDir() {
-  static const Directory directory("/dev/shm");  // ranks end by _exit, and leave it be
+  static const Directory directory("/dev/shm");  // ranks end by _exit, and do not remove it
   return directory.path();
 }
 
@@ -91,7 +90,7 @@ class Daemon {
 
   std::string address() const { return "unix:" + socket_; }
 
-  // User and system time so far, in seconds; and the peak of the resident set, in MiB.
+  // CPU time so far (user and system, in seconds), and the peak of the resident set in MiB.
   double cpu_seconds() const {
     std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -102,7 +101,8 @@ class Daemon {
   }
   double peak_rss_mib() const { return StatusMib("VmHWM:"); }
   double rss_mib() const { return StatusMib("VmRSS:"); }
-  // What its threads have run so far, to the nanosecond; cpu_seconds() counts in hundredths.
+  // CPU time of its threads so far, to the nanosecond. cpu_seconds() counts in hundredths of a
+  // second.
   double run_seconds() const {
     double nanoseconds = 0;
     const std::string tasks = "/proc/" + std::to_string(pid_) + "/task";
@@ -161,7 +161,7 @@ double CpuSeconds(clockid_t clock) {
   return Seconds(time);
 }
 
-// Runs fn(rank) in `count` processes and waits for them.
+// Runs fn(rank) in `count` processes, and waits for them.
 void RunRanks(int count, const std::function<int(int)>& fn) {
   std::vector<pid_t> pids;
   for (int rank = 0; rank < count; ++rank) {
@@ -180,8 +180,8 @@ constexpr int kWidth = 10;
 const std::vector<std::string_view> kKeys = {"k0", "k1", "k2", "k3", "k4",
                                              "k5", "k6", "k7", "k8", "k9"};
 
-// Values/s of a table with a row per value, committed every 4096 rows of ten: what a
-// straightforward daemon would do.
+// Returns the values/s of a table with a row per value, committed every 4096 rows of ten values:
+// what a simple daemon would do.
 double RowPerValueTable(const std::string& path) {
   sqlite3* db = nullptr;
   if (sqlite3_open(path.c_str(), &db) != SQLITE_OK) Die("sqlite3_open");
@@ -212,7 +212,7 @@ double RowPerValueTable(const std::string& path) {
   return rows * kWidth / seconds;
 }
 
-// Two ranks log as fast as the daemon, which has one core, makes their rows durable.
+// Two ranks log as fast as the daemon, on one core, makes their rows durable.
 void BM_ClientToStoreSaturated(benchmark::State& state) {
   constexpr int kRanks = 2;
   const int rows = SizeOf(4'000'000, 100'000);
@@ -227,7 +227,7 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
       for (int64_t step = 0; step < rows; ++step) {
         values[step % kWidth] = static_cast<double>(step) * 0.5;
         while (!run.Log(row, values, step))
-          usleep(1000);  // the spool is full: that is what saturated means
+          usleep(1000);  // the spool is full, as it must be when saturated
       }
       return run.Flush(std::chrono::minutes(5)) == ranklog::FlushResult::kDurable ? 0 : 1;
     });
@@ -243,9 +243,9 @@ void BM_ClientToStoreSaturated(benchmark::State& state) {
 }
 BENCHMARK(BM_ClientToStoreSaturated)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// 8 ranks x 1000 rows/s x 10 values for 20 s: the CPU of libranklog and of the daemon. What the
-// pacing costs (a wake-up a row) is the benchmark's own and more than all of that, so the logging
-// thread counts only for the time that its calls take.
+// 8 ranks x 1000 rows/s x 10 values for 20 s: the CPU time of libranklog and of the daemon. Pacing
+// (one wake-up per row) is a cost of the benchmark, and larger than all of that. So the logging
+// thread counts only for the time of its calls.
 void BM_SteadyCpu(benchmark::State& state) {
   constexpr int kRanks = 8;
   const int seconds = SizeOf(20, 1);
@@ -305,8 +305,8 @@ void BM_SteadyCpu(benchmark::State& state) {
 }
 BENCHMARK(BM_SteadyCpu)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// A daemon that nobody uses: what it costs a node that trains nothing. The goals are a thousandth of
-// a core and less than a shell with an editor.
+// An idle daemon: what it costs a node that trains nothing. The goals are a thousandth of a core,
+// and less memory than a shell with an editor.
 void BM_IdleDaemon(benchmark::State& state) {
   const int seconds = SizeOf(20, 1);
   for (auto _ : state) {
@@ -314,7 +314,7 @@ void BM_IdleDaemon(benchmark::State& state) {
     const auto begin = Clock::now();
     Daemon daemon(directory);
     state.counters["start_ms"] = 1e3 * Seconds(Clock::now() - begin);
-    sleep(2);  // it has settled
+    sleep(2);  // until it has settled
     const double before = daemon.run_seconds();
     sleep(static_cast<unsigned>(seconds));
     state.SetIterationTime(seconds);
@@ -324,7 +324,7 @@ void BM_IdleDaemon(benchmark::State& state) {
 }
 BENCHMARK(BM_IdleDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// The slowest of 20 Init() calls, each in a new process.
+// Returns the slowest of 20 Init() calls, each in a new process.
 double SlowestInit(const ranklog::Settings& settings) {
   double slowest = 0;
   for (int i = 0; i < 20; ++i) {
@@ -393,7 +393,7 @@ BENCHMARK(BM_InitWithBlackholedBackend)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-// Finish() right behind the last of a million values, with a backend that never answers.
+// Finish() right after the last of a million values, with a backend that never answers.
 void BM_FinishWithBackendDown(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;

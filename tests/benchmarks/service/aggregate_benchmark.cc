@@ -1,4 +1,4 @@
-// Values per second through the aggregator: what of a core the statistics over the ranks cost.
+// Values per second through the aggregator: how much of a core the statistics over ranks cost.
 
 #include <benchmark/benchmark.h>
 
@@ -11,7 +11,7 @@
 namespace ranklog::aggregate {
 namespace {
 
-constexpr uint64_t kRowsPerBatch = 100;  // of each rank: 1000 rows/s, flushed every 100 ms
+constexpr uint64_t kRowsPerBatch = 100;  // per rank: 1000 rows/s, flushed every 100 ms
 
 model::Batch BatchFrom(uint64_t first, size_t width) {
   model::Batch batch;
@@ -31,7 +31,7 @@ model::Batch BatchFrom(uint64_t first, size_t width) {
   return batch;
 }
 
-// Ranks, metrics per row, whether there are statistics. Items are the ranks' values.
+// Parameters: ranks, metrics per row, statistics on or off. An item is one value of a rank.
 void Aggregate(benchmark::State& state) {
   const int64_t ranks = state.range(0);
   const size_t width = static_cast<size_t>(state.range(1));

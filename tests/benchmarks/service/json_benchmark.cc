@@ -1,6 +1,6 @@
-// Values per second from a batch to history lines as a post carries them, ten values a row. The
-// reference makes the same lines with nlohmann::json in the same run, a value for the row and a
-// dump for the string around it.
+// Values per second from a batch to history lines as in a post, with ten values per row. The
+// reference makes the same lines with nlohmann::json in the same run: one JSON value per row, and
+// one dump for the enclosing string.
 
 #include <benchmark/benchmark.h>
 
@@ -77,14 +77,14 @@ void BM_HistoryLines(benchmark::State& state) {
     theirs += Seconds(std::chrono::steady_clock::now() - middle);
   }
   const double values = static_cast<double>(state.iterations()) * kRows * kWidth;
-  // The synchronisation of steps and the summary are in it.
+  // Includes the step synchronisation and the summary.
   benchmarks::AtLeast(state, "ratio", theirs / ours, 3);
   state.counters["Mvalues_per_s"] = values / ours / 1e6;
   state.counters["nlohmann_Mvalues_per_s"] = values / theirs / 1e6;
 }
 BENCHMARK(BM_HistoryLines)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-// The formatting of numbers alone.
+// Only the formatting of numbers.
 void BM_RowFormat(benchmark::State& state) {
   const std::vector<std::string> keys = Shapes()[1];
   const model::Batch batch = Rows();

@@ -1,5 +1,6 @@
-// How long a rank waits for a commit while a large store is pruned, beside how long it waits when
-// nothing is removed: both in one run, and their quotient at the 50th and the 99th of a hundred.
+// How long a rank waits for a commit while a large store is pruned, compared with a store in which
+// nothing is removed. Both are measured in one run, with their ratio at the 50th and the 99th
+// percentile.
 
 #include <benchmark/benchmark.h>
 #include <spdlog/spdlog.h>
@@ -30,7 +31,7 @@ using ranklog::storage::StoreReader;
 constexpr uint64_t kRowsOfBatch = 256;
 constexpr size_t kWidth = 10;
 
-// Of 1024 batches, a run has 22 MB as they came, and 22 MB as the run's rows.
+// A run of 1024 batches has 22 MB of received rows, and 22 MB of rows of the run.
 uint64_t BatchesOfRun() { return ranklog::benchmarks::SizeOf<uint64_t>(1024, 64); }
 
 void Must(const absl::Status& status) {
@@ -39,7 +40,7 @@ void Must(const absl::Status& status) {
   std::abort();
 }
 
-// A delivered run that ended long ago.
+// Adds a delivered run that ended long ago.
 absl::Status AddRun(Store& store, uint64_t number) {
   const std::string job = absl::StrCat("job-", number);
   auto stream = store.Attach(ranklog::testing::SessionOf(0, number, job),

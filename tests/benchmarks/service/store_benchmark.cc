@@ -1,6 +1,6 @@
-// Values per second from memory to disk, by the number of rows that one transaction takes, ten
-// values a row; and back. The reference is a table with one SQLite row per value, written in the
-// same run with the same settings: the counter "ratio" says how many times faster the store is.
+// Values per second from memory to disk and back, by the number of rows per transaction, with ten
+// values per row. The reference is a table with one SQLite row per value, written in the same run
+// with the same settings. The counter "ratio" is the speed of the store relative to it.
 
 #include <benchmark/benchmark.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void Must(const absl::Status& status) {
   std::abort();
 }
 
-// A store with one stream, and the thread that moves its log into the file, as in the daemon.
+// A store with one stream, and the thread that checkpoints its log, as in the daemon.
 class OpenStore {
  public:
   OpenStore() : store_(*Store::Open(dir_.path(), {})) {
@@ -51,7 +51,8 @@ class OpenStore {
     checkpoints_.join();
   }
 
-  // Appends `batches` batches in one transaction: this one, and the same for the rows that follow.
+  // Appends `batches` batches in one transaction: this batch, and the same one for the following
+  // rows.
   void AppendAndCommit(Batch& batch, int64_t batches) {
     const uint64_t rows = batch.rows();
     Must(store_->Begin());
@@ -73,7 +74,7 @@ class OpenStore {
   std::thread checkpoints_;
 };
 
-// Seconds that the reference takes per value, with `rows` rows in a transaction.
+// Returns the seconds that the reference needs per value, with `rows` rows per transaction.
 double SecondsPerValueInATable(int64_t rows) {
   static std::map<int64_t, double> measured;
   if (measured.count(rows) != 0) return measured[rows];
@@ -91,7 +92,8 @@ double SecondsPerValueInATable(int64_t rows) {
     Must(database.Run("BEGIN"));
     for (int64_t row = 0; row < rows; ++row, ++step) {
       for (size_t key = 0; key < kWidth; ++key, ++values) {
-        // The double goes in as its bits: our handles bind none, and an integer is no slower.
+        // Binds the double as its bits: our statements bind no doubles, and an integer is not
+        // slower.
         Must(database.Run(
             "INSERT INTO value(stream, key, step, time_us, value) VALUES(1, ?1, ?2, ?3, ?4)",
             {key, step, 1'700'000'000'000'000 + step, 4607182418800017408 + step}));
@@ -116,7 +118,7 @@ void BM_AppendAndCommit(benchmark::State& state) {
   state.counters["table_values/s"] = 1 / reference;
   state.counters["ratio"] = reference / (seconds / static_cast<double>(values));
 }
-// The last ones are what the daemon does under load: a transaction takes about 4 MiB.
+// The last arguments match the daemon under load: a transaction takes about 4 MiB.
 BENCHMARK(BM_AppendAndCommit)
     ->ArgNames({"rows", "batches"})
     ->Args({1, 1})
