@@ -160,8 +160,8 @@ class Oracle {
   std::vector<std::string> wrong_;
   // rows with a line, by run id and node
   std::map<std::string, std::map<uint32_t, uint64_t>> rows_;
-  // For a run that was resumed at another node: the last step that the backend had at that time,
-  // and the rows that are not sent because of it.
+  // For a run that was resumed at another node: the last step that the backend had then, and the
+  // rows that are not sent because of it.
   struct Resumed {
     int64_t last_step = -1;
     std::vector<Line> replays;

@@ -33,8 +33,9 @@ void SimulatedNode::StartRank(size_t index, int64_t step) {
   world_.After(world_.Delay(0, 500), [this, index, process] { LogRank(index, process); });
 }
 
-// If the daemon has seen the end of a process before the rank's next one begins, that process does
-// not count for the end of the run. For others, the daemon cannot know which came first.
+// Suppose that the daemon has seen the end of a process before the rank's next one begins. Then
+// that process does not count for the end of the run. For others, the daemon cannot know which came
+// first.
 void SimulatedNode::NoteWhatEnded(uint32_t rank) {
   const auto reader = OpenStore();
   if (!reader.ok()) return;

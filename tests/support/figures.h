@@ -1,6 +1,6 @@
 // Figures that a trial measures, each printed with its goal. If RANKLOG_FIGURES names a file, each
-// figure is also appended to it as a line of JSON. tests/soak.py reads and judges this file,
-// because a figure that depends on the machine must not fail a test.
+// figure is also appended to it as a line of JSON. tests/soak.py reads and judges this file. A
+// figure that depends on the machine must not fail a test.
 
 #ifndef TESTS_SUPPORT_FIGURES_H_
 #define TESTS_SUPPORT_FIGURES_H_

@@ -1,5 +1,5 @@
 // The behaviour of a W&B server, without a network. It keeps history lines by their line number. It
-// is strict where the real server is silent: it records every gap, every line overwritten with
+// is strict where the real server is silent. It records every gap, every line overwritten with
 // other content, and every step that does not grow. FakeWandb puts it on a port.
 
 #ifndef TESTS_SUPPORT_WANDB_SERVER_H_

@@ -56,8 +56,8 @@ class Directory {
   std::string path_;
 };
 
-// In shared memory, like a rank's default. But it is a directory of its own: the user's daemon does
-// not take what the ranks leave here, and our daemon takes none of the user's rings.
+// In shared memory, like a rank's default, but in its own directory. So the user's daemon does not
+// take what the ranks leave here, and our daemon takes none of the user's rings.
 const std::string& SpoolDir() {
   static const Directory directory("/dev/shm");  // ranks end by _exit, and do not remove it
   return directory.path();

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes store_version1.sql: a dump of the store that a real ranklogd wrote, for the tests that open it with the program of
-# today. It was run once, with the program that brought version 1, and the dump never changes. For a version to come, copy this
-# file and make a dump of that version beside it.
+# Makes store_version1.sql: a dump of a store that a real ranklogd wrote, for tests that open it with today's program.
+# It was run once, with the program that introduced version 1, and the dump never changes. For a later version, copy
+# this file and make a dump of that version too.
 #
 #   tests/service/storage/make_store_version1.sh build/release > tests/service/storage/store_version1.sql
 #
-# What is in it, all for a W&B server that never answered:
+# It has these runs, all for a W&B server that never answered:
 #   first     two ranks of 30 rows each; it ended
-#   again     50 rows, then a start that goes on at step 40 with 50 rows: 40 rows, 10 replays and 40 rows
+#   again     50 rows, then a start that continues at step 40 with 50 rows: 40 rows, 10 replays and 40 rows
 #   killed    30 rows or a few more, of a rank that was killed
 set -euo pipefail
 build=$(realpath "$1")
