@@ -100,7 +100,7 @@ TEST_F(LogTest, StepsGrowPerThread) {
 
 // The threads run one after the other, and each logs the same steps. A thread has its own steps,
 // whichever thread had its ring before.
-TEST_F(LogTest, AThreadThatBeginsIsNotBehindThoseThatEnded) {
+TEST_F(LogTest, NewThreadHasItsOwnSteps) {
   auto run = Init(MakeSettings());
   for (int i = 0; i < 5; ++i) {
     std::thread([&] {
@@ -189,7 +189,7 @@ TEST_F(LogTest, RefusedRowLeavesTheStep) {
   EXPECT_EQ(run.stats().lost_step_behind, 1u);
 }
 
-TEST_F(LogTest, TakesTheLastOfAKeyThatComesTwice) {
+TEST_F(LogTest, LastValueOfADuplicateKeyWins) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", 1}, {"b", 2}, {"a", 3}}));
   EXPECT_THAT(Ring().rows.at(0).values, ElementsAre(Pair("b", 2.0), Pair("a", 3.0)));
@@ -245,7 +245,7 @@ TEST_F(LogTest, HandlesWriteTheSameRows) {
 }
 
 // A thread that holds the run's lock may be descheduled. That must not stop the training step.
-TEST_F(LogTest, WaitsForNoLockWhateverTheNextRowIs) {
+TEST_F(LogTest, LogNeverWaitsForALock) {
   auto run = Init(MakeSettings());
   const RowHandle both = run.Row({"loss", "lr"});
   const HandleValue handles[] = {{run.MetricKey("loss"), 0.5}, {run.MetricKey("lr"), 2}};
@@ -462,7 +462,7 @@ TEST_F(LogTest, OfANumberAndATextOfOneKeyTheLastCounts) {
 }
 
 // If a row has many keys, sorting finds duplicates.
-TEST_F(LogTest, OfAKeyThatIsThereTwiceAmongManyTextsTheLastCounts) {
+TEST_F(LogTest, LastOfManyDuplicateTextsWins) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 16 << 20;
   auto run = Init(settings);
@@ -478,7 +478,7 @@ TEST_F(LogTest, OfAKeyThatIsThereTwiceAmongManyTextsTheLastCounts) {
   EXPECT_EQ(ring.rows[0].texts.at(keys[5'000]), "last");
 }
 
-TEST_F(LogTest, ASummaryTellsWhichRowsComeLater) {
+TEST_F(LogTest, SummaryUpdateHasItsStep) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Summary({{"best", 1}}));
   EXPECT_TRUE(run.Log({{"a", 1}}));
@@ -518,7 +518,7 @@ TEST_F(LogTest, DisabledTakesAllAndDoesNothing) {
   EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
 }
 
-TEST_F(LogTest, ARunThatRefersToNothingRefuses) {
+TEST_F(LogTest, EmptyRunRefusesRows) {
   class Run run;
   EXPECT_FALSE(run.Log({{"a", 1}}));
   EXPECT_FALSE(run.Config({{"a", 1}}));

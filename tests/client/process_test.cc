@@ -45,7 +45,7 @@ class ProcessTest : public ::testing::Test {
 class ProcessEndTest : public ProcessTest,
                        public ::testing::WithParamInterface<std::pair<const char*, int>> {};
 
-TEST_P(ProcessEndTest, EndsAsItWouldWithoutUsAndTheRingHoldsTheRest) {  // S19
+TEST_P(ProcessEndTest, ExitIsUnchangedAndRingKeepsRows) {  // S19
   const auto [how, code] = GetParam();
   const Finished alone = Rank(how, 50);
   EXPECT_EQ(alone.code, code) << alone.output;

@@ -92,7 +92,7 @@ TEST_F(RingReaderTest, ZerosEndTheRing) {
   EXPECT_EQ(ring_->tail(), position);
 }
 
-TEST_F(RingReaderTest, DamageIsToldOnceAllBeforeItIsDurable) {
+TEST_F(RingReaderTest, DamageIsReportedAfterEarlierRows) {
   std::memset(ring_->spool->data() + PositionOf(7), 0xff, 8);
   StreamProtocol protocol(ring_.get());
   protocol.Begin();

@@ -75,7 +75,7 @@ TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
 }
 
 // Finish() cannot wait for the row that it interrupts.
-TEST_F(RunStateTest, FinishInALogOfItsThreadReturnsAndTheNextOneEndsTheRing) {
+TEST_F(RunStateTest, FinishDuringLogReturnsAndNextCallEnds) {
   EXPECT_TRUE(
       Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));
   EXPECT_TRUE(File().finished);

@@ -79,7 +79,7 @@ TEST_F(SettingsTest, AKeyInAWrongVariableStaysOutOfTheError) {
               ElementsAre(HasSubstr("WANDB_MODE=[WANDB_API_KEY]x is none of online, offline, ")));
 }
 
-TEST_F(SettingsTest, OursWinOverWandbs) {  // S8
+TEST_F(SettingsTest, RanklogVariablesOverrideWandb) {  // S8
   const Settings settings = From({{"RANKLOG_PROJECT", "ours"},
                                   {"WANDB_PROJECT", "theirs"},
                                   {"WANDB_ENTITY", "team"},
@@ -240,7 +240,7 @@ TEST_F(SettingsTest, Torchrun) {  // S5
 }
 
 // All of them have local rank 0, which is the first rank of a node with that many ranks.
-TEST_F(SettingsTest, WithoutALocalRankNobodyKnowsHowManyThereAre) {
+TEST_F(SettingsTest, WithoutLocalRankWorldSizeIsUnknown) {
   const Settings settings = internal::Resolve(From(
       {{"RANKLOG_RANK", "3"}, {"RANKLOG_WORLD_SIZE", "4"}, {"RANKLOG_LOCAL_WORLD_SIZE", "2"}}));
   EXPECT_EQ(*settings.local_rank, 0);
@@ -336,7 +336,7 @@ TEST_F(SettingsTest, ContradictoryRanksAreErrors) {  // S5
   EXPECT_THAT(settings.Validate(), SizeIs(3));
 }
 
-TEST_F(SettingsTest, AddressesThatCannotBe) {
+TEST_F(SettingsTest, InvalidAddressesAreErrors) {
   Settings settings;
   settings.address = "unix:/" + std::string(106, 'a');
   EXPECT_THAT(settings.Validate(), IsEmpty());

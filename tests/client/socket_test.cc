@@ -37,7 +37,7 @@ int Listen(const std::string& path) {
   return fd;
 }
 
-TEST(SocketTest, NothingThereIsNotFound) {
+TEST(SocketTest, MissingSocketIsNotFound) {
   TempDir dir;
   size_t answered;
   EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
@@ -63,7 +63,7 @@ TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {
 }
 
 // The client sends API keys to a daemon, so it must not talk to another user's.
-TEST(SocketTest, AnotherUsersDaemonIsNotSpokenTo) {
+TEST(SocketTest, AnotherUsersDaemonGetsNothing) {
   SKIP_WITHOUT(geteuid() == 0, "root, to become another user");
   TempDir dir;
   ASSERT_EQ(chmod(dir.path().c_str(), 01777), 0);

@@ -49,7 +49,7 @@ TEST(StderrLinesTest, AFullPipeBlocksNobody) {
   close(ends[1]);
 }
 
-TEST(StderrLinesTest, ABrokenPipeOrSocketKillsNobody) {
+TEST(StderrLinesTest, BrokenPipeKillsNoProcess) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(PutLines([&] {
@@ -71,7 +71,7 @@ TEST(StderrLinesTest, ABrokenPipeOrSocketKillsNobody) {
   close(sockets[1]);
 }
 
-TEST(StderrLinesTest, AClosedStderrIsNobodysFile) {
+TEST(StderrLinesTest, ClosedStderrWritesNoOtherFile) {
   testing::TempDir dir;
   const std::string path = dir.File("ring");
   EXPECT_EQ(PutLines([&] {

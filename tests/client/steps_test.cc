@@ -135,7 +135,7 @@ TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
   EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 11);
 }
 
-TEST(ProgressTest, ARingThatCameBackBehindItIsGivenMoreTime) {
+TEST(ProgressTest, RingThatFellBackGetsMoreTime) {
   Progress progress;
   Progress::Time now{};
   progress.Next(now, 100, 8);

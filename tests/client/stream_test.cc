@@ -197,7 +197,7 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   EXPECT_THAT(Lines(), SizeIs(3));
 }
 
-TEST_F(StreamTest, SaysWhoItIsAndSendsCredentialsOnlyOnTheWire) {
+TEST_F(StreamTest, HelloHasIdentityAndRingHasNoKey) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.rank = 1;
@@ -343,7 +343,7 @@ TEST_F(StreamTest, FlushGivesUpAtItsDeadlineAndNothingIsLost) {
   EXPECT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
 }
 
-TEST_F(StreamTest, WhoWaitsWithoutADaemonSleeps) {
+TEST_F(StreamTest, FlushWithoutADaemonSleeps) {
   const auto switches = [] {
     rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -371,7 +371,7 @@ TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
   EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
 }
 
-TEST_F(StreamTest, NothingButFinishWaitsForADaemonThatNeverSpeaks) {
+TEST_F(StreamTest, OnlyFinishWaitsForASilentDaemon) {
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -458,7 +458,7 @@ TEST_F(StreamTest, OverwrittenRingIsGivenUpAndCounted) {
   EXPECT_EQ(SpoolFiles(), 1u);  // for the daemon
 }
 
-TEST_F(StreamTest, AnIdleThreadSaysWhatItHasPassed) {
+TEST_F(StreamTest, IdleThreadReportsItsWatermark) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   std::thread([&] {

@@ -114,7 +114,7 @@ TEST_F(VoiceTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
 }
 
 // Waiting helps only if the run goes to a tracker, and the user has not chosen to wait already.
-TEST_F(VoiceTest, ToWaitForDeliveryIsAdvisedWhereItHelps) {
+TEST_F(VoiceTest, AdvisesToWaitOnlyIfUseful) {
   for (const bool awaits : {false, true}) {
     for (const std::string destination : {"local", "wandb"}) {
       Settings settings = Job();
@@ -186,7 +186,7 @@ TEST_F(VoiceTest, SaysATroubleOnceAMinuteAtMost) {
   EXPECT_THAT(Said(voice), IsEmpty());
 }
 
-TEST_F(VoiceTest, WhatANewConnectionDoesNotTellIsOver) {
+TEST_F(VoiceTest, NewConnectionClearsOldTroubles) {
   Voice voice = Make();
   voice.OnMessage(Notice("store", "the disk is full"));
   EXPECT_THAT(Said(voice), ElementsAre("the disk is full"));
@@ -298,7 +298,7 @@ TEST_F(VoiceTest, SaysOneLineAtTheEnd) {
                           "spool for the daemon: no ranklogd is found"));
 }
 
-TEST_F(VoiceTest, RowsThatAreDurableAreNotSaidToWaitForTheEndsAnswer) {
+TEST_F(VoiceTest, DurableRowsAreNotReportedAsWaiting) {
   Voice voice = Make();
   voice.OnMessage(Hello());
   EXPECT_THAT(Said(voice), SizeIs(1));
@@ -313,7 +313,7 @@ TEST_F(VoiceTest, RowsThatAreDurableAreNotSaidToWaitForTheEndsAnswer) {
                           "spool for the daemon"));
 }
 
-TEST_F(VoiceTest, OneRowIsNotRows) {
+TEST_F(VoiceTest, SingularForOneRow) {
   Voice voice = Make();
   Voice::Facts facts = Ended(Voice::Facts::End::kDurable);
   facts.stats.rows_logged = facts.stats.rows_durable = 1;
@@ -415,7 +415,7 @@ TEST_F(VoiceTest, TheWorstTroubleOfTheDaemonIsTheOneThatCounts) {
   EXPECT_EQ(voice.DaemonTrouble(), "the disk is full");
 }
 
-TEST_F(VoiceTest, WhyTheRunHasAnotherIdComesBeforeItsLine) {
+TEST_F(VoiceTest, RunIdNoticePrecedesTheFirstLine) {
   Voice voice = Make();
   v1::ServerMessage hello = Hello();
   hello.mutable_hello()->set_run_id("-job-2");

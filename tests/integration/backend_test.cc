@@ -37,7 +37,7 @@ bool Complete(FakeWandb& wandb, const std::string& run_id) {
       absl::Seconds(90));
 }
 
-TEST(BackendTest, ErrorsForAWhileLoseNothing) {
+TEST(BackendTest, TemporaryErrorsLoseNoRow) {
   FakeWandb wandb;
   wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .times = 1, .code = 500});
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 2, .code = 500});
@@ -55,7 +55,7 @@ TEST(BackendTest, ErrorsForAWhileLoseNothing) {
   ExpectEveryRowOnce(wandb.run("job"), 500);
 }
 
-TEST(BackendTest, ALoginPageIsNoDelivery) {
+TEST(BackendTest, LoginPageIsNotADelivery) {
   FakeWandb wandb;
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream,
                 .times = 2,

@@ -28,7 +28,7 @@ Finished Ranklog(std::vector<std::string> args) {
   args.insert(args.begin(), RANKLOG_CLI);
   return RunToEnd(args);
 }
-TEST(BadUsageTest, IsTwoAndNamesWhatIsWrong) {
+TEST(BadUsageTest, ExitCodeIsTwoAndNamesTheMistake) {
   TempDir dir;
   const std::string config = dir.File("config.toml");
   std::ofstream(config) << "drian = \"2m\"\n";
@@ -103,18 +103,18 @@ class BadStoreTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(BadStoreTest, OfANewerVersionIsRefused) {
+TEST_F(BadStoreTest, StoreOfANewerVersionIsRefused) {
   node_.EditStore("PRAGMA user_version = 99");
   ExpectRefusedUntouchedAndNothingLost("newer Ranklog");
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
 }
 
-TEST_F(BadStoreTest, FromBeforeTheFirstReleaseIsRefused) {
+TEST_F(BadStoreTest, StoreOfAPrereleaseIsRefused) {
   node_.EditStore("PRAGMA application_id = 0x524B4C47; PRAGMA user_version = 11");
   ExpectRefusedUntouchedAndNothingLost("before its first release");
 }
 
-TEST(BadRowsTest, AreCountedByReasonAndTheOthersArrive) {
+TEST(BadRowsTest, BadRowsAreCountedAndOthersArrive) {
   FakeWandb wandb;
   Node node({"--wandb-transmit-interval", "50ms"});
   node.Start();

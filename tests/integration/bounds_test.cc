@@ -97,7 +97,7 @@ class BoundsTest : public ::testing::Test {
   std::unique_ptr<v1::Ingest::Stub> stub_;
 };
 
-TEST_F(BoundsTest, AMessageThatIsTooLarge) {
+TEST_F(BoundsTest, TooLargeMessageIsRefused) {
   // A client tries again. The first error may look like a connection that broke in the middle.
   for (int i = 0; i < 2; ++i) {
     BareStream stream(stub_.get(), 1);
@@ -113,7 +113,7 @@ TEST_F(BoundsTest, AMessageThatIsTooLarge) {
   ExpectTheOtherRankGoesOn();
 }
 
-TEST_F(BoundsTest, WhatIsNoBatch) {
+TEST_F(BoundsTest, MalformedBatchIsRefused) {
   BareStream stream(stub_.get(), 1);
   ASSERT_TRUE(stream.ReadsAnAnswer());
   v1::ClientMessage message;
@@ -126,7 +126,7 @@ TEST_F(BoundsTest, WhatIsNoBatch) {
 }
 
 // Streams that end in other ways do not count as refused.
-TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
+TEST_F(BoundsTest, ClosedStreamIsNotCountedAsRefused) {
   for (uint64_t i = 1; i <= 50; ++i) {
     BareStream stream(stub_.get(), i);
     ASSERT_TRUE(stream.ReadsAnAnswer());
@@ -143,7 +143,7 @@ TEST_F(BoundsTest, WhoLeavesIsNotRefused) {
 }
 
 // Neither do clients that gave up while the disk delayed the answer.
-TEST_F(BoundsTest, WhoLeavesUnansweredIsNotRefused) {
+TEST_F(BoundsTest, StreamCancelledBeforeAnswerIsNotRefused) {
   ASSERT_OK_AND_ASSIGN(
       storage::Database other,
       storage::Database::Open(node_.state_dir() + "/" + storage::kStoreFile,
@@ -164,7 +164,7 @@ TEST_F(BoundsTest, WhoLeavesUnansweredIsNotRefused) {
   EXPECT_EQ(node_.Counter("ingest.refused_too_large"), 0u);
 }
 
-TEST_F(BoundsTest, MoreKeysThanAStreamMayHave) {
+TEST_F(BoundsTest, TooManyKeysAreRefused) {
   BareStream stream(stub_.get(), 1);
   ASSERT_TRUE(stream.ReadsAnAnswer());
   v1::ClientMessage message;
@@ -183,7 +183,7 @@ TEST_F(BoundsTest, MoreKeysThanAStreamMayHave) {
   ExpectTheOtherRankGoesOn();
 }
 
-TEST_F(BoundsTest, MoreStreamsThanThereMayBe) {
+TEST_F(BoundsTest, TooManyStreamsAreRefused) {
   std::vector<std::unique_ptr<BareStream>> streams;
   for (uint64_t i = 1; i <= kMaxStreams - 1; ++i) {  // one stream is the good rank's
     streams.push_back(std::make_unique<BareStream>(stub_.get(), i));

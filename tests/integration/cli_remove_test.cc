@@ -35,7 +35,7 @@ TEST_F(CliTest, RemoveWithoutATerminalWantsYes) {
   EXPECT_THAT(RanklogJson({"runs"}), SizeIs(2));
 }
 
-TEST_F(CliTest, RemoveKeepsARunThatRunsAndAsksForForceWhereRowsWait) {
+TEST_F(CliTest, RemoveRefusesRunningAndUndeliveredRuns) {
   store_.reset();
   const Finished waits = Ranklog({"rm", "tiny", "--yes"});
   EXPECT_EQ(waits.code, 1);

@@ -82,14 +82,14 @@ TEST_F(CliTerminalTest, WatchedStatusFitsIntoTheTerminal) {
   EXPECT_LE(Lines(absl::StrReplaceAll(drawn.output, {{"\r", ""}})).size(), 24u) << drawn.output;
 }
 
-TEST_F(CliTerminalTest, ANameDoesNotTurnTheRestOfItsLine) {
+TEST_F(CliTerminalTest, RightToLeftNameKeepsTheLine) {
   ASSERT_OK(store_->Begin());
   Attach("turned", 0, "x\u202Egnp.exe\u2066\u2028y", "local", kStart);
   ASSERT_OK(store_->Commit());
   EXPECT_THAT(Ranklog({"runs"}).output, HasSubstr("x?gnp.exe??y"));
 }
 
-TEST_F(CliTerminalTest, CtrlCAtTheKeysPromptLeavesTheEcho) {
+TEST_F(CliTerminalTest, CtrlCAtTheKeyPromptRestoresEcho) {
   // A shell's child in the background ignores Ctrl-C, so the script restores it. It sends the
   // signal once the echo is off.
   const std::string script =

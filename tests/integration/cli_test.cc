@@ -36,7 +36,7 @@ TEST_F(CliTest, HelpAndVersionAreOfEveryCommand) {
   }
 }
 
-TEST_F(CliTest, WrongUsageIsTwo) {
+TEST_F(CliTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(Ranklog({}).code, 2);
   EXPECT_EQ(Ranklog({"nonsense"}).code, 2);
   EXPECT_EQ(Ranklog({"runs", "--nonsense"}).code, 2);
@@ -82,7 +82,7 @@ TEST_F(CliTest, RunsDoesNotWaitForARunWhoseRanksEndedLongAgo) {
 
 TEST_F(CliTest, AnEmptyRunIsWrongUsage) { EXPECT_EQ(Ranklog({"show", ""}).code, 2); }
 
-TEST_F(CliTest, WhatItDoesNotKnowIsNamed) {
+TEST_F(CliTest, UnknownCommandOrFlagIsNamed) {
   const auto refused = [this](const std::vector<std::string>& args) {
     const Finished finished = Ranklog(args);
     EXPECT_EQ(finished.code, 2) << args[0];
@@ -106,7 +106,7 @@ TEST_F(CliTest, WrongUsageNamesTheCommandAndItsHelp) {
               AllOf(HasSubstr("not negative"), HasSubstr("`ranklog tail --help`")));
 }
 
-TEST_F(CliTest, AStoreThatMayNotBeReadIsNoneThatIsMissing) {
+TEST_F(CliTest, UnreadableStoreIsNotReportedAsMissing) {
   ASSERT_EQ(chmod(state_dir().c_str(), 0), 0);
   // Root needs to lose its right to read everything.
   std::vector<std::string> args = {RANKLOG_CLI, "runs", "--state-dir", state_dir()};
@@ -120,7 +120,7 @@ TEST_F(CliTest, AStoreThatMayNotBeReadIsNoneThatIsMissing) {
   EXPECT_THAT(finished.output, AllOf(HasSubstr("may not be read"), HasSubstr("--state-dir")));
 }
 
-TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
+TEST_F(CliTest, UnknownRunFailsAndListsKnownRuns) {
   for (const char* command : {"show", "tail", "export", "verify", "dead", "rm"}) {
     std::vector<std::string> args = {command, "nothing"};
     if (args[0] == "rm") args.push_back("--yes");
@@ -130,7 +130,7 @@ TEST_F(CliTest, AnUnknownRunIsOneAndListsThoseThatAre) {
   }
 }
 
-TEST_F(CliTest, NoStoreIsOneAndSaysWhatToDo) {
+TEST_F(CliTest, MissingStoreFailsWithAdvice) {
   for (std::vector<std::string> args : std::vector<std::vector<std::string>>{{"status"},
                                                                              {"runs"},
                                                                              {"show", "latest"},
@@ -145,7 +145,7 @@ TEST_F(CliTest, NoStoreIsOneAndSaysWhatToDo) {
   }
 }
 
-TEST_F(CliTest, ADaemonThatDoesNotAnswerIsOne) {
+TEST_F(CliTest, SilentDaemonFailsTheCommand) {
   const Finished finished =
       RunToEnd({RANKLOG_CLI, "runs", "--address", "unix:" + dir_.File("no.sock")}, options_);
   EXPECT_EQ(finished.code, 1);
@@ -223,7 +223,7 @@ TEST_F(CliTest, DoctorSaysWhatATrackerDoesNotTake) {
                                      HasSubstr("start ranklogd"), HasSubstr("HTTP 503")));
 }
 
-TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37
+TEST_F(CliTest, StatusCountsRowsByState) {  // S37
   const Json status = RanklogJson({"status"});
   EXPECT_EQ(status["daemon"]["running"], false);
   EXPECT_EQ(status["state_dir"], state_dir());
@@ -243,7 +243,7 @@ TEST_F(CliTest, StatusCountsWhatIsWhere) {  // S37
                                  HasSubstr("ring_full 2")));
 }
 
-TEST_F(CliTest, StatusTellsOfTheQueueAndTheDisk) {
+TEST_F(CliTest, StatusShowsQueueAndDisk) {
   const Json status = RanklogJson({"status"});
   EXPECT_GT(status["rows"]["queued_bytes"], 0);
   EXPECT_EQ(status["rows"]["oldest_queued"], static_cast<double>(kStart) / 1e6 + 1.5);  // row 3
@@ -269,7 +269,7 @@ TEST_F(CliTest, StatusCheckIsForMonitoring) {
   EXPECT_THAT(RanklogJson({"status"})["problems"], SizeIs(3));
 }
 
-TEST_F(CliTest, StatusPrintsALineEachTimeWhereNobodyLooks) {
+TEST_F(CliTest, WatchPrintsLinesWithoutATerminal) {
   const Finished finished = Ranklog({"status", "--watch", "--interval", "10ms", "--times", "3"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);

@@ -144,7 +144,7 @@ TEST_F(ClockTest, SetBackAndForwardByADayNothingWaitsAndNothingIsLost) {
   EXPECT_GE(ParseExtendedJson(run.summary)["_runtime"].get<double>(), 0);
 }
 
-TEST_F(ClockTest, SetBackWhileThereIsNoDaemonTheRanksComeBackToTheNextOne) {
+TEST_F(ClockTest, ClockSetBackWithoutDaemonRanksReconnect) {
   ChildProcess primary = StartRank(0);
   ChildProcess other = StartRank(1);
   ASSERT_TRUE(RowsGoOn());
@@ -171,7 +171,7 @@ TEST_F(ClockTest, SetBackWhileThereIsNoDaemonTheRanksComeBackToTheNextOne) {
 }
 
 // Two starts under one id each left a ring. The wall clock of the second is behind.
-TEST_F(ClockTest, SetBackBetweenTwoStartsThatNoDaemonMetTheSecondGoesOn) {
+TEST_F(ClockTest, ClockSetBackBetweenStartsKeepsTheirOrder) {
   node_.Kill();
   const auto start = [&](const std::string& rows, const std::string& first_step) {
     auto environment = clock_.Environment();

@@ -93,7 +93,7 @@ class ContinuedTest : public ::testing::Test {
   Node node_{{"--wandb-transmit-interval", "50ms"}};
 };
 
-TEST_F(ContinuedTest, RowsFromACheckpointOnReplaceThoseThatWereThere) {
+TEST_F(ContinuedTest, CheckpointReplayReplacesOldRows) {
   const int64_t last = Crash();
   const double crashed = Export().back()["_timestamp"];
   RunToItsEnd({std::to_string(2 * kBack), "0", "0", "", std::to_string(last + 1 - kBack)});
@@ -121,7 +121,7 @@ TEST_F(ContinuedTest, RowsFromACheckpointOnReplaceThoseThatWereThere) {
 }
 
 // Local readers show what the tracker would show if it could rewind: later steps are hidden.
-TEST_F(ContinuedTest, AnAttemptThatEndsSoonerHidesWhatWasBeyond) {
+TEST_F(ContinuedTest, ShorterAttemptHidesLaterSteps) {
   const int64_t last = Crash();
   RunToItsEnd({"5", "0", "0", "", std::to_string(last + 1 - kBack)});
   const std::vector<json> rows = Export();
@@ -148,7 +148,7 @@ TEST_F(ContinuedTest, RowsWithoutAStepCountOn) {
 // The second Init() of a process waits until the Run of the first one has ended in any way.
 class SecondInitTest : public ContinuedTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(SecondInitTest, ComesBehindTheFirst) {
+TEST_P(SecondInitTest, SecondInitWaitsForTheFirst) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
   for (const auto& [name, value] : Settings()) options.environment[name] = value;

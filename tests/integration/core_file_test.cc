@@ -37,7 +37,7 @@ bool LeavesACore(const std::string& flag) {
   return WCOREDUMP(status);
 }
 
-TEST(CoreFileTest, ThereIsNoneUnlessItIsAskedFor) {
+TEST(CoreFileTest, CoreFileOnlyOnRequest) {
   SKIP_WITHOUT(LeavesACore("--core-dumps"), "core files of any program (kernel.core_pattern)");
   EXPECT_FALSE(LeavesACore("--log-level=warn"));
 }

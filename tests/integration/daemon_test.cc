@@ -21,7 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(DaemonTest, RanksThatStartedBeforeItAreHeard) {
+TEST(DaemonTest, RanksStartedEarlierConnect) {
   Node node;
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "65536"}});
   ASSERT_TRUE(counting.WaitForReturned(500));
@@ -67,7 +67,7 @@ TEST(DaemonTest, TwoJobsAtOnceKeepTheirRowsApart) {
   EXPECT_EQ(node.GetRun("two").rows, 3000u);
 }
 
-TEST(DaemonTest, AfterSigtermTheNextOneGoesOn) {
+TEST(DaemonTest, NextDaemonContinuesAfterSigterm) {
   Node node;
   node.Start();
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "65536"}});
@@ -83,7 +83,7 @@ TEST(DaemonTest, AfterSigtermTheNextOneGoesOn) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST(DaemonTest, ASecondOneOnTheSameStateDirectoryIsRefused) {
+TEST(DaemonTest, SecondDaemonOnOneStateDirectoryFails) {
   Node node;
   node.Start();
   TempDir other;
@@ -160,7 +160,7 @@ TEST(DaemonTest, IsStoppedByTheCommandLine) {
   EXPECT_THAT(again.output, HasSubstr("no daemon is running"));
 }
 
-TEST(DaemonTest, InTheBackgroundItReturnsOnceItServes) {
+TEST(DaemonTest, BackgroundReturnsOnceServing) {
   const Node node;
   const std::vector<std::string> flags = {"--background",  "--state-dir",  node.state_dir(),
                                           "--listen",      node.address(), "--spool-dir",

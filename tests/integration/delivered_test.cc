@@ -57,7 +57,7 @@ TEST_F(DeliveredTest, TheTrackerHasTheRunWhenTheRankEnds) {
   EXPECT_THAT(rank.Output(), HasSubstr("all 100 rows of this rank are durable and delivered\n"));
 }
 
-TEST_F(DeliveredTest, ASlowTrackerIsWaitedForWithWordsOfProgress) {
+TEST_F(DeliveredTest, SlowTrackerWaitReportsProgress) {
   wandb_->Inject({.on = FakeWandb::Fault::On::kFileStream,
                   .times = 1,
                   .code = 200,
@@ -69,7 +69,7 @@ TEST_F(DeliveredTest, ASlowTrackerIsWaitedForWithWordsOfProgress) {
   EXPECT_THAT(rank.Output(), HasSubstr("run job waits until the tracker has it"));
 }
 
-TEST_F(DeliveredTest, ATrackerThatIsAwayIsWaitedForAsLongAsWasSaid) {
+TEST_F(DeliveredTest, WaitForAbsentTrackerEndsAtItsTimeout) {
   const int port = wandb_->port();
   const std::string url = wandb_->url();
   wandb_.reset();
@@ -118,7 +118,7 @@ TEST_F(DeliveredTest, ExitTakesNoLongerThanFinish) {
   EXPECT_EQ(node_.GetRun("exit-5").exit_code, 5);
 }
 
-TEST_F(DeliveredTest, ExitWaitsForATrackerThatIsAwayAsLongAsWasSaid) {
+TEST_F(DeliveredTest, ExitWaitEndsAtItsTimeout) {
   wandb_->Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1000, .code = 503});
   const absl::Time start = absl::Now();
   ChildProcess rank = StartEnding("exit-0", "delivered:2s");

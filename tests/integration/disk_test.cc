@@ -88,7 +88,7 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
 }
 
 // `ranklog sync` does not wait for space like a daemon, since a user waits for it.
-TEST_F(DiskTest, ThatIsFullEndsASync) {
+TEST_F(DiskTest, FullDiskEndsASync) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "16m");
   ASSERT_TRUE(disk.mounted());
@@ -123,7 +123,7 @@ TEST_F(DiskTest, ThatIsFullEndsASync) {
 
 // The same when only the delivery loop can report it: the delivered rows cannot be marked in the
 // store.
-TEST_F(DiskTest, ThatGetsFullIsSaidByASync) {
+TEST_F(DiskTest, SyncReportsAFullDisk) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "16m");
   ASSERT_TRUE(disk.mounted());
@@ -219,7 +219,7 @@ class RemoteDisk {
   absl::optional<ChildProcess> sshfs_;
 };
 
-TEST_F(DiskTest, IsSomewhereElseAndTheDaemonSaysWhatToSet) {  // S22
+TEST_F(DiskTest, NetworkDiskIsRefusedWithAdvice) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("sshfs") && std::filesystem::exists(RemoteDisk::kServer),
                "the right to mount, sshfs, sftp-server");
   SKIP_WITHOUT(std::filesystem::exists("/dev/fuse"), "FUSE of this kernel or container");

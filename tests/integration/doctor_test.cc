@@ -116,7 +116,7 @@ TEST_F(DoctorTest, AStoreWithoutAVersionIsDamaged) {
   ExpectAdvice(told, {"store       damaged: ", "ranklog recover "});
 }
 
-TEST_F(DoctorTest, SoundSetUpNeedsNothing) {
+TEST_F(DoctorTest, ValidSetUpNeedsNoAdvice) {
   const Finished sound = Doctor({}, {"--json"});
   EXPECT_EQ(sound.code, 0) << sound.output;
   const Json parts = Parse(sound.output)["parts"];
@@ -189,7 +189,7 @@ TEST_F(DoctorTest, KeyThatOthersMayReadIsNamed) {
 }
 
 // A tracker that is away is a state, not an error. If there is a proxy, it may be the cause.
-TEST_F(DoctorTest, ServerThatIsAwayIsSaidAndTheProxyNamed) {
+TEST_F(DoctorTest, AbsentServerIsReportedWithTheProxy) {
   const DeadPort nobody(DeadPort::kRefuses);
   const DeadPort proxy(DeadPort::kRefuses);
   options_.environment["WANDB_API_KEY"] = std::string(40, 'k');

@@ -55,7 +55,7 @@ class EndsTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(EndsTest, ARunSaysByWhichSignalItsRankEnded) {
+TEST_F(EndsTest, RunRecordsTheSignalOfItsRank) {
   std::map<std::string, std::string> ends = {
       {"segfault", "was killed by signal 11 (Segmentation fault)"},
       {"abort", "was killed by signal 6 (Aborted)"},
@@ -75,7 +75,7 @@ TEST_F(EndsTest, ARunSaysByWhichSignalItsRankEnded) {
 }
 
 // `return` runs the run's destructor before the exit code is known; `exit` does not run it.
-TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
+TEST_F(EndsTest, ExitCodeWithoutFinishEndsTheRun) {
   SKIP_WITHOUT(PidfdTellsTheEnd(), "exit codes of processes that others reap, as of Linux 6.15");
   for (const std::string how : {"exit", "return"}) {
     const model::Run well = RunOfARankThatEndsBy(how + "-0");
@@ -89,7 +89,7 @@ TEST_F(EndsTest, AnExitCodeWithoutFinishIsTheRuns) {
 }
 
 // The daemon never saw the process, and knows only what the ring contains.
-TEST_F(EndsTest, ARankThatEndsBeforeItAttachesSaysWhatIsKnown) {
+TEST_F(EndsTest, UnattachedRankEndsAsItsRingSays) {
   node_.Kill();
   const std::map<std::string, model::RunState> ends = {{"exit-0", model::RunState::kFinished},
                                                        {"exit-5", model::RunState::kFailed},
@@ -128,7 +128,7 @@ TEST_F(EndsTest, ARunThatIsDestroyedLongBeforeItsProcessEndsHasFinished) {
 }
 
 // Like a launcher that restarts a rank by exec(): the process stays the same.
-TEST_F(EndsTest, ARankThatExecsItselfBeginsAnew) {
+TEST_F(EndsTest, SelfExecRestartsTheRank) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("exec", 0, 0, 1, 1);
   ChildProcess rank({ENDING_RANK, "exec"}, options);
@@ -218,7 +218,7 @@ class MemoryCgroup {
   bool usable_ = false;
 };
 
-TEST_F(EndsTest, ARankKilledForLackOfMemorySaysSo) {
+TEST_F(EndsTest, OutOfMemoryKillIsTheReason) {
   const MemoryCgroup cgroup;
   // ARunSaysByWhichSignalItsRankEnded has a rank that runs out of memory by RLIMIT_AS.
   SKIP_WITHOUT(cgroup.usable(), "memory cgroups of this kernel or container");

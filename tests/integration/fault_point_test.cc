@@ -53,7 +53,7 @@ class FaultPointTest : public ::testing::TestWithParam<Death> {
   FakeWandb wandb_;
 };
 
-TEST_P(FaultPointTest, NothingIsLostAndNothingIsThereTwice) {  // S20
+TEST_P(FaultPointTest, DaemonDeathLosesAndRepeatsNothing) {  // S20
   Node node({"--wandb-transmit-interval", "20ms"});
   CountingJob counting(node, "job", /*rows=*/0, SmallRing());
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
@@ -68,7 +68,7 @@ TEST_P(FaultPointTest, NothingIsLostAndNothingIsThereTwice) {  // S20
   ExpectEachLineOnce(wandb_, counting);
 }
 
-TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
+TEST_P(FaultPointTest, RankAndDaemonDeathLosesNothing) {  // S19, S20
   Node node({"--wandb-transmit-interval", "20ms"});
   CountingJob counting(node, "job", /*rows=*/0, SmallRing());
   node.StartWith({{"RANKLOG_DIE_AT", absl::StrCat(GetParam().point, ":", GetParam().passage)}});
@@ -86,7 +86,7 @@ TEST_P(FaultPointTest, AndTheRankWithIt) {  // S19, S20
 }
 
 // The rank and the daemon are gone, so only the store has these rows.
-TEST(StoredRowsTest, ThoseThatAreInNoRunYetAreNamed) {
+TEST(StoredRowsTest, RowsWithoutARunAreReported) {
   constexpr uint64_t kRows = 20;
   Node node;
   node.StartWith({{"RANKLOG_DIE_AT", "aggregate:1:hang"}});

@@ -92,7 +92,7 @@ TEST_F(JobEndTest, AnswerIsForAllRunsOfTheJob) {
   EXPECT_EQ(FileContent(Calls()), "--details show job 12\n");
 }
 
-TEST_F(JobEndTest, ReasonIsThatOfTheRankWithoutScontrol) {
+TEST_F(JobEndTest, WithoutScontrolTheRankGivesTheReason) {
   node_.StartWith({{"PATH", dir_.path()}});
   const std::string reason = EndedRun("terminate", "12").reason;
   ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("why Slurm ended job 12 is not known") > 0; }));
@@ -110,7 +110,7 @@ TEST_F(JobEndTest, LogSaysThatScontrolPrintsNothing) {
   }));
 }
 
-TEST_F(JobEndTest, HangingScontrolHoldsUpNoStop) {
+TEST_F(JobEndTest, HangingScontrolDoesNotDelayStop) {
   StartWith("trap '' TERM; sleep 1000 & echo $! >" + dir_.File("sleep") + "; wait");
   EndedRun("terminate", "12");
   ASSERT_TRUE(WaitFor([&] { return !FileContent(dir_.File("sleep")).empty(); }));

@@ -98,7 +98,7 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
 }
 
 // It does not wait for the next try, which is a minute away.
-TEST(KeysTest, ABetterKeyCountsAtOnce) {
+TEST(KeysTest, CorrectedKeyIsUsedAtOnce) {
   const std::string key(40, 'k');
   FakeWandb wandb;
   wandb.RequireKey(key);
@@ -139,7 +139,7 @@ TEST(KeysTest, ABetterKeyCountsAtOnce) {
 
 // A secret with a newline, an address without a scheme, and a page that is not a tracker's. None
 // makes the run local, and each run reports what is wrong.
-TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
+TEST(KeysTest, EachRunReportsItsMissingKey) {  // S42
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
   Node node;
@@ -173,7 +173,7 @@ TEST(KeysTest, EachRunSaysWhatItWaitsFor) {  // S42
 }
 
 // The address is stored and shown, so it must not contain a user.
-TEST(KeysTest, PasswordInTheAddressIsKeptNowhere) {
+TEST(KeysTest, AddressPasswordIsNotStored) {
   FakeWandb wandb;
   Node node;
   node.Start();

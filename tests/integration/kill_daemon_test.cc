@@ -11,7 +11,7 @@
 namespace ranklog::testing {
 namespace {
 
-TEST(KillDaemonTest, NothingIsLostAndNothingIsThereTwice) {
+TEST(KillDaemonTest, KilledDaemonLosesAndRepeatsNothing) {
   Node node;
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}});
   std::mt19937 random(std::random_device{}());

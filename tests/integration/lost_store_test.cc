@@ -62,7 +62,7 @@ class LostStoreTest : public ::testing::Test {
   CountingJob counting_{node_, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}}};
 };
 
-TEST_F(LostStoreTest, ALiveRankGoesOnAndTheGapIsCounted) {
+TEST_F(LostStoreTest, LiveRankContinuesAndCountsTheGap) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   LoseTheStore();
@@ -101,7 +101,7 @@ TEST_F(LostStoreTest, ALiveRankGoesOnInAnOlderStore) {
 }
 
 // SQLite alone would continue to write to files without a name.
-TEST_F(LostStoreTest, ADaemonWhoseStoreIsRemovedBeginsANewOne) {
+TEST_F(LostStoreTest, DaemonReplacesARemovedStore) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   ASSERT_GT(node_.Counter("ingest.rows"), 0u);
@@ -148,7 +148,7 @@ TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
   EXPECT_EQ(counting_.ExpectEveryReturnedRowOnce(), 0u);
 }
 
-TEST_F(LostStoreTest, ADaemonWhoseLockFileIsAnothersEnds) {
+TEST_F(LostStoreTest, DaemonEndsIfItsLockIsReplaced) {
   counting_.rank().Kill();
   node_.Start();
   const std::string lock = node_.state_dir() + "/lock";

@@ -62,7 +62,7 @@ class ManyRunsTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(ManyRunsTest, AreNoBurdenOnceTheyAreOver) {
+TEST_F(ManyRunsTest, EndedRunsCostLittle) {
   const int runs = getenv("RANKLOG_SOAK") != nullptr ? 10'000 : kRunsInCi;
   node_.Start();
   const absl::Time start = SteadyNow();

@@ -74,7 +74,7 @@ double ValueOf(const std::string& text, const std::string& metric) {
 }
 
 // Any user of the node may open such connections. Prometheus waits for ten seconds.
-TEST(MetricsTest, SilentConnectionsHoldNoScrapeUp) {
+TEST(MetricsTest, SilentConnectionsDoNotDelayScrapes) {
   Node node({"--metrics-port", "0"});
   node.Start();
   const int port = PortOf(node);

@@ -79,7 +79,7 @@ class MovedJobTest : public ::testing::Test {
   size_t delivered_ = 0;
 };
 
-TEST_F(MovedJobTest, RowsThatTheFirstNodeStillHasGoBehindTheSeconds) {
+TEST_F(MovedJobTest, FirstNodesRowsFollowTheSeconds) {
   ASSERT_NO_FATAL_FAILURE(RunOnFirstNode());
   b_.Start();
   ChildProcess rank = StartOnSecondNode(kRowsOnB);

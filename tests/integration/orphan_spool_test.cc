@@ -134,7 +134,7 @@ TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
 }
 
 // A rank without a configured spool directory puts its ring where all ranks may.
-TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
+TEST_F(OrphanSpoolTest, FindsRingInAStandardDirectory) {
   const std::string standard = "/dev/shm/ranklog-" + std::to_string(geteuid());
   CountingJob counting(node_, "job", kOrphanRows, {{"RANKLOG_SPOOL_DIR", ""}});
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
@@ -156,7 +156,7 @@ TEST_F(OrphanSpoolTest, InADirectoryThatTheDaemonWasNotTold) {
 
 // The daemon and the rank die. The next daemon, for example systemd's, is not configured with the
 // directory.
-TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
+TEST_F(OrphanSpoolTest, FindsRingInALearnedDirectory) {
   const std::filesystem::path dir =
       std::filesystem::path(node_.state_dir()).parent_path() / "job's own";
   std::filesystem::create_directory(dir);
@@ -178,7 +178,7 @@ TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonKnew) {
 
 // A daemon that a rank starts has the rank's directory in its environment; systemd's daemon has
 // not.
-TEST_F(OrphanSpoolTest, InADirectoryThatOnlyTheLastDaemonWasTold) {
+TEST_F(OrphanSpoolTest, FindsRingInAFormerlyConfiguredDirectory) {
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
@@ -220,7 +220,7 @@ TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
   EXPECT_EQ(node_.GetRun("job").rows, 50u);
 }
 
-TEST_F(OrphanSpoolTest, WithoutAnyDirectoryItIsSaid) {
+TEST_F(OrphanSpoolTest, MissingSpoolDirectoryIsReported) {
   SKIP_WITHOUT(CanMakeNamespaces() && geteuid() == 0, "mount namespaces of this kernel, and root");
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
@@ -238,7 +238,7 @@ TEST_F(OrphanSpoolTest, WithoutAnyDirectoryItIsSaid) {
 
 // The daemon may find the two rings in any order. There are several jobs, so that both orders
 // occur.
-TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
+TEST_F(OrphanSpoolTest, RestartedRanksRingsKeepTheirOrder) {
   const int jobs = 6;
   for (int i = 0; i < jobs; ++i) {
     const std::string job = "job" + std::to_string(i);
@@ -261,7 +261,7 @@ TEST_F(OrphanSpoolTest, OfARankThatBeganAnewTheLastProcessIsTheLast) {
   }
 }
 
-TEST_F(OrphanSpoolTest, AFinishThatNobodyHeardIsStillAFinish) {
+TEST_F(OrphanSpoolTest, UnreportedFinishStillFinishes) {
   ChildProcess rank =
       node_.StartRank("job", 0, 0, 1, 1, {"100", "7"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "50"}});
   EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // spooled

@@ -114,7 +114,7 @@ TEST_F(OtherUserTest, ReachesNothingInDirectoriesThatAnyoneMayEnter) {
   ExpectTheJobGoesOn();
 }
 
-TEST_F(OtherUserTest, IsNotHeardAtASocketThatAnyoneMayConnectTo) {
+TEST_F(OtherUserTest, IsRefusedAtAnOpenSocket) {
   chmod(Directory().c_str(), 0755);
   chmod(node_.socket().c_str(), 0666);
   EXPECT_FALSE(Logged("refused a process of user"));

@@ -103,7 +103,7 @@ struct Drain {
   std::map<std::string, int> live_posts;
 };
 
-TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
+TEST_F(OutageTest, BacklogsDrainWhileLiveRunsDeliver) {
   for (int n = 0; n < kBacklogs; ++n) MakeBacklog(n);
   const std::vector<std::string> live = {"live-a", "live-b"};
   std::vector<ChildProcess> ranks;
@@ -140,7 +140,7 @@ TEST_F(OutageTest, BacklogsDrainOldestFirstAndLiveRunsAreHeard) {
 }
 
 // The servers answer queries, but take rows without ever answering.
-TEST(HangingTrackerTest, TwoHoldUpNoRunOfAnotherServer) {
+TEST(HangingTrackerTest, TwoHangingServersDelayNoOther) {
   FakeWandb hanging[2];
   for (FakeWandb& server : hanging) {
     server.Inject(

@@ -212,7 +212,7 @@ TEST_F(PlantedPathsTest, ASocketReplacesWhatHasItsName) {
   }
 }
 
-TEST_F(PlantedPathsTest, ARankKeepsItsSpoolWhereNobodyElseIs) {
+TEST_F(PlantedPathsTest, RankAvoidsAnotherUsersSpoolDirectory) {
   const std::string spool = shared_.File("spool");
   for (const Kind kind : kDirectories) {
     Plant(spool, kind);
@@ -298,7 +298,7 @@ TEST_F(PlantedPathsTest, RecoverRemovesNothingThatItDidNotMake) {
   EXPECT_EQ(RunToEnd(recover).code, 0) << "what an interrupted one left is begun again";
 }
 
-TEST_F(PlantedPathsTest, ExportWritesToNothingThatAnotherPutThere) {
+TEST_F(PlantedPathsTest, ExportRefusesPlantedTargets) {
   const std::string state = home_.File("state");
   MakeStore(state);
   const std::string to = shared_.File("rows.csv");
@@ -324,7 +324,7 @@ TEST_F(PlantedPathsTest, ExportWritesToNothingThatAnotherPutThere) {
 }
 
 // `ranklog sync --to` sends keys to the daemon that answers.
-TEST_F(PlantedPathsTest, TheCommandLineSaysNothingToAnothersDaemon) {
+TEST_F(PlantedPathsTest, CliSendsNothingToAnotherUsersDaemon) {
   const std::string path = shared_.File("s");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

@@ -130,7 +130,7 @@ TEST_F(RecoverTest, DoctorFindsNothingInAStoreThatIsWell) {
 
 // The end of the file is gone, with the page that lists the batches. The runs are saved, and every
 // row is counted.
-TEST_F(RecoverTest, CountsWhatWentWithTheEnd) {
+TEST_F(RecoverTest, CountsRowsLostWithTheFilesEnd) {
   fs::resize_file(database(), fs::file_size(database()) * 2 / 3);
   EXPECT_EQ(Ranklog({"doctor"}, node_.state_dir()).code, 1);
   const std::string aside = SetAside();
@@ -160,7 +160,7 @@ TEST_F(RecoverTest, SavesTheRowsOfRunsWhoseSettingsAreDamaged) {
   EXPECT_GE(said["damaged_records"], 1);
 }
 
-TEST_F(RecoverTest, WritesOverNothing) {
+TEST_F(RecoverTest, OverwritesNothing) {
   const std::string to = node_.state_dir() + "/../there";
   fs::create_directory(to);
   std::ofstream(to + "/file") << "x";
@@ -178,7 +178,7 @@ TEST_F(RecoverTest, WritesOverNothing) {
 
 // Damages one page at a time, but none of the first pages. Each table begins on one of those, and
 // small tables end there. Without the job, the run or the stream, the owner of a batch is unknown.
-TEST_F(RecoverTest, SavesAllBatchesThatTheDamagedPageHeldNothingOf) {
+TEST_F(RecoverTest, SavesBatchesOutsideTheDamagedPage) {
   const std::string kept = node_.state_dir() + ".kept";
   fs::copy_file(database(), kept);
   const uint64_t pages = fs::file_size(kept) / 4096;

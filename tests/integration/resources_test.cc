@@ -105,7 +105,7 @@ TEST_F(ResourcesTest, ASpoolIsNoLargerThanAFileMayBe) {
   EXPECT_EQ(node_.GetRun("job").rows, 100u);
 }
 
-TEST_F(ResourcesTest, ATrainingWithoutRoomForAnySpoolGoesOnAndIsTold) {
+TEST_F(ResourcesTest, TrainingContinuesWithoutASpool) {
   node_.Start();
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);
@@ -119,7 +119,7 @@ TEST_F(ResourcesTest, ATrainingWithoutRoomForAnySpoolGoesOnAndIsTold) {
                         "raise that (ulimit -f)"));
 }
 
-TEST_F(ResourcesTest, RanksThatFindNoDescriptorWaitUntilOthersLeave) {
+TEST_F(ResourcesTest, RanksWaitForFreeDescriptors) {
   constexpr int kRanks = 24;
   node_.Start();
   const rlimit few{.rlim_cur = 80, .rlim_max = 80};  // enough for a dozen ranks

@@ -64,7 +64,7 @@ class RetentionTest : public ::testing::Test {
               absl::StrCat(kKeepBytes)}};
 };
 
-TEST_F(RetentionTest, WhatIsDeliveredGoesAndAllElseStays) {
+TEST_F(RetentionTest, OnlyDeliveredRunsAreRemoved) {
   wandb_.RefuseLines([](const std::string& line) {
     return absl::StrContains(line, absl::StrCat("\"loss\":", kRefusedRow, ","));
   });

@@ -45,7 +45,7 @@ class SecondStartTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(SecondStartTest, AnIdThatIsGivenTwiceIsTwoRuns) {
+TEST_F(SecondStartTest, RepeatedIdMakesTwoRuns) {
   for (const char* run_id : {"again", "again-2", "again-3"}) {
     ChildProcess rank = Start("again", {"300"});
     ASSERT_EQ(rank.Wait(), 0) << rank.Output();
@@ -94,7 +94,7 @@ TEST_F(SecondStartTest, AKilledRankGoesOnOnlyIfAsked) {
 }
 
 // The ring of a rank that no daemon met is found after the next start.
-TEST_F(SecondStartTest, WhatAStartLeftIsNotTheNextOnes) {
+TEST_F(SecondStartTest, OrphanStaysWithItsOwnStart) {
   ASSERT_EQ(Start("job", {"10"}).Wait(), 0);
   node_.Kill();
   ChildProcess unmet =

@@ -88,7 +88,7 @@ class StartDaemonTest : public ::testing::Test {
   Node node_{{"--drain", "5s", "--wandb-transmit-interval", "20ms"}};
 };
 
-TEST_F(StartDaemonTest, OneForAllRanksAndItOutlivesThem) {  // S21
+TEST_F(StartDaemonTest, OneDaemonOutlivesAllRanks) {  // S21
   // The ranks inherit it; the daemon must not.
   int canary[2];
   ASSERT_EQ(pipe(canary), 0);
@@ -135,7 +135,7 @@ mode_t ModeOf(const std::string& path) {
 
 // With a umask that removes the user's own rights, only root could open rings, locks and the state
 // directory. So neither the rows nor the daemon would be reachable.
-TEST_F(StartDaemonTest, UmaskOfTheRankLocksNobodyOut) {
+TEST_F(StartDaemonTest, RankUmaskDoesNotAffectTheDaemon) {
   const auto run_rank = [&](const std::string& job, const std::string& starts_daemon,
                             const std::string& timeout_ms) {
     ChildProcess::Options options;
@@ -233,7 +233,7 @@ TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
 }
 
 // The next daemon sees another file system, as in a container. The rows are kept nevertheless.
-TEST_F(StartDaemonTest, GoesElsewhereWhereTheStoreBeforeIsGone) {
+TEST_F(StartDaemonTest, MissingFormerStoreIsReplaced) {
   const TempDir home;
   node_.Start();
   std::map<std::string, std::string> environment = StartsDaemon();
@@ -292,7 +292,7 @@ TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
 
 // A rank pinned to a core would share it with the daemon, and the rank's directory could not be
 // unmounted.
-TEST_F(StartDaemonTest, LeavesThePlaceOfTheRank) {
+TEST_F(StartDaemonTest, LeavesTheRanksCpuAndDirectory) {
   CountingJob counting(node_, "job", 100, StartsDaemon(),
                        {"taskset", "-c", "0", "nice", "-n", "5", "env", "-C", "/usr"});
   ASSERT_TRUE(counting.WaitForReturned(100)) << counting.rank().Output();
@@ -369,7 +369,7 @@ TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
 
 // The sync may deliver for hours, but the rank's ring fills much earlier. The daemon gets the key
 // of the sync's run only from the sync.
-TEST_F(StartDaemonTest, HasTheStoreSoonThoughASyncHoldsIt) {
+TEST_F(StartDaemonTest, DaemonTakesTheStoreFromASync) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
   std::map<std::string, std::string> to_wandb = WandbAt(wandb->url());

@@ -55,7 +55,7 @@ class StateDirsTest : public ::testing::Test {
   ChildProcess::Options options_;
 };
 
-TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
+TEST_F(StateDirsTest, UnusableHomeIsSkipped) {
   for (const bool has_home : {true, false}) {
     if (has_home) {
       options_.environment["HOME"] = "/proc";  // nothing can be created there
@@ -82,7 +82,7 @@ TEST_F(StateDirsTest, AHomeThatCannotBeUsedIsPassedOver) {
 
 // Otherwise a rank whose daemon of systemd or Slurm is gone would begin a second store, and the
 // tracker would get rows of both.
-TEST_F(StateDirsTest, ThatOfAnAdministratorComesFirst) {
+TEST_F(StateDirsTest, AdministratorsDirectoryComesFirst) {
   const SmallDisk var_lib("/var/lib/ranklog", "64m");
   ASSERT_TRUE(var_lib.mounted());
   const std::string dir = "/var/lib/ranklog/" + std::to_string(geteuid());
@@ -111,7 +111,7 @@ TEST_F(StateDirsTest, ThatOfAnAdministratorComesFirst) {
 }
 
 // Containers that share a home have their own process ids.
-TEST_F(StateDirsTest, AHomeThatADaemonOfAnotherContainerHoldsIsPassedOver) {
+TEST_F(StateDirsTest, HomeHeldByAnotherContainerIsSkipped) {
   const auto container = [&](const std::string& socket) {
     return InContainer({RANKLOGD, "--listen", "unix:" + home_.File(socket)});
   };

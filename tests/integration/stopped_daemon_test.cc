@@ -50,7 +50,7 @@ void ExpectEveryRowOnce(const Node& node, uint64_t rows) {
   EXPECT_EQ(node.GetRun("job").rows, rows);
 }
 
-TEST(StoppedDaemonTest, NoCallOfLogWaitsOrFailsAndEveryRowIsThereOnce) {
+TEST(StoppedDaemonTest, LogIgnoresAStoppedDaemon) {
   const int seconds = getenv("RANKLOG_SOAK") != nullptr ? 30 : 2;
   const uint64_t rows = static_cast<uint64_t>(2 * seconds * kRowsPerSecond);
   TempDir dir;

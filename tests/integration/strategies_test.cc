@@ -280,7 +280,7 @@ TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
 }
 
 // Neither the first rank of the node nor the number of its ranks is known.
-TEST(RunIdTest, ARankLearnsItsRunOnceTheFirstOfItsNodeIsChosen) {
+TEST(RunIdTest, RankGetsItsRunIdOncePrimaryIsChosen) {
   Node node({"--step-wait", "100ms"});
   node.Start();
   ChildProcess::Options options;

@@ -223,7 +223,7 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatEndedMeanwhile) {
 }
 
 // The spool's run is newer than all runs in the store, and stays on this node.
-TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
+TEST_F(SyncTest, OrphanSpoolsAreReported) {
   node_.Start();
   LogLocally("first");
   EXPECT_EQ(node_.Terminate(), 0);
@@ -250,7 +250,7 @@ TEST_F(SyncTest, SpoolsThatNobodyTookAreNoSecret) {
 
 // The daemon cannot start, for example, or was killed. A rank that uses another daemon is not
 // reported.
-TEST_F(SyncTest, RowsOfALivingRankThatHasNoDaemonAreNoSecret) {
+TEST_F(SyncTest, LiveRankWithoutDaemonIsReported) {
   node_.Start();
   LogLocally("first");
   EXPECT_EQ(node_.Terminate(), 0);

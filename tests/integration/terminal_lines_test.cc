@@ -60,7 +60,7 @@ class TerminalLinesTest : public ::testing::Test {
   Node node_{{"--wandb-transmit-interval", "1s"}};
 };
 
-TEST_F(TerminalLinesTest, RankZeroSaysTheRunAndItsEnd) {
+TEST_F(TerminalLinesTest, RankZeroReportsRunAndEnd) {
   node_.Start();
   ChildProcess second = StartLong(1);
   ChildProcess first = Start(0, {"100"});
@@ -79,7 +79,7 @@ TEST_F(TerminalLinesTest, RankZeroSaysTheRunAndItsEnd) {
   EXPECT_THAT(Lines(quiet), IsEmpty());
 }
 
-TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
+TEST_F(TerminalLinesTest, TrackerTroublesAreReportedOnceAndCleared) {  // S42
   FakeWandb wandb;
   const std::string key(40, 'k');
   wandb.RequireKey(key);
@@ -115,7 +115,7 @@ TEST_F(TerminalLinesTest, TheTrackersTroublesAndTheirEndsAreSaid) {  // S42
 }
 
 // The daemon loads the delivery before the rank, which has the key, attaches again.
-TEST_F(TerminalLinesTest, KeyThatComesAgainIsNoTrouble) {  // S42
+TEST_F(TerminalLinesTest, ResentKeyIsNoTrouble) {  // S42
   FakeWandb wandb;
   const std::string key(40, 'k');
   wandb.RequireKey(key);
@@ -159,7 +159,7 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
 }
 
 // The connection stays open.
-TEST_F(TerminalLinesTest, ADaemonThatHangsIsSaid) {
+TEST_F(TerminalLinesTest, HangingDaemonIsReported) {
   node_.Start();
   ChildProcess first = StartLong(0);
   ASSERT_TRUE(Says(first, "is kept on this node")) << first.Output();
@@ -213,7 +213,7 @@ TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
 }
 
 // A mistake loses no row.
-TEST_F(TerminalLinesTest, MistakesInTheSettingsAreSaid) {  // S42
+TEST_F(TerminalLinesTest, WrongSettingsAreReported) {  // S42
   node_.Start();
   ChildProcess first = Start(
       0, {"10"}, {{"WANDB_MODE", "ofline"}, {"RANKLOG_RUN_ID", "exp/1"}, {"WANDB_API_KEY", "k"}});
@@ -235,7 +235,7 @@ TEST_F(TerminalLinesTest, ARankSaysThatItsOwnNumbersAreWrong) {
   EXPECT_THAT(Lines(third), ElementsAre("ranklog: rank 3 is not below world_size 2"));
 }
 
-TEST_F(TerminalLinesTest, AFullDiskIsSaidAndThatItIsOver) {
+TEST_F(TerminalLinesTest, FullDiskIsReportedAndCleared) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "8m");
   ASSERT_TRUE(disk.mounted());

@@ -72,7 +72,7 @@ TEST_F(HealthTest, FullDiskIsNotServingUntilThereIsRoom) {
   ASSERT_TRUE(WaitFor([&] { return absl::EndsWith(watch.Output(), "\nSERVING\n"); }));
 }
 
-TEST_F(HealthTest, DaemonThatStopsSaysSoToThoseWhoWatch) {
+TEST_F(HealthTest, WatchersSeeTheDaemonStop) {
   node_.Start();
   ChildProcess watch(Command("watch", ""));
   ASSERT_TRUE(WaitFor([&] { return watch.Output() == "SERVING\n"; }));

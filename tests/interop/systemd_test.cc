@@ -317,7 +317,7 @@ TEST_F(SystemdTest, StopAndStartUnderARankKeepsItsRunInOneStore) {
   EXPECT_NE(Inside({"test", "-e", home}).code, 0) << "there are two stores";
 }
 
-TEST_F(SystemdTest, UserHasOneOfHisOwn) {
+TEST_F(SystemdTest, UserUnitRunsItsOwnDaemon) {
   const std::string manager = absl::StrCat("user@", kOwnSystemdUser, ".service");
   ASSERT_EQ(Inside({"systemctl", "start", manager}).code, 0);
   const std::string runtime = absl::StrCat("XDG_RUNTIME_DIR=/run/user/", kOwnSystemdUser);

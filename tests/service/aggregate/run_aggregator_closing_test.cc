@@ -56,7 +56,7 @@ TEST_F(RunAggregatorTest, ProgressPassesASilentRanksSteps) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(2));
 }
 
-TEST_F(RunAggregatorTest, AStreamThatEndedHoldsNothingBack) {
+TEST_F(RunAggregatorTest, EndedStreamDelaysNoStep) {
   StartTwo();
   Log(kPrimary, 1, 1);
   Log(kOther, 1, 2);
@@ -156,7 +156,7 @@ TEST_F(RunAggregatorTest, ARankThatHasLoggedBeforeIsWaitedFor) {
   EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
 }
 
-TEST_F(RunAggregatorTest, WhileASilentRankIsWaitedForNothingMoreIsReadOfTheOthers) {
+TEST_F(RunAggregatorTest, WaitingPausesReadingOtherRanks) {
   StartTwo();
   Log(kPrimary, 1, 1);
   Log(kPrimary, 2, 1);
@@ -268,7 +268,7 @@ TEST_F(RunAggregatorTest, OthersAreWaitedForAgainAfterThePrimaryBeganAnew) {
   EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(30));
 }
 
-TEST_F(RunAggregatorTest, WhatAStreamIsToldToHaveCountsOnceItsRowsAreHere) {
+TEST_F(RunAggregatorTest, ProgressCountsOnceRowsArrived) {
   StartTwo();
   model::Stream ended = streams_[kPrimary];
   ended.durable_seq = 2;
@@ -284,7 +284,7 @@ TEST_F(RunAggregatorTest, WhatAStreamIsToldToHaveCountsOnceItsRowsAreHere) {
   EXPECT_TRUE(aggregator_->all_streams_ended());
 }
 
-TEST_F(RunAggregatorTest, TellsWhoHoldsBackTheOthers) {
+TEST_F(RunAggregatorTest, NamesTheDelayingStream) {
   StartTwo();
   EXPECT_TRUE(aggregator_->holds_back(kPrimary));
   EXPECT_TRUE(aggregator_->holds_back(kOther));

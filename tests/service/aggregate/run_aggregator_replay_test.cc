@@ -102,7 +102,7 @@ TEST_F(RunAggregatorReplayTest, RowsWithoutAStepCountOn) {
 }
 
 // Another thread had given a step, and its row comes second.
-TEST_F(RunAggregatorReplayTest, WhereAStepWasGivenNothingCountsOn) {
+TEST_F(RunAggregatorReplayTest, GivenStepStopsCountingOn) {
   CrashAtStepFour();
   JoinAttempt(5, 0, 2);
   Log(5, {{.step = 291, .values = {3}, .commits = true, .counted = false}});
@@ -178,7 +178,7 @@ TEST_F(RunAggregatorReplayTest, ARankThatLivesGoesOnInTheNextAttempt) {
 }
 
 // The job was restarted while its rank 1 hung. Then the old rank 1 continues.
-TEST_F(RunAggregatorReplayTest, RankThatLivesBesideItsSuccessorHasNoPart) {
+TEST_F(RunAggregatorReplayTest, ReplacedLiveRankIsLeftOut) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) {
     Log(kPrimary, step, 1);
@@ -206,7 +206,7 @@ TEST_F(RunAggregatorReplayTest, RankThatLivesBesideItsSuccessorHasNoPart) {
 
 // Found by the simulation: a daemon that takes up everything at once sees the end of each attempt
 // before the rows of the next one.
-TEST_F(RunAggregatorReplayTest, WhatARankLoggedBeyondAnAttemptIsForTheNext) {
+TEST_F(RunAggregatorReplayTest, RowsBeyondAnAttemptJoinTheNext) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) Log(kPrimary, step, 1);
   for (int64_t step = 0; step <= 4; ++step) Log(kOther, step, 3);
@@ -221,7 +221,7 @@ TEST_F(RunAggregatorReplayTest, WhatARankLoggedBeyondAnAttemptIsForTheNext) {
   EXPECT_EQ(stored_.rows.back()["rank_mean/loss"], 2);
 }
 
-TEST_F(RunAggregatorReplayTest, ARankThatBeganAnewBesideItsPrimaryReplays) {
+TEST_F(RunAggregatorReplayTest, RestartedOtherRankReplays) {
   StartTwo();
   for (int64_t step = 0; step <= 3; ++step) {
     Log(kPrimary, step, 1);

@@ -31,7 +31,7 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
 }
 
 // The daemon learns of a thread or a forked child of rank 0 only when its ring attaches.
-TEST_F(RunAggregatorTest, APartInAStepThatTheMainRankBringsLateIsCountedAsLate) {
+TEST_F(RunAggregatorTest, LatePrimaryStepCountsPartsAsLate) {
   StartTwo();
   for (int step = 0; step < 5; ++step) Log(kOther, step, step);
   Log(kPrimary, 0, 0);
@@ -127,7 +127,7 @@ TEST_F(RunAggregatorTest, WithoutStatisticsNobodyWaitsForOtherRanks) {
   EXPECT_EQ(stored_.consumed[kOther].seq, 1u);
 }
 
-TEST_F(RunAggregatorTest, ANameThatThePrimaryUsesIsLeftToIt) {
+TEST_F(RunAggregatorTest, PrimarysOwnMetricNameWins) {
   StartTwo({.rank_statistics = {"mean"}});
   aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
   Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});

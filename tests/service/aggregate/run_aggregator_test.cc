@@ -97,7 +97,7 @@ TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
   EXPECT_EQ(rows[1]["rank_max/loss"], 20);
 }
 
-TEST_F(RunAggregatorTest, APrimaryThatBeginsAnewBehindIsLateUpToTheLastRow) {
+TEST_F(RunAggregatorTest, RestartedPrimarysOldStepsAreLate) {
   StartTwo();
   for (int step = 0; step < 6; ++step) Log(kPrimary, step, step);
   aggregator_->EndStream(kPrimary);

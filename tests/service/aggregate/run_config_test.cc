@@ -36,7 +36,7 @@ class RunConfigTest : public ::testing::Test {
   std::vector<model::StoredUpdate> updates_;
 };
 
-TEST_F(RunConfigTest, SaysWhoThePrimaryIsAndOverWhomTheStatisticsAre) {
+TEST_F(RunConfigTest, ConfigHasPrimaryAndStatisticsRanks) {
   EXPECT_EQ(Made(), R"({"rank":2,"local_rank":0,"world_size":4,"node":"n1",)"
                     R"("ranklog":{"statistics_over":{"ranks":[2,3],"of":4,"node":"n1"}}})");
 }
@@ -69,7 +69,7 @@ TEST_F(RunConfigTest, ThePrimarysValueWinsWheneverItCame) {
   EXPECT_EQ(config.items().begin().key(), "lr");
 }
 
-TEST_F(RunConfigTest, AUsersRankIsTheUsers) {
+TEST_F(RunConfigTest, UsersRankValueWins) {
   updates_ = {Config(1, R"({"rank":16,"ranklog":{"mine":1}})")};
   const Json config = RunConfig(run_, streams_, updates_);
   EXPECT_EQ(config["rank"], 16);

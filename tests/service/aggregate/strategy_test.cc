@@ -189,7 +189,7 @@ TEST_F(StrategyTest, OneDaemonServesNodesOfSeveralNames) {
   EXPECT_THAT(Runs(), ElementsAre("job-2: 3 2", "job-0: 0 1"));
 }
 
-TEST_F(StrategyTest, AJobThatIsStartedAnewGoesOnInItsRuns) {
+TEST_F(StrategyTest, RestartedJobContinuesItsRuns) {
   for (uint32_t local : {0, 1, 2, 3}) Attach(2 * local + 1, local, 4);
   EndAll();
   for (uint32_t local : {2, 3, 0, 1}) Attach(2 * local + 1, local, 4);
@@ -197,7 +197,7 @@ TEST_F(StrategyTest, AJobThatIsStartedAnewGoesOnInItsRuns) {
 }
 
 // For example, they wait for descriptors until others are done.
-TEST_F(StrategyTest, RankThatComesWhenTheOthersAreDoneIsInTheirRun) {
+TEST_F(StrategyTest, LateRankJoinsItsStartsRun) {
   for (uint32_t rank : {0, 1}) Attach(rank, rank, 4);
   EndAll();
   for (uint32_t rank : {2, 3}) Attach(rank, rank, 4);
@@ -210,7 +210,7 @@ TEST_F(StrategyTest, RankThatComesWhenTheOthersAreDoneIsInTheirRun) {
 }
 
 // Rank 2 was in the run of rank 0 before. Now it is on its own node with rank 3.
-TEST_F(StrategyTest, AJobThatIsLaidOutAnewHasOtherRuns) {
+TEST_F(StrategyTest, ChangedLayoutMakesOtherRuns) {
   for (uint32_t rank : {0, 1, 2, 3}) Attach(rank, rank, 4);
   EndAll();
   for (uint32_t rank : {3, 2}) Attach(rank, rank % 2, 2);

@@ -26,7 +26,7 @@ RunReport Ended(const std::string& kind, uint64_t pending, const std::string& er
   return report;
 }
 
-TEST(DeliveryCheckTest, RunsThatStayOnTheNodeAreNobodysToDeliver) {
+TEST(DeliveryCheckTest, LocalRunsNeedNoDelivery) {
   EXPECT_THAT(LookAtDeliveries({Ended("local", 0, "")}, /*daemon_runs=*/false), IsEmpty());
 }
 
@@ -47,13 +47,13 @@ TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
   EXPECT_EQ(findings[0].data["pending_rows"], 2);
 }
 
-TEST(DeliveryCheckTest, WhatTheTrackerLastSaidToARunThatWaitsIsTold) {
+TEST(DeliveryCheckTest, LastTrackerErrorIsShown) {
   const auto findings = LookAtDeliveries({Ended("wandb", 2, "no API key")}, /*daemon_runs=*/true);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("no API key"));
 }
 
-TEST(DeliveryCheckTest, EachReasonIsToldOnceWithItsRuns) {
+TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
   std::vector<RunReport> runs;
   for (const char* id : {"a", "b", "c", "d", "e"}) {
     runs.push_back(Ended("wandb", 2, "no API key"));

@@ -29,7 +29,7 @@ Parsed Parse(std::vector<const char*> args) {
   return ParseConfig(static_cast<int>(args.size()), args.data());
 }
 
-TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
+TEST(ConfigTest, FlagsSetTheConfig) {
   const Parsed parsed = Parse({"--state-dir", "/s", "--listen", "unix:/d/s.sock", "--drain", "2m",
                                "--commit-interval", "10ms", "--spool-dir", "/x"});
   ASSERT_TRUE(parsed.run) << parsed.text;
@@ -42,7 +42,7 @@ TEST(ConfigTest, FlagsAreTakenAsTheyAre) {
 }
 
 // A rank that finds no space in its configured directory uses one of these.
-TEST(ConfigTest, TheStandardSpoolDirectoriesAreLookedIntoToo) {
+TEST(ConfigTest, StandardSpoolDirectoriesAreScanned) {
   const std::string uid = std::to_string(geteuid());
   for (const Parsed& parsed :
        {Parse({"--state-dir", "/s", "--spool-dir", "/x"}), Parse({"--state-dir", "/s"})}) {
@@ -60,7 +60,7 @@ TEST(ConfigTest, DeliveredRunsAreKeptForAWeekAndUpToFourGibibytes) {
               AllOf(HasSubstr("--keep-for"), HasSubstr("DURATION=168h"), HasSubstr("SIZE=4GiB")));
 }
 
-TEST(ConfigTest, HowLongDeliveredRunsAreKeptCanBeSaid) {
+TEST(ConfigTest, RetentionIsConfigurable) {
   const std::pair<const char*, absl::Duration> ages[] = {{"0", absl::ZeroDuration()},
                                                          {"90m", absl::Minutes(90)},
                                                          {"forever", absl::InfiniteDuration()}};
@@ -84,7 +84,7 @@ TEST(ConfigTest, HowLongDeliveredRunsAreKeptCanBeSaid) {
   }
 }
 
-TEST(ConfigTest, WhatIsNeitherAnAgeNorASizeIsRefused) {
+TEST(ConfigTest, InvalidAgeOrSizeIsRefused) {
   for (const char* text : {"-1h", "7", "soon", "inf", ""}) {
     EXPECT_EQ(Parse({"--state-dir", "/s", "--keep-for", text}).exit_code, 2) << text;
   }
@@ -277,7 +277,7 @@ TEST(ConfigTest, AnUnknownFlagIsRefusedByName) {
   }
 }
 
-TEST(ConfigTest, TheEnvironmentFillsWhatIsNotSaid) {
+TEST(ConfigTest, EnvironmentSetsMissingOptions) {
   setenv("RANKLOG_STATE_DIR", "/from/env", 1);
   setenv("RANKLOG_ADDRESS", "unix:/env.sock", 1);
   const Parsed parsed = Parse({});

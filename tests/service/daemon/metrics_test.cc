@@ -116,7 +116,7 @@ TEST(MetricsTest, QueueOfATrackerStaysAtZeroWhenItIsEmpty) {
   EXPECT_THAT(lines, Contains("ranklog_queue_age_seconds{destination=\"wandb\"} 0"));
 }
 
-TEST(MetricsTest, NeverDeliveredIsNotAMomentIn1970) {
+TEST(MetricsTest, NeverDeliveredHasNoTimestamp) {
   Figures figures;
   figures.destinations["wandb"].errors = 1;
   EXPECT_THAT(MetricsText(figures), Not(HasSubstr("last_success")));

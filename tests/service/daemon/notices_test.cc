@@ -19,13 +19,13 @@ TEST(NoticesTest, AFullDiskIsATroubleUntilCommitsSucceed) {
   EXPECT_TRUE(over.over());
 }
 
-TEST(NoticesTest, ADirectoryOnADiskNeedsNoWord) {
+TEST(NoticesTest, PermanentDirectoryGivesNoNotice) {
   // a file system is permanent unless it is known not to be
   EXPECT_FALSE(StateNotice("/proc").has_value());
   EXPECT_FALSE(StateNotice("/nonexistent").has_value());
 }
 
-TEST(NoticesTest, AStepTellsWhereTheRunIsAndWhatItWaitsFor) {
+TEST(NoticesTest, StepReportsUrlAndReason) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
   step.delivery.last_error = "HTTP 401";
@@ -62,7 +62,7 @@ TEST(NoticesTest, AStepTellsHowMuchIsDelivered) {
   EXPECT_EQ(DeliveryNotices(step).back().key(), "local") << "it leaves the node for nowhere";
 }
 
-TEST(NoticesTest, WhatIsSetApartIsTold) {
+TEST(NoticesTest, SetApartDeliveryIsReported) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
   step.delivery.refused_rows = 2;

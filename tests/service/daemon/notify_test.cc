@@ -28,7 +28,7 @@ TEST(NotifyTest, ReachesAnAbstractSocket) {
   EXPECT_EQ(systemd.Take(), "READY=1");
 }
 
-TEST(NotifyTest, NobodyThereIsNoHarm) {
+TEST(NotifyTest, MissingSocketIsIgnored) {
   const testing::TempDir dir;
   NotifySystemd("", "READY=1");
   NotifySystemd(dir.File("nobody"), "READY=1");

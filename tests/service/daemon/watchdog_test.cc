@@ -57,7 +57,7 @@ TEST_F(WatchdogTest, ReadsTheEnvironment) {
   EXPECT_EQ(Watchdog::FromEnvironment().limit(), absl::InfiniteDuration());
 }
 
-TEST_F(WatchdogTest, NobodyWatchesNobodyIsTold) {
+TEST_F(WatchdogTest, WithoutWatchdogNoPings) {
   Watchdog watchdog(dir_.File("notify"), absl::InfiniteDuration());
   watchdog.Look(start_, "");
   EXPECT_EQ(systemd_.Take(), "");

@@ -97,7 +97,7 @@ TEST_F(CredentialStoreTest, PassesOverKeysThatWereRefused) {
 }
 
 // systemd grants access by an access list, which looks like mode 0440.
-TEST_F(CredentialStoreTest, TakesWhatWasPassedLast) {
+TEST_F(CredentialStoreTest, PassedCredentialsComeLast) {
   CredentialStore::Options options;
   options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'))};
   options.passed = {Write("passed", "machine api.wandb.ai password " + Key('p'), 0440)};
@@ -138,7 +138,7 @@ TEST_F(CredentialStoreTest, TakesNoKeyFromAnotherUsersFile) {
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
 }
 
-TEST_F(CredentialStoreTest, WaitsForNoPipe) {
+TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
   const std::string pipe = dir_.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   CredentialStore::Options options;
@@ -159,7 +159,7 @@ TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {
 }
 
 // Find() returns this error, not kNotFound.
-TEST_F(CredentialStoreTest, SaysThatAKeyCannotBeOneWithoutRepeatingIt) {
+TEST_F(CredentialStoreTest, InvalidKeyIsNotRepeated) {
   const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, Not(HasSubstr("secret")));
   CredentialStore store({});
   EXPECT_THAT(store.Set(kJob, kUrl, "a secret"), refused);

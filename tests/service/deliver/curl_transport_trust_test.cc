@@ -63,7 +63,7 @@ class UntrustedServerTest : public ::testing::Test {
   const TempDir dir_;
 };
 
-TEST_F(UntrustedServerTest, GetsNoKeyIfNobodyWeTrustSignedForIt) {
+TEST_F(UntrustedServerTest, UntrustedCertificateGetsNoKey) {
   const SelfSigned identity("IP:127.0.0.1");
   const Listener server(Tls(identity), SayFine);
   EXPECT_THAT(PostKeyTo(server.At("https"), ""),
@@ -171,7 +171,7 @@ TEST_F(FindCertificatesTest, OwnVariablesAreThoseOfCurl) {
   EXPECT_EQ(found.directory, "/a/directory");
 }
 
-TEST(RedirectTest, IsTheAnswerAndTheServerBehindItHearsNothing) {
+TEST(RedirectTest, RedirectIsNotFollowed) {
   for (const int code : {301, 302, 303, 307, 308}) {
     const Listener second(std::make_unique<httplib::Server>(), SayFine);
     const Listener first(

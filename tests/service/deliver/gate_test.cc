@@ -19,13 +19,13 @@ class GateTest : public ::testing::Test {
   Gate& gate_ = *gates_.Of("https://server");
 };
 
-TEST_F(GateTest, LetsEverybodyInWhileAllGoesWell) {
+TEST_F(GateTest, ClosedBreakerAllowsAllRequests) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(gate_.Enter(), kOpen);
   EXPECT_EQ(gates_.Of("https://server"), &gate_);
   EXPECT_NE(gates_.Of("https://another"), &gate_);
 }
 
-TEST_F(GateTest, AFailureClosesItForAll) {
+TEST_F(GateTest, FailureOpensTheBreaker) {
   ASSERT_EQ(gate_.Enter(), kOpen);
   const absl::Duration wait = gate_.Failed(absl::nullopt, "away");
   gate_.Leave();
@@ -47,7 +47,7 @@ TEST_F(GateTest, TellsWhyItIsClosedUntilOneIsAnswered) {
   EXPECT_EQ(gate_.why(), "") << "that is as usual";
 }
 
-TEST_F(GateTest, ThenLetsInOneAtATimeUntilOneIsAnswered) {
+TEST_F(GateTest, OpenBreakerAllowsOneProbe) {
   ASSERT_EQ(gate_.Enter(), kOpen);
   now_ += gate_.Failed(absl::nullopt, "away");
   gate_.Leave();
@@ -81,11 +81,11 @@ TEST_F(GateTest, OfThoseThatAreAskedToWaitTheLongestCounts) {
   EXPECT_EQ(gate_.Failed(absl::InfiniteDuration(), "away"), absl::Hours(1));
 }
 
-TEST_F(GateTest, WhoIsAskedToComeAtOnceDoesNot) {
+TEST_F(GateTest, ImmediateRetryAfterStillBacksOff) {
   EXPECT_GE(gate_.Failed(absl::ZeroDuration(), "away"), absl::Seconds(2));
 }
 
-TEST_F(GateTest, APlaceThatAnswersMayAskForPatience) {
+TEST_F(GateTest, RetryAfterOpensAHealthyBreaker) {
   gate_.Answered();
   gate_.CloseFor(absl::Seconds(30));
   gate_.CloseFor(absl::Seconds(3));

@@ -73,13 +73,13 @@ TEST(BackoffTest, DoublesUpToTheMaximum) {
   EXPECT_THAT(backoff.Next(Outcome::kLater, absl::nullopt), Le(absl::Seconds(2.5)));
 }
 
-TEST(BackoffTest, DoesWhatTheAnswerAsksForWithinReason) {
+TEST(BackoffTest, HonoursRetryAfterUpToALimit) {
   Backoff backoff(Backoff::Options{});
   EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Seconds(7)), absl::Seconds(7));
   EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Hours(9000)), absl::Hours(1));
 }
 
-TEST(BackoffTest, IsSlowWhereSomebodyMustPutSomethingRight) {
+TEST(BackoffTest, IsSlowForErrorsThatNeedAUser) {
   Backoff backoff(Backoff::Options{});
   EXPECT_EQ(backoff.Next(Outcome::kBlocked, absl::nullopt), absl::Seconds(60));
 }

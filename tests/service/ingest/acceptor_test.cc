@@ -138,7 +138,7 @@ TEST_F(AcceptorTest, RefusesOtherUsers) {
   EXPECT_EQ(counters_.refused_user, 1u);
 }
 
-TEST_F(AcceptorTest, RefusesOtherProtocolsAndTheSilent) {
+TEST_F(AcceptorTest, RefusesOtherProtocolsAndSilentPeers) {
   Acceptor::Options options;
   options.first_bytes = absl::Milliseconds(20);
   Start(options);
@@ -150,7 +150,7 @@ TEST_F(AcceptorTest, RefusesOtherProtocolsAndTheSilent) {
 }
 
 // Like a second daemon, which only checks whether a daemon answers there.
-TEST_F(AcceptorTest, WhoLeavesWithoutAWordIsNotRefused) {
+TEST_F(AcceptorTest, SilentDisconnectIsNotCountedAsRefused) {
   Start();
   Connect(path_);
   const UniqueFd http = Connect(path_);  // accepted after the one above
@@ -159,7 +159,7 @@ TEST_F(AcceptorTest, WhoLeavesWithoutAWordIsNotRefused) {
   EXPECT_EQ(counters_.refused_protocol, 1u);
 }
 
-TEST_F(AcceptorTest, TheSocketIsOursAloneAndGoesWithIt) {
+TEST_F(AcceptorTest, SocketIsPrivateAndRemovedAtStop) {
   Start();
   struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
@@ -170,7 +170,7 @@ TEST_F(AcceptorTest, TheSocketIsOursAloneAndGoesWithIt) {
   EXPECT_NE(stat(path_.c_str(), &info), 0);
 }
 
-TEST_F(AcceptorTest, ListensAgainWhereItsFileIsRemoved) {
+TEST_F(AcceptorTest, RecreatesARemovedSocketFile) {
   Acceptor::Options options;
   options.look_interval = absl::Milliseconds(5);
   Start(options);
@@ -183,7 +183,7 @@ TEST_F(AcceptorTest, ListensAgainWhereItsFileIsRemoved) {
   EXPECT_NE(access(path_.c_str(), F_OK), 0);
 }
 
-TEST_F(AcceptorTest, LeavesTheSocketOfWhoTookItsPlace) {
+TEST_F(AcceptorTest, KeepsASuccessorsSocket) {
   Acceptor::Options options;
   options.look_interval = absl::Milliseconds(5);
   Start(options);

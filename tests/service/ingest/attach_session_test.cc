@@ -165,7 +165,7 @@ class AttachSessionTest : public ::testing::Test {
   IngestContext context_;
 };
 
-TEST_F(AttachSessionTest, RefusesAFirstMessageThatIsNoHello) {
+TEST_F(AttachSessionTest, FirstMessageMustBeAHello) {
   FakeCall call;
   auto session = Start(&call);
   Send(*session, call, Rows(1, 1));
@@ -248,7 +248,7 @@ TEST_F(AttachSessionTest, AcknowledgesAfterTheCommit) {
   EXPECT_THAT(StoredValues(), ElementsAre(1, 2, 3));
 }
 
-TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
+TEST_F(AttachSessionTest, HelloAnswerHasDestinationsAndNotices) {
   NoticeBoard board;
   context_.notices = &board;
   v1::Notice notice;
@@ -279,7 +279,7 @@ TEST_F(AttachSessionTest, TellsWhereTheRunGoesAndWhatIsWrong) {
   board.Post(NoticeBoard::kAllRuns, notice);
 }
 
-TEST_F(AttachSessionTest, TellsWhatBecameOfTheStart) {
+TEST_F(AttachSessionTest, HelloAnswerHasTheStartsNotice) {
   // Works also without a board.
   std::vector<std::shared_ptr<AttachSession>> sessions;
   const auto greet = [&](FakeCall* call, uint64_t incarnation, const std::string& resume) {
@@ -312,7 +312,7 @@ TEST_F(AttachSessionTest, TellsWhatBecameOfTheStart) {
   for (const auto& session : sessions) session->OnDone();
 }
 
-TEST_F(AttachSessionTest, TellsTheRunsIdOnceTheNodesFirstRankIsKnown) {
+TEST_F(AttachSessionTest, SendsTheRunIdOnceThePrimaryIsKnown) {
   NoticeBoard board;
   context_.notices = &board;
   std::vector<std::shared_ptr<AttachSession>> sessions;
@@ -344,7 +344,7 @@ TEST_F(AttachSessionTest, TellsTheRunsIdOnceTheNodesFirstRankIsKnown) {
   for (const auto& session : sessions) session->OnDone();
 }
 
-TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {
+TEST_F(AttachSessionTest, SendsOneAcknowledgementAtATime) {
   FakeCall call;
   auto session = Attached(&call);
   Send(*session, call, Rows(1, 1));
@@ -357,7 +357,7 @@ TEST_F(AttachSessionTest, OneAcknowledgementIsUnderWayAtATime) {
   EXPECT_THAT(call.Acks(), ElementsAre(1, 3));
 }
 
-TEST_F(AttachSessionTest, DropsRowsThatComeAgain) {
+TEST_F(AttachSessionTest, DropsResentRows) {
   FakeCall first;
   auto before = Attached(&first);
   Send(*before, first, Rows(1, 3));
@@ -386,7 +386,7 @@ TEST_F(AttachSessionTest, RefusesAGap) {
 
 // Found by the simulation: a shape could not be stored, but the row after it could. The rank then
 // freed the shape, and later rows that used it were lost with the rank.
-TEST_F(AttachSessionTest, StoresNothingThatCameAfterWhatItCouldNotStore) {
+TEST_F(AttachSessionTest, StoresNothingAfterARefusedMessage) {
   FakeCall call;
   auto session = Attached(&call);
   v1::ClientMessage shape = Shape();
@@ -400,7 +400,7 @@ TEST_F(AttachSessionTest, StoresNothingThatCameAfterWhatItCouldNotStore) {
   EXPECT_THAT(StoredValues(), IsEmpty());
 }
 
-TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
+TEST_F(AttachSessionTest, FailedCommitIsNotAcknowledged) {
   FakeCall call;
   auto session = Attached(&call);
   Send(*session, call, Rows(1, 1));
@@ -413,7 +413,7 @@ TEST_F(AttachSessionTest, AFailedCommitIsNoAcknowledgement) {
   EXPECT_EQ(counters_.refused_messages, 0u);
 }
 
-TEST_F(AttachSessionTest, StopsToReadWhileTheStoreIsBehindAndGoesOnAfterwards) {
+TEST_F(AttachSessionTest, FullStoreQueuePausesReading) {
   FakeCall call;
   auto session = Attached(&call);
   uint64_t seq = 0;
@@ -430,7 +430,7 @@ TEST_F(AttachSessionTest, StopsToReadWhileTheStoreIsBehindAndGoesOnAfterwards) {
   EXPECT_EQ(counters_.paused_streams, 1u);
 }
 
-TEST_F(AttachSessionTest, EndsWhenTheRankHasGoneAndAllIsAnswered) {
+TEST_F(AttachSessionTest, EndsAfterTheLastAcknowledgement) {
   FakeCall call;
   auto session = Attached(&call);
   Send(*session, call, Rows(1, 1));
@@ -456,7 +456,7 @@ TEST_F(AttachSessionTest, ALostCallLeavesTheNewerAttachmentAlone) {
   EXPECT_EQ(registry_.attached(), 1u);
 }
 
-TEST_F(AttachSessionTest, FinishWantsAllRowsFirst) {
+TEST_F(AttachSessionTest, FinishRequiresAllRows) {
   FakeCall call;
   auto session = Attached(&call);
   v1::FinishRequest request;
@@ -467,7 +467,7 @@ TEST_F(AttachSessionTest, FinishWantsAllRowsFirst) {
   EXPECT_THAT(answer, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("rows 1 to 1")));
 }
 
-TEST_F(AttachSessionTest, AFinishThatComesAgainIsAnsweredAgain) {
+TEST_F(AttachSessionTest, RepeatedFinishIsAnsweredAgain) {
   FakeCall call;
   auto session = Attached(&call);
   v1::FinishRequest request;
@@ -482,7 +482,7 @@ TEST_F(AttachSessionTest, AFinishThatComesAgainIsAnsweredAgain) {
               ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk)));
 }
 
-TEST_F(AttachSessionTest, AnUpdateOfNoStreamIsNotFound) {
+TEST_F(AttachSessionTest, UpdateOfUnknownStreamIsNotFound) {
   v1::UpdateRequest request;
   *request.mutable_stream() = Stream();
   request.mutable_update()->mutable_summary();

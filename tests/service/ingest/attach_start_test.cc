@@ -95,7 +95,7 @@ TEST_F(AttachStartTest, AnotherLaunchOfAnEndedJobIsAnotherJob) {
   EXPECT_EQ(JobOf(SessionOf(0, "three")), "job-3");
 }
 
-TEST_F(AttachStartTest, WithoutAnIdOfTheUsersNothingIsSaid) {
+TEST_F(AttachStartTest, DerivedIdGivesNoNotice) {
   model::Session first = SessionOf(0, "one");
   first.launch.id_given = false;
   model::Session second = SessionOf(0, "two");
@@ -121,7 +121,7 @@ class UnseenLauncherTest : public AttachStartTest {
   }
 };
 
-TEST_F(UnseenLauncherTest, RankThatTheStartLacksJoinsItAndOneThatItHasBeginsAnother) {
+TEST_F(UnseenLauncherTest, MissingRankJoinsAndPresentRankRestarts) {
   EXPECT_EQ(JobOf(Unseen(0, 100)), "job");
   EndAll();
   EXPECT_EQ(JobOf(Unseen(1, 101)), "job");
@@ -136,7 +136,7 @@ TEST_F(UnseenLauncherTest, RankThatTheStartLacksJoinsItAndOneThatItHasBeginsAnot
   EXPECT_THAT(last_.notice, IsEmpty()) << "the other one lives";
 }
 
-TEST_F(UnseenLauncherTest, StartsAreNotMixedWhereTheyMayBeTwo) {
+TEST_F(UnseenLauncherTest, AmbiguousStartsAreNotMixed) {
   struct Case {
     const char* what;
     int64_t began_s;
@@ -193,7 +193,7 @@ TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
 }
 
 // The same for the ring of a dead process whose rank was restarted by its launcher, or resumed.
-TEST_F(AttachStartTest, ALateRingOfADeadProcessIsNotTwiceThere) {
+TEST_F(AttachStartTest, LateRingOfARestartedRankIsNoDuplicate) {
   for (const char* resume : {"", "allow"}) {
     const bool elastic = std::string(resume).empty();
     model::Session dead = SessionOf(0, "one");
@@ -209,7 +209,7 @@ TEST_F(AttachStartTest, ALateRingOfADeadProcessIsNotTwiceThere) {
   }
 }
 
-TEST_F(AttachStartTest, ARingAndThoseOfItsProcessStayWhereTheyWere) {
+TEST_F(AttachStartTest, RingsOfAProcessKeepTheirJob) {
   const model::Session first = SessionOf(0, "one");
   EXPECT_EQ(JobOf(first), "job");
   model::Session thread = SessionOf(0, "one");
@@ -220,7 +220,7 @@ TEST_F(AttachStartTest, ARingAndThoseOfItsProcessStayWhereTheyWere) {
   EXPECT_EQ(JobOf(first), "job");
 }
 
-TEST_F(AttachStartTest, RanksThatTheirLauncherRestartsGoOn) {
+TEST_F(AttachStartTest, LauncherRestartContinuesTheRun) {
   model::Session session = SessionOf(0, "one");
   session.launch.restarts_ranks = true;
   EXPECT_EQ(JobOf(session), "job");
@@ -246,7 +246,7 @@ TEST_F(AttachStartTest, ARankThatBeginsTwiceInOneLaunchIsTwoStarts) {
   EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job-2");
 }
 
-TEST_F(AttachStartTest, ResumeAllowGoesOnUnlessTheRankIsAlive) {
+TEST_F(AttachStartTest, ResumeAllowContinuesUnlessRankIsAlive) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   for (const char* resume : {"allow", "auto", "must"}) {
     model::Session next = SessionOf(0, absl::StrCat("alive ", resume));
@@ -306,7 +306,7 @@ TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
   EXPECT_EQ(JobOf(SessionOf(0, "a third")), "job-3");
 }
 
-TEST_F(AttachStartTest, ANumberedIdIsNoLongerThanAnIdMayBe) {
+TEST_F(AttachStartTest, NumberedIdStaysWithinTheLimit) {
   const std::string id(128, 'x');
   for (const std::string& expected : {id, model::WithNumber(id, 2), model::WithNumber(id, 3)}) {
     EXPECT_EQ(expected.size(), 128u);
@@ -517,7 +517,7 @@ TEST_F(RunIdTest, ALocalPartTakesNoId) {
   ExpectNoTwoWithOneId();
 }
 
-TEST_F(AttachStartTest, ARankOfAnEarlierClientGoesOn) {
+TEST_F(AttachStartTest, RankOfAnOldClientContinues) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   model::Session earlier = SessionOf(0, "");

@@ -55,7 +55,7 @@ class Child {
   UniqueFd pidfd_;
 };
 
-TEST(WaitStatusTest, OfAProcessThatNobodyReapedIsWhatItsParentWillSee) {
+TEST(WaitStatusTest, UnreapedProcessHasItsWaitStatus) {
   const std::function<void()> ends[] = {[] { _exit(0); }, [] { _exit(3); }, [] { raise(SIGKILL); },
                                         [] { raise(SIGSEGV); }, [] { abort(); }};
   for (const auto& end : ends) {
@@ -67,7 +67,7 @@ TEST(WaitStatusTest, OfAProcessThatNobodyReapedIsWhatItsParentWillSee) {
   }
 }
 
-TEST(WaitStatusTest, OfAReapedProcessIsThatOrUnknown) {
+TEST(WaitStatusTest, ReapedProcessStatusMayBeUnknown) {
   Child child([] { raise(SIGTERM); });
   child.WaitUntilEnded();
   const pid_t pid = child.pid();

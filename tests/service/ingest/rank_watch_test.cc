@@ -243,7 +243,7 @@ TEST_F(RankWatchTest, AStreamWhoseRunWasRemovedIsForgotten) {
   EXPECT_FALSE(registry_.Find(stream.key).has_value());
 }
 
-TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
+TEST_F(RankWatchTest, RingIsTakenAfterADiskError) {
   disk_.FailSyncs(1, EIO);
   Leave(1, Ring(1));
   Watch();
@@ -255,7 +255,7 @@ TEST_F(RankWatchTest, ARingThatADiskWouldNotTakeIsTakenLater) {
 
 // Found by the simulation: the dead process counted as alive meanwhile, and the next one as its
 // double.
-TEST_F(RankWatchTest, TheNextProcessWaitsForARingThatADiskWouldNotTake) {
+TEST_F(RankWatchTest, SuccessorWaitsForAnUnstoredRing) {
   RingImage ring;
   v1::Hello hello = HelloOf(1);
   hello.mutable_launch()->set_id("launch");
@@ -312,7 +312,7 @@ TEST_F(RankWatchTest, TakesUpTheStreamsThatTheStoreSaysAreLive) {
 }
 
 // So the rows of a dead process are in the store before its successor attaches.
-TEST_F(RankWatchTest, StartReturnsWhenWhatTheDeadLeftIsTaken) {
+TEST_F(RankWatchTest, StartTakesAllOrphansFirst) {
   AttachAndLose(1, nullptr);
   Leave(1, Ring(1));
   Leave(2, Ring(2));
@@ -357,7 +357,7 @@ TEST_F(RankWatchTest, ConnectionDoesNotOutliveItsProcess) {
 }
 
 // Those ranks died after the waiting one came.
-TEST_F(RankWatchTest, NobodyWaitsForWhatIsLeftLater) {
+TEST_F(RankWatchTest, CatchUpIgnoresLaterOrphans) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Hours(1));
   std::atomic<bool> stop = false;
   std::thread dying([&] {
@@ -401,7 +401,7 @@ TEST_F(RankWatchTest, StartsOfAJobAreTakenInTheirOrder) {
   }
 }
 
-TEST_F(RankWatchTest, NobodyWaitsLongForWhatADiskWouldNotTake) {
+TEST_F(RankWatchTest, CatchUpWaitIsBounded) {
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Milliseconds(20));
   disk_.FailSyncs(1, EIO);
   Leave(1, Ring(1));
@@ -438,7 +438,7 @@ TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
 }
 
 // The rings of threads and of other ranks were written side by side.
-TEST_F(RankWatchTest, WhatRanSideBySideIsAttachedBeforeOneOfItEnds) {
+TEST_F(RankWatchTest, ConcurrentRingsAttachBeforeAnyEnds) {
   for (uint64_t i = 1; i <= 4; ++i) {
     v1::Hello hello = HelloOf(i);
     hello.mutable_stream()->set_job_id(Job(1));
@@ -488,7 +488,7 @@ TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
 }
 
-TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
+TEST_F(RankWatchTest, ReleasedFinishedRingEndsTheRank) {
   RingImage ring = Ring(1);
   ring.header().finished = 1;
   Leave(1, std::move(ring));
@@ -499,7 +499,7 @@ TEST_F(RankWatchTest, ARunningProcessThatHasLetAFinishedRingGoIsGone) {
 }
 
 // As after exec(). But the process may have closed descriptors that are not its own, and log on.
-TEST_F(RankWatchTest, ProcessThatDoesNotComeBackToItsRingIsGoneTwice) {
+TEST_F(RankWatchTest, ReleasedRingIsReadAgainAtExit) {
   let_go_ = absl::Milliseconds(5);
   ChildProcess rank({"tail", "-f", "/dev/null"});
   RingImage ring = Ring(1);
@@ -522,7 +522,7 @@ TEST_F(RankWatchTest, ProcessThatDoesNotComeBackToItsRingIsGoneTwice) {
   EXPECT_EQ(StreamOf(1).durable_seq, 3u);
 }
 
-TEST_F(RankWatchTest, AProcessWhoseNextProgramAttachesIsGoneAtOnce) {
+TEST_F(RankWatchTest, AttachAfterExecEndsTheFormerProgram) {
   Leave(1, Ring(1));
   const model::Stream stream = AttachAndLose(1, PeerWith(getpid()));
   Watch();
@@ -547,7 +547,7 @@ TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
 }
 
 // Two daemons of one user scan the same directories.
-TEST_F(RankWatchTest, LeavesARingThatNamesAnotherDaemonToThat) {
+TEST_F(RankWatchTest, KeepsRingsOfAnotherDaemon) {
   const auto leave = [this](uint64_t incarnation, const std::string& address) {
     v1::Hello hello = HelloOf(incarnation);
     hello.mutable_ring()->set_address(address);

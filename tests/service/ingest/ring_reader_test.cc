@@ -151,7 +151,7 @@ TEST_F(RingReaderTest, HeadersThatLieAreRefused) {
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(RingReaderTest, RecordsThatLieAreRefusedAndWhatCameBeforeIsGiven) {
+TEST_F(RingReaderTest, InvalidRecordEndsTheRing) {
   // The second row starts at byte 56. Offsets of its fields: bytes 0, kind 4, shape 8, values 12,
   // seq 16, text bytes 40, texts 44.
   const std::vector<std::pair<size_t, uint32_t>> lies = {
@@ -170,7 +170,7 @@ TEST_F(RingReaderTest, RecordsThatLieAreRefusedAndWhatCameBeforeIsGiven) {
   }
 }
 
-TEST_F(RingReaderTest, AStepThatGoesBackIsDamageAndWhatCameBeforeIsGiven) {
+TEST_F(RingReaderTest, FallingStepEndsTheRing) {
   image_.Row(1, 5, {1.0});
   image_.Row(2, 4, {2.0});
   ASSERT_OK_AND_ASSIGN(RingReader reader, Open());

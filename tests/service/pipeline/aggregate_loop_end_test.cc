@@ -33,7 +33,7 @@ TEST_F(AggregateLoopTest, ClosesTheRunWhenAllLocalRanksHaveEnded) {
   EXPECT_EQ(loop_->counters().closed_runs, 1u);
 }
 
-TEST_F(AggregateLoopTest, WaitsForRanksThatNeverComeOnlySoLong) {
+TEST_F(AggregateLoopTest, WaitForMissingRanksIsBounded) {
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);
   End(first);
@@ -78,7 +78,7 @@ TEST_F(AggregateLoopTest, UnderAllARunEndsWithItsRank) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, ACrashIsTheRunsAndThePrimarysExitCodeToo) {
+TEST_F(AggregateLoopTest, CrashOrPrimaryExitCodeEndsTheRun) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   End(second, StreamState::kCrashed, 0, "killed by signal 9");
@@ -99,7 +99,7 @@ TEST_F(AggregateLoopTest, AnExitCodeOfAnyRankFailsTheRun) {
   EXPECT_EQ(StoredRun().exit_code, 7);
 }
 
-TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
+TEST_F(AggregateLoopTest, RestartedRankIsNotACrash) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 5, 0);
@@ -121,7 +121,7 @@ TEST_F(AggregateLoopTest, ARankThatBeganAnewIsNotACrash) {
 
 // Found by the simulation: two rings of one dead process were found one after the other. Each
 // seemed to have begun after the other had ended.
-TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
+TEST_F(AggregateLoopTest, SecondRingOfAProcessIsNoRestart) {
   local_world_size_ = 1;
   const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
   End(first, StreamState::kFinished, 3);
@@ -132,7 +132,7 @@ TEST_F(AggregateLoopTest, AnotherRingOfADeadProcessIsNoNewBeginning) {
   EXPECT_EQ(StoredRun().exit_code, 3);
 }
 
-TEST_F(AggregateLoopTest, ANewProcessIsANewBeginningForEachRing) {
+TEST_F(AggregateLoopTest, NewProcessRestartsEachRing) {
   local_world_size_ = 1;
   const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
   const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/7);
@@ -145,7 +145,7 @@ TEST_F(AggregateLoopTest, ANewProcessIsANewBeginningForEachRing) {
 }
 
 // Found by the simulation: the daemon had never met the first process, which left its ring.
-TEST_F(AggregateLoopTest, AnEarlierProcessThatIsFoundLaterDecidesNothing) {
+TEST_F(AggregateLoopTest, LateFoundProcessDoesNotDecideTheEnd) {
   local_world_size_ = 1;
   const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/8);
   End(second);
@@ -157,7 +157,7 @@ TEST_F(AggregateLoopTest, AnEarlierProcessThatIsFoundLaterDecidesNothing) {
 }
 
 // Found by the simulation.
-TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
+TEST_F(AggregateLoopTest, ClockSetBackDoesNotHideARestart) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   End(first, StreamState::kCrashed, 0, "gone");
@@ -168,7 +168,7 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackDoesNotHideANewBeginning) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
+TEST_F(AggregateLoopTest, ClockSetBackIsNoRestart) {
   local_world_size_ = 1;
   const int64_t parent = Attach(0);
   const int64_t other = Attach(0, /*incarnation=*/2);  // at the same time
@@ -181,7 +181,7 @@ TEST_F(AggregateLoopTest, AClockThatIsSetBackMakesNoNewBeginning) {
 
 // The store is an older copy. The rows in between went with another store, and the rank logged none
 // after them.
-TEST_F(AggregateLoopTest, RowsThatWentWithAnotherStoreKeepNothingWaiting) {
+TEST_F(AggregateLoopTest, RowsLostWithAStoreBlockNothing) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   Log(first, 0, 5, 0);
@@ -201,7 +201,7 @@ TEST_F(AggregateLoopTest, RowsThatWentWithAnotherStoreKeepNothingWaiting) {
   EXPECT_EQ(StoredRun().late_rows, 0u);
 }
 
-TEST_F(AggregateLoopTest, ARankThatComesWhileTheRunIsBeingClosedKeepsItRunning) {
+TEST_F(AggregateLoopTest, AttachDuringCloseKeepsTheRunOpen) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 1, 0);
@@ -246,7 +246,7 @@ TEST_F(AggregateLoopTest, AClosedRunIsLeftAloneWhenNotified) {
   EXPECT_EQ(loop_->counters().live_runs, 0u);
 }
 
-TEST_F(AggregateLoopTest, ARunWhosePrimaryNeverCameClosesAll) {
+TEST_F(AggregateLoopTest, RunWithoutPrimaryClosesAllStreams) {
   options_.max_open_values = 1000;
   options_.run.chunk_bytes = 4096;
   loop_ = MakeLoop();

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-TEST_F(AggregateLoopTest, MakesRowsWithStatisticsAndTells) {
+TEST_F(AggregateLoopTest, MakesRowsAndNotifiesDelivery) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   Log(first, 0, 9, 1);
@@ -38,7 +38,7 @@ TEST_F(AggregateLoopTest, MakesRowsWithStatisticsAndTells) {
   EXPECT_EQ(loop_->counters().made_rows, 5u);
 }
 
-TEST_F(AggregateLoopTest, IsAtRestWhenNothingComes) {
+TEST_F(AggregateLoopTest, IdlesWithoutNewRows) {
   local_world_size_ = 1;
   EXPECT_EQ(loop_->Step(), absl::InfiniteDuration());
   Log(Attach(0), 0, 9, 1);
@@ -70,7 +70,7 @@ TEST_F(AggregateLoopTest, ShapesMayBeDefinedInAnyOrder) {
   EXPECT_EQ(Reader()->GetStream(stream)->late_rows, 0u);
 }
 
-TEST_F(AggregateLoopTest, TakesUpWhatWasRunningWhereItWas) {
+TEST_F(AggregateLoopTest, ResumesRunningRunsAfterARestart) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   Log(first, 0, 9, 1);
@@ -109,7 +109,7 @@ TEST_F(AggregateLoopTest, ARankAheadWaitsInTheStore) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, GoesOnAfterAWriteThatFailed) {
+TEST_F(AggregateLoopTest, ContinuesAfterAFailedWrite) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);

@@ -146,7 +146,7 @@ class DeliverLoopTest : public ::testing::Test {
   std::unique_ptr<DeliverLoop> loop_;
 };
 
-TEST_F(DeliverLoopTest, TakesUpWhatWasPendingAndStoresEachStepBeforeTheNext) {
+TEST_F(DeliverLoopTest, StoresEachStepBeforeTheNext) {
   {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.wait = absl::ZeroDuration();
@@ -257,7 +257,7 @@ TEST_F(DeliverLoopTest, DeliverySetApartIsNotSteppedUntilItIsToBeTriedAgain) {
   EXPECT_EQ(loop_->counters().set_apart, 0u);
 }
 
-TEST_F(DeliverLoopTest, RemovedRunIsNoTaskAnyMore) {
+TEST_F(DeliverLoopTest, RemovedRunIsDropped) {
   {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.working = false;
@@ -316,7 +316,7 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
 }
 
 // If a rank attached during a step, the loop once created its run's delivery again and again.
-TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
+TEST_F(DeliverLoopTest, AttachDuringAStepDoesNotRepeatTheDelivery) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.held = held;
@@ -339,7 +339,7 @@ TEST_F(DeliverLoopTest, ARunThatWasLookedForDuringAStepIsDoneWhenItIsComplete) {
 
 // A run was continued and ended again while the post with its first end was in flight. Its rows in
 // between were never sent.
-TEST_F(DeliverLoopTest, ARunThatWentOnDuringItsLastStepIsNotComplete) {
+TEST_F(DeliverLoopTest, ReopenedRunIsNotCompletedByALateStep) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.held = held;
@@ -369,7 +369,7 @@ TEST_F(DeliverLoopTest, ARunThatWentOnDuringItsLastStepIsNotComplete) {
   EXPECT_FALSE(Stored(run).complete);
 }
 
-TEST_F(DeliverLoopTest, AStepThatHangsHoldsUpNoOtherRun) {
+TEST_F(DeliverLoopTest, HangingStepDelaysNoOtherRun) {
   AddRun("hangs", /*ended=*/true);
   {
     absl::MutexLock lock(&tracker_.mutex);
@@ -419,7 +419,7 @@ TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
 }
 
 // Only the requests in flight could report it, and they take minutes to fail.
-TEST_F(DeliverLoopTest, EachRunThatWaitsForASilentServerSaysSo) {
+TEST_F(DeliverLoopTest, WaitingRunsReportASilentServer) {
   silence_ = absl::Milliseconds(50);
   {
     absl::MutexLock lock(&tracker_.mutex);
@@ -459,7 +459,7 @@ TEST_F(DeliverLoopTest, EachRunThatWaitsForASilentServerSaysSo) {
   for (int64_t run : waiting) ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << run;
 }
 
-TEST_F(DeliverLoopTest, ARunAtAClosedGateSaysSoForAsLongAsItsServerIsSilent) {
+TEST_F(DeliverLoopTest, OpenBreakerIsReportedWhileServerIsSilent) {
   silence_ = absl::Milliseconds(50);
   {
     absl::MutexLock lock(&tracker_.mutex);
@@ -493,7 +493,7 @@ TEST_F(DeliverLoopTest, BacklogsAreDeliveredOldestFirst) {
   EXPECT_THAT(tracker_.order, ::testing::ElementsAre("a", "a", "a", "b", "b", "b", "c", "c", "c"));
 }
 
-TEST_F(DeliverLoopTest, AsksAgainForWhatTheStoreCouldNotTell) {
+TEST_F(DeliverLoopTest, RetriesAFailedStoreRead) {
   AddRun("a", /*ended=*/true);
   absl::Time now = absl::UnixEpoch();
   testing::FaultyVfs vfs;

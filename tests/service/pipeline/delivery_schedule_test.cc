@@ -46,7 +46,7 @@ TEST_F(DeliveryScheduleTest, TakesTheOldestBacklogHoweverLongOthersAreDue) {
 }
 
 // They wait for the same server, and got their delays at different times.
-TEST_F(DeliveryScheduleTest, BacklogsThatAreDueAlmostTogetherGoInTheirOrder) {
+TEST_F(DeliveryScheduleTest, BacklogsDueTogetherKeepTheirOrder) {
   for (int64_t run : {1, 2, 3}) {
     schedule_.Put({run, "wandb"}, At(1) - run * absl::Microseconds(100), kEnded);
   }
@@ -78,7 +78,7 @@ TEST_F(DeliveryScheduleTest, TurnsAreKeptWhereEachIsDueAgainAtOnce) {
   EXPECT_THAT(taken, ElementsAre(3, 1, 3, 1, 3, 1));
 }
 
-TEST_F(DeliveryScheduleTest, WhatIsPutAgainIsWhereItWasPutLast) {
+TEST_F(DeliveryScheduleTest, LastPutDecidesTheSlot) {
   Put(1, 0, kEnded);
   Put(2, 0, kEnded);
   ASSERT_EQ(schedule_.Take(At(0))->first, 1);  // it saw that 2 is due

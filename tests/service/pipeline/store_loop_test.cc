@@ -173,7 +173,7 @@ TEST_F(StoreLoopTest, StoppingOnAFullDiskEndsAndSaysUnavailable) {
   vfs_.Heal();
 }
 
-TEST_F(StoreLoopTest, ChecksPointsOnlyWhileThereAreWrites) {
+TEST_F(StoreLoopTest, CheckpointsOnlyAfterWrites) {
   Start({.commit_interval = absl::Milliseconds(1), .checkpoint_interval = absl::Milliseconds(1)});
   EXPECT_OK(loop_->SubmitAndWait([](storage::Store& store) {
     return store.Attach(SessionOf(0), AssignmentOf("job"), 1).status();
@@ -199,7 +199,7 @@ TEST_F(StoreLoopTest, WithoutThreadsAStepCommitsAllThatWaits) {
   EXPECT_EQ(loop_->counters().commits, 1u);
 }
 
-TEST_F(StoreLoopTest, WithoutThreadsTheCallerSaysWhenToTryAgain) {
+TEST_F(StoreLoopTest, WithoutThreadsTheCallerRetries) {
   Start({.threads = false});
   absl::Status answer = absl::UnknownError("none");
   loop_->Submit(AttachOf(0, [&](absl::Status status) { answer = status; }));

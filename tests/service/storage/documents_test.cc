@@ -17,7 +17,7 @@ using model::Json;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
 
-TEST(DocumentsTest, KeepWhatJsonCannot) {
+TEST(DocumentsTest, NonJsonValuesSurvive) {
   const Json document = {{"z", 1},
                          {"a", 1.0},
                          {"nan", std::numeric_limits<double>::quiet_NaN()},
@@ -43,7 +43,7 @@ TEST(DocumentsTest, FindDamage) {
   EXPECT_THAT(DecodeDocument(""), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST(DocumentsTest, RefuseBytesThatLieAboutTheirSize) {
+TEST(DocumentsTest, WrongSizesAreRefused) {
   for (const absl::string_view lie : {
            absl::string_view("\x9b\x91\x61\x61\x61\x61\x61\x61\x61", 9),  // an array of 10^19 items
            // an object of 2^63 - 1 members

@@ -67,7 +67,7 @@ TEST(FileSystemTest, MakesPrivateDirectoriesAndFiles) {
   EXPECT_EQ(ModeOf(made + "/file"), 0600);
 }
 
-TEST(FileSystemTest, LetsNobodyWriteWhatItMakesAbove) {
+TEST(FileSystemTest, ParentsAreNotWritableByOthers) {
   TempDir dir;
   const mode_t before = umask(0);
   EXPECT_OK(MakeDirectory(dir.File("a/b/c/")));

@@ -75,7 +75,7 @@ TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
 }
 
 // The bit of the version in the file's header flipped.
-TEST_F(MigrationsTest, TakeAVersionThatTheTablesAreNotOfForDamage) {  // S22
+TEST_F(MigrationsTest, WrongVersionNumberIsDataLoss) {  // S22
   ASSERT_OK(Store::Open(dir_.path(), {}));
   for (const int64_t version : {0, 1 << 20, -1 - (1 << 30)}) {
     ASSERT_OK(OpenFile().Execute(absl::StrCat("PRAGMA user_version = ", version).c_str()));
@@ -155,7 +155,7 @@ TEST_F(FirstVersionTest, IsReadAndGoesOn) {  // S40
 }
 
 // Does what the first program with a second version will do.
-TEST_F(FirstVersionTest, IsBroughtToAVersionToCome) {  // S40
+TEST_F(FirstVersionTest, MigratesToALaterVersion) {  // S40
   const char* const next[] = {Migrations()[0],
                               "ALTER TABLE stream ADD COLUMN made_up INTEGER NOT NULL DEFAULT 7"};
   GoOn({.migrations = next});

@@ -119,7 +119,7 @@ class RetentionTest : public ::ranklog::testing::StoreTest {
   }
 };
 
-TEST_F(RetentionTest, WhatIsDeliveredMayGoTheOldestEndFirst) {
+TEST_F(RetentionTest, OldestDeliveredRunGoesFirst) {
   const Made young = Delivered("young", 1, kEnd);
   const Made old = Delivered("old", 2, kEnd - 1);
   EXPECT_THAT(Removable(), ElementsAre(old.run, young.run));
@@ -384,7 +384,7 @@ TEST_F(RetentionTest, AnIdIsNotGivenAgain) {
   EXPECT_THAT(BatchesOf(next.stream), SizeIs(1));
 }
 
-TEST_F(RetentionTest, AResumedRunBeginsAnew) {
+TEST_F(RetentionTest, ResumedRunStartsEmpty) {
   const Made gone = Delivered("job", 1);
   Remove(gone.run);
   Do([&] {

@@ -41,7 +41,7 @@ TEST(StateLockTest, IsHeldByOneAndNamesIt) {
   EXPECT_OK(StateLock::Acquire(state_dir));
 }
 
-TEST(StateLockTest, WishIsSeenByTheHolderAndKeepsNobodyOut) {
+TEST(StateLockTest, HolderSeesARequestForTheLock) {
   TempDir dir;
   {
     ASSERT_OK_AND_ASSIGN(const StateLock lock, StateLock::Acquire(dir.path()));

@@ -121,7 +121,7 @@ TEST_F(AttachTest, CountsTheAttemptsOfARun) {
 // These rings are found after a later process of their rank has attached. Within a boot, the clock
 // of the boot orders the processes. Between two boots, the wall clock does, except that the current
 // boot is the last.
-TEST_F(AttachTest, WallClockThatWasSetBackTellsNoAttempts) {
+TEST_F(AttachTest, WallClockDoesNotOrderAttempts) {
   const std::string& this_boot = ThisBoot();
   struct Case {
     const char* what;
@@ -198,7 +198,7 @@ TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
 }
 
 // A store that is gone acknowledged the rank's earlier rows.
-TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
+TEST_F(AttachTest, NewStreamCountsRowsOfALostStore) {
   model::Session session = SessionOf(0);
   session.first_seq = 8;
   Do([&] {
@@ -222,7 +222,7 @@ TEST_F(AttachTest, BeginsANewStreamAtTheFirstRowThatCanCome) {
 }
 
 // The rank's rows in between were acknowledged by a store of which this one is an older copy.
-TEST_F(AttachTest, AStreamGoesOnAtTheFirstRowThatCanCome) {
+TEST_F(AttachTest, KnownStreamSkipsRowsOfALostStore) {
   model::Session session = SessionOf(0);
   for (const model::StreamState state : {model::StreamState::kLive, model::StreamState::kCrashed}) {
     ++session.stream.incarnation;
@@ -296,7 +296,7 @@ RunAssignment PendingRun() {
   return assignment;
 }
 
-TEST_F(AttachTest, ARunWithoutAPrimaryGetsOneWithAllThatIsInIt) {
+TEST_F(AttachTest, PendingRunGetsAPrimary) {
   model::Stream of[2];
   Do([&] {
     for (uint32_t rank : {3, 1}) {
@@ -366,7 +366,7 @@ TEST_F(AttachTest, AnIdOfAnotherJobsRunGetsANumberAndSoDoesAName) {
   EXPECT_EQ(runs[0].name, "job-3-2");
 }
 
-TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
+TEST_F(AttachTest, ListsTheRunsOfAJobForASession) {
   Do([&] {
     Attach(0);
     Attach(2);
@@ -396,7 +396,7 @@ TEST_F(AttachTest, TellsTheRunsOfAJobAsASessionSeesThem) {
 }
 
 // The delivery read the run before it was continued, and reports its result afterwards.
-TEST_F(AttachTest, ADeliveryIsNotCompleteOnceTheRunGoesOn) {
+TEST_F(AttachTest, ReopenedRunIsNotDelivered) {
   model::Stream stream;
   Do([&] {
     stream = Attach(0);
@@ -452,7 +452,7 @@ TEST_F(AttachTest, LiveStreamSaysWhyItsRingIsNoFile) {
   }
 }
 
-TEST_F(AttachTest, TakesUpACrashedStreamAndItsRun) {
+TEST_F(AttachTest, ReattachReopensACrashedStream) {
   Do([&] {
     const model::Stream stream = Attach(0);
     EXPECT_OK(store_->EndStream(stream.id, StreamState::kCrashed, 0, "gone", 2000));

@@ -29,7 +29,7 @@ class DamagedStoreTest : public StoreTest {
   const std::string path_ = dir_.File(kStoreFile);
 };
 
-TEST_F(DamagedStoreTest, IsToldFromOneThatIsNotThere) {
+TEST_F(DamagedStoreTest, DamageDiffersFromAbsence) {
   Close();
   EXPECT_THAT(StoreReader::Open(dir_.File("elsewhere")), StatusIs(absl::StatusCode::kNotFound));
   std::filesystem::remove(path_);
@@ -37,7 +37,7 @@ TEST_F(DamagedStoreTest, IsToldFromOneThatIsNotThere) {
 }
 
 // If a file already has the new name, it stays.
-TEST_F(DamagedStoreTest, IsSetAsideOverNothing) {
+TEST_F(DamagedStoreTest, SettingAsideOverwritesNothing) {
   Close();
   const std::string taken = path_ + ".damaged-19700101T000000Z";
   std::filesystem::create_symlink(dir_.File("nowhere"), taken);
@@ -50,7 +50,7 @@ TEST_F(DamagedStoreTest, IsSetAsideOverNothing) {
 
 // The power failed while the store was being set aside. The file has both names, and it is not
 // another user's file.
-TEST_F(DamagedStoreTest, IsOursUnderTwoNamesBesideEachOther) {
+TEST_F(DamagedStoreTest, InterruptedSetAsideStillOpens) {
   Close();
   std::filesystem::create_hard_link(path_, path_ + ".damaged-19700101T000000Z");
   EXPECT_OK(Store::Open(dir_.path(), {}));
@@ -114,7 +114,7 @@ TEST_F(DamagedStoreTest, HasAFlippedBitInABatch) {
   EXPECT_THAT(reader_->StreamBatches(stream, 0, 1), IsOkAndHolds(SizeIs(1))) << "the one before";
 }
 
-TEST_F(DamagedStoreTest, HasABatchAtAnothersPlace) {
+TEST_F(DamagedStoreTest, MisplacedBatchIsDataLoss) {
   const int64_t stream = NewStream();
   Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2))); });
   Close();

@@ -76,7 +76,7 @@ class FaultyDiskTest : public ::testing::Test {
   int64_t stream_ = 0;
 };
 
-TEST_F(FaultyDiskTest, KeepsWhatWasCommittedAndGoesOnWhenThereIsRoomAgain) {  // S22
+TEST_F(FaultyDiskTest, FullDiskKeepsCommitsAndRecovers) {  // S22
   vfs_.FailWrites(1, ENOSPC);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
@@ -123,7 +123,7 @@ TEST_F(FaultyDiskTest, CommitsNothingToAFileThatWasRemoved) {
 
 // Nothing reaches the disk before Commit(), so a full disk never looks like the fault of a single
 // append.
-TEST_F(FaultyDiskTest, IsWrittenByNothingButCommit) {
+TEST_F(FaultyDiskTest, OnlyCommitWrites) {
   const int64_t writes = vfs_.writes();
   ASSERT_OK(store_->Begin());
   uint64_t next = 11;
@@ -193,7 +193,7 @@ TEST_F(FaultyDiskTest, KeepsEveryCommitThroughAPowerCut) {
 
 // A writer may be killed anywhere in a commit. What the next writer finds of it must survive a
 // power cut, since the next one may act on it.
-TEST_F(FaultyDiskTest, LosesNothingOfAKilledWriterThatTheNextHasSeen) {
+TEST_F(FaultyDiskTest, VisibleCommitSurvivesAPowerCut) {
   const auto reopen = [this] {
     ASSERT_OK_AND_ASSIGN(store_, Store::Open(dir_.path(), {.vfs = vfs_.name()}));
   };

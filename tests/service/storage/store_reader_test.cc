@@ -40,7 +40,7 @@ TEST_F(StoreReaderTest, FindsNothingInAnEmptyStore) {
   EXPECT_THAT(reader_->Shapes(1), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(StoreReaderTest, QueueIsWhatTheTrackersLack) {
+TEST_F(StoreReaderTest, QueueHasUndeliveredRows) {
   EXPECT_THAT(reader_->Queues(), IsOkAndHolds(IsEmpty()));
   const int64_t run = reader_->GetStream(NewStream())->run;
   constexpr uint64_t kBatches = 200;  // more than the reader measures

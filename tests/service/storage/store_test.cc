@@ -71,7 +71,7 @@ TEST_F(StoreTest, RefusesAGapAnUnknownShapeAndAWrongWidth) {
   EXPECT_THAT(BatchesOf(stream), SizeIs(1));
 }
 
-TEST_F(StoreTest, HasFilesThatAreNobodyElses) {
+TEST_F(StoreTest, StoreFilesArePrivate) {
   Do([&] { Attach(0); });
   for (const char* file : {"ranklog.db", "ranklog.db-wal", "ranklog.db-shm"}) {
     struct stat info = {};
@@ -236,7 +236,7 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
 }
 
 // Each process counts its steps from 0.
-TEST_F(StoreTest, WhatAProcessSetsComesAfterTheRowsOfAnEarlierOne) {
+TEST_F(StoreTest, UpdatesFollowAnEarlierProcesssRows) {
   model::Update summary;
   summary.kind = model::Update::Kind::kSummary;
   summary.object = {{"best", 1}};

@@ -55,7 +55,7 @@ TEST(DocumentDiffTest, TakesNotANumberAsTheTextThatServersMakeOfIt) {
   EXPECT_FALSE(CompareDocuments(R"({"a": NaN})", R"({"a": null})", {}).ok());
 }
 
-TEST(DocumentDiffTest, LeavesToTheServerWhatIsItsOwnOrAnothersOrFree) {
+TEST(DocumentDiffTest, IgnoresServerAndOptionalMembers) {
   EXPECT_TRUE(
       CompareDocuments(R"({"_runtime": 1, "_wandb": {}})", R"({"_runtime": 2, "_x": 1})", {}).ok());
   const DocumentDiff shared = CompareDocuments(R"({"a": 1})", R"({"theirs": 1})",
@@ -67,7 +67,7 @@ TEST(DocumentDiffTest, LeavesToTheServerWhatIsItsOwnOrAnothersOrFree) {
   EXPECT_TRUE(CompareDocuments(R"({})", R"({"epoch": 2})", free).ok());
 }
 
-TEST(DocumentDiffTest, MissesAllOfWhatIsNoObject) {
+TEST(DocumentDiffTest, NonObjectLacksEveryMember) {
   for (const char* got : {"", "null", "[1]", "{\"a\":"}) {
     EXPECT_EQ(CompareDocuments(R"({"a": 1})", got, {}).missing, 1u) << got;
   }

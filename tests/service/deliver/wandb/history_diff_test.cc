@@ -107,7 +107,7 @@ TEST(HistoryDiffTest, ValuesAreComparedAsValues) {
             "\"a\" is 9007199254740992, not 9007199254740993");
 }
 
-TEST(HistoryDiffTest, AMemberMayNeitherLackNorBeInvented) {
+TEST(HistoryDiffTest, MissingOrExtraMemberDiffers) {
   EXPECT_EQ(Difference("\"a\":1,\"b\":2", "\"a\":1"), "\"b\" is not there");
   EXPECT_THAT(Difference("\"a\":1", "\"a\":1,\"b\":2"), HasSubstr("\"b\" is 2"));
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1,\"_id\":7"), "") << "the server's own";

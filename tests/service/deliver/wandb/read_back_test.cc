@@ -182,7 +182,7 @@ TEST_F(ReadBackTest, CountsADuplicateEvenWhereTheNumberOfLinesIsRight) {
   EXPECT_EQ(report.diff.missing, 1u);
 }
 
-TEST_F(ReadBackTest, LinesThatNoRowHasMakeTheNumberWrong) {
+TEST_F(ReadBackTest, UnexpectedLinesAreCounted) {
   DeliverToTheEnd(10);
   Tamper([](std::vector<std::string>& lines) { lines.push_back("{\"_step\":5000}"); });
   const ReadBackReport report = Read();

@@ -91,7 +91,7 @@ TEST_F(WandbDeliveryFaultsTest, GzipsWhereTheServerCan) {
   EXPECT_TRUE(server_.requests().back().gzip);
 }
 
-TEST_F(WandbDeliveryFaultsTest, SurvivesAServerThatIsIllForAWhile) {
+TEST_F(WandbDeliveryFaultsTest, SurvivesTemporaryServerErrors) {
   server_.Inject({.on = Fault::On::kGraphql, .times = 4, .code = 503});
   server_.Inject({.on = Fault::On::kFileStream, .times = 20, .code = 500});
   stored_.Append(100);
@@ -131,7 +131,7 @@ TEST_F(WandbDeliveryFaultsTest, TriesAgainAfterAnAnswerThatCameTooLate) {
   EXPECT_EQ(server_.run("r").repeated_lines, 5u);
 }
 
-TEST_F(WandbDeliveryFaultsTest, ANewDaemonAtAnyMomentLosesAndRepeatsNothing) {
+TEST_F(WandbDeliveryFaultsTest, RestartAtAnyStepLosesNothing) {
   for (int i = 0; i < 10; ++i) stored_.Append(37, i % 3 == 0 ? "text" : "", i % 2 == 0 ? 1 : 2);
   stored_.Close(model::RunState::kFinished, 0);
   options_.max_post_bytes = 4000;
@@ -277,7 +277,7 @@ TEST_P(RefusedConfigTest, DoesNotHoldUpTheRows) {
 
 INSTANTIATE_TEST_SUITE_P(ByCode, RefusedConfigTest, ::testing::Values(400, 413, 200));
 
-TEST_F(WandbDeliveryFaultsTest, WritesBehindWhatARunAlreadyHas) {
+TEST_F(WandbDeliveryFaultsTest, AppendsAfterExistingLines) {
   server_.AddExistingRun("r", 250);
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);

@@ -71,7 +71,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
   Side two_{this};
 };
 
-TEST_F(WandbDeliveryGatesTest, AServerThatIsAwayIsAskedByOneOfThem) {
+TEST_F(WandbDeliveryGatesTest, OneRunProbesAnAbsentServer) {
   one_.code = two_.code = 0;
   const absl::Duration wait = Step(one_);
   EXPECT_GT(wait, absl::Seconds(2));
@@ -100,7 +100,7 @@ TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
 }
 
 // After a delivery succeeds, it does not show an earlier reason to wait.
-TEST_F(WandbDeliveryGatesTest, RunThatHadToWaitForAnotherSaysSoUntilItsRowsAreThere) {
+TEST_F(WandbDeliveryGatesTest, BreakerReasonClearsAfterDelivery) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   Step(one_);
@@ -149,7 +149,7 @@ TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
   EXPECT_EQ(two_.requests(), 1u);
 }
 
-TEST_F(WandbDeliveryGatesTest, WhoFailsWhileOthersAreAnsweredHoldsUpNobody) {
+TEST_F(WandbDeliveryGatesTest, OneFailingRunDelaysNoOther) {
   one_.code = 500;
   for (int i = 0; i < 3; ++i) Step(one_);  // an answer of 500 for the features is accepted
   EXPECT_EQ(one_.requests(), 2u);
@@ -172,7 +172,7 @@ TEST_F(WandbDeliveryGatesTest, ARunThatEndsWhileItWaitsIsABacklog) {
   EXPECT_EQ(two_.requests(), 0u);
 }
 
-TEST_F(WandbDeliveryGatesTest, AKeyThatIsRefusedIsTheBusinessOfItsRunAlone) {
+TEST_F(WandbDeliveryGatesTest, RefusedKeyAffectsItsRunOnly) {
   one_.code = 401;
   EXPECT_GT(Step(one_), absl::ZeroDuration());
   EXPECT_EQ(Step(two_), absl::ZeroDuration());

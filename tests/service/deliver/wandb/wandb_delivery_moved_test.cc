@@ -43,7 +43,7 @@ TEST_F(WandbDeliveryMovedTest, RowsThatWereLeftGoBehindTheOtherStores) {
 
 // A ring was drained late, after a late request had set the summary back. So the newest time at the
 // server is that of its last line, which is ours.
-TEST_F(WandbDeliveryMovedTest, LaterOldRowsDoNotTakeTheRunBack) {
+TEST_F(WandbDeliveryMovedTest, OldStoresRowsKeepNewerState) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
@@ -63,7 +63,7 @@ TEST_F(WandbDeliveryMovedTest, LaterOldRowsDoNotTakeTheRunBack) {
   EXPECT_TRUE(a_.delivery.complete) << a_.delivery.last_error;
 }
 
-TEST_F(WandbDeliveryMovedTest, AnEndThatWasNotSentYetIsTheOthers) {
+TEST_F(WandbDeliveryMovedTest, NewerStoreDecidesTheEnd) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
@@ -110,7 +110,7 @@ TEST_F(WandbDeliveryMovedTest, RowsWhoseAnswerWasLostStayWhereTheyAre) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, RowsThatDidNotArriveAreNotTakenForTheOthers) {
+TEST_F(WandbDeliveryMovedTest, LostRowsAreNotConfusedWithOthers) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(2);  // as many as the other store writes
@@ -123,7 +123,7 @@ TEST_F(WandbDeliveryMovedTest, RowsThatDidNotArriveAreNotTakenForTheOthers) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, OfAPostThatArrivedInPartTheRestGoesBehind) {
+TEST_F(WandbDeliveryMovedTest, RestOfAPartialPostIsAppended) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(9);
@@ -238,7 +238,7 @@ TEST_F(WandbDeliveryMovedTest, AnOlderCopyOfTheStoreSendsNoRowTwice) {
   EXPECT_THAT(server_.errors(), IsEmpty());
 }
 
-TEST_F(WandbDeliveryMovedTest, AnAnswerThatSaysNothingIsAskedForAgain) {
+TEST_F(WandbDeliveryMovedTest, EmptyStandingAnswerIsRetried) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(1);

@@ -223,7 +223,7 @@ TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastCutStillCounts) {
   EXPECT_EQ(summary["loss"], json({{"max", 1.5}}));
 }
 
-TEST_F(WandbDeliveryTest, BeatsWhileTheRunIsSilentAndEndsWithIt) {
+TEST_F(WandbDeliveryTest, SendsHeartbeatsWhileSilent) {
   stored_.Append(1);
   StepUntilIdle();
   for (int i = 0; i < 3; ++i) {
@@ -257,7 +257,7 @@ TEST_F(WandbDeliveryTest, ARunThatCrashedHasAnExitCode) {
   EXPECT_EQ(Posts().back()["exitcode"], 1);
 }
 
-TEST_F(WandbDeliveryTest, GoesOnWithARunThatIsTakenUpAgain) {
+TEST_F(WandbDeliveryTest, ContinuesAReopenedRun) {
   stored_delivery_.complete = true;  // from an earlier attempt; the run is running again
   Restart();
   stored_.Append(1);
@@ -437,7 +437,7 @@ TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
   EXPECT_THAT(transport_.sent(), IsEmpty());
 }
 
-TEST_F(WandbDeliveryTest, KeyThatComesEndsTheTroubleBeforeAnyAnswer) {
+TEST_F(WandbDeliveryTest, NewKeyClearsTheTroubleAtOnce) {
   for (const bool restarted : {false, true}) {
     CredentialStore keys(CredentialStore::Options{});
     auto delivery = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
@@ -500,7 +500,7 @@ TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
 }
 
 // Only this run waits; other runs at the same server have keys.
-TEST_F(WandbDeliveryTest, ARunWithoutAKeyKeepsNobodyWaiting) {
+TEST_F(WandbDeliveryTest, MissingKeyDelaysNoOtherRun) {
   CredentialStore none(CredentialStore::Options{});
   WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
   keyless.Step(stored_.reader(), now_, true);
@@ -552,7 +552,7 @@ TEST_F(WandbDeliveryTest, AWebPageSaysNothingOfTheServersFeatures) {
   EXPECT_EQ(transport_.sent().back().body, transport_.sent().front().body);
 }
 
-TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
+TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToTheNext) {
   CredentialStore::Options options;
   options.environment_key = std::string(40, 'e');
   CredentialStore credentials(options);
@@ -573,7 +573,7 @@ TEST_F(WandbDeliveryTest, AKeyThatIsRefusedGivesWayToTheNext) {
   EXPECT_EQ(transport_.sent().back().basic_password, std::string(40, 'k')) << "right by now?";
 }
 
-TEST_F(WandbDeliveryTest, KeepsTheKeyOutOfWhatAServerSaysBack) {
+TEST_F(WandbDeliveryTest, MasksTheKeyInServerErrors) {
   const std::string key(40, 'k');
   transport_.AnswerNext(FakeTransport::Code(
       401, absl::StrCat("bad: ", key, " Basic ", absl::Base64Escape("api:" + key))));
