@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/integration/node.h"
+#include "tests/interop/torchrun.h"
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
@@ -23,7 +24,9 @@ using ::ranklog::testing::Finished;
 using ::ranklog::testing::InPath;
 using ::ranklog::testing::Node;
 using ::ranklog::testing::RunToEnd;
+using ::ranklog::testing::Standalone;
 using ::ranklog::testing::TempDir;
+using ::ranklog::testing::Torchrun;
 using ::ranklog::testing::WaitFor;
 using ::testing::ElementsAre;
 
@@ -69,11 +72,10 @@ TEST(LaunchersTest, Torchrun) {  // S5
   Node node;
   node.Start();
   TempDir logs;
-  // Debian's torchrun 1.13 under Python 3.11 fails unless --redirects and --tee name one stream.
+  std::vector<std::string> arguments = Standalone();
+  arguments.insert(arguments.end(), {"--nproc_per_node", "2"});
   const Finished run =
-      RunToEnd(Train(node, {"torchrun", "--standalone", "--nproc_per_node", "2", "--redirects", "1",
-                            "--tee", "1", "--log_dir", logs.path(), "--no_python"}),
-               {}, absl::Seconds(120));
+      RunToEnd(Train(node, Torchrun(logs.path(), arguments)), {}, absl::Seconds(120));
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(WaitFor([&] { return HaveFinished(node, 1); }));
   EXPECT_THAT(Ranks(node), ElementsAre(0, 1));

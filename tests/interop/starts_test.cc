@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/integration/node.h"
+#include "tests/interop/torchrun.h"
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/dead_port.h"
@@ -23,7 +24,7 @@ class TorchrunStartsTest : public ::testing::Test {
   void SetUp() override { SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)"); }
 
   // An agent of torchrun on this node, whose ranks log 20 rows each.
-  ChildProcess Agent(const Node& node, std::vector<std::string> arguments,
+  ChildProcess Agent(const Node& node, const std::vector<std::string>& arguments,
                      const std::string& rank) const {
     ChildProcess::Options options;
     options.environment = {{"RANKLOG_ADDRESS", node.address()},
@@ -31,10 +32,7 @@ class TorchrunStartsTest : public ::testing::Test {
                            {"RANKLOG_START_DAEMON", "false"},
                            {"RANKLOG_DESTINATIONS", "local"},
                            {"OMP_NUM_THREADS", "1"}};
-    // Debian's torchrun 1.13 under Python 3.11 fails unless --redirects and --tee name one stream.
-    std::vector<std::string> command = {"torchrun", "--redirects", "1",          "--tee",
-                                        "1",        "--log_dir",   logs_.path(), "--no_python"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
+    std::vector<std::string> command = Torchrun(logs_.path(), arguments);
     command.insert(command.end(), {"sh", "-c", rank});
     return ChildProcess(command, options);
   }
@@ -80,7 +78,9 @@ TEST_F(TorchrunStartsTest, StaticRendezvousTwiceIsTwoRuns) {
 TEST_F(TorchrunStartsTest, ARestartGoesOn) {
   Node node;
   node.Start();
-  ChildProcess agent = Agent(node, {"--standalone", "--nproc_per_node", "2", "--max_restarts", "1"},
+  std::vector<std::string> arguments = Standalone();
+  arguments.insert(arguments.end(), {"--nproc_per_node", "2", "--max_restarts", "1"});
+  ChildProcess agent = Agent(node, arguments,
                              std::string(LOGGING_RANK) +
                                  " 20 0 0 none $((20 * TORCHELASTIC_RESTART_COUNT)); "
                                  "exit $((1 - TORCHELASTIC_RESTART_COUNT))");
