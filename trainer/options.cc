@@ -43,6 +43,8 @@ CLI::Range Rate() { return CLI::Range(0.0, 100.0); }
 void AddModelAndData(CLI::App& app, Options& o) {
   app.add_option("--data", o.data, "A text file (plain or gzipped), or builtin")
       ->capture_default_str();
+  app.add_flag("--drop-last", o.drop_last,
+               "Leave the rest of an epoch out; else its first samples fill the last batch up");
   app.add_option("--model", o.model, "tiny (0.8 M parameters), small (10.8 M), gpt2 (124 M)")
       ->capture_default_str()
       ->check(CLI::IsMember({"tiny", "small", "gpt2"}));

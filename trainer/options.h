@@ -16,6 +16,7 @@ namespace ranklog::trainer {
 struct Options {
   // ---- What is trained ----
   std::string data = "builtin";  // a file, plain or gzipped, or "builtin"
+  bool drop_last = false;        // see EpochSampler
   std::string model = "tiny";    // tiny, small, gpt2
   int64_t pad_vocabulary = 1;    // the model's vocabulary is rounded up to a multiple of this
   uint64_t seed = 1;             // of the initial weights and of the order of the samples

@@ -1,44 +1,52 @@
 #include "trainer/sampler.h"
 
-#include <torch/data/samplers/distributed.h>
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cassert>
 
 namespace ranklog::trainer {
 
-EpochSampler::EpochSampler(size_t size, int world_size, int rank, uint64_t seed)
-    : seed_(seed),
-      samples_per_epoch_(static_cast<int64_t>(size) / world_size),
-      sampler_(std::make_unique<torch::data::samplers::DistributedRandomSampler>(
-          size, world_size, rank,
-          /*allow_duplicates=*/false)) {
-  StartEpoch(0);
+EpochSampler::EpochSampler(const SamplerOptions& options) : options_(options) {
+  assert(options.size > 0 && options.batch > 0 && options.rank < options.world_size);
+  assert(batches_per_epoch() > 0);
 }
 
-EpochSampler::~EpochSampler() = default;
-
-void EpochSampler::StartEpoch(size_t epoch) {
-  epoch_ = epoch;
-  // LibTorch's sampler shuffles by 32 bits of its epoch and knows no seed: spread both over them.
-  const uint64_t key = (seed_ * 0x9e3779b97f4a7c15u >> 16) + epoch;
-  sampler_->set_epoch(static_cast<uint32_t>(key));
-  sampler_->reset();  // only here does an epoch take effect
+int64_t EpochSampler::batches_per_epoch() const {
+  const size_t unit = options_.world_size * options_.batch;
+  const size_t spare = options_.drop_last ? 0 : unit - 1;
+  return static_cast<int64_t>((options_.size + spare) / unit);
 }
 
-int64_t EpochSampler::batches_per_epoch(int64_t batch) const {
-  return (samples_per_epoch_ + batch - 1) / batch;
-}
-
-std::vector<size_t> EpochSampler::Next(size_t count) {
-  std::vector<size_t> samples;
-  samples.reserve(count);
-  while (samples.size() < count) {
-    const auto some = sampler_->next(count - samples.size());
-    if (some.has_value()) {
-      samples.insert(samples.end(), some->begin(), some->end());
-    } else {
-      StartEpoch(epoch_ + 1);
-    }
+// Python: torch.randperm(size, generator=g) with g.manual_seed(seed + epoch), and its head again.
+void EpochSampler::Shuffle() {
+  const at::Tensor order =
+      at::randperm(static_cast<int64_t>(options_.size),
+                   at::detail::createCPUGenerator(options_.seed + position_.epoch), at::kLong);
+  const int64_t* const samples = order.data_ptr<int64_t>();
+  share_.resize(batches_per_epoch() * options_.batch);
+  for (size_t i = 0; i < share_.size(); ++i) {
+    share_[i] = samples[(i * options_.world_size + options_.rank) % options_.size];
   }
-  return samples;
+}
+
+std::vector<size_t> EpochSampler::Next() {
+  position_ = position();
+  if (position_.next == 0 || share_.empty()) Shuffle();
+  const auto begin = share_.begin() + position_.next;
+  position_.next += options_.batch;
+  return {begin, begin + options_.batch};
+}
+
+SamplerPosition EpochSampler::position() const {
+  const int64_t share = batches_per_epoch() * static_cast<int64_t>(options_.batch);
+  return position_.next < share ? position_ : SamplerPosition{position_.epoch + 1, 0};
+}
+
+void EpochSampler::Seek(SamplerPosition position) {
+  assert(position.next % options_.batch == 0);
+  position_ = position;
+  share_.clear();
 }
 
 }  // namespace ranklog::trainer

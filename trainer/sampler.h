@@ -3,43 +3,55 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
-
-namespace torch::data::samplers {
-class DistributedRandomSampler;
-}
 
 namespace ranklog::trainer {
 
-// Deals the samples 0 .. size-1 to the ranks: each epoch every sample goes to one rank, in an order
-// shuffled by seed and epoch, the same on all ranks. What does not divide by the ranks sits the
-// epoch out (another part each time), so all ranks stay in step. An epoch's end falls inside a
-// batch where it does not divide: no sample is dropped, and all batches are full.
+// Where a sampler is: `next` samples of `epoch` have been dealt to each rank.
+struct SamplerPosition {
+  int64_t epoch = 0;
+  int64_t next = 0;
+  bool operator==(const SamplerPosition&) const = default;
+};
+
+struct SamplerOptions {
+  size_t size = 0;  // the samples are 0 .. size - 1; at least 1
+  int world_size = 1;
+  int rank = 0;  // 0 .. world_size - 1
+  uint64_t seed = 1;
+  size_t batch = 1;        // samples of a rank
+  bool drop_last = false;  // see EpochSampler; then `size` is at least world_size * batch
+};
+
+// Deals samples to the ranks, as PyTorch's DistributedSampler does: each epoch in a new order, given
+// by seed and epoch; of these, each rank takes every world_size-th.
+//
+// All batches are full, so all ranks and micro-batches weigh the same. Where the samples do not
+// divide by world_size * batch, the first ones of the epoch's order fill its last batch a second
+// time. With drop_last the rest sits the epoch out instead, another part each time. Either way
+// world_size ranks with `batch` see the same samples in a step as one rank with
+// world_size * batch. With batch = 1 the order is that of Python.
 //
 // Not thread-safe.
 class EpochSampler {
  public:
-  // size >= world_size; 0 <= rank < world_size.
-  EpochSampler(size_t size, int world_size, int rank, uint64_t seed);
-  ~EpochSampler();
+  explicit EpochSampler(const SamplerOptions& options);
 
-  // The next `count` samples of this rank.
-  std::vector<size_t> Next(size_t count);
+  // The next `batch` samples of this rank.
+  std::vector<size_t> Next();
 
-  // How many batches of this rank begin in an epoch.
-  int64_t batches_per_epoch(int64_t batch) const;
+  int64_t batches_per_epoch() const;
 
-  // Of the last sample that Next() gave, from 0.
-  size_t epoch() const { return epoch_; }
+  // Where the next batch begins. Seek() goes there, on a sampler of the same options.
+  SamplerPosition position() const;
+  void Seek(SamplerPosition position);
 
  private:
-  void StartEpoch(size_t epoch);
+  void Shuffle();
 
-  const uint64_t seed_;
-  const int64_t samples_per_epoch_;  // of this rank
-  size_t epoch_ = 0;
-  std::unique_ptr<torch::data::samplers::DistributedRandomSampler> sampler_;
+  const SamplerOptions options_;
+  SamplerPosition position_;    // `next` may be at the epoch's end
+  std::vector<int64_t> share_;  // of this rank, in position_.epoch; empty: not shuffled yet
 };
 
 }  // namespace ranklog::trainer

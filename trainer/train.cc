@@ -89,9 +89,13 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   model.to(group.device());
   const std::vector<at::Tensor> parameters = model.parameters();
   torch::optim::AdamW optimizer = MakeAdamW(parameters, options.weight_decay);
-  EpochSampler sampler(WindowCount(corpus.train, options.seq_len), group.world_size(), group.rank(),
-                       options.seed);
-  const Plan plan = MakePlan(options, sampler.batches_per_epoch(options.batch_size));
+  EpochSampler sampler({.size = WindowCount(corpus.train, options.seq_len),
+                        .world_size = group.world_size(),
+                        .rank = group.rank(),
+                        .seed = options.seed,
+                        .batch = static_cast<size_t>(options.batch_size),
+                        .drop_last = options.drop_last});
+  const Plan plan = MakePlan(options, sampler.batches_per_epoch());
   const CosineSchedule schedule{options.lr, options.min_lr, plan.warmup_steps, plan.steps};
 
   run.Config(RunConfig(options, plan,
@@ -132,8 +136,7 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     at::Tensor loss = at::zeros({}, group.device());
     const int64_t micro_batches = plan.MicroBatches(step);
     for (int64_t micro = 1; micro <= micro_batches; ++micro) {
-      const Batch batch = MakeBatch(corpus.train, sampler.Next(options.batch_size), options.seq_len,
-                                    group.device());
+      const Batch batch = MakeBatch(corpus.train, sampler.Next(), options.seq_len, group.device());
       // Until the last micro-batch the gradients add up on this rank. The last backward pass
       // averages them over the ranks while it computes the rest.
       const Ddp::NoSync accumulate(ddp, /*on=*/micro < micro_batches);
