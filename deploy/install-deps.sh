@@ -25,6 +25,7 @@ build=(
   libsqlite3-dev libcurl4-openssl-dev zlib1g-dev libssl-dev                             # the store, delivery
   libcli11-dev libspdlog-dev nlohmann-json3-dev prometheus-cpp-dev                      # flags, logs, JSON, metrics
   libtorch-dev libgloo-dev libopenblas0-pthread                                         # the trainer; its BLAS is 15 times faster than the default one
+  libsentencepiece-dev                                                                  # --tokenizer bpe; without it the trainer has bytes only
   jargon-text                                                                           # the built-in text that it trains on
 )
 packaging=(

@@ -1,94 +1,187 @@
 #include "trainer/data.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <memory>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "trainer/process_group.h"
+#include "trainer/text.h"
+#include "trainer/token_cache.h"
+#include "trainer/token_file.h"
 
 namespace ranklog::trainer {
 namespace {
 
-constexpr char kJargon[] = "/usr/share/doc/jargon-text/jargon.txt.gz";
-constexpr char kLicences[] = "/usr/share/common-licenses";
-constexpr size_t kHeldOutPart = 20;  // one in so many bytes is held out
+constexpr int64_t kTokenFileVocabulary = 50257;  // of the tokens that nanoGPT and llm.c write
+constexpr size_t kHeldOutPart = 20;              // one in so many tokens is held out
 
-struct CloseGz {
-  void operator()(gzFile file) const { gzclose(file); }
+// What rank 0 loaded, in words that the other ranks can compare with theirs.
+struct Loaded {
+  Corpus corpus;
+  std::string cached;  // the file in the cache; empty: none
+  std::string Summary() const {
+    return absl::StrCat(cached, " ", corpus.train.size(), " ", corpus.validation.size());
+  }
 };
-using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 
-// Appends the file; zlib passes what is not gzipped through as it is.
-absl::Status AppendFile(const std::string& path, std::vector<uint8_t>& bytes) {
-  errno = 0;
-  const GzFile file(gzopen(path.c_str(), "rbe"));
-  if (file == nullptr) {
-    const int error = errno;
-    return absl::NotFoundError(absl::StrCat("open the text ", path, ": ", std::strerror(error)));
+std::string TrainFile(const std::string& data) {
+  std::error_code error;
+  return std::filesystem::is_directory(data, error) ? absl::StrCat(data, "/train.bin") : data;
+}
+
+// The file with the validation's tokens; empty: there is none.
+std::string ValidationFile(const std::string& train) {
+  absl::string_view stem = train;
+  if (!absl::ConsumeSuffix(&stem, "train.bin")) return "";
+  const std::string path = absl::StrCat(stem, "val.bin");
+  std::error_code error;
+  return std::filesystem::exists(path, error) ? path : "";
+}
+
+// `first`: this process reads the data before others do, and checks it.
+absl::StatusOr<Tokens> OpenGpt2Tokens(const std::string& path, bool first) {
+  absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
+  if (!tokens.ok() || !first) return tokens;
+  const absl::Status checked = CheckVocabulary(*tokens, kTokenFileVocabulary, path);
+  if (!checked.ok()) return checked;
+  return tokens;
+}
+
+// To unpack a text again costs less than to keep it twice on the disk.
+absl::StatusOr<Tokens> ByteTokens(const Text& text) {
+  if (IsPlainFile(text)) return Tokens::Map(text.files[0], 1);
+  std::vector<uint8_t> tokens;
+  const absl::Status read = ReadText(text, [&](absl::string_view bytes) {
+    tokens.insert(tokens.end(), bytes.begin(), bytes.end());
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  return Tokens(std::move(tokens));
+}
+
+absl::StatusOr<Tokens> LoadText(const DataOptions& options, const std::string& known,
+                                DataProgress& progress, Loaded& loaded) {
+  const absl::StatusOr<Text> text = FindText(options.data);
+  if (!text.ok()) return text.status();
+  loaded.corpus.source = text->name;
+  loaded.corpus.vocabulary = options.tokenizer.vocabulary();
+  if (options.tokenizer.pieces == 0) return ByteTokens(*text);
+
+  const absl::StatusOr<std::string> dir =
+      options.cache_dir.empty() ? DefaultCacheDir() : options.cache_dir;
+  if (!dir.ok()) return dir.status();
+  // Rank 0 has named the file, so that the others need not read the text.
+  if (!known.empty()) {
+    loaded.cached = known;
+    absl::StatusOr<Tokens> tokens = OpenTokenFile(absl::StrCat(*dir, "/", known));
+    if (tokens.ok()) return tokens;
   }
-  std::vector<uint8_t> chunk(1 << 20);
-  int got = 0;
-  while ((got = gzread(file.get(), chunk.data(), chunk.size())) > 0) {
-    bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + got);
-  }
-  // A gzipped file that was cut off reads short without an error until it is asked for.
-  int error = Z_OK;
-  const char* reason = gzerror(file.get(), &error);
-  if (got < 0 || error != Z_OK) {
-    return absl::DataLossError(absl::StrCat("read the text ", path, ": ",
-                                            error == Z_ERRNO ? std::strerror(errno) : reason));
-  }
+  const absl::StatusOr<std::string> name = TokenFileName(*text, options.tokenizer);
+  if (!name.ok()) return name.status();
+  loaded.cached = *name;
+  return OpenOrMakeTokens(*dir, *name, *text, options.tokenizer, progress);
+}
+
+absl::Status TooShort(const Corpus& corpus, size_t size, size_t needed) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      corpus.source, " has ", size, " tokens; one step of all ranks takes ", needed,
+      " with what is held out: give a longer text, or a smaller --batch-size or --seq-len"));
+}
+
+// Holds the end of corpus.train out for validation.
+absl::Status HoldOut(const DataOptions& options, Corpus& corpus) {
+  const size_t size = corpus.train.size();
+  const size_t held_out = std::max(size / kHeldOutPart, options.seq_len + 1);
+  const size_t needed = options.min_windows * options.seq_len + 1 + held_out;
+  if (size < needed) return TooShort(corpus, size, needed);
+  corpus.validation = corpus.train.Part(size - held_out, held_out);
+  corpus.train = corpus.train.Part(0, size - held_out);
   return absl::OkStatus();
 }
 
-absl::Status AppendLicences(std::vector<uint8_t>& bytes) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(kLicences, error)) {
-    if (entry.is_regular_file(error) && !entry.is_symlink(error)) paths.push_back(entry.path());
+// `known`: what rank 0 has put into the cache. `first`: see OpenGpt2Tokens().
+absl::StatusOr<Loaded> Load(const DataOptions& options, const std::string& known, bool first,
+                            DataProgress& progress) {
+  Loaded loaded;
+  Corpus& corpus = loaded.corpus;
+  corpus.source = options.data;
+  std::string validation;
+  absl::StatusOr<Tokens> train;
+  if (IsTokenData(options.data)) {
+    const std::string path = TrainFile(options.data);
+    validation = ValidationFile(path);
+    corpus.vocabulary = kTokenFileVocabulary;
+    train = OpenGpt2Tokens(path, first);
+  } else {
+    train = LoadText(options, known, progress, loaded);
   }
-  if (paths.empty()) {
-    return absl::NotFoundError(absl::StrCat("no built-in text: neither ", kJargon,
-                                            " (package jargon-text) nor ", kLicences,
-                                            " is there; give a file with --data"));
+  if (!train.ok()) return train.status();
+  corpus.train = *std::move(train);
+  if (validation.empty()) {
+    const absl::Status status = HoldOut(options, corpus);
+    if (!status.ok()) return status;
+    return loaded;
   }
-  std::sort(paths.begin(), paths.end());  // every rank must see the same text
-  for (const std::string& path : paths) {
-    if (absl::Status status = AppendFile(path, bytes); !status.ok()) return status;
+  absl::StatusOr<Tokens> held_out = OpenGpt2Tokens(validation, first);
+  if (!held_out.ok()) return held_out.status();
+  corpus.validation = *std::move(held_out);
+  const size_t needed = options.min_windows * options.seq_len + 1;
+  if (corpus.train.size() < needed) return TooShort(corpus, corpus.train.size(), needed);
+  if (WindowCount(corpus.validation, options.seq_len) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(validation, " has ", corpus.validation.size(), " tokens, a sequence takes ",
+                     options.seq_len + 1, ": use a smaller --seq-len"));
   }
-  return absl::OkStatus();
+  return loaded;
 }
 
 }  // namespace
 
-size_t WindowCount(const std::vector<uint8_t>& bytes, size_t seq_len) {
-  return bytes.empty() ? 0 : (bytes.size() - 1) / seq_len;
+bool IsTokenData(const std::string& data) {
+  std::error_code error;
+  return absl::EndsWith(data, ".bin") || std::filesystem::is_directory(data, error);
 }
 
-absl::StatusOr<Corpus> LoadCorpus(const std::string& data, size_t seq_len, size_t min_windows) {
-  Corpus corpus{.source = data, .train = {}, .validation = {}};
-  if (data == "builtin") corpus.source = std::filesystem::exists(kJargon) ? kJargon : kLicences;
-  absl::Status status = corpus.source == kLicences && data == "builtin"
-                            ? AppendLicences(corpus.train)
-                            : AppendFile(corpus.source, corpus.train);
-  if (!status.ok()) return status;
+absl::Status CheckData(const std::string& data) {
+  return IsTokenData(data) ? OpenTokenFile(TrainFile(data)).status() : FindText(data).status();
+}
 
-  const size_t size = corpus.train.size();
-  const size_t held_out = std::max(size / kHeldOutPart, seq_len + 1);
-  const size_t needed = min_windows * seq_len + 1 + held_out;
-  if (size < needed) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the text ", corpus.source, " has ", size, " bytes; one step of all ranks takes ", needed,
-        " with what is held out: give a longer text, or a smaller --batch-size or --seq-len"));
+absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& progress) {
+  absl::StatusOr<Loaded> loaded = Load(options, "", /*first=*/true, progress);
+  if (!loaded.ok()) return loaded.status();
+  return std::move(loaded->corpus);
+}
+
+absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, ProcessGroup& group,
+                                  DataProgress& progress) {
+  absl::StatusOr<Loaded> loaded = absl::UnknownError("not loaded");
+  // "+" and what rank 0 loaded, or "-" and why it could not.
+  const std::string answer = group.FromRankZero("corpus", [&] {
+    loaded = Load(options, "", /*first=*/true, progress);
+    return loaded.ok() ? absl::StrCat("+", loaded->Summary())
+                       : absl::StrCat("-", loaded.status().message());
+  });
+  if (group.rank() == 0) {
+    if (!loaded.ok()) return loaded.status();
+    return std::move(loaded->corpus);
   }
-  corpus.validation.assign(corpus.train.end() - held_out, corpus.train.end());
-  corpus.train.resize(size - held_out);
-  return corpus;
+  absl::string_view theirs = answer;
+  if (!absl::ConsumePrefix(&theirs, "+")) {
+    return absl::AbortedError(absl::StrCat("rank 0 could not load the data: ", theirs.substr(1)));
+  }
+  const std::string known(theirs.substr(0, theirs.find(' ')));
+  loaded = Load(options, known, /*first=*/false, progress);
+  if (!loaded.ok()) return loaded.status();
+  if (loaded->Summary() != theirs) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the data ", options.data, " is not that of rank 0 (cached file, tokens, held out): \"",
+        loaded->Summary(), "\", there \"", theirs, "\"; give all nodes the same files"));
+  }
+  return std::move(loaded->corpus);
 }
 
 }  // namespace ranklog::trainer

@@ -4,29 +4,57 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/data_progress.h"
+#include "trainer/tokenizer.h"
+#include "trainer/tokens.h"
 
 namespace ranklog::trainer {
 
-// A text as bytes, each a token of 0 to 255. Its tail is held out for validation.
+class ProcessGroup;
+
+// What is trained on, and what is held out for validation.
 struct Corpus {
   std::string source;  // where it was read from, for people
-  std::vector<uint8_t> train;
-  std::vector<uint8_t> validation;
+  Tokens train;
+  Tokens validation;
   int64_t vocabulary = 256;  // tokens are 0 to vocabulary - 1
 };
 
-// How many sequences of `seq_len` tokens, with a next token each, lie side by side in `bytes`.
-size_t WindowCount(const std::vector<uint8_t>& bytes, size_t seq_len);
+struct DataOptions {
+  // A text, see FindText(); tokens of GPT-2, see OpenTokenFile(), in a file whose name ends in
+  // ".bin"; or a directory with two of these, train.bin and val.bin.
+  std::string data = "builtin";
+  Tokenizer tokenizer = {};    // of a text
+  std::string cache_dir = {};  // of its tokens; empty: DefaultCacheDir()
+  size_t seq_len = 128;        // tokens of a sequence
+  size_t min_windows = 1;      // fewest sequences to train on
+};
 
-// Reads `data`, a plain or gzipped file; "builtin" is the text of Debian's jargon-text, or the
-// licences in /usr/share/common-licenses where that is not installed.
-//   kNotFound         there is no such file
-//   kInvalidArgument  it is shorter than `min_windows` sequences of `seq_len`, plus what is held
-//   out kDataLoss         it cannot be read to its end
-absl::StatusOr<Corpus> LoadCorpus(const std::string& data, size_t seq_len, size_t min_windows);
+// Whether `data` names tokens, which have no tokenizer.
+bool IsTokenData(const std::string& data);
+
+// Whether the data can be found. Reads next to nothing, so that a mistake is told before ranks are
+// started. The errors of FindText() and OpenTokenFile().
+absl::Status CheckData(const std::string& data);
+
+// Loads the data, as rank 0 or alone. Tokens of a file "...train.bin" are validated on
+// "...val.bin" beside it. Of other data the last twentieth is held out, at least a sequence.
+//   kNotFound             a file does not exist, or may not be read
+//   kInvalidArgument      it is too short, or holds tokens that GPT-2 does not have
+//   kDataLoss             a file cannot be read to its end, or is torn
+//   kFailedPrecondition   this build has no BPE, or the cache cannot be written
+absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& progress);
+
+// The same as a rank of `group`, by the group's store: rank 0 first, which makes the tokens, then
+// the others, which find them in the cache. Where a node does not share rank 0's files, its ranks
+// make their own. Call it once on every rank. Throws what LibTorch throws if rank 0 dies.
+//   kAborted              rank 0 could not load it; the message gives the reason
+//   kFailedPrecondition   the data of this rank is not that of rank 0
+absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, ProcessGroup& group,
+                                  DataProgress& progress);
 
 }  // namespace ranklog::trainer
 

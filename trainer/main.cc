@@ -87,11 +87,9 @@ int Main(int argc, char** argv) {
   }
 
   LimitThreads(argv);
-  const int world_size = launches ? options.nproc_per_node : settings.world_size.value_or(1);
-  const absl::StatusOr<Corpus> corpus = LoadCorpus(
-      options.data, options.seq_len, static_cast<size_t>(options.batch_size) * world_size);
-  if (!corpus.ok()) return Fail(std::string(corpus.status().message()), 1);
-  return launches ? LaunchRanks(options, argc, argv) : TrainAsRank(options, settings, *corpus);
+  const absl::Status found = CheckData(options.data);
+  if (!found.ok()) return Fail(std::string(found.message()), 1);
+  return launches ? LaunchRanks(options, argc, argv) : TrainAsRank(options, settings);
 }
 
 }  // namespace

@@ -5,17 +5,22 @@
 #include <map>
 #include <utility>
 
+#include "trainer/data.h"
+
 namespace ranklog::trainer {
 namespace {
 
 constexpr const char* kAbout =
-    R"(Trains a small GPT on bytes of text with any number of ranks, and keeps its log by Ranklog.)";
+    R"(Trains a small GPT on text with any number of ranks, and keeps its log by Ranklog.)";
 
 constexpr const char* kExamples = R"(
 Examples:
   ranklog-train                                           one rank, the text that Debian's jargon-text brings
   ranklog-train --nproc-per-node 2 --steps 500            two ranks of this machine, DDP over Gloo
-  ranklog-train --data book.txt --model small --lr 5e-4   your own text
+  ranklog-train --data book.txt --model small --lr 5e-4   your own text, byte by byte
+  ranklog-train --data book.txt.gz --tokenizer bpe:4096   its SentencePiece tokens, made once and cached
+  ranklog-train --data openwebtext --model gpt2 --seq-len 1024
+                                                          tokens of nanoGPT or llm.c: train.bin and val.bin
   ranklog-train --save-dir out --experiment-name a        the run's id follows from both: the same each time
   torchrun --standalone --nproc_per_node 2 --no_python ranklog-train --log-strategy all
                                                           Debian 12's torchrun also needs --redirects 1 --tee 1
@@ -34,15 +39,26 @@ struct Words {
   std::string dtype = "float32";
   std::string comm = "auto";
   int64_t group_timeout = 120;  // seconds
+  std::string tokenizer = "bytes";
   std::string group, project, log_strategy;
 };
 
 CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
 CLI::Range Rate() { return CLI::Range(0.0, 100.0); }
 
-void AddModelAndData(CLI::App& app, Options& o) {
-  app.add_option("--data", o.data, "A text file (plain or gzipped), or builtin")
+void AddModelAndData(CLI::App& app, Options& o, Words& words) {
+  app.add_option(
+         "--data", o.data,
+         "A text (plain or gzipped), tokens (FILE.bin, or a folder with train.bin), or builtin")
       ->capture_default_str();
+  app.add_option("--tokenizer", words.tokenizer,
+                 "Of a text: bytes, or bpe:N, N pieces that SentencePiece learns from it")
+      ->capture_default_str()
+      ->check([](const std::string& text) {
+        return std::string(Tokenizer::Parse(text).status().message());
+      });
+  app.add_option("--cache-dir", o.cache_dir,
+                 "Where tokens of a text are kept [$XDG_CACHE_HOME/ranklog, ~/.cache/ranklog]");
   app.add_flag("--drop-last", o.drop_last,
                "Leave the rest of an epoch out; else its first samples fill the last batch up");
   app.add_option("--model", o.model, "tiny (0.8 M parameters), small (10.8 M), gpt2 (124 M)")
@@ -52,7 +68,7 @@ void AddModelAndData(CLI::App& app, Options& o) {
                  "Round the vocabulary up to a multiple of this; 64 suits GPUs")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  app.add_option("--seq-len", o.seq_len, "Bytes per sequence")
+  app.add_option("--seq-len", o.seq_len, "Tokens per sequence")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
@@ -120,6 +136,7 @@ void AddLog(CLI::App& app, Options& o, Words& words) {
 }
 
 void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
+  o.tokenizer = *Tokenizer::Parse(words.tokenizer);
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
   o.comm = words.comm == "nccl" ? Comm::kNccl : words.comm == "gloo" ? Comm::kGloo : Comm::kAuto;
@@ -141,7 +158,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App app(kAbout, "ranklog-train");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklog-train " RANKLOG_VERSION);
-  AddModelAndData(app, options);
+  AddModelAndData(app, options, words);
   AddTraining(app, options);
   AddRanks(app, options, words);
   AddLog(app, options, words);
@@ -158,6 +175,11 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     return 2;
   }
   FillDefaults(app, words, options);
+  if (options.tokenizer.pieces > 0 && IsTokenData(options.data)) {
+    std::cerr << "ranklog-train: --tokenizer is for a text; " << options.data
+              << " holds tokens already\n";
+    return 2;
+  }
   return options;
 }
 

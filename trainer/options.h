@@ -9,13 +9,16 @@
 #include "absl/time/time.h"
 #include "ranklog/settings.h"
 #include "trainer/placement.h"
+#include "trainer/tokenizer.h"
 
 namespace ranklog::trainer {
 
 // What the command line asks for. Checked: every number is in the range that --help gives.
 struct Options {
   // ---- What is trained ----
-  std::string data = "builtin";  // a file, plain or gzipped, or "builtin"
+  std::string data = "builtin";  // see DataOptions
+  Tokenizer tokenizer;           // of a text
+  std::string cache_dir;         // of its tokens; empty: DefaultCacheDir()
   bool drop_last = false;        // see EpochSampler
   std::string model = "tiny";    // tiny, small, gpt2
   int64_t pad_vocabulary = 1;    // the model's vocabulary is rounded up to a multiple of this
@@ -26,7 +29,7 @@ struct Options {
   int64_t epochs = 0;                   // over 0: instead of `steps`, see MakePlan()
   int64_t batch_size = 8;               // sequences per rank and micro-batch
   int64_t grad_accum = 1;               // micro-batches per step
-  int64_t seq_len = 128;                // tokens (bytes) per sequence
+  int64_t seq_len = 128;                // tokens per sequence
   double lr = 0;                        // peak; ParseCommandLine() puts the model's default
   double min_lr = 0;                    // at the last step; default lr / 10
   std::optional<int64_t> warmup_steps;  // default: a tenth, 20 to 200, at most half of all steps

@@ -4,12 +4,14 @@
 #include <exception>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ranklog/ranklog.h"
+#include "trainer/data.h"
 #include "trainer/error_file.h"
 #include "trainer/placement.h"
 #include "trainer/process_group.h"
@@ -46,6 +48,19 @@ std::string WithBlame(const ProcessGroup& group, const std::string& error) {
   }
   ReportError(WithBlame(*group_of_watchdog, message), group_of_watchdog->rank());
   std::_Exit(1);
+}
+
+Corpus LoadData(const Options& options, ProcessGroup& group) {
+  DataProgress progress(/*shown=*/group.rank() == 0);
+  absl::StatusOr<Corpus> corpus =
+      LoadCorpus({.data = options.data,
+                  .tokenizer = options.tokenizer,
+                  .cache_dir = options.cache_dir,
+                  .seq_len = static_cast<size_t>(options.seq_len),
+                  .min_windows = static_cast<size_t>(options.batch_size) * group.world_size()},
+                 group, progress);
+  if (!corpus.ok()) throw std::runtime_error(std::string(corpus.status().message()));
+  return *std::move(corpus);
 }
 
 // Opens the run. Rank 0 settles its id, if nobody else has, so that all ranks log to the same one.
@@ -108,7 +123,7 @@ void SayWhereItIs(const Run& run, FlushResult result) {
 
 }  // namespace
 
-int TrainAsRank(const Options& options, Settings settings, const Corpus& corpus) {
+int TrainAsRank(const Options& options, Settings settings) {
   const int rank = settings.rank.value_or(0);
   absl::StatusOr<Rendezvous> rendezvous =
       Rendezvous::FromEnvironment(rank, settings.world_size.value_or(1));
@@ -134,6 +149,7 @@ int TrainAsRank(const Options& options, Settings settings, const Corpus& corpus)
   std::set_terminate(OnTerminate);
   Run run;
   try {
+    const Corpus corpus = LoadData(options, *group);
     run = OpenRun(std::move(settings), *group);
     TrainAndShow(options, corpus, *group, run);
     group->Leave();

@@ -34,6 +34,7 @@ void ApplyOptions(const Options& options, Settings& settings) {
 std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const RunFacts& facts) {
   return {{"data", facts.data_source},
           {"model", o.model},
+          {"tokenizer", o.tokenizer.name()},
           {"drop_last", o.drop_last},
           {"pad_vocab", o.pad_vocabulary},
           {"vocabulary", facts.vocabulary},

@@ -31,14 +31,15 @@ struct Batch {
 };
 
 // The windows of `seq_len` tokens that begin at window * seq_len, on `device`.
-Batch MakeBatch(const std::vector<uint8_t>& text, const std::vector<size_t>& windows,
-                int64_t seq_len, c10::Device device) {
+Batch MakeBatch(const Tokens& text, const std::vector<size_t>& windows, int64_t seq_len,
+                c10::Device device) {
   // Pinned, so that the copy to a GPU does not wait for the GPU.
   at::Tensor tokens = at::empty({static_cast<int64_t>(windows.size()), seq_len + 1},
                                 at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
   int64_t* out = tokens.data_ptr<int64_t>();
   for (const size_t window : windows) {
-    out = std::copy_n(text.begin() + window * seq_len, seq_len + 1, out);
+    text.Copy(window * seq_len, seq_len + 1, out);
+    out += seq_len + 1;
   }
   tokens = tokens.to(device, /*non_blocking=*/true);
   return {tokens.slice(1, 0, seq_len), tokens.slice(1, 1, seq_len + 1)};
@@ -62,8 +63,7 @@ void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
 
 }  // namespace
 
-double Validate(Gpt& model, const std::vector<uint8_t>& text, const Options& options,
-                ProcessGroup& group) {
+double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessGroup& group) {
   const at::NoGradGuard no_grad;
   const size_t count = WindowCount(text, options.seq_len);
   const size_t used = std::min(count, kValidationWindows);

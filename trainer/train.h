@@ -35,8 +35,7 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
            const std::function<void(const StepReport&)>& observe);
 
 // The mean loss over held-out text, the same on all ranks. Collective.
-double Validate(Gpt& model, const std::vector<uint8_t>& text, const Options& options,
-                ProcessGroup& group);
+double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessGroup& group);
 
 }  // namespace ranklog::trainer
 

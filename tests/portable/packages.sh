@@ -43,6 +43,7 @@ done
 [ "$(names "$(field libranklog0 Depends)")" = "libc6 libgcc-s1 libstdc++6" ] || fail "libranklog0 depends on $(field libranklog0 Depends)"
 [ "$(field libranklog-dev Depends)" = "libranklog0 (= $version)" ] || fail "libranklog-dev depends on $(field libranklog-dev Depends)"
 expect "dependencies of ranklog-train" "libtorch[0-9.]+" "$(field ranklog-train Depends)"
+expect "dependencies of ranklog-train" "libsentencepiece[0-9]+" "$(field ranklog-train Depends)"
 expect "dependencies of ranklog-train" "libranklog0 \(= $version\)" "$(field ranklog-train Depends)"
 dpkg-deb -e "$work/out/libranklog0_${version}_amd64.deb" "$work/control"
 expect "shlibs of libranklog0" "^libranklog 0 libranklog0 \(>= $version\)" "$(cat "$work/control/shlibs")"

@@ -94,7 +94,7 @@ TEST_F(DdpTest, ValidationLossIsTheMeanOverAllRanks) {  // S32
   }
   const std::vector<uint8_t> text = ValidationText();
   ProcessGroup alone = ProcessGroup::Alone();
-  const double expected = Validate(model, text, ValidationOptions(), alone);
+  const double expected = Validate(model, Tokens(text), ValidationOptions(), alone);
   for (int rank = 0; rank < kRanks; ++rank) {
     const std::vector<float> loss = Read("validation", kSteps, rank);
     ASSERT_EQ(loss.size(), 1u);
@@ -102,7 +102,7 @@ TEST_F(DdpTest, ValidationLossIsTheMeanOverAllRanks) {  // S32
   }
   // The sequences differ, so the mean of a single rank's share would have been seen.
   const std::vector<uint8_t> first(text.begin(), text.begin() + kSequenceLength + 1);
-  EXPECT_GT(std::abs(Validate(model, first, ValidationOptions(), alone) - expected), 1e-2);
+  EXPECT_GT(std::abs(Validate(model, Tokens(first), ValidationOptions(), alone) - expected), 1e-2);
 }
 
 TEST(ProcessGroupTest, AGroupOfOneTalksToNobody) {

@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
                   {static_cast<float>(before_first_layer), static_cast<float>(all_reduces.load())});
       Descend(model);
     }
-    const double loss = Validate(model, ValidationText(), ValidationOptions(), *group);
+    const double loss = Validate(model, Tokens(ValidationText()), ValidationOptions(), *group);
     WriteFloats(file("validation", kSteps), {static_cast<float>(loss)});
   }
   group->Leave();

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,6 +20,7 @@ using ::ranklog::testing::RunToEnd;
 using ::ranklog::testing::WaitFor;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class TrainProgramTest : public ::testing::Test {
@@ -27,7 +30,8 @@ class TrainProgramTest : public ::testing::Test {
     options.environment = {{"RANKLOG_START_DAEMON", "false"},
                            {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
                            {"RANKLOG_SPOOL_DIR", dir_.path()},
-                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"}};
+                           {"RANKLOG_FINISH_TIMEOUT_MS", "0"},
+                           {"XDG_CACHE_HOME", dir_.File("cache")}};
     return options;
   }
   std::vector<std::string> Command(std::vector<std::string> arguments) {
@@ -61,6 +65,54 @@ TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
     EXPECT_EQ(missing.code, 1);
     EXPECT_THAT(missing.output, HasSubstr(dir_.File("none.txt")));
   }
+}
+
+TEST_F(TrainProgramTest, NamesTokensThatAreDamaged) {
+  std::ofstream(dir_.File("torn.bin")) << "odd";
+  const Finished torn = Train({"--data", dir_.File("torn.bin"), "--nproc-per-node", "2"});
+  EXPECT_EQ(torn.code, 1);
+  EXPECT_THAT(torn.output, AllOf(HasSubstr(dir_.File("torn.bin")), HasSubstr("torn")));
+}
+
+TEST_F(TrainProgramTest, TokenizerIsForTexts) {
+  EXPECT_EQ(Train({"--data", "x.bin", "--tokenizer", "bpe:4096"}).code, 2);
+  const Finished unknown = Train({"--tokenizer", "words"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("use bytes, or bpe:N"));
+}
+
+TEST_F(TrainProgramTest, EveryRankLearnsWhyRankZeroCannotLoadTheText) {  // S29
+  std::ofstream(dir_.File("short.txt")) << "short";
+  const Finished refused = Train({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("rank 0: " + dir_.File("short.txt") + " has 5 tokens"));
+}
+
+TEST_F(TrainProgramTest, TokensAreMadeOnceForAllRanksAndStarts) {  // S29
+  SKIP_WITHOUT(std::filesystem::exists(std::filesystem::path(RANKLOG_TRAIN).parent_path() /
+                                       "../libexec/ranklog/ranklog-bpe"),
+               "ranklog-bpe: libsentencepiece-dev is not installed");
+  const std::vector<std::string> arguments = {"--tokenizer",  "bpe:600", "--nproc-per-node", "2",
+                                              "--steps",      "2",       "--seq-len",        "16",
+                                              "--batch-size", "2",       "--val-every",      "0"};
+  const Finished first = Train(arguments);
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, AllOf(HasSubstr("training the tokenizer bpe:600"),
+                                  HasSubstr(" made in "), HasSubstr("step 2/2")));
+  EXPECT_EQ(first.output.find("training the tokenizer"),
+            first.output.rfind("training the tokenizer"));
+  const Finished second = Train(arguments);
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output, AllOf(HasSubstr("from the cache: " + dir_.File("cache/ranklog/")),
+                                   Not(HasSubstr("training the tokenizer"))));
+}
+
+TEST_F(TrainProgramTest, SaysThatTheCacheCannotBeWritten) {
+  std::ofstream(dir_.File("file")) << "no directory";
+  const Finished refused =
+      Train({"--tokenizer", "bpe:600", "--cache-dir", dir_.File("file"), "--steps", "1"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, AllOf(HasSubstr(dir_.File("file")), HasSubstr("--cache-dir")));
 }
 
 TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {

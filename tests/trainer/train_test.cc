@@ -20,9 +20,10 @@ class TrainTest : public ::testing::Test {
     options_.warmup_steps = 4;
     options_.val_every = 20;
     const std::string sentence = "The ranks meet, and each one keeps its log. ";
-    for (int i = 0; i < 200; ++i)
-      corpus_.train.insert(corpus_.train.end(), sentence.begin(), sentence.end());
-    corpus_.validation.assign(corpus_.train.begin(), corpus_.train.begin() + 400);
+    std::vector<uint8_t> text;
+    for (int i = 0; i < 200; ++i) text.insert(text.end(), sentence.begin(), sentence.end());
+    corpus_.train = Tokens(std::move(text));
+    corpus_.validation = corpus_.train.Part(0, 400);
   }
 
   std::vector<StepReport> Run() {
@@ -63,7 +64,7 @@ TEST_F(TrainTest, ReportsEveryStep) {  // S32
 }
 
 TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
-  corpus_.train.resize(11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
+  corpus_.train = corpus_.train.Part(0, 11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
   options_.epochs = 2;
   options_.grad_accum = 2;
   options_.val_every.reset();

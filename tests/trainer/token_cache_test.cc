@@ -1,0 +1,126 @@
+#include "trainer/token_cache.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/absent.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "trainer/token_file.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class TokenCacheTest : public ::testing::Test {
+ protected:
+  TokenCacheTest() {
+    std::ofstream file(dir_.File("text"));
+    for (int i = 0; i < 3000; ++i) file << "the rank " << i * 7919 % 1000 << " logs its row\n";
+  }
+  void SetUp() override {
+    SKIP_WITHOUT(HasBpe(), "ranklog-bpe: libsentencepiece-dev is not installed");
+  }
+  static bool HasBpe() {
+    std::error_code error;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+    return std::filesystem::exists(self.parent_path().parent_path() /
+                                   "libexec/ranklog/ranklog-bpe");
+  }
+  // What the cache gives; `said_` is what it says.
+  absl::StatusOr<Tokens> Open(const Tokenizer& tokenizer = {.pieces = 512}) {
+    said_.clear();
+    DataProgress progress(
+        /*shown=*/true, /*terminal=*/false, [this](const std::string& text) { said_ += text; },
+        [] { return absl::UnixEpoch(); });
+    absl::StatusOr<Text> text = FindText(dir_.File("text"));
+    if (!text.ok()) return text.status();
+    absl::StatusOr<std::string> name = TokenFileName(*text, tokenizer);
+    if (!name.ok()) return name.status();
+    path_ = cache_ + "/" + *name;
+    return OpenOrMakeTokens(cache_, *name, *text, tokenizer, progress);
+  }
+  static std::vector<int64_t> All(const Tokens& tokens) {
+    std::vector<int64_t> all(tokens.size());
+    tokens.Copy(0, all.size(), all.data());
+    return all;
+  }
+
+  ranklog::testing::TempDir dir_;
+  std::string cache_ = dir_.File("cache/deep");
+  std::string path_, said_;
+};
+
+TEST_F(TokenCacheTest, MakesOnceWhatItGivesThen) {  // S29
+  ASSERT_OK_AND_ASSIGN(const Tokens made, Open());
+  EXPECT_THAT(said_, AllOf(HasSubstr("training the tokenizer bpe:512"), HasSubstr(" made in ")));
+  EXPECT_LT(made.size(), std::filesystem::file_size(dir_.File("text")) / 2);
+  EXPECT_LT(made.Largest(), 512);
+  ASSERT_OK_AND_ASSIGN(const Tokens cached, Open());
+  EXPECT_THAT(said_, AllOf(HasSubstr("from the cache"), Not(HasSubstr("training"))));
+  EXPECT_EQ(All(cached), All(made));
+  // The tokens, and the model that reads them; nothing temporary.
+  EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
+  const std::filesystem::directory_iterator files(cache_);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+}
+
+TEST_F(TokenCacheTest, RemakesADamagedFile) {
+  ASSERT_OK_AND_ASSIGN(const Tokens made, Open());
+  const std::vector<int64_t> expected = All(made);
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 3);
+  ASSERT_OK_AND_ASSIGN(const Tokens remade, Open());
+  EXPECT_THAT(said_, AllOf(HasSubstr("torn"), HasSubstr("made again")));
+  EXPECT_EQ(All(remade), expected);
+  // A token that the tokenizer does not have.
+  std::fstream(path_, std::ios::in | std::ios::out | std::ios::binary).seekp(kTokenFileHeader)
+      << "\xff\xff";
+  ASSERT_OK_AND_ASSIGN(const Tokens again, Open());
+  EXPECT_EQ(All(again), expected);
+}
+
+TEST_F(TokenCacheTest, AnotherTextOrTokenizerIsAnotherFile) {
+  ASSERT_OK(Open().status());
+  const std::string first = path_;
+  ASSERT_OK(Open({.pieces = 520}).status());
+  EXPECT_NE(path_, first);
+  std::ofstream(dir_.File("text"), std::ios::app) << "a line more\n";
+  ASSERT_OK(Open().status());
+  EXPECT_NE(path_, first);
+}
+
+TEST_F(TokenCacheTest, SaysWhyATextIsTooShort) {
+  std::ofstream(dir_.File("text")) << "short\n";
+  EXPECT_THAT(Open().status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("bpe:512"), HasSubstr("Vocabulary size too high"))));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp"));
+}
+
+TEST_F(TokenCacheTest, SaysWhereItCannotBe) {
+  cache_ = dir_.File("text") + "/below";
+  EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        AllOf(HasSubstr(cache_), HasSubstr("--cache-dir"))));
+}
+
+TEST(DefaultCacheDirTest, FollowsTheEnvironment) {
+  setenv("XDG_CACHE_HOME", "/xdg", 1);
+  EXPECT_EQ(*DefaultCacheDir(), "/xdg/ranklog");
+  setenv("XDG_CACHE_HOME", "relative", 1);  // to be ignored, says the XDG specification
+  setenv("HOME", "/home/me", 1);
+  EXPECT_EQ(*DefaultCacheDir(), "/home/me/.cache/ranklog");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  EXPECT_THAT(DefaultCacheDir().status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--cache-dir")));
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
