@@ -1,0 +1,144 @@
+#include "trainer/checkpoint_directory.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/child_process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "trainer/safetensors.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::ranklog::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CheckpointDirectoryTest : public ::testing::Test {
+ protected:
+  CheckpointDirectory Open(int keep = 2) {
+    absl::StatusOr<CheckpointDirectory> opened = CheckpointDirectory::Open(path_, keep);
+    EXPECT_OK(opened.status());
+    return *std::move(opened);
+  }
+  static Checkpoint At(int64_t step) {
+    return {.run_id = "run",
+            .step = step,
+            .sampler = {},
+            .options = {},
+            .random = at::zeros({1, 8}, at::kByte),
+            .tensors = {{"model.a", at::full({100}, step)}}};
+  }
+  // The newest one's step; -1: there is none.
+  int64_t LatestStep(const CheckpointDirectory& directory) {
+    const auto found =
+        directory.Latest([&](const std::string& warning) { warnings_.push_back(warning); });
+    EXPECT_OK(found.status());
+    return !found.ok() || !*found ? -1 : (*found)->checkpoint.step;
+  }
+  std::vector<std::string> Files(const std::string& below = "") const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_ + below))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const ranklog::testing::TempDir dir_;
+  const std::string path_ = dir_.File("save/experiment");
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(CheckpointDirectoryTest, KeepsTheLastOnesAndFindsTheNewest) {  // S30
+  CheckpointDirectory directory = Open(/*keep=*/2);
+  EXPECT_EQ(LatestStep(directory), -1);
+  for (const int64_t step : {5, 10, 99999999, 100000000}) {
+    ASSERT_OK(directory.Save(At(step)));
+    EXPECT_EQ(LatestStep(directory), step);
+  }
+  EXPECT_THAT(Files(),
+              ElementsAre("checkpoint-100000000.safetensors", "checkpoint-99999999.safetensors"));
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
+  CheckpointDirectory directory = Open(/*keep=*/9);
+  for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step)));
+  std::filesystem::resize_file(directory.PathOf(3),
+                               std::filesystem::file_size(directory.PathOf(3)) - 100);
+  ASSERT_OK(WriteSafeTensors(directory.PathOf(4), {}));
+  std::ofstream(directory.PathOf(5)) << "no safetensors";
+  std::filesystem::copy_file(directory.PathOf(1), directory.PathOf(6));
+  std::ofstream(path_ + "/checkpoint-7.safetensors") << "another naming";
+  EXPECT_EQ(LatestStep(directory), 2);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr(directory.PathOf(6)), HasSubstr(directory.PathOf(5)),
+                                     HasSubstr(directory.PathOf(4)),
+                                     AllOf(HasSubstr(directory.PathOf(3)), HasSubstr("bytes"))));
+}
+
+// They would otherwise count as the last ones, and the new ones would go.
+TEST_F(CheckpointDirectoryTest, TornOnesOfLaterStepsDoNotCount) {
+  CheckpointDirectory directory = Open(/*keep=*/2);
+  for (const int64_t step : {1, 20, 30}) std::ofstream(directory.PathOf(step)) << "torn";
+  for (const int64_t step : {10, 11, 12}) ASSERT_OK(directory.Save(At(step)));
+  EXPECT_EQ(LatestStep(directory), 12);
+  EXPECT_THAT(Files(),
+              ElementsAre("checkpoint-00000011.safetensors", "checkpoint-00000012.safetensors",
+                          "checkpoint-00000020.safetensors", "checkpoint-00000030.safetensors"));
+}
+
+TEST_F(CheckpointDirectoryTest, DoesNotGoBackBehindANewerVersion) {
+  CheckpointDirectory directory = Open();
+  for (const int64_t step : {1, 2}) ASSERT_OK(directory.Save(At(step)));
+  ASSERT_OK_AND_ASSIGN(SafeTensors file, ReadSafeTensors(directory.PathOf(2)));
+  file.metadata["ranklog_checkpoint"] = "2";
+  ASSERT_OK(WriteSafeTensors(directory.PathOf(2), file));
+  EXPECT_THAT(directory.Latest([](const std::string&) {}).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(directory.PathOf(2))));
+}
+
+TEST_F(CheckpointDirectoryTest, RemovesWhatWasLeftHalfWritten) {
+  std::filesystem::create_directories(path_);
+  std::ofstream(path_ + "/checkpoint-00000001.safetensors.tmp") << "half";
+  std::ofstream(path_ + "/notes.tmp") << "mine";
+  Open();
+  EXPECT_THAT(Files(), ElementsAre("notes.tmp"));
+}
+
+TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
+  CheckpointDirectory directory = Open();
+  EXPECT_EQ(*directory.SetAside(), "");
+  EXPECT_FALSE(directory.HasEarlierRun());
+  for (const std::string name : {"/earlier-1", "/earlier-2"}) {
+    ASSERT_OK(directory.Save(At(5)));
+    EXPECT_EQ(*directory.SetAside(), path_ + name);
+    EXPECT_THAT(Files(name), ElementsAre("checkpoint-00000005.safetensors"));
+    EXPECT_EQ(LatestStep(directory), -1);
+    EXPECT_TRUE(directory.HasEarlierRun());
+  }
+}
+
+TEST_F(CheckpointDirectoryTest, WaitsForTheLockOfATrainingThatEnds) {
+  std::filesystem::create_directories(path_);
+  // Ends while we wait.
+  ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 0.3"});
+  ASSERT_TRUE(ranklog::testing::WaitFor([&] { return other.Output() == "locked\n"; }));
+  EXPECT_OK(CheckpointDirectory::Open(path_, 1).status());
+}
+
+TEST_F(CheckpointDirectoryTest, NamesADirectoryThatCannotBeUsed) {
+  std::filesystem::create_directories(dir_.File("save"));
+  std::ofstream(path_) << "a file";
+  EXPECT_THAT(CheckpointDirectory::Open(path_, 1).status().message(), HasSubstr(path_));
+  EXPECT_THAT(CheckpointDirectory::Open("/proc/none", 1).status().message(),
+              HasSubstr("/proc/none"));
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
