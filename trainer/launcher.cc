@@ -9,15 +9,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 namespace {
+
+constexpr std::array<int, 3> kHandedOn = {SIGINT, SIGTERM, SIGUSR1};
 
 int signal_pipe = -1;  // written by the handler; set while a SignalPipe lives
 
@@ -28,7 +32,7 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
-// Turns SIGINT and SIGTERM into bytes on a pipe while it lives. A mask and a signalfd would not do:
+// Turns the signals that are handed on into bytes on a pipe while it lives. A mask and a signalfd would not do:
 // a library's thread that does not have the mask would take the signal and end the process.
 class SignalPipe {
  public:
@@ -38,13 +42,11 @@ class SignalPipe {
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;
-    sigaction(SIGINT, &action, &old_int_);
-    sigaction(SIGTERM, &action, &old_term_);
+    for (size_t i = 0; i < kHandedOn.size(); ++i) sigaction(kHandedOn[i], &action, &old_[i]);
   }
   ~SignalPipe() {
     if (ends_[0] < 0) return;
-    sigaction(SIGINT, &old_int_, nullptr);
-    sigaction(SIGTERM, &old_term_, nullptr);
+    for (size_t i = 0; i < kHandedOn.size(); ++i) sigaction(kHandedOn[i], &old_[i], nullptr);
     close(ends_[0]);
     close(ends_[1]);
   }
@@ -60,8 +62,7 @@ class SignalPipe {
 
  private:
   int ends_[2] = {-1, -1};
-  struct sigaction old_int_ = {};
-  struct sigaction old_term_ = {};
+  std::array<struct sigaction, kHandedOn.size()> old_ = {};
 };
 
 // Pointers to the texts, as exec wants them.
@@ -117,13 +118,11 @@ class Ranks {
     // pipe.
     sigset_t held, before;
     sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
+    for (const int signal : kHandedOn) sigaddset(&held, signal);
     pthread_sigmask(SIG_BLOCK, &held, &before);
     const pid_t pid = fork();
     if (pid == 0) {  // only calls that are safe after fork() in a process with threads
-      signal(SIGINT, SIG_DFL);
-      signal(SIGTERM, SIG_DFL);
+      for (const int handed_on : kHandedOn) signal(handed_on, SIG_DFL);
       pthread_sigmask(SIG_SETMASK, &before, nullptr);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) execvpe(argv[0], argv.data(), envp.data());
@@ -162,6 +161,9 @@ class Ranks {
     if (absl::Now() >= kill_at_) SignalAll(SIGKILL);
   }
 
+  void SignalAll(int signal) {
+    for (const auto& [rank, child] : running_) kill(child.pid, signal);
+  }
   // Tells all to end, at the latest after the grace.
   void End(int signal) {
     SignalAll(signal);
@@ -171,6 +173,10 @@ class Ranks {
   bool empty() const { return running_.empty(); }
   // The first failure; empty if there was none.
   const std::string& failure() const { return failure_; }
+  // The first failure was a signal.
+  bool killed() const { return killed_; }
+  // A rank stopped as it was asked to.
+  bool stopped() const { return stopped_; }
 
  private:
   struct Child {
@@ -178,25 +184,29 @@ class Ranks {
     int pidfd;
   };
 
-  void SignalAll(int signal) {
-    for (const auto& [rank, child] : running_) kill(child.pid, signal);
-  }
-
   void Reap(int rank, bool wait) {
     const Child child = running_[rank];
     int status = 0;
     if (waitpid(child.pid, &status, wait ? 0 : WNOHANG) != child.pid) return;
     close(child.pidfd);
     running_.erase(rank);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kStoppedExitCode) {
+      stopped_ = true;
+      return;
+    }
     const std::string failure = Failure(status);
-    if (failure_.empty() && !failure.empty())
+    if (failure_.empty() && !failure.empty()) {
       failure_ = absl::StrCat("rank ", rank, " (pid ", child.pid, ") ", failure);
+      killed_ = WIFSIGNALED(status);
+    }
   }
 
   const absl::Duration grace_;
   absl::Time kill_at_ = absl::InfiniteFuture();
   std::map<int, Child> running_;  // by rank
   std::string failure_;
+  bool killed_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace
@@ -229,18 +239,23 @@ absl::Status Launch(const LaunchOptions& options, int* told) {
     ranks.Wait(signals);
     while (const int signal = signals.Next()) {
       *told = signal;
-      ranks.End(signal);
+      if (signal == SIGINT) {
+        ranks.End(signal);
+      } else {
+        ranks.SignalAll(signal);  // their second one ends them at once
+      }
     }
     if (!ranks.failure().empty() && !ending) {
       ending = true;
       ranks.End(SIGTERM);
     }
   }
-  if (*told != 0) {
+  if (*told != 0 && (ranks.failure().empty() ? !ranks.stopped() : ranks.killed())) {
     return absl::CancelledError(
         absl::StrCat("ended by signal ", *told, " (", strsignal(*told), ")"));
   }
   if (!ranks.failure().empty()) return absl::AbortedError(ranks.failure());
+  if (ranks.stopped()) return absl::UnavailableError("the ranks stopped early");
   return absl::OkStatus();
 }
 

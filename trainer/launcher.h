@@ -23,12 +23,14 @@ struct LaunchOptions {
 std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptions& options,
                                                                int rank);
 
-// Runs all ranks and waits for them. SIGINT and SIGTERM are handed on to them meanwhile. When one
-// fails, or does not start, the others are ended; they are also killed should this process die.
-// Call it from the main thread, once at a time.
-//   kAborted    a rank failed; the message says which, and how
-//   kCancelled  we were told to end by a signal: `*told`, else 0
-//   kInternal   a rank could not be started
+// Runs all ranks and waits for them. SIGINT, SIGTERM and SIGUSR1 are handed on to them meanwhile.
+// After SIGINT they have the grace to end; after the others as long as they need, see StopSignal.
+// When one fails, or does not start, the others are ended. They are also killed should this process
+// die. Call it from the main thread, once at a time.
+//   kAborted      a rank failed; the message says which, and how
+//   kUnavailable  the ranks stopped early as they were asked to, see kStoppedExitCode: start again
+//   kCancelled    the ranks were ended by a signal to us: `*told`, else 0
+//   kInternal     a rank could not be started
 absl::Status Launch(const LaunchOptions& options, int* told);
 
 }  // namespace ranklog::trainer

@@ -17,6 +17,7 @@
 #include "trainer/process_group.h"
 #include "trainer/rank.h"
 #include "trainer/run_log.h"
+#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -60,6 +61,7 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
                                       .master_port = store->port()},
                                      &told);
   if (status.ok()) return 0;
+  if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks told the rest
   Fail(std::string(status.message()), 1);
   // As if we had not caught it: a shell that runs us in a loop ends the loop then.
   if (told != 0) {

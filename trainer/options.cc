@@ -21,13 +21,16 @@ Examples:
   ranklog-train --data book.txt.gz --tokenizer bpe:4096   its SentencePiece tokens, made once and cached
   ranklog-train --data openwebtext --model gpt2 --seq-len 1024
                                                           tokens of nanoGPT or llm.c: train.bin and val.bin
-  ranklog-train --save-dir out --experiment-name a        the run's id follows from both: the same each time
+  ranklog-train --save-dir out --experiment-name a        the run's id follows from both; checkpoints go to out/a
+  ranklog-train --save-dir out --experiment-name a --resume
+                                                          goes on from the newest checkpoint, in the same run
   torchrun --standalone --nproc_per_node 2 --no_python ranklog-train --log-strategy all
                                                           Debian 12's torchrun also needs --redirects 1 --tee 1
   srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
-Exit code: 0 done, 1 it did not work, 2 wrong usage.)";
+SIGTERM and SIGUSR1 stop it after its step, with a checkpoint; a second one ends it at once.
+Exit code: 0 done, 1 it did not work, 2 wrong usage, 75 told to stop: start it again with --resume.)";
 
 double DefaultLearningRate(const std::string& model) {
   if (model == "tiny") return 6e-3;
@@ -119,6 +122,19 @@ void AddRanks(CLI::App& app, Options& o, Words& words) {
       ->check(CLI::Range(int64_t{1}, int64_t{86400}));
 }
 
+void AddCheckpoints(CLI::App& app, Options& o) {
+  app.add_option("--save-every", o.save_every,
+                 "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none")
+      ->capture_default_str()
+      ->check(AtLeast(0));
+  app.add_option("--keep", o.keep, "How many checkpoints stay")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  app.add_flag("--resume", o.resume,
+               "Go on from the newest checkpoint, in the same run; without one, start");
+  app.add_option("--init-from", o.init_from, "A checkpoint that gives a new training its weights");
+}
+
 void AddLog(CLI::App& app, Options& o, Words& words) {
   app.add_option("--save-dir", o.save_dir, "Where the experiment lives; part of the run's id");
   app.add_option("--experiment-name", o.experiment_name, "With --save-dir: makes the run's id");
@@ -161,6 +177,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   AddModelAndData(app, options, words);
   AddTraining(app, options);
   AddRanks(app, options, words);
+  AddCheckpoints(app, options);
   AddLog(app, options, words);
   try {
     app.parse(argc, argv);
@@ -172,6 +189,12 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   if (options.experiment_name.empty() != options.save_dir.empty()) {
     std::cerr << "ranklog-train: --save-dir and --experiment-name make the run's id together: give "
                  "both or none\n";
+    return 2;
+  }
+  if (options.resume && options.save_dir.empty()) {
+    std::cerr
+        << "ranklog-train: --resume needs --save-dir and --experiment-name, which say what to "
+           "go on with\n";
     return 2;
   }
   FillDefaults(app, words, options);

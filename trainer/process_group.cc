@@ -269,6 +269,12 @@ void ProcessGroup::Max(at::Tensor& values) {
   impl_->group->allreduce(tensors, options)->wait();
 }
 
+bool ProcessGroup::Any(bool here) {
+  at::Tensor any = at::full({1}, here ? 1 : 0, at::kInt);
+  Max(any);
+  return any.item<int>() != 0;
+}
+
 void ProcessGroup::Barrier() {
   // By a CPU tensor, that is by Gloo: NCCL's barrier waits for nothing but the GPU.
   at::Tensor nothing = at::zeros({1});

@@ -83,6 +83,8 @@ class ProcessGroup {
   // In place. `values` is a dense tensor of the same shape on all ranks, on device() or the CPU.
   void Sum(at::Tensor& values);
   void Max(at::Tensor& values);
+  // Whether `here` is true on any rank.
+  bool Any(bool here);
 
   // Waits until all ranks are here.
   void Barrier();

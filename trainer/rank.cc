@@ -16,6 +16,8 @@
 #include "trainer/placement.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
+#include "trainer/saver.h"
+#include "trainer/stop_signal.h"
 #include "trainer/train.h"
 
 namespace ranklog::trainer {
@@ -77,8 +79,9 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
   return run;
 }
 
-// Trains, and shows on rank 0's terminal how far it is.
-void TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run) {
+// Trains, and shows on rank 0's terminal how far it is. False: it was told to stop before the end.
+bool TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+                  Saver& saver) {
   if (group.rank() == 0) {
     std::cerr << absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
                               group.world_size(), group.world_size() == 1 ? " rank" : " ranks",
@@ -87,7 +90,7 @@ void TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gr
   Progress progress(/*shown=*/group.rank() == 0);
   Position position;
   const absl::Time start = absl::Now();
-  Train(options, corpus, group, run, [&](const StepReport& report) {
+  const bool done = Train(options, corpus, group, run, saver, [&](const StepReport& report) {
     position.step = report.step;
     position.steps = report.steps;
     position.loss = report.loss;
@@ -97,6 +100,11 @@ void TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gr
     position.elapsed = absl::Now() - start;
     progress.Show(position);
   });
+  if (!done && group.rank() == 0) {
+    std::cerr << absl::StrCat("\ntold to stop: ended after step ", position.step, " of ",
+                              position.steps, "; the same command with --resume goes on\n");
+  }
+  return done;
 }
 
 // Says what became of the log, and what to type next.
@@ -148,10 +156,14 @@ int TrainAsRank(const Options& options, Settings settings) {
   group_of_watchdog = &*group;
   std::set_terminate(OnTerminate);
   Run run;
+  int exit_code = 0;
   try {
     const Corpus corpus = LoadData(options, *group);
+    absl::StatusOr<Saver> saver = Saver::Open(options, *group);
+    if (!saver.ok()) throw std::runtime_error(std::string(saver.status().message()));
+    saver->ContinueRun(settings);
     run = OpenRun(std::move(settings), *group);
-    TrainAndShow(options, corpus, *group, run);
+    if (!TrainAndShow(options, corpus, *group, run, *saver)) exit_code = kStoppedExitCode;
     group->Leave();
   } catch (const std::exception& error) {
     ReportError(WithBlame(*group, error.what()), rank);
@@ -160,9 +172,9 @@ int TrainAsRank(const Options& options, Settings settings) {
     // join. They see our end at once, because the kernel closes our connections.
     std::_Exit(1);
   }
-  const FlushResult result = run.Finish(0);
+  const FlushResult result = run.Finish(exit_code);
   if (rank == 0) SayWhereItIs(run, result);
-  return 0;
+  return exit_code;
 }
 
 }  // namespace ranklog::trainer

@@ -5,6 +5,8 @@
 #include <array>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace ranklog::trainer {
@@ -19,6 +21,17 @@ std::string RunId(const std::string& save_dir, const std::string& experiment_nam
       absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
 }
 
+std::string JobRunId(const Run& run) {
+  std::string id = run.stats().run_id;
+  const Settings& settings = run.settings();
+  const std::string suffix = absl::StrCat("-", settings.rank.value_or(0));
+  if (settings.log_strategy != LogStrategy::kMain && id != settings.run_id &&
+      absl::EndsWith(id, suffix)) {
+    id.resize(id.size() - suffix.size());
+  }
+  return id;
+}
+
 void ApplyOptions(const Options& options, Settings& settings) {
   if (options.project) settings.project = *options.project;
   if (options.group) settings.group = *options.group;
@@ -26,7 +39,6 @@ void ApplyOptions(const Options& options, Settings& settings) {
   if (!options.experiment_name.empty()) {
     settings.run_id = RunId(options.save_dir, options.experiment_name);
     settings.name = options.experiment_name;
-    settings.resume = "allow";
   }
   if (settings.name.empty()) settings.name = "gpt-" + options.model;
 }
@@ -60,6 +72,8 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"comm", "gloo"},
           {"log_every", o.log_every},
           {"val_every", plan.val_every},
+          {"save_every", o.save_every},
+          {"init_from", o.init_from},
           {"save_dir", o.save_dir},
           {"experiment_name", o.experiment_name}};
 }

@@ -16,6 +16,10 @@ namespace ranklog::trainer {
 // "{save_dir}/{experiment_name}" in lower-case hex.
 std::string RunId(const std::string& save_dir, const std::string& experiment_name);
 
+// The id of the job that logs to `run`: that of its run, or what the ids of its runs begin with. Known
+// for certain once a daemon has answered.
+std::string JobRunId(const Run& run);
+
 // Puts what the command line says over what the environment said.
 void ApplyOptions(const Options& options, Settings& settings);
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <iostream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "trainer/autocast.h"
@@ -16,6 +18,7 @@
 #include "trainer/run_log.h"
 #include "trainer/sampler.h"
 #include "trainer/schedule.h"
+#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -82,8 +85,8 @@ double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessG
   return total[0].item<double>() / total[1].item<double>();
 }
 
-void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-           const std::function<void(const StepReport&)>& observe) {
+bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+           Saver& saver, const std::function<void(const StepReport&)>& observe) {
   Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
             options.seed);
   model.to(group.device());
@@ -107,6 +110,8 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   RunLog log(run);
 
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
+  const absl::StatusOr<int64_t> start = saver.Restore(plan, corpus, model, optimizer, sampler);
+  if (!start.ok()) throw std::runtime_error(std::string(start.status().message()));
   Ddp ddp(parameters, group);
   ReadBack read_back(group.device());
   std::deque<StepReport> queued;  // steps whose numbers the device still computes
@@ -128,7 +133,8 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     observe(done);
     last_report = SteadyClock::now();
   };
-  for (int64_t step = 1; step <= plan.steps; ++step) {
+  const StopSignal stop_signal;
+  for (int64_t step = *start + 1; step <= plan.steps; ++step) {
     StepReport done{
         .step = step, .steps = plan.steps, .epoch = plan.Epoch(step), .lr = schedule.At(step)};
 
@@ -148,19 +154,32 @@ void Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       done.tokens += batch.inputs.numel() * group.world_size();
     }
     const at::Tensor grad_norm = ClipGradients(parameters, options.grad_clip);
-    if (step == 1) CheckAgreement(grad_norm, group);
+    if (step == *start + 1) CheckAgreement(grad_norm, group);
     SetLearningRate(optimizer, done.lr);
     optimizer.step();
 
     // On a GPU this step is only queued now, and its numbers are read when the next one is, too.
     read_back.Push(step, at::stack({loss, grad_norm}));
     queued.push_back(done);
-    const bool wait = plan.Validates(step) || step == plan.steps;
+    const bool stop = group.Any(stop_signal.received() != 0);
+    const bool saves = saver.Due(step, stop ? step : plan.steps);
+    // A checkpoint comes after the rows of its step, which nobody would log again.
+    const bool wait = plan.Validates(step) || step == plan.steps || saves || stop;
     while (const auto numbers = wait ? read_back.Last() : read_back.Next()) {
       report(queued.front(), *numbers);
       queued.pop_front();
     }
+    if (saves) {
+      Checkpoint checkpoint{.run_id = JobRunId(run), .step = step, .sampler = sampler.position()};
+      AddState(model, optimizer, checkpoint);
+      const absl::Status saved = saver.Save(std::move(checkpoint));
+      const std::string reason(saved.message());
+      if (!saved.ok() && (stop || step == plan.steps)) throw std::runtime_error(reason);
+      if (!saved.ok() && group.rank() == 0) std::cerr << "\nranklog-train: " << reason << "\n";
+    }
+    if (stop) return step == plan.steps;
   }
+  return true;
 }
 
 }  // namespace ranklog::trainer

@@ -93,6 +93,36 @@ TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
   EXPECT_EQ(Read("told1"), "told\n");
 }
 
+// What a rank of ours does on SIGTERM and SIGUSR1, at a time of its own.
+TEST_F(LaunchTest, RanksThatStopWhenAskedToAreNoFailure) {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    const std::string up = std::to_string(signal) + "up";
+    LaunchOptions options = Shell("trap 'sleep 0.3; exit 75' TERM USR1; echo up > " + up +
+                                  "$RANK; while :; do sleep 0.01; done");
+    options.grace = absl::Milliseconds(1);  // it does not count
+    const pid_t self = getpid();
+    std::thread killer([&] {
+      EXPECT_TRUE(
+          ranklog::testing::WaitFor([&] { return Read(up + "0") + Read(up + "1") == "up\nup\n"; }));
+      kill(self, signal);
+    });
+    EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kUnavailable));
+    killer.join();
+  }
+}
+
+TEST_F(LaunchTest, ARankThatFailsWhenAskedToStopIsAFailure) {
+  const pid_t self = getpid();
+  std::thread killer([&] {
+    EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
+    kill(self, SIGTERM);
+  });
+  EXPECT_THAT(Launch(Shell("trap 'exit $((74 + RANK))' TERM; echo up > up$RANK; "
+                           "while :; do sleep 0.01; done")),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 0")));
+  killer.join();
+}
+
 TEST_F(LaunchTest, AProgramThatIsMissingIsAFailure) {
   EXPECT_THAT(Launch({.command = {dir_.File("none")}, .ranks = 2, .master_port = 1}),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("code 127")));

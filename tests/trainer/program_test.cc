@@ -118,7 +118,7 @@ TEST_F(TrainProgramTest, SaysThatTheCacheCannotBeWritten) {
 TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
   const Finished done =
       Train({"--nproc-per-node", "2", "--steps", "3", "--seq-len", "16", "--batch-size", "2",
-             "--save-dir", "out", "--experiment-name", "first"});
+             "--save-every", "0", "--save-dir", "out", "--experiment-name", "first"});
   EXPECT_EQ(done.code, 0);
   EXPECT_THAT(done.output, HasSubstr("step 3/3"));
   // printf %s/%s out first | sha1sum
@@ -150,7 +150,8 @@ TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
 
 TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
   EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
-                     "--save-dir", "out", "--experiment-name", "first", "--log-strategy", "all"})
+                     "--save-every", "0", "--save-dir", "out", "--experiment-name", "first",
+                     "--log-strategy", "all"})
                   .output,
               HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74-0\n"));
 }

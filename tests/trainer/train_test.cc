@@ -30,7 +30,9 @@ class TrainTest : public ::testing::Test {
     ProcessGroup alone = ProcessGroup::Alone();
     ranklog::Run no_run;  // takes nothing
     std::vector<StepReport> reports;
-    Train(options_, corpus_, alone, no_run,
+    absl::StatusOr<Saver> saver = Saver::Open(options_, alone);
+    EXPECT_OK(saver.status());
+    Train(options_, corpus_, alone, no_run, *saver,
           [&](const StepReport& report) { reports.push_back(report); });
     return reports;
   }
@@ -64,7 +66,8 @@ TEST_F(TrainTest, ReportsEveryStep) {  // S32
 }
 
 TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
-  corpus_.train = corpus_.train.Part(0, 11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
+  corpus_.train =
+      corpus_.train.Part(0, 11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
   options_.epochs = 2;
   options_.grad_accum = 2;
   options_.val_every.reset();

@@ -1,0 +1,286 @@
+// A training that is killed, stopped or restarted, and goes on: the real ranklog-train with the real
+// ranklogd. What the log has afterwards is the curve of one uninterrupted training. S31, S9.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/integration/node.h"
+#include "tests/support/absent.h"
+#include "tests/support/dead_port.h"
+
+namespace ranklog::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Given back at once. With --standalone, two torchruns of 1.13 on one machine share a store.
+std::string FreePort() { return std::to_string(DeadPort(DeadPort::kRefuses).number()); }
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  void SetUp() override { node_.Start(); }
+
+  ChildProcess::Options Environment() const {
+    ChildProcess::Options options;
+    options.environment = {{"RANKLOG_ADDRESS", node_.address()},
+                           {"RANKLOG_SPOOL_DIR", node_.spool_dir()},
+                           {"RANKLOG_START_DAEMON", "false"},
+                           {"RANKLOG_DESTINATIONS", "local"},
+                           {"OMP_NUM_THREADS", "1"}};
+    return options;
+  }
+  // 60 steps of a small text, of which an epoch is 12 steps of one rank, or 6 of two.
+  std::vector<std::string> Command(const std::string& name, std::vector<std::string> more) const {
+    std::vector<std::string> command = {RANKLOG_TRAIN};
+    const std::vector<std::pair<std::string, std::string>> defaults = {
+        {"--data", text_},
+        {"--steps", "60"},
+        {"--seq-len", "16"},
+        {"--batch-size", "4"},
+        {"--val-every", "7"},
+        {"--save-every", "5"},
+        {"--save-dir", dir_.File("out")},
+        {"--experiment-name", name}};
+    for (const auto& [flag, value] : defaults) {
+      if (std::find(more.begin(), more.end(), flag) == more.end())
+        command.insert(command.end(), {flag, value});
+    }
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  Finished Train(const std::string& name, std::vector<std::string> more) const {
+    return RunToEnd(Command(name, std::move(more)), Environment());
+  }
+  Finished Ranklog(std::vector<std::string> args) const {
+    args.insert(args.begin(), RANKLOG_CLI);
+    args.insert(args.end(), {"--state-dir", node_.state_dir()});
+    return RunToEnd(args);
+  }
+  // The runs of an experiment, oldest first.
+  std::vector<json> Runs(const std::string& name) const {
+    std::vector<json> runs;
+    for (const json& run : json::parse(Ranklog({"runs", "--json"}).output))
+      if (run["name"] == name) runs.insert(runs.begin(), run);
+    return runs;
+  }
+  // What must be the same in each training: by step, as the export has it.
+  std::map<int64_t, std::string> Curve(const std::string& run_id) const {
+    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(run_id); })) << run_id;
+    std::istringstream lines(Ranklog({"export", run_id}).output);
+    std::map<int64_t, std::string> curve;
+    for (std::string line; std::getline(lines, line);) {
+      const json row = json::parse(line);
+      std::string text;
+      for (const char* key : {"train/loss", "rank_max/train/loss", "train/lr", "train/grad_norm",
+                              "val/loss", "epoch"})
+        if (row.contains(key)) text += std::string(key) + "=" + row[key].dump() + " ";
+      EXPECT_TRUE(curve.emplace(row["_step"].get<int64_t>(), text).second) << line;
+    }
+    return curve;
+  }
+  void ExpectTheWholeCurve(const std::string& run_id, const std::map<int64_t, std::string>& whole) {
+    const std::map<int64_t, std::string> curve = Curve(run_id);
+    EXPECT_THAT(curve, SizeIs(60));
+    for (const auto& [step, text] : whole)
+      EXPECT_EQ(curve.count(step) ? curve.at(step) : "absent", text) << "step " << step;
+    const Finished verified = Ranklog({"verify", run_id});
+    EXPECT_EQ(verified.code, 0) << verified.output;
+  }
+  size_t Checkpoints(const std::string& name) const {
+    std::error_code error;
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.File("out/" + name), error))
+      count += entry.path().extension() == ".safetensors";
+    return count;
+  }
+
+  Node node_;
+  const TempDir dir_;
+  const std::string text_ = [this] {
+    std::ofstream file(dir_.File("text"));
+    for (int i = 0; i < 90; ++i) file << "Line " << i * i << ": x\n";
+    return dir_.File("text");
+  }();
+};
+
+class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<std::string> With(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"--nproc-per-node", GetParam()});
+    return more;
+  }
+};
+
+// It stops in the middle of an epoch, over an epoch's end, and where a row of val/loss is due.
+TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
+  ASSERT_EQ(Train("whole", With({})).code, 0);
+  const auto whole = Curve(Runs("whole")[0]["run_id"]);
+  ASSERT_THAT(whole, SizeIs(60));
+  EXPECT_EQ(Checkpoints("whole"), 3u);
+
+  ChildProcess first(Command("parts", With({"--resume"})), Environment());
+  ASSERT_TRUE(WaitFor([&] { return Checkpoints("parts") > 1; })) << first.Output();
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 75) << first.Output();
+  EXPECT_THAT(first.Output(), HasSubstr("told to stop"));
+  ChildProcess second(Command("parts", With({"--resume"})), Environment());
+  ASSERT_TRUE(WaitFor([&] { return second.Output().find("/60") != std::string::npos; }))
+      << second.Output();
+  second.Signal(SIGUSR1);
+  EXPECT_THAT(second.Wait(), ::testing::AnyOf(75, 0)) << second.Output();
+  const Finished last = Train("parts", With({"--resume"}));
+  EXPECT_EQ(last.code, 0) << last.output;
+  EXPECT_THAT(last.output, HasSubstr("going on after step"));
+  const std::vector<json> runs = Runs("parts");
+  ASSERT_THAT(runs, SizeIs(1));
+  ExpectTheWholeCurve(runs[0]["run_id"], whole);
+  EXPECT_EQ(runs[0]["replayed_rows"], 0);  // each part ended after its checkpoint
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2"),
+                         [](const auto& info) { return std::string("Of") + info.param; });
+
+TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
+  const std::vector<std::string> ranks = {"--nproc-per-node", "2", "--resume"};
+  ASSERT_EQ(Train("whole", ranks).code, 0);
+  const auto whole = Curve(Runs("whole")[0]["run_id"]);
+  std::mt19937 random(20261123);  // the moments are random all the same: the machine's
+  for (int kill = 0; kill < 10; ++kill) {
+    ChildProcess training(Command("killed", ranks), Environment());
+    training.Wait(absl::Milliseconds(300 + random() % 900));
+    training.Kill();  // the ranks die with their launcher
+  }
+  const Finished last = Train("killed", ranks);
+  ASSERT_EQ(last.code, 0) << last.output;
+  const std::vector<json> runs = Runs("killed");
+  ASSERT_THAT(runs, SizeIs(1));
+  ExpectTheWholeCurve(runs[0]["run_id"], whole);
+}
+
+TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
+  ASSERT_EQ(Train("again", {"--steps", "5"}).code, 0);
+  const std::string first = Runs("again")[0]["run_id"];
+  EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(first); }));
+  const Finished second = Train("again", {"--steps", "10"});
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output, AllOf(HasSubstr("this is a new run"), HasSubstr("again/earlier-1")));
+  ASSERT_THAT(Runs("again"), SizeIs(2));
+  EXPECT_EQ(Runs("again")[1]["run_id"], first + "-2");
+  EXPECT_TRUE(
+      std::filesystem::exists(dir_.File("out/again/earlier-1/checkpoint-00000005.safetensors")));
+  // What goes on is the newer one.
+  EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(first + "-2"); }));
+  ASSERT_EQ(Train("again", {"--steps", "15", "--resume"}).code, 0);
+  ASSERT_THAT(Runs("again"), SizeIs(2));
+  EXPECT_EQ(Runs("again")[1]["last_step"], 15);
+}
+
+TEST_F(ResumeTest, PassesOverATornCheckpoint) {
+  ASSERT_EQ(Train("torn", {"--steps", "10"}).code, 0);
+  const std::string torn = dir_.File("out/torn/checkpoint-00000010.safetensors");
+  std::filesystem::resize_file(torn, 1000);
+  const Finished resumed = Train("torn", {"--steps", "10", "--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, AllOf(HasSubstr(torn), HasSubstr("going on after step 5")));
+}
+
+TEST_F(ResumeTest, NamesWhatDiffersFromTheCheckpoint) {
+  ASSERT_EQ(Train("differs", {"--steps", "5"}).code, 0);
+  const Finished other = Train("differs", {"--resume", "--nproc-per-node", "2", "--seed", "7"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.output, AllOf(HasSubstr("ranks is 2 and was 1"),
+                                  HasSubstr("seed is 7 and was 1"), HasSubstr("--init-from")));
+}
+
+TEST_F(ResumeTest, ANewTrainingTakesTheWeightsOfACheckpoint) {
+  ASSERT_EQ(Train("first", {}).code, 0);
+  const std::string file = dir_.File("out/first/checkpoint-00000060.safetensors");
+  ASSERT_EQ(Train("next", {"--init-from", file, "--steps", "2", "--val-every", "1"}).code, 0);
+  const auto loss = [&](const std::string& name, int64_t step) {
+    const std::string text = Curve(Runs(name)[0]["run_id"])[step];
+    return std::stod(text.substr(text.find("train/loss=") + 11));
+  };
+  EXPECT_LT(loss("next", 1), loss("first", 1) - 1);
+  EXPECT_EQ(Train("none", {"--init-from", text_}).code, 1);
+}
+
+TEST_F(ResumeTest, TorchrunRestartsItFromItsCheckpoint) {
+  SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
+  ASSERT_EQ(Train("whole", {"--nproc-per-node", "2"}).code, 0);
+  const auto whole = Curve(Runs("whole")[0]["run_id"]);
+  std::vector<std::string> command = {"torchrun",
+                                      "--master_addr",
+                                      "127.0.0.1",
+                                      "--master_port",
+                                      FreePort(),
+                                      "--nproc_per_node",
+                                      "2",
+                                      "--max_restarts",
+                                      "1",
+                                      "--redirects",
+                                      "1",
+                                      "--tee",
+                                      "1",
+                                      "--log_dir",
+                                      dir_.File("logs"),
+                                      "--no_python"};
+  for (const std::string& argument : Command("elastic", {"--resume"})) command.push_back(argument);
+  ChildProcess agent(command, Environment());
+  ASSERT_TRUE(WaitFor([&] { return Checkpoints("elastic") > 1; })) << agent.Output();
+  std::ifstream children("/proc/" + std::to_string(agent.pid()) + "/task/" +
+                         std::to_string(agent.pid()) + "/children");
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream comm("/proc/" + std::to_string(child) + "/comm");
+    std::string name;
+    if (comm >> name && name == "ranklog-train") {
+      kill(child, SIGKILL);
+      break;
+    }
+  }
+  EXPECT_EQ(agent.Wait(absl::Seconds(60)), 0) << agent.Output();
+  EXPECT_THAT(agent.Output(), HasSubstr("going on after step"));
+  ASSERT_THAT(Runs("elastic"), SizeIs(1));
+  ExpectTheWholeCurve(Runs("elastic")[0]["run_id"], whole);
+}
+
+TEST_F(ResumeTest, TorchrunTellsTheErrorOfARank) {  // S33
+  SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
+  std::vector<std::string> command = {"torchrun",
+                                      "--master_addr",
+                                      "127.0.0.1",
+                                      "--master_port",
+                                      FreePort(),
+                                      "--nproc_per_node",
+                                      "2",
+                                      "--redirects",
+                                      "1",
+                                      "--tee",
+                                      "1",
+                                      "--log_dir",
+                                      dir_.File("logs"),
+                                      "--no_python"};
+  std::ofstream(dir_.File("out")) << "a file where the directory is to be";
+  for (const std::string& argument : Command("error", {})) command.push_back(argument);
+  const Finished run = RunToEnd(command, Environment());
+  EXPECT_EQ(run.code, 1);
+  EXPECT_THAT(run.output,
+              AllOf(HasSubstr("Root Cause"), HasSubstr("rank 0: create " + dir_.File("out"))));
+}
+
+}  // namespace
+}  // namespace ranklog::testing

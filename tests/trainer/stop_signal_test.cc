@@ -1,0 +1,47 @@
+#include "trainer/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace ranklog::trainer {
+namespace {
+
+TEST(StopSignalTest, TermAndUsr1AskToStop) {
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    const StopSignal stop;
+    EXPECT_EQ(stop.received(), 0);
+    raise(number);
+    EXPECT_EQ(stop.received(), number);
+    raise(SIGTERM);  // at once: a launcher handed it on
+    raise(SIGUSR1);
+    EXPECT_EQ(stop.received(), number);
+  }
+}
+
+TEST(StopSignalTest, ASecondSignalEndsTheProcess) {
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    EXPECT_EXIT(
+        {
+          const StopSignal stop;
+          raise(SIGUSR1);
+          usleep(2'010'000);  // what it takes to be another signal
+          raise(number);
+          _exit(stop.received());
+        },
+        ::testing::KilledBySignal(number), "");
+  }
+}
+
+TEST(StopSignalTest, GivesTheSignalsBack) {
+  EXPECT_EXIT(
+      {
+        { const StopSignal stop; }
+        raise(SIGTERM);
+        _exit(0);
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace ranklog::trainer
