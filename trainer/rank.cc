@@ -81,7 +81,7 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
 
 // Trains, and shows on rank 0's terminal how far it is. False: it was told to stop before the end.
 bool TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-                  Saver& saver) {
+                  Saver& saver, const StopSignal& stop_signal) {
   if (group.rank() == 0) {
     std::cerr << absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
                               group.world_size(), group.world_size() == 1 ? " rank" : " ranks",
@@ -90,7 +90,7 @@ bool TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gr
   Progress progress(/*shown=*/group.rank() == 0);
   Position position;
   const absl::Time start = absl::Now();
-  const bool done = Train(options, corpus, group, run, saver, [&](const StepReport& report) {
+  const auto show = [&](const StepReport& report) {
     position.step = report.step;
     position.steps = report.steps;
     position.loss = report.loss;
@@ -99,10 +99,14 @@ bool TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gr
     if (report.val_loss) position.val_loss = *report.val_loss;
     position.elapsed = absl::Now() - start;
     progress.Show(position);
-  });
+  };
+  const bool done = Train(options, corpus, group, run, saver, stop_signal, show);
   if (!done && group.rank() == 0) {
-    std::cerr << absl::StrCat("\ntold to stop: ended after step ", position.step, " of ",
-                              position.steps, "; the same command with --resume goes on\n");
+    const std::string when =
+        position.step == 0 ? "before its first step"
+                           : absl::StrCat("after step ", position.step, " of ", position.steps);
+    std::cerr << absl::StrCat("\ntold to stop: ended ", when,
+                              "; the same command with --resume goes on\n");
   }
   return done;
 }
@@ -155,6 +159,9 @@ int TrainAsRank(const Options& options, Settings settings) {
   }
   group_of_watchdog = &*group;
   std::set_terminate(OnTerminate);
+  // Until here there was nothing to save, and a signal ended the rank at once. From here on it is
+  // kept for the loop, also while the data is loaded.
+  const StopSignal stop_signal;
   Run run;
   int exit_code = 0;
   try {
@@ -163,7 +170,8 @@ int TrainAsRank(const Options& options, Settings settings) {
     if (!saver.ok()) throw std::runtime_error(std::string(saver.status().message()));
     saver->ContinueRun(settings);
     run = OpenRun(std::move(settings), *group);
-    if (!TrainAndShow(options, corpus, *group, run, *saver)) exit_code = kStoppedExitCode;
+    if (!TrainAndShow(options, corpus, *group, run, *saver, stop_signal))
+      exit_code = kStoppedExitCode;
     group->Leave();
   } catch (const std::exception& error) {
     ReportError(WithBlame(*group, error.what()), rank);

@@ -86,7 +86,8 @@ double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessG
 }
 
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-           Saver& saver, const std::function<void(const StepReport&)>& observe) {
+           Saver& saver, const StopSignal& stop_signal,
+           const std::function<void(const StepReport&)>& observe) {
   Gpt model(ShapeOf(options.model, options.seq_len, corpus.vocabulary, options.pad_vocabulary),
             options.seed);
   model.to(group.device());
@@ -133,8 +134,10 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     observe(done);
     last_report = SteadyClock::now();
   };
-  const StopSignal stop_signal;
-  for (int64_t step = *start + 1; step <= plan.steps; ++step) {
+  int64_t step = *start;
+  bool stop = group.Any(stop_signal.received() != 0);  // while the data was loaded
+  while (step < plan.steps && !stop) {
+    ++step;
     StepReport done{
         .step = step, .steps = plan.steps, .epoch = plan.Epoch(step), .lr = schedule.At(step)};
 
@@ -161,7 +164,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     // On a GPU this step is only queued now, and its numbers are read when the next one is, too.
     read_back.Push(step, at::stack({loss, grad_norm}));
     queued.push_back(done);
-    const bool stop = group.Any(stop_signal.received() != 0);
+    stop = group.Any(stop_signal.received() != 0);
     const bool saves = saver.Due(step, stop ? step : plan.steps);
     // A checkpoint comes after the rows of its step, which nobody would log again.
     const bool wait = plan.Validates(step) || step == plan.steps || saves || stop;
@@ -177,9 +180,8 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       if (!saved.ok() && (stop || step == plan.steps)) throw std::runtime_error(reason);
       if (!saved.ok() && group.rank() == 0) std::cerr << "\nranklog-train: " << reason << "\n";
     }
-    if (stop) return step == plan.steps;
   }
-  return true;
+  return step == plan.steps;
 }
 
 }  // namespace ranklog::trainer

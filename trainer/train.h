@@ -12,6 +12,7 @@
 #include "trainer/options.h"
 #include "trainer/process_group.h"
 #include "trainer/saver.h"
+#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 
@@ -30,13 +31,14 @@ struct StepReport {
 };
 
 // Trains a model as one rank of `group` from where `saver` says, logs to `run`, and calls `observe`
-// after each step. Ends after the last step, or after that in which a rank was told to stop, see
-// StopSignal. True: the last step is done.
+// after each step. Ends after the last step, or after that in which `stop_signal` of a rank came;
+// before the first one, if it came earlier. True: the last step is done.
 // Collective: all ranks must come with the same options and text. Throws what LibTorch throws: a
 // lost rank, no memory; and std::runtime_error where the training cannot go on from its checkpoint,
 // or cannot write its last one.
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-           Saver& saver, const std::function<void(const StepReport&)>& observe);
+           Saver& saver, const StopSignal& stop_signal,
+           const std::function<void(const StepReport&)>& observe);
 
 // The mean loss over held-out text, the same on all ranks. Collective.
 double Validate(Gpt& model, const Tokens& text, const Options& options, ProcessGroup& group);

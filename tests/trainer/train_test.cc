@@ -1,6 +1,7 @@
 #include "trainer/train.h"
 
 #include <ATen/ATen.h>
+#include <signal.h>
 
 #include <cmath>
 
@@ -8,6 +9,8 @@
 
 namespace ranklog::trainer {
 namespace {
+
+using ::testing::IsEmpty;
 
 class TrainTest : public ::testing::Test {
  protected:
@@ -32,13 +35,15 @@ class TrainTest : public ::testing::Test {
     std::vector<StepReport> reports;
     absl::StatusOr<Saver> saver = Saver::Open(options_, alone);
     EXPECT_OK(saver.status());
-    Train(options_, corpus_, alone, no_run, *saver,
-          [&](const StepReport& report) { reports.push_back(report); });
+    done_ = Train(options_, corpus_, alone, no_run, *saver, stop_,
+                  [&](const StepReport& report) { reports.push_back(report); });
     return reports;
   }
 
   Options options_;
   Corpus corpus_;
+  const StopSignal stop_;
+  bool done_ = false;  // the last training did all its steps
 };
 
 TEST_F(TrainTest, LearnsAShortText) {
@@ -77,6 +82,12 @@ TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
     EXPECT_DOUBLE_EQ(reports[i].epoch, (i + 1) / 2.0);
     EXPECT_EQ(reports[i].val_loss.has_value(), i % 2 == 1) << i;
   }
+}
+
+TEST_F(TrainTest, ASignalBeforeTheFirstStepIsNotLost) {
+  raise(SIGTERM);
+  EXPECT_THAT(Run(), IsEmpty());
+  EXPECT_FALSE(done_);
 }
 
 TEST_F(TrainTest, TheSameSeedGivesTheSameLosses) {
