@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "trainer/autocast.h"
 #include "trainer/ddp.h"
 #include "trainer/optimizer.h"
@@ -59,9 +61,19 @@ at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
 void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
   at::Tensor extremes = at::stack({grad_norm, -grad_norm});
   group.Max(extremes);
-  if (extremes[0].item<float>() != -extremes[1].item<float>()) {
+  // False for NaN, of which EndIfLost() tells.
+  if (extremes[0].item<float>() > -extremes[1].item<float>()) {
     throw std::runtime_error("the ranks' gradients differ after the first step");
   }
+}
+
+// A gradient that overflowed has spoilt every weight in its step. To go on would only replace the
+// good checkpoints.
+void EndIfLost(const StepReport& step) {
+  if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
+  throw std::runtime_error(absl::StrCat(
+      "step ", step.step, ": the loss is ", step.loss, " and the gradient norm ", step.grad_norm,
+      ", so the weights are lost; lower --lr, then go on from a checkpoint with --resume"));
 }
 
 }  // namespace
@@ -127,6 +139,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       log.Train(done.step, done.epoch,
                 {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
     }
+    EndIfLost(done);
     if (plan.Validates(done.step)) {
       done.val_loss = Validate(model, corpus.validation, options, group);
       log.Validation(done.step, done.epoch, *done.val_loss);

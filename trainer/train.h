@@ -35,7 +35,7 @@ struct StepReport {
 // before the first one, if it came earlier. True: the last step is done.
 // Collective: all ranks must come with the same options and text. Throws what LibTorch throws: a
 // lost rank, no memory; and std::runtime_error where the training cannot go on from its checkpoint,
-// or cannot write its last one.
+// or cannot write its last one, or its loss or gradient is no longer a finite number.
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
            Saver& saver, const StopSignal& stop_signal,
            const std::function<void(const StepReport&)>& observe);

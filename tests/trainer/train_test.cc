@@ -4,12 +4,17 @@
 #include <signal.h>
 
 #include <cmath>
+#include <filesystem>
+#include <stdexcept>
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
 
 namespace ranklog::trainer {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class TrainTest : public ::testing::Test {
@@ -88,6 +93,24 @@ TEST_F(TrainTest, ASignalBeforeTheFirstStepIsNotLost) {
   raise(SIGTERM);
   EXPECT_THAT(Run(), IsEmpty());
   EXPECT_FALSE(done_);
+}
+
+TEST_F(TrainTest, NamesTheStepThatLostTheWeights) {
+  const ranklog::testing::TempDir dir;
+  options_.save_dir = dir.path();
+  options_.experiment_name = "lost";
+  options_.save_every = 1;
+  options_.warmup_steps = 0;
+  options_.lr = 1e30;
+  try {
+    Run();
+    FAIL() << "it went on";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("step 2: the loss is "), HasSubstr("nan"),
+                                    HasSubstr("lower --lr"), HasSubstr("--resume")));
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir.File("lost/checkpoint-00000001.safetensors")));
+  EXPECT_FALSE(std::filesystem::exists(dir.File("lost/checkpoint-00000002.safetensors")));
 }
 
 TEST_F(TrainTest, TheSameSeedGivesTheSameLosses) {
