@@ -269,6 +269,13 @@ void ProcessGroup::Max(at::Tensor& values) {
   impl_->group->allreduce(tensors, options)->wait();
 }
 
+at::Tensor ProcessGroup::Gather(const at::Tensor& mine) {
+  at::Tensor rows = at::zeros({world_size(), mine.numel()}, mine.options());
+  rows[rank()].copy_(mine);
+  Sum(rows);  // the other ranks' part of a row is 0
+  return rows;
+}
+
 bool ProcessGroup::Any(bool here) {
   at::Tensor any = at::full({1}, here ? 1 : 0, at::kInt);
   Max(any);

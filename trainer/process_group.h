@@ -83,6 +83,8 @@ class ProcessGroup {
   // In place. `values` is a dense tensor of the same shape on all ranks, on device() or the CPU.
   void Sum(at::Tensor& values);
   void Max(at::Tensor& values);
+  // (ranks, n): row r is `mine` of rank r, a tensor of n numbers on the CPU.
+  at::Tensor Gather(const at::Tensor& mine);
   // Whether `here` is true on any rank.
   bool Any(bool here);
 

@@ -6,6 +6,7 @@
 
 #include <iostream>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -152,19 +153,16 @@ bool Saver::Due(int64_t step, int64_t steps) const {
   return step == steps || step % options_->save_every == 0;
 }
 
-absl::Status Saver::Save(Checkpoint checkpoint) {
-  const at::Tensor mine = RandomState(checkpoint.tensors.begin()->second.device());
-  checkpoint.random = at::zeros({group_->world_size(), mine.numel()}, at::kByte);
-  checkpoint.random[group_->rank()].copy_(mine);
-  group_->Sum(checkpoint.random);  // each rank has filled its row
+void Saver::Save(Checkpoint checkpoint, bool last) {
+  checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;
   absl::Status status;
   if (directory_) status = directory_->Save(checkpoint);
-  const bool failed = group_->Any(!status.ok());
-  if (status.ok() && failed) {
-    status = absl::UnavailableError("rank 0 could not write the checkpoint");
-  }
-  return status;
+  if (!group_->Any(!status.ok())) return;
+  const std::string reason =
+      status.ok() ? "rank 0 could not write the last checkpoint" : std::string(status.message());
+  if (last) throw std::runtime_error(reason);
+  if (!status.ok()) Say(reason);
 }
 
 }  // namespace ranklog::trainer

@@ -46,9 +46,9 @@ class Saver {
   bool Due(int64_t step, int64_t steps) const;
 
   // Writes a checkpoint, between two barriers: `checkpoint` is complete but for the facts and the
-  // random states of the ranks. Collective. Not OK, on all ranks, if rank 0 could not write it. The
-  // training can go on: the older checkpoints are there.
-  absl::Status Save(Checkpoint checkpoint);
+  // random states of the ranks. Collective. If rank 0 cannot write it, it says so, and the training
+  // goes on: the older checkpoints are there. Of the `last` one all ranks throw std::runtime_error.
+  void Save(Checkpoint checkpoint, bool last);
 
  private:
   Saver(const Options& options, ProcessGroup& group) : options_(&options), group_(&group) {}

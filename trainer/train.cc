@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -188,10 +187,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     if (saves) {
       Checkpoint checkpoint{.run_id = JobRunId(run), .step = step, .sampler = sampler.position()};
       AddState(model, optimizer, checkpoint);
-      const absl::Status saved = saver.Save(std::move(checkpoint));
-      const std::string reason(saved.message());
-      if (!saved.ok() && (stop || step == plan.steps)) throw std::runtime_error(reason);
-      if (!saved.ok() && group.rank() == 0) std::cerr << "\nranklog-train: " << reason << "\n";
+      saver.Save(std::move(checkpoint), /*last=*/stop || step == plan.steps);
     }
   }
   return step == plan.steps;

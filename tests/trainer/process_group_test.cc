@@ -111,6 +111,26 @@ TEST_F(ProcessGroupOfThreadsTest, ARankThatFailsTellsTheOthersWhy) {
   }
 }
 
+TEST_F(ProcessGroupOfThreadsTest, GatherKeepsTheOrderOfRanks) {
+  std::vector<ProcessGroup> groups = Two();
+  const auto gather = [&](int rank) {
+    return groups[rank].Gather(at::full({3}, 200 + rank, at::kByte));
+  };
+  auto other = std::async(std::launch::async, gather, 1);
+  const at::Tensor expected = at::tensor({200, 200, 200, 201, 201, 201}).to(at::kByte).view({2, 3});
+  EXPECT_TRUE(gather(0).equal(expected));
+  EXPECT_TRUE(other.get().equal(expected));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, AnyIsTrueOnAllRanksWhereOneIs) {
+  std::vector<ProcessGroup> groups = Two();
+  for (const bool second : {false, true}) {
+    auto other = std::async(std::launch::async, [&] { return groups[1].Any(second); });
+    EXPECT_EQ(groups[0].Any(false), second);
+    EXPECT_EQ(other.get(), second);
+  }
+}
+
 TEST_F(ProcessGroupOfThreadsTest, FromRankZeroWaitsForAsLongAsRankZeroLives) {
   std::vector<ProcessGroup> groups = Two();
   auto made = std::async(std::launch::async, [&] {
