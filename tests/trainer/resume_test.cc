@@ -28,6 +28,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
+constexpr size_t kNowhere = std::string::npos;
+
 // Given back at once. With --standalone, two torchruns of 1.13 on one machine share a store.
 std::string FreePort() { return std::to_string(DeadPort(DeadPort::kRefuses).number()); }
 
@@ -44,7 +46,7 @@ class ResumeTest : public ::testing::Test {
                            {"OMP_NUM_THREADS", "1"}};
     return options;
   }
-  // 60 steps of a small text, of which an epoch is 12 steps of one rank, or 6 of two.
+  // 60 steps of a small text, of which an epoch is 17 steps of one rank, or 9 of two.
   std::vector<std::string> Command(const std::string& name, std::vector<std::string> more) const {
     std::vector<std::string> command = {RANKLOG_TRAIN};
     const std::vector<std::pair<std::string, std::string>> defaults = {
@@ -78,9 +80,18 @@ class ResumeTest : public ::testing::Test {
       if (run["name"] == name) runs.insert(runs.begin(), run);
     return runs;
   }
+  // Until the rows of all `starts` of a run are made.
+  void AwaitEnd(const std::string& run_id, size_t starts = 1) const {
+    EXPECT_TRUE(WaitFor([&] {
+      return node_.RunHasEnded(run_id) &&
+             node_.Reader()->Streams(node_.GetRun(run_id).id)->size() >= starts;
+    })) << run_id;
+  }
   // What must be the same in each training: by step, as the export has it.
-  std::map<int64_t, std::string> Curve(const std::string& run_id) const {
-    EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(run_id); })) << run_id;
+  std::map<int64_t, std::string> Curve(const std::string& run_id, int64_t last_step = 60) const {
+    EXPECT_TRUE(WaitFor([&] {
+      return node_.RunHasEnded(run_id) && node_.GetRun(run_id).last_step == last_step;
+    })) << run_id;
     std::istringstream lines(Ranklog({"export", run_id}).output);
     std::map<int64_t, std::string> curve;
     for (std::string line; std::getline(lines, line);) {
@@ -98,6 +109,8 @@ class ResumeTest : public ::testing::Test {
     EXPECT_THAT(curve, SizeIs(60));
     for (const auto& [step, text] : whole)
       EXPECT_EQ(curve.count(step) ? curve.at(step) : "absent", text) << "step " << step;
+    const json shown = json::parse(Ranklog({"show", run_id, "--json"}).output);
+    EXPECT_EQ(shown["metrics"]["train/loss"]["count"], 60);
     const Finished verified = Ranklog({"verify", run_id});
     EXPECT_EQ(verified.code, 0) << verified.output;
   }
@@ -162,7 +175,10 @@ TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
   std::mt19937 random(20261123);  // the moments are random all the same: the machine's
   for (int kill = 0; kill < 10; ++kill) {
     ChildProcess training(Command("killed", ranks), Environment());
-    training.Wait(absl::Milliseconds(300 + random() % 900));
+    if (kill % 2 == 0) {  // while it trains; else while it starts
+      ASSERT_TRUE(WaitFor([&] { return training.Output().find("training tiny") != kNowhere; }));
+    }
+    training.Wait(absl::Milliseconds(random() % 400));
     training.Kill();  // the ranks die with their launcher
   }
   const Finished last = Train("killed", ranks);
@@ -175,7 +191,7 @@ TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
 TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
   ASSERT_EQ(Train("again", {"--steps", "5"}).code, 0);
   const std::string first = Runs("again")[0]["run_id"];
-  EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(first); }));
+  AwaitEnd(first);
   const Finished second = Train("again", {"--steps", "10"});
   EXPECT_EQ(second.code, 0) << second.output;
   EXPECT_THAT(second.output, AllOf(HasSubstr("this is a new run"), HasSubstr("again/earlier-1")));
@@ -184,19 +200,28 @@ TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
   EXPECT_TRUE(
       std::filesystem::exists(dir_.File("out/again/earlier-1/checkpoint-00000005.safetensors")));
   // What goes on is the newer one.
-  EXPECT_TRUE(WaitFor([&] { return node_.RunHasEnded(first + "-2"); }));
+  AwaitEnd(first + "-2");
   ASSERT_EQ(Train("again", {"--steps", "15", "--resume"}).code, 0);
+  AwaitEnd(first + "-2", /*starts=*/2);
   ASSERT_THAT(Runs("again"), SizeIs(2));
   EXPECT_EQ(Runs("again")[1]["last_step"], 15);
 }
 
-TEST_F(ResumeTest, PassesOverATornCheckpoint) {
+// Steps 6 to 10 are logged twice: the second time as replays, which take the place of the first.
+TEST_F(ResumeTest, PassesOverATornCheckpointAndReplaysItsSteps) {
   ASSERT_EQ(Train("torn", {"--steps", "10"}).code, 0);
+  const std::string run_id = Runs("torn")[0]["run_id"];
+  const auto whole = Curve(run_id, 10);
   const std::string torn = dir_.File("out/torn/checkpoint-00000010.safetensors");
   std::filesystem::resize_file(torn, 1000);
   const Finished resumed = Train("torn", {"--steps", "10", "--resume"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, AllOf(HasSubstr(torn), HasSubstr("going on after step 5")));
+  AwaitEnd(run_id, /*starts=*/2);
+  EXPECT_EQ(Curve(run_id, 10), whole);
+  const std::vector<json> runs = Runs("torn");
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_EQ(runs[0]["replayed_rows"], 5);
 }
 
 TEST_F(ResumeTest, NamesWhatDiffersFromTheCheckpoint) {
@@ -212,7 +237,7 @@ TEST_F(ResumeTest, ANewTrainingTakesTheWeightsOfACheckpoint) {
   const std::string file = dir_.File("out/first/checkpoint-00000060.safetensors");
   ASSERT_EQ(Train("next", {"--init-from", file, "--steps", "2", "--val-every", "1"}).code, 0);
   const auto loss = [&](const std::string& name, int64_t step) {
-    const std::string text = Curve(Runs(name)[0]["run_id"])[step];
+    const std::string text = Curve(Runs(name)[0]["run_id"], name == "next" ? 2 : 60)[step];
     return std::stod(text.substr(text.find("train/loss=") + 11));
   };
   EXPECT_LT(loss("next", 1), loss("first", 1) - 1);
