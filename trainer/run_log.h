@@ -25,11 +25,12 @@ void ApplyOptions(const Options& options, Settings& settings);
 
 // What the run's config has beside the options.
 struct RunFacts {
-  std::string data_source;
+  std::string data_source = {};
   int64_t vocabulary = 0;       // of the model, with padding
   int64_t parameters = 0;       // of the model
   int64_t training_tokens = 0;  // of the text, without what is held out
   int world_size = 1;
+  bool nccl = false;  // else Gloo
 };
 
 // The run's config: every option, and what they led to.

@@ -118,7 +118,8 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
                         .vocabulary = model.shape().vocabulary,
                         .parameters = model.parameter_count(),
                         .training_tokens = static_cast<int64_t>(corpus.train.size()),
-                        .world_size = group.world_size()}));
+                        .world_size = group.world_size(),
+                        .nccl = group.device().is_cuda()}));
   RunLog log(run);
 
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.

@@ -77,6 +77,14 @@ TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
   EXPECT_EQ(Get(config, "warmup_steps"), "3");
   EXPECT_EQ(Get(config, "val_every"), "3");
   EXPECT_EQ(Get(config, "experiment_name"), "first");
+  EXPECT_EQ(Get(config, "dtype") + Get(config, "comm"), "float32gloo");
+}
+
+TEST(RunConfigTest, NamesPrecisionAndBackend) {
+  Options options;
+  options.bfloat16 = true;
+  const auto config = RunConfig(options, MakePlan(options, 1), {.nccl = true});
+  EXPECT_EQ(Get(config, "dtype") + Get(config, "comm"), "bfloat16nccl");
 }
 
 }  // namespace
