@@ -42,7 +42,8 @@ std::string EchoOf(const httplib::Request& request) {
 struct FakeWandb::State {
   httplib::Server server;
   std::thread thread;
-  int port = 0;
+  int port = 0;  // not above 0: there was none
+  std::string url;
   absl::Notification stopping;
 
   mutable absl::Mutex mutex;
@@ -67,7 +68,7 @@ struct FakeWandb::State {
   bool Authorized(const httplib::Request& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
-FakeWandb::FakeWandb(int port) : state_(std::make_unique<State>()) {
+FakeWandb::FakeWandb(int port, const std::string& address) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.server.set_keep_alive_max_count(1 << 20);
   state.server.set_tcp_nodelay(true);
@@ -92,13 +93,14 @@ FakeWandb::FakeWandb(int port) : state_(std::make_unique<State>()) {
                          "application/json");
   });
   if (port == 0) {
-    state.port = state.server.bind_to_any_port("127.0.0.1");
+    state.port = state.server.bind_to_any_port(address);
   } else {
-    state.port = state.server.bind_to_port("127.0.0.1", port) ? port : -1;
+    state.port = state.server.bind_to_port(address, port) ? port : -1;
   }
+  state.url = absl::StrCat("http://", address, ":", state.port);
   {
     const absl::MutexLock lock(&state.mutex);
-    state.wandb = std::make_unique<WandbServer>(absl::StrCat("http://127.0.0.1:", state.port));
+    state.wandb = std::make_unique<WandbServer>(state.url);
   }
   state.thread = std::thread([&state] { state.server.listen_after_bind(); });
   while (state.port > 0 && !state.server.is_running()) std::this_thread::yield();
@@ -110,7 +112,7 @@ FakeWandb::~FakeWandb() {
   state_->thread.join();
 }
 
-std::string FakeWandb::url() const { return absl::StrCat("http://127.0.0.1:", state_->port); }
+std::string FakeWandb::url() const { return state_->url; }
 int FakeWandb::port() const { return state_->port; }
 
 void FakeWandb::Inject(const Fault& fault) {

@@ -1,4 +1,4 @@
-// WandbServer in this process, on its own loopback port, with faults on demand.
+// WandbServer in this process, on its own port, with faults on demand.
 
 #ifndef TESTS_SUPPORT_FAKE_WANDB_H_
 #define TESTS_SUPPORT_FAKE_WANDB_H_
@@ -42,7 +42,8 @@ class FakeWandb {
     std::string body = "";                        // of the answer; empty: the usual body
   };
 
-  explicit FakeWandb(int port = 0);  // 0: any free port
+  // Port 0: any free port. `address` is an address of this machine.
+  explicit FakeWandb(int port = 0, const std::string& address = "127.0.0.1");
   ~FakeWandb();
 
   std::string url() const;

@@ -10,14 +10,15 @@
 
 namespace {
 
-constexpr char kUsage[] = R"(fake-wandb [PORT [FEATURE...]]
+constexpr char kUsage[] = R"(fake-wandb [--address ADDRESS] [PORT [FEATURE...]]
 
-Stands in for a W&B server at a port of 127.0.0.1, one that is free unless PORT is given. Prints its URL, and
+Stands in for a W&B server at a port of 127.0.0.1, or of ADDRESS; a free one unless PORT is given. Prints its URL, and
 serves until it is killed. GET /dump returns its runs as JSON. The FEATUREs are those that it says it has.
 
 Examples:
   fake-wandb
   fake-wandb 8080
+  fake-wandb --address 192.168.0.5 8080
 )";
 
 // Returns -1 if `text` is not a port.
@@ -36,15 +37,21 @@ int main(int argc, char** argv) {
       return 0;
     }
   }
+  const char* address = "127.0.0.1";
+  if (argc > 2 && std::strcmp(argv[1], "--address") == 0) {
+    address = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   const int port = argc > 1 ? PortOf(argv[1]) : 0;
   if (port < 0) {
     std::fprintf(stderr, "fake-wandb: '%s' is not a port; `fake-wandb --help` says more\n",
                  argv[1]);
     return 2;
   }
-  ranklog::testing::FakeWandb server(port);
+  ranklog::testing::FakeWandb server(port, address);
   if (server.port() <= 0) {
-    std::fprintf(stderr, "fake-wandb: the port is taken\n");
+    std::fprintf(stderr, "fake-wandb: cannot listen on %s, port %d\n", address, port);
     return 1;
   }
   for (int i = 2; i < argc; ++i) server.Enable(argv[i]);
