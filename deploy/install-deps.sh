@@ -37,7 +37,7 @@ tests=(
   clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
   lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in
   groff-base zsh fish                                                                   # judges of the man pages and the completions
-  ccache git sqlite3 util-linux procps mount e2fsprogs
+  ccache git sqlite3 util-linux procps mount e2fsprogs iproute2
   sshfs openssh-sftp-server                                                             # a real network file system
   systemd-container dbus                                                                # a real systemd, booted
   python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees

@@ -23,6 +23,7 @@ EPILOG = """Trials:
   stopped_daemon  the daemon is stopped for 30 s
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
   many_runs       a store with 10,000 runs
+  two_nodes       links of two nodes that train are cut: to the W&B server for 30 s, between them for 5 s
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
@@ -196,6 +197,7 @@ class Soak:
 
 TRIALS = {"simulation": Soak.simulation, "planted_bugs": Soak.planted_bugs, "model": Soak.model, "interleaving": Soak.long_test,
           "kill_rank": Soak.long_test, "stopped_daemon": Soak.long_test, "many_rows": Soak.long_test, "many_runs": Soak.long_test,
+          "two_nodes": Soak.long_test,
           "fuzz": Soak.fuzz, "clang_tidy": Soak.clang_tidy, "systems": Soak.systems, "gpu_build": Soak.gpu_build}
 
 

@@ -29,8 +29,10 @@ bool Accepts(const std::string& path) {
 }  // namespace
 
 Node::Node(std::vector<std::string> daemon_flags,
-           std::map<std::string, std::string> daemon_environment)
-    : daemon_flags_(std::move(daemon_flags)), daemon_environment_(std::move(daemon_environment)) {}
+           std::map<std::string, std::string> daemon_environment, std::vector<std::string> launcher)
+    : daemon_flags_(std::move(daemon_flags)),
+      daemon_environment_(std::move(daemon_environment)),
+      launcher_(std::move(launcher)) {}
 
 Node::~Node() {
   daemon_.reset();
@@ -59,8 +61,9 @@ uint64_t Node::Counter(const std::string& name) const {
 }
 
 void Node::StartWith(const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> args = {RANKLOGD,  "--state-dir", state_dir(), "--listen",
-                                   address(), "--spool-dir", spool_dir()};
+  std::vector<std::string> args = launcher_;
+  args.insert(args.end(), {RANKLOGD, "--state-dir", state_dir(), "--listen", address(),
+                           "--spool-dir", spool_dir()});
   args.insert(args.end(), daemon_flags_.begin(), daemon_flags_.end());
   ChildProcess::Options options;
   options.environment = daemon_environment_;

@@ -17,8 +17,10 @@ namespace ranklog::testing {
 // Starts without a daemon. Prints the daemon's log when the test fails.
 class Node {
  public:
+  // `launcher` is a command line that runs another one in its own process.
   explicit Node(std::vector<std::string> daemon_flags = {},
-                std::map<std::string, std::string> daemon_environment = {});
+                std::map<std::string, std::string> daemon_environment = {},
+                std::vector<std::string> launcher = {});
   ~Node();
 
   // Starts ranklogd, and waits until it accepts connections.
@@ -61,6 +63,7 @@ class Node {
  private:
   const std::vector<std::string> daemon_flags_;
   const std::map<std::string, std::string> daemon_environment_;
+  const std::vector<std::string> launcher_;
   TempDir dir_;
   std::unique_ptr<ChildProcess> daemon_;
 };
