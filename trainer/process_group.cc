@@ -58,7 +58,9 @@ std::chrono::milliseconds Milliseconds(absl::Duration duration) {
   return absl::ToChronoMilliseconds(duration);
 }
 
-// A connection to the job's store, which this call serves if `serve`.
+// A connection to the job's store, which this call serves if `serve`. A launcher's store has keys of
+// earlier attempts. Rank 0's is new, and the agents of a job may count its attempts differently, as
+// where one was started again itself.
 StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   c10d::TCPStoreOptions options;
   options.port = at.port;
@@ -67,9 +69,10 @@ StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   options.waitWorkers = false;  // Meet() waits, and knows who is missing
   options.multiTenant = serve;
   options.timeout = Milliseconds(timeout);
-  return c10::make_intrusive<c10d::PrefixStore>(
-      absl::StrCat("/worker/attempt_", at.attempt),
-      compat::OpenStore<c10d::TCPStore>(at.address, options));
+  StorePtr store = compat::OpenStore<c10d::TCPStore>(at.address, options);
+  if (!at.hosted) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("/worker/attempt_", at.attempt),
+                                                std::move(store));
 }
 
 // "rank 1", "ranks 1, 2"; the first few of many.

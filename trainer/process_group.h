@@ -27,6 +27,7 @@ struct Rendezvous {
   bool hosted =
       false;  // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store, rank 0 need not
   std::string attempt = "0";  // TORCHELASTIC_RESTART_COUNT: keeps a restarted job off its old keys
+                              // in a hosted store
 
   // kInvalidArgument: there are several ranks, and MASTER_ADDR or MASTER_PORT is missing or no
   // port.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::trainer {
@@ -74,6 +75,28 @@ TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
                        HasSubstr("ranks 1, 3 of 4 did not come to 127.0.0.1:")));
   EXPECT_THAT(second.get().status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ranks 1, 3 of 4")));
+}
+
+// As by torchrun, whose agent of one node was started again and counts from 0.
+TEST_F(ProcessGroupOfThreadsTest, RanksMeetAtRankZeroWhateverAttemptTheyCount) {
+  Rendezvous first = At(0, 2), second = At(1, 2);
+  first.port = second.port =
+      static_cast<uint16_t>(testing::DeadPort(testing::DeadPort::kRefuses).number());
+  first.hosted = second.hosted = false;
+  first.attempt = "1";
+  auto joined = std::async(std::launch::async, [&] { return ProcessGroup::Join(first, options_); });
+  const absl::StatusOr<ProcessGroup> one = ProcessGroup::Join(second, options_);
+  const absl::StatusOr<ProcessGroup> other = joined.get();
+  EXPECT_OK(one.status());
+  EXPECT_OK(other.status());
+}
+
+TEST_F(ProcessGroupOfThreadsTest, AnAttemptMeetsNoOtherAtTheLaunchersStore) {
+  Rendezvous first = At(0, 2), second = At(1, 2);
+  first.attempt = "1";
+  auto joined = std::async(std::launch::async, [&] { return ProcessGroup::Join(first, options_); });
+  EXPECT_FALSE(ProcessGroup::Join(second, options_).ok());
+  EXPECT_FALSE(joined.get().ok());
 }
 
 TEST_F(ProcessGroupOfThreadsTest, RefusesRanksThatCommunicateInTwoWays) {
