@@ -14,6 +14,7 @@
 #include "trainer/data.h"
 #include "trainer/launcher.h"
 #include "trainer/options.h"
+#include "trainer/placement.h"
 #include "trainer/process_group.h"
 #include "trainer/rank.h"
 #include "trainer/run_log.h"
@@ -74,13 +75,18 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
 int Main(int argc, char** argv) {
   const std::variant<Options, int> parsed = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&parsed)) return *exit_code;
-  const Options& options = std::get<Options>(parsed);
+  Options options = std::get<Options>(parsed);
 
   Settings settings = Settings::FromEnvironment();
   ApplyOptions(options, settings);
   const std::vector<std::string> errors = settings.Validate();
   for (const std::string& error : errors) Fail(error, 2);
   if (!errors.empty()) return 2;
+  if (options.nproc_per_node == 0) {
+    const absl::StatusOr<int> ranks = RanksOfGpus(FindGpus());
+    if (!ranks.ok()) return Fail(std::string(ranks.status().message()), 1);
+    options.nproc_per_node = *ranks;
+  }
   const bool launches = options.nproc_per_node > 1;
   if (launches && settings.rank) {
     return Fail("--nproc-per-node starts ranks, but the environment says that this is rank " +

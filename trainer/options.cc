@@ -27,6 +27,7 @@ Examples:
   torchrun --standalone --nproc_per_node 2 --no_python ranklog-train --log-strategy all
                                                           Debian 12's torchrun also needs --redirects 1 --tee 1
   srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
+  mpirun -np 4 ranklog-train                              the same
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
 SIGTERM and SIGUSR1 stop it after its step, with a checkpoint; a second one ends it at once.
@@ -41,6 +42,7 @@ double DefaultLearningRate(const std::string& model) {
 struct Words {
   std::string dtype = "float32";
   std::string comm = "auto";
+  std::string nproc_per_node = "1";
   int64_t group_timeout = 120;  // seconds
   std::string tokenizer = "bytes";
   std::string group, project, log_strategy;
@@ -104,10 +106,11 @@ void AddTraining(CLI::App& app, Options& o) {
       ->check(CLI::Range(0.0, 1e9));
 }
 
-void AddRanks(CLI::App& app, Options& o, Words& words) {
-  app.add_option("--nproc-per-node", o.nproc_per_node, "Start that many ranks on this machine")
+void AddRanks(CLI::App& app, Words& words) {
+  app.add_option("--nproc-per-node", words.nproc_per_node,
+                 "Start that many ranks on this machine; gpu: one for each GPU")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}));
   app.add_option("--comm", words.comm,
                  "nccl: on GPUs, one per rank; gloo: on CPUs; auto: nccl where there is a GPU")
       ->capture_default_str()
@@ -156,6 +159,7 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
   o.comm = words.comm == "nccl" ? Comm::kNccl : words.comm == "gloo" ? Comm::kGloo : Comm::kAuto;
+  o.nproc_per_node = words.nproc_per_node == "gpu" ? 0 : std::stoi(words.nproc_per_node);
   o.bfloat16 = words.dtype == "bfloat16";
   o.group_timeout = absl::Seconds(words.group_timeout);
   if (app.count("--group") > 0) o.group = words.group;
@@ -176,7 +180,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   app.set_version_flag("--version", "ranklog-train " RANKLOG_VERSION);
   AddModelAndData(app, options, words);
   AddTraining(app, options);
-  AddRanks(app, options, words);
+  AddRanks(app, words);
   AddCheckpoints(app, options);
   AddLog(app, options, words);
   try {

@@ -43,7 +43,7 @@ struct Options {
   std::string init_from;     // a checkpoint whose weights a new training starts from
 
   // ---- Where ----
-  int nproc_per_node = 1;  // over 1: start that many ranks of this program
+  int nproc_per_node = 1;  // over 1: start that many ranks of this program; 0: one for each GPU
   Comm comm = Comm::kAuto;
   bool bfloat16 = false;                              // see Autocast
   absl::Duration group_timeout = absl::Seconds(120);  // see GroupOptions

@@ -12,6 +12,13 @@
 #endif
 
 namespace ranklog::trainer {
+namespace {
+
+constexpr const char* kNotBuilt =
+    "this build has no NCCL. Build with -DCMAKE_PREFIX_PATH=<torch>/share/cmake of a PyTorch that "
+    "has CUDA";
+
+}  // namespace
 
 Gpus FindGpus() {
   Gpus gpus;
@@ -30,13 +37,18 @@ Gpus FindGpus() {
   return gpus;
 }
 
+absl::StatusOr<int> RanksOfGpus(const Gpus& gpus) {
+  if (gpus.count > 0) return gpus.count;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--nproc-per-node gpu: ", gpus.built ? gpus.error + ". Check nvidia-smi" : kNotBuilt,
+      ", or give the number of ranks"));
+}
+
 absl::StatusOr<Placement> Place(Comm comm, int local_rank, const Gpus& gpus) {
   if (comm == Comm::kGloo || (comm == Comm::kAuto && !gpus.built)) return Placement{};
   if (!gpus.built) {
     return absl::FailedPreconditionError(
-        "--comm nccl: this build has no NCCL. Build with -DCMAKE_PREFIX_PATH=<torch>/share/cmake "
-        "of "
-        "a PyTorch that has CUDA, or use --comm gloo");
+        absl::StrCat("--comm nccl: ", kNotBuilt, ", or use --comm gloo"));
   }
   if (gpus.count == 0) {
     if (comm == Comm::kAuto) return Placement{.note = gpus.error};

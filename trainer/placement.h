@@ -23,6 +23,10 @@ struct Gpus {
 // Asks the CUDA driver, without reserving memory on a GPU.
 Gpus FindGpus();
 
+// How many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
+//   kFailedPrecondition  there is none; the message says what is missing
+absl::StatusOr<int> RanksOfGpus(const Gpus& gpus);
+
 // Where a rank computes.
 struct Placement {
   bool nccl = false;  // else Gloo

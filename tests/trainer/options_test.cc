@@ -34,6 +34,11 @@ TEST(ParseCommandLineTest, WhatIsGivenIsKept) {  // S9
   EXPECT_EQ(options.nproc_per_node, 3);
 }
 
+TEST(ParseCommandLineTest, RanksByTheNumberOfGpus) {
+  EXPECT_EQ(std::get<Options>(Parse({"--nproc-per-node", "gpu"})).nproc_per_node, 0);
+  EXPECT_EQ(std::get<Options>(Parse({})).nproc_per_node, 1);
+}
+
 TEST(ParseCommandLineTest, LogEveryZeroIsAllowed) {
   EXPECT_EQ(std::get<Options>(Parse({"--log-every", "0"})).log_every, 0);
 }
@@ -44,15 +49,24 @@ TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
 }
 
 TEST(ParseCommandLineTest, WrongUsageIsTwo) {
-  const std::vector<std::vector<const char*>> wrong = {
-      {"--no-such-flag"},   {"stray"},
-      {"--steps", "0"},     {"--steps", "many"},
-      {"--model", "huge"},  {"--comm", "mpi"},
-      {"--seq-len", "0"},   {"--batch-size", "-1"},
-      {"--lr", "-1"},       {"--nproc-per-node", "0"},
-      {"--save-dir", "x"},  {"--log-every", "-1"},
-      {"--dtype", "int8"},  {"--log-strategy", "some"},
-      {"--pad-vocab", "0"}, {"--steps", "5", "--epochs", "1"}};
+  const std::vector<std::vector<const char*>> wrong = {{"--no-such-flag"},
+                                                       {"stray"},
+                                                       {"--steps", "0"},
+                                                       {"--steps", "many"},
+                                                       {"--model", "huge"},
+                                                       {"--comm", "mpi"},
+                                                       {"--seq-len", "0"},
+                                                       {"--batch-size", "-1"},
+                                                       {"--lr", "-1"},
+                                                       {"--nproc-per-node", "0"},
+                                                       {"--nproc-per-node", "2x"},
+                                                       {"--nproc-per-node", "cpu"},
+                                                       {"--save-dir", "x"},
+                                                       {"--log-every", "-1"},
+                                                       {"--dtype", "int8"},
+                                                       {"--log-strategy", "some"},
+                                                       {"--pad-vocab", "0"},
+                                                       {"--steps", "5", "--epochs", "1"}};
   for (const auto& arguments : wrong) {
     const auto parsed = Parse(arguments);
     ASSERT_TRUE(std::holds_alternative<int>(parsed)) << arguments[0];

@@ -53,6 +53,15 @@ TEST(PlacementTest, MoreRanksThanGpusAreRefused) {
   }
 }
 
+TEST(PlacementTest, OneRankForEachGpu) {
+  ASSERT_OK_AND_ASSIGN(const int ranks, RanksOfGpus(kTwo));
+  EXPECT_EQ(ranks, 2);
+  EXPECT_THAT(RanksOfGpus(kNotBuilt),
+              StatusIs(kFailed, HasSubstr("--nproc-per-node gpu: this build has no NCCL")));
+  EXPECT_THAT(RanksOfGpus(kNoDriver),
+              StatusIs(kFailed, HasSubstr("gpu: Found no NVIDIA driver on your system")));
+}
+
 TEST(PlacementTest, AGpuOfItsOwnIsTheFirst) {  // srun --gpus-per-task 1
   ASSERT_OK_AND_ASSIGN(const Placement own,
                        Place(Comm::kNccl, 3, Gpus{.built = true, .count = 1, .own = true}));

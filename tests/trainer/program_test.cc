@@ -167,6 +167,16 @@ TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
   EXPECT_THAT(launcher.Output(), HasSubstr("ended by signal 2"));
 }
 
+// LibTorch for CPUs has no NCCL; one for GPUs needs a driver. The ranks on GPUs: gpu_build.sh.
+TEST_F(TrainProgramTest, ARankForEachGpuNeedsGpus) {
+  ChildProcess::Options without_gpus = Alone();
+  without_gpus.environment["CUDA_VISIBLE_DEVICES"] = "";
+  const Finished none = RunToEnd(Command({"--nproc-per-node", "gpu"}), without_gpus);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.output, StartsWith("ranklog-train: --nproc-per-node gpu: "));
+  EXPECT_THAT(none.output, HasSubstr(", or give the number of ranks"));
+}
+
 TEST_F(TrainProgramTest, RanksInTheEnvironmentAndNprocContradict) {
   ChildProcess::Options options = Alone();
   for (const char* name : {"RANK", "LOCAL_RANK", "GROUP_RANK"}) options.environment[name] = "0";
