@@ -4,15 +4,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "tests/integration/node.h"
@@ -45,6 +52,23 @@ bool Stands(const std::function<uint64_t()>& count, absl::Duration duration) {
       absl::Minutes(1));
 }
 
+void WriteScript(const std::string& path, const std::string& text) {
+  std::ofstream(path) << "#!/bin/sh\n" << text;
+  chmod(path.c_str(), 0755);
+}
+
+// For a shell.
+std::string Quoted(const std::vector<std::string>& command) {
+  return absl::StrJoin(command, " ", [](std::string* line, const std::string& word) {
+    absl::StrAppend(line, "'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+  });
+}
+
+std::vector<pid_t> ChildrenOf(pid_t process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/task/", process, "/children"));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
 class TwoNodesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -61,40 +85,52 @@ class TwoNodesTest : public ::testing::Test {
     }
   }
 
-  // An agent of torchrun on a node, which runs two ranks of four.
-  ChildProcess Agent(int node, const std::string& strategy, int steps,
-                     const std::vector<std::string>& arguments = {}) const {
+  // What the ranks of both nodes have in common.
+  ChildProcess::Options RankOptions() const {
     ChildProcess::Options options;
     options.environment = WandbAt(wandb_->url());
-    options.environment.insert({{"RANKLOG_ADDRESS", nodes_[node]->address()},
-                                {"RANKLOG_SPOOL_DIR", nodes_[node]->spool_dir()},
-                                {"RANKLOG_START_DAEMON", "false"},
+    options.environment.insert({{"RANKLOG_START_DAEMON", "false"},
                                 {"RANKLOG_PROJECT", "test"},
                                 {"RANKLOG_ALLOW_HTTP", "1"},
                                 {"OMP_NUM_THREADS", "1"}});
-    std::vector<std::string> flags = {"--nnodes",       "2",    "--nproc_per_node", "2",
-                                      "--rdzv_backend", "c10d", "--rdzv_endpoint",  "n0:29400",
-                                      "--rdzv_id",      "job"};
-    flags.insert(flags.end(), arguments.begin(), arguments.end());
-    std::vector<std::string> command = Torchrun(logs_[node].path(), flags);
-    const std::vector<std::string> train = {RANKLOG_TRAIN,
-                                            "--log-strategy",
-                                            strategy,
-                                            "--steps",
-                                            absl::StrCat(steps),
-                                            "--val-every",
-                                            "0",
-                                            "--batch-size",
-                                            "1",
-                                            "--seq-len",
-                                            "16"};
+    return options;
+  }
+  static std::vector<std::string> TrainCommand(const std::string& strategy, int steps) {
+    return {RANKLOG_TRAIN,
+            "--log-strategy",
+            strategy,
+            "--steps",
+            absl::StrCat(steps),
+            "--val-every",
+            "0",
+            "--batch-size",
+            "1",
+            "--seq-len",
+            "16"};
+  }
+  // By torchrun: two ranks on each node.
+  struct Job {
+    std::string strategy;
+    int steps = 20;
+    int max_restarts = 0;
+    std::string resume = "";
+  };
+  ChildProcess Agent(int node, const Job& job) const {
+    ChildProcess::Options options = RankOptions();
+    options.environment["RANKLOG_ADDRESS"] = nodes_[node]->address();
+    options.environment["RANKLOG_SPOOL_DIR"] = nodes_[node]->spool_dir();
+    options.environment["RANKLOG_RESUME"] = job.resume;
+    std::vector<std::string> command =
+        Torchrun(logs_[node].path(), {"--nnodes", "2", "--nproc_per_node", "2", "--rdzv_backend",
+                                      "c10d", "--rdzv_endpoint", "n0:29400", "--rdzv_id", "job",
+                                      "--max_restarts", absl::StrCat(job.max_restarts)});
+    const std::vector<std::string> train = TrainCommand(job.strategy, job.steps);
     command.insert(command.end(), train.begin(), train.end());
     return ChildProcess(lan_->On(kNodes[node], command), options);
   }
-  std::vector<ChildProcess> Agents(const std::string& strategy, int steps,
-                                   const std::vector<std::string>& arguments = {}) const {
+  std::vector<ChildProcess> Agents(const Job& job) const {
     std::vector<ChildProcess> agents;
-    for (int node : {0, 1}) agents.push_back(Agent(node, strategy, steps, arguments));
+    for (int node : {0, 1}) agents.push_back(Agent(node, job));
     return agents;
   }
   static void ExpectDone(std::vector<ChildProcess>& agents) {
@@ -136,7 +172,7 @@ class TwoNodesTest : public ::testing::Test {
 };
 
 TEST_F(TwoNodesTest, MainIsOneRun) {  // S2
-  std::vector<ChildProcess> agents = Agents("main", 20);
+  std::vector<ChildProcess> agents = Agents({.strategy = "main"});
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job"}), ElementsAre("job"));
   ExpectEachStepOnce("job", 20, "n0");
@@ -146,14 +182,14 @@ TEST_F(TwoNodesTest, MainIsOneRun) {  // S2
 }
 
 TEST_F(TwoNodesTest, NodeIsARunForEachNode) {  // S3
-  std::vector<ChildProcess> agents = Agents("node", 20);
+  std::vector<ChildProcess> agents = Agents({.strategy = "node"});
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
   for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 20, kNodes[node]);
 }
 
 TEST_F(TwoNodesTest, AllIsARunForEachRank) {  // S4
-  std::vector<ChildProcess> agents = Agents("all", 20);
+  std::vector<ChildProcess> agents = Agents({.strategy = "all"});
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-1", "job-2", "job-3"}),
               ElementsAre("job-0", "job-1", "job-2", "job-3"));
@@ -162,11 +198,86 @@ TEST_F(TwoNodesTest, AllIsARunForEachRank) {  // S4
   }
 }
 
+// mpirun reaches the other node by what it takes for ssh.
+TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
+  SKIP_WITHOUT(InPath("mpirun"), "Open MPI (openmpi-bin)");
+  TempDir dir;
+  WriteScript(dir.File("remote.sh"),
+              "[ $1 = n1 ] || exit 1\nshift\nexec " + Quoted(lan_->On("n1")) + " sh -c \"$*\"\n");
+  WriteScript(dir.File("rank.sh"),
+              "eval \"export RANKLOG_ADDRESS=\\$ADDRESS_$(hostname) "
+              "RANKLOG_SPOOL_DIR=\\$SPOOL_$(hostname)\"\nexec " +
+                  Quoted(TrainCommand("all", 20)) + "\n");
+  ChildProcess::Options options = RankOptions();
+  options.environment.insert({{"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}});
+  for (int node : {0, 1}) {
+    options.environment["ADDRESS_" + kNodes[node]] = nodes_[node]->address();
+    options.environment["SPOOL_" + kNodes[node]] = nodes_[node]->spool_dir();
+  }
+  const Finished run =
+      RunToEnd(lan_->On("n0", {"mpirun", "--allow-run-as-root", "--host", "n0:2,n1:2", "-np", "4",
+                               "--mca", "plm_rsh_agent", dir.File("remote.sh"), "--mca",
+                               "oob_tcp_if_include", "eth0", dir.File("rank.sh")}),
+               options);
+  ASSERT_EQ(run.code, 0) << run.output;
+  ASSERT_TRUE(wandb_->WaitFor(
+      [](const std::map<std::string, FakeWandb::Run>& runs) {
+        return runs.size() == 4 && std::all_of(runs.begin(), runs.end(), [](const auto& entry) {
+                 return entry.second.complete;
+               });
+      },
+      absl::Seconds(60)));
+  EXPECT_THAT(wandb_->errors(), IsEmpty());
+  std::set<int> ranks;
+  for (const auto& [id, run] : wandb_->runs()) {
+    const json config = ParseExtendedJson(run.config);
+    const int rank = config["rank"]["value"];
+    ranks.insert(rank);
+    EXPECT_TRUE(absl::EndsWith(id, absl::StrCat("-", rank))) << id;
+    EXPECT_EQ(config["local_rank"]["value"], rank % 2) << id;
+    EXPECT_EQ(config["world_size"]["value"], 4) << id;
+    ExpectEachStepOnce(id, 20, kNodes[rank / 2]);
+  }
+  EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
+}
+
+// The ranks begin anew, for nothing was saved: the steps that the server has stay as they are.
+TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
+  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 60, .max_restarts = 1});
+  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }))
+      << agents[0].Output();
+  ASSERT_THAT(ChildrenOf(agents[1].pid()), SizeIs(2));
+  kill(ChildrenOf(agents[1].pid()).front(), SIGKILL);
+  ExpectDone(agents);
+  EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
+  for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 60, kNodes[node]);
+}
+
+// A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
+// the ranks for a second start, which only goes on if asked to. torchrun takes an agent for dead
+// after 15 s.
+TEST_F(TwoNodesTest, ANodeFailsAndItsNewAgentJoins) {  // S41
+  if (getenv("RANKLOG_SOAK") == nullptr) return;
+  const Job job = {.strategy = "node", .steps = 60, .max_restarts = 3, .resume = "allow"};
+  std::vector<ChildProcess> agents = Agents(job);
+  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }))
+      << agents[0].Output();
+  const std::vector<pid_t> ranks = ChildrenOf(agents[1].pid());
+  ASSERT_THAT(ranks, SizeIs(2));
+  agents[1].Kill();
+  for (const pid_t rank : ranks) kill(rank, SIGKILL);
+  agents.pop_back();
+  agents.push_back(Agent(1, job));
+  ExpectDone(agents);
+  EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
+  for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 60, kNodes[node]);
+}
+
 // The switch drops packets: first between a node and the server, then between the nodes. Only their
 // TCP notices. The soak cuts for longer.
 TEST_F(TwoNodesTest, CutLinksLoseNoRowAndEndNoTraining) {
   const bool soak = getenv("RANKLOG_SOAK") != nullptr;
-  std::vector<ChildProcess> agents = Agents("node", /*steps=*/1'000'000);
+  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 1'000'000});
   const auto rows = [&](int node) { return nodes_[node]->GetRun(kRuns[node]).rows; };
   const auto delivered = [&](int node) { return wandb_->run(kRuns[node]).history.size(); };
   ASSERT_TRUE(WaitFor([&] { return delivered(0) > 10 && delivered(1) > 10; }))
