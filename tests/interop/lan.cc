@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "tests/support/child_process.h"
@@ -75,7 +79,19 @@ Lan::Lan(const std::vector<std::string>& hosts) : own_(std::make_unique<Namespac
   own_->Enter();
 }
 
-Lan::~Lan() { own_->Enter(); }
+Lan::~Lan() {
+  own_->Enter();
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = atoi(entry.path().filename().c_str());
+    for (const Host& host : hosts_) {
+      std::error_code gone;
+      if (pid > 0 && pid != getpid() &&
+          std::filesystem::equivalent(entry.path() / "ns/net", host.network->path(), gone)) {
+        kill(pid, SIGKILL);
+      }
+    }
+  }
+}
 
 const Lan::Host& Lan::Find(const std::string& name) const {
   for (const Host& host : hosts_) {

@@ -22,6 +22,7 @@ class Lan {
   static bool Possible();
 
   explicit Lan(const std::vector<std::string>& hosts);
+  // Kills what still runs on the hosts, such as the ranks of a launcher that was killed.
   ~Lan();
   Lan(const Lan&) = delete;
   Lan& operator=(const Lan&) = delete;

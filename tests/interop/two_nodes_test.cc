@@ -38,6 +38,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+constexpr absl::Duration kPatience = absl::Minutes(3);  // a busy machine starts torchrun slowly
 const std::string kNodes[] = {"n0", "n1"};
 const std::string kRuns[] = {"job-0", "job-2"};  // of the strategy `node`
 
@@ -134,7 +135,7 @@ class TwoNodesTest : public ::testing::Test {
     return agents;
   }
   static void ExpectDone(std::vector<ChildProcess>& agents) {
-    for (ChildProcess& agent : agents) ASSERT_EQ(agent.Wait(), 0) << agent.Output();
+    for (ChildProcess& agent : agents) ASSERT_EQ(agent.Wait(kPatience), 0) << agent.Output();
   }
 
   // The runs that the server has, once these are complete.
@@ -163,6 +164,15 @@ class TwoNodesTest : public ::testing::Test {
       ASSERT_TRUE(row.contains("train/loss")) << run_id;
     }
     EXPECT_EQ(ParseExtendedJson(run.config)["node"]["value"], node) << run_id;
+  }
+
+  // The two local ranks of each node were started twice, and each step arrived once.
+  void ExpectTwoAttempts(uint64_t steps) const {
+    for (int node : {0, 1}) {
+      EXPECT_THAT(*nodes_[node]->Reader()->Streams(nodes_[node]->GetRun(kRuns[node]).id),
+                  SizeIs(4));
+      ExpectEachStepOnce(kRuns[node], steps, kNodes[node]);
+    }
   }
 
   std::unique_ptr<Lan> lan_;
@@ -218,7 +228,7 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
       RunToEnd(lan_->On("n0", {"mpirun", "--allow-run-as-root", "--host", "n0:2,n1:2", "-np", "4",
                                "--mca", "plm_rsh_agent", dir.File("remote.sh"), "--mca",
                                "oob_tcp_if_include", "eth0", dir.File("rank.sh")}),
-               options);
+               options, kPatience);
   ASSERT_EQ(run.code, 0) << run.output;
   ASSERT_TRUE(wandb_->WaitFor(
       [](const std::map<std::string, FakeWandb::Run>& runs) {
@@ -243,14 +253,14 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
 
 // The ranks begin anew, for nothing was saved: the steps that the server has stay as they are.
 TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
-  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 60, .max_restarts = 1});
-  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }))
+  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 300, .max_restarts = 1});
+  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
       << agents[0].Output();
   ASSERT_THAT(ChildrenOf(agents[1].pid()), SizeIs(2));
   kill(ChildrenOf(agents[1].pid()).front(), SIGKILL);
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
-  for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 60, kNodes[node]);
+  ExpectTwoAttempts(300);
 }
 
 // A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
@@ -258,9 +268,9 @@ TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
 // after 15 s.
 TEST_F(TwoNodesTest, ANodeFailsAndItsNewAgentJoins) {  // S41
   if (getenv("RANKLOG_SOAK") == nullptr) return;
-  const Job job = {.strategy = "node", .steps = 60, .max_restarts = 3, .resume = "allow"};
+  const Job job = {.strategy = "node", .steps = 300, .max_restarts = 3, .resume = "allow"};
   std::vector<ChildProcess> agents = Agents(job);
-  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }))
+  ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
       << agents[0].Output();
   const std::vector<pid_t> ranks = ChildrenOf(agents[1].pid());
   ASSERT_THAT(ranks, SizeIs(2));
@@ -270,25 +280,25 @@ TEST_F(TwoNodesTest, ANodeFailsAndItsNewAgentJoins) {  // S41
   agents.push_back(Agent(1, job));
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
-  for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 60, kNodes[node]);
+  ExpectTwoAttempts(300);
 }
 
 // The switch drops packets: first between a node and the server, then between the nodes. Only their
 // TCP notices. The soak cuts for longer.
 TEST_F(TwoNodesTest, CutLinksLoseNoRowAndEndNoTraining) {
   const bool soak = getenv("RANKLOG_SOAK") != nullptr;
-  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 1'000'000});
+  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 30'000});
   const auto rows = [&](int node) { return nodes_[node]->GetRun(kRuns[node]).rows; };
   const auto delivered = [&](int node) { return wandb_->run(kRuns[node]).history.size(); };
-  ASSERT_TRUE(WaitFor([&] { return delivered(0) > 10 && delivered(1) > 10; }))
+  ASSERT_TRUE(WaitFor([&] { return delivered(0) > 10 && delivered(1) > 10; }, kPatience))
       << agents[0].Output();
 
   lan_->Cut("n1", "tracker");
   const uint64_t rows_before = rows(1);
   const size_t other_before = delivered(0);
   EXPECT_TRUE(Stands([&] { return delivered(1); }, absl::Seconds(soak ? 30 : 3)));
-  EXPECT_GT(rows(1), rows_before + 10) << "the training waited for the server";
-  EXPECT_GT(delivered(0), other_before + 10) << "n0 is not cut off";
+  EXPECT_TRUE(WaitFor([&] { return rows(1) > rows_before + 10; })) << "it waits for the server";
+  EXPECT_TRUE(WaitFor([&] { return delivered(0) > other_before + 10; })) << "n0 is not cut off";
   const size_t at_server = delivered(1);
   lan_->Mend("n1", "tracker");
   absl::Time mended = SteadyNow();
@@ -307,7 +317,8 @@ TEST_F(TwoNodesTest, CutLinksLoseNoRowAndEndNoTraining) {
                absl::ToDoubleSeconds(SteadyNow() - mended), "s", 10);
 
   for (ChildProcess& agent : agents) agent.Signal(SIGTERM);
-  for (ChildProcess& agent : agents) ASSERT_TRUE(agent.Wait().has_value()) << agent.Output();
+  for (ChildProcess& agent : agents)
+    ASSERT_TRUE(agent.Wait(kPatience).has_value()) << agent.Output();
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
   for (int node : {0, 1}) {
     EXPECT_GT(rows(node), stood_at);
