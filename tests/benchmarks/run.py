@@ -41,6 +41,13 @@ FIGURES = {
     "PacedP999": {"us"},
     "RowFormat": {"ratio"},
     "SteadyCpu": {"daemon_rss_mib", "percent_of_core"},
+    "TrainLogging": {"cpu_percent", "step_percent"},
+    "TrainMemory/small": {"ratio"},
+    "TrainMemory/tiny": {"ratio"},
+    "TrainOverPython/small": {"ratio"},
+    "TrainOverPython/tiny": {"ratio"},
+    "TrainTwoRanks/small": {"of_bound"},
+    "TrainTwoRanks/tiny": {"of_bound"},
 }
 
 # Known misses: the measured figure, and why it stays so. Remove a line as soon as the goal is met.
@@ -71,6 +78,11 @@ def short_name(name):
     return re.sub(r"/(iterations:\d+|(real|manual|process)_time)", "", name).removeprefix("BM_")
 
 
+def absent(result):
+    """Whether the benchmark needs what this machine lacks. Where CI is set that is a failure."""
+    return result.get("error_message", "").startswith("absent: ") and "CI" not in os.environ
+
+
 def run(program, options, filter_):
     """Returns the results of one program by name. Each listed benchmark must have one."""
     select = [f"--benchmark_filter={filter_}"] if filter_ else []
@@ -97,6 +109,9 @@ def run(program, options, filter_):
         result = results.get(name)
         if result is None:
             raise Failed(f"{program.name} printed nothing for {name}")
+        if absent(result):
+            print(f"{short_name(name)} is skipped: {result['error_message']}", file=sys.stderr)
+            continue
         if result.get("error_occurred"):
             raise Failed(f"{name}: {result['error_message']}")
         if not result["real_time"] > 0:
@@ -131,6 +146,8 @@ def judge(program, results, options):
     """Judges the figures of a program. Measures those that missed their goal again, alone."""
     judged = {}
     for name, result in results.items():
+        if absent(result):
+            continue
         stated, listed = set(stated_goals(result)), FIGURES.get(short_name(name), set())
         if stated != listed:
             raise Failed(f"{short_name(name)} states {words(stated)}; FIGURES in run.py lists {words(listed)}")

@@ -1,0 +1,119 @@
+// training_rank MODEL: a rank of trainer_benchmark.cc. It trains as ranklog-train does, in turns.
+//
+// Writes "ready" before the training. Then, for each line that it reads:
+//   STEPS plain   takes so many steps
+//   STEPS log     the same, and logs ten metrics after each one
+// it writes "SECONDS CPU_SECONDS": what the turn took, and what this process computed meanwhile.
+// It ends with its input.
+
+#include <time.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "ranklog/ranklog.h"
+#include "trainer/process_group.h"
+#include "trainer/train.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double CpuSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Turns {
+ public:
+  explicit Turns(ranklog::Run& run)
+      : run_(run),
+        row_(run.Row({"train/loss", "train/lr", "train/grad_norm", "train/tokens_per_second",
+                      "train/tokens", "train/step", "train/epoch", "train/perplexity",
+                      "train/seconds", "train/samples"})) {
+    std::cout << "ready" << std::endl;
+    Begin();
+  }
+
+  void AfterStep(const ranklog::trainer::StepReport& report) {
+    if (log_) {
+      const auto step = static_cast<double>(report.step),
+                 tokens = static_cast<double>(report.tokens);
+      const std::array<double, 10> values = {report.loss,
+                                             report.lr,
+                                             report.grad_norm,
+                                             report.tokens_per_second,
+                                             tokens * step,
+                                             step,
+                                             report.epoch,
+                                             std::exp(report.loss),
+                                             tokens / report.tokens_per_second,
+                                             step * 8};
+      run_.Log(row_, values, report.step);
+    }
+    if (--left_ > 0) return;
+    std::cout << std::chrono::duration<double>(Clock::now() - began_).count() << " "
+              << CpuSeconds() - cpu_began_ << std::endl;
+    Begin();
+  }
+
+ private:
+  void Begin() {
+    std::string mode;
+    if (!(std::cin >> left_ >> mode)) {
+      run_.Finish(0);
+      std::_Exit(0);  // the other ranks take no further step either
+    }
+    log_ = mode == "log";
+    began_ = Clock::now();
+    cpu_began_ = CpuSeconds();
+  }
+
+  ranklog::Run& run_;
+  const ranklog::RowHandle row_;
+  int64_t left_ = 0;  // steps of this turn
+  bool log_ = false;
+  Clock::time_point began_;
+  double cpu_began_ = 0;
+};
+
+std::vector<uint8_t> RandomBytes(size_t count) {
+  std::mt19937 random(1);
+  std::vector<uint8_t> bytes(count);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  return bytes;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  using namespace ranklog::trainer;
+  const ranklog::Settings settings = ranklog::Settings::FromEnvironment();
+  auto rendezvous =
+      Rendezvous::FromEnvironment(settings.rank.value_or(0), settings.world_size.value_or(1));
+  auto group = ProcessGroup::Join(*rendezvous);
+  if (!group.ok()) {
+    std::cerr << "training_rank: " << group.status() << "\n";
+    return 1;
+  }
+  Options options;
+  options.model = argv[1];
+  options.steps = int64_t{1} << 40;  // the driver ends it
+  options.lr = options.min_lr = 1e-3;
+  options.log_every = 0;
+  options.val_every = 0;
+  Corpus corpus;
+  corpus.source = "random bytes";
+  corpus.train = decltype(corpus.train)(RandomBytes(1 << 20));
+  ranklog::Run run = ranklog::Init(settings);
+  Turns turns(run);
+  Train(options, corpus, *group, run, [&](const StepReport& report) { turns.AfterStep(report); });
+  return 0;
+}
