@@ -1,6 +1,8 @@
 #include "tests/benchmarks/trainer/timed_job.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +57,7 @@ Child::Child(const std::vector<std::string>& command,
   argv.push_back(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing outlives a benchmark that is killed
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     execvp(argv[0], argv.data());

@@ -50,8 +50,8 @@ struct Trial {
   int pairs;  // of turns
 };
 
-Trial Tiny() { return {"tiny", SizeOf(16, 1), SizeOf(15, 1)}; }
-Trial Small() { return {"small", SizeOf(3, 1), SizeOf(12, 1)}; }
+Trial Tiny() { return {"tiny", SizeOf(16, 1), SizeOf(12, 1)}; }
+Trial Small() { return {"small", SizeOf(3, 1), SizeOf(10, 1)}; }
 
 struct Rates {
   double ratio = 0;      // of a's to b's tokens/s
@@ -134,7 +134,7 @@ struct Cost {
 // The same processes log in every second turn, so that nothing else differs. `service` is the CPU
 // time of what takes the rows.
 Cost CostOfLogging(TimedJob& job, const std::function<double()>& service) {
-  const int steps = SizeOf(12, 1), pairs = SizeOf(24, 1);
+  const int steps = SizeOf(10, 1), pairs = SizeOf(20, 1);
   job.Take(kWarmUp, /*log=*/true);
   std::vector<double> step, cpu;
   double served = 0, seconds = 0;

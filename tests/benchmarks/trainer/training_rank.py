@@ -107,7 +107,8 @@ def main():
     began, cpu_began = time.monotonic(), time.process_time()
     last = began
     for step, (tokens, targets) in enumerate(batches(rank, world_size), 1):
-        optimizer.zero_grad(set_to_none=True)
+        # In place, as in trainer/train.cc and as PyTorch 1.13 does by default; with DDP, where gradients are views, to none.
+        optimizer.zero_grad(set_to_none=world_size > 1)
         loss = model(tokens, targets)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
