@@ -13,6 +13,7 @@
 #include "ranklog/ranklog.h"
 #include "trainer/data.h"
 #include "trainer/launcher.h"
+#include "trainer/malloc_settings.h"
 #include "trainer/options.h"
 #include "trainer/placement.h"
 #include "trainer/process_group.h"
@@ -95,6 +96,7 @@ int Main(int argc, char** argv) {
   }
 
   LimitThreads(argv);
+  KeepFreedMemory();
   const absl::Status found = CheckData(options.data);
   if (!found.ok()) return Fail(std::string(found.message()), 1);
   return launches ? LaunchRanks(options, argc, argv) : TrainAsRank(options, settings);

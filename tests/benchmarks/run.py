@@ -55,7 +55,6 @@ KNOWN_MISSES = {
     "PacedP999 us": (5.0, "no fault and no system call: after half a millisecond of other work its lines are in no cache of a small virtual machine"),
     "SteadyCpu percent_of_core": (8.4, "the machine decides: 3.5 % on one of two cores, 6.3 to 8.4 % on another, where earlier versions take as much"),
     "LogThousandKeys ratio": (5.1, "each key is compared with the one of the last row; the reference reads the values only"),
-    "TrainOverPython/tiny ratio": (0.98, "freed tensors go back to the kernel, and their pages fault in again: with MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ raised, steps are 12 % faster"),
     "TrainTwoRanks/small of_bound": (0.94, "DDP takes 5 % more CPU time than two ranks alone, and both cores compute already"),
 }
 

@@ -18,7 +18,10 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
+#include "trainer/malloc_settings.h"
 #include "trainer/process_group.h"
+#include "trainer/saver.h"
+#include "trainer/stop_signal.h"
 #include "trainer/train.h"
 
 namespace {
@@ -95,6 +98,7 @@ std::vector<uint8_t> RandomBytes(size_t count) {
 
 int main(int, char** argv) {
   using namespace ranklog::trainer;
+  KeepFreedMemory();
   const ranklog::Settings settings = ranklog::Settings::FromEnvironment();
   auto rendezvous =
       Rendezvous::FromEnvironment(settings.rank.value_or(0), settings.world_size.value_or(1));
@@ -109,11 +113,19 @@ int main(int, char** argv) {
   options.lr = options.min_lr = 1e-3;
   options.log_every = 0;
   options.val_every = 0;
+  options.save_every = 0;
   Corpus corpus;
   corpus.source = "random bytes";
-  corpus.train = decltype(corpus.train)(RandomBytes(1 << 20));
+  corpus.train = Tokens(RandomBytes(1 << 20));
+  auto saver = Saver::Open(options, *group);
+  if (!saver.ok()) {
+    std::cerr << "training_rank: " << saver.status() << "\n";
+    return 1;
+  }
+  const StopSignal stop_signal;
   ranklog::Run run = ranklog::Init(settings);
   Turns turns(run);
-  Train(options, corpus, *group, run, [&](const StepReport& report) { turns.AfterStep(report); });
+  Train(options, corpus, *group, run, *saver, stop_signal,
+        [&](const StepReport& report) { turns.AfterStep(report); });
   return 0;
 }
