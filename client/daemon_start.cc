@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<StartLock>> StartLock::Take(const SocketPlace& pl
   if (!fd.ok()) return fd.status();
   if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
     close(*fd);
-    return absl::UnavailableError("another process starts the daemon");
+    return absl::UnavailableError("another process is starting the daemon");
   }
   return std::unique_ptr<StartLock>(new StartLock(*fd));
 }

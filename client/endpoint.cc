@@ -146,8 +146,8 @@ void Endpoint::TryStartDaemon(Time now) {
   if (program.empty()) {
     no_start_before_ = now + kDaemonStart;
     return SetStartError(
-        "ranklogd is not found beside the program, beside this library or in PATH: set "
-        "RANKLOG_DAEMON, or start it");
+        "ranklogd was not found beside the program, beside this library or in PATH; set "
+        "RANKLOG_DAEMON, or start ranklogd");
   }
   absl::Status why_not;
   for (const SocketPlace& place : places_) {
@@ -169,7 +169,7 @@ void Endpoint::TryStartDaemon(Time now) {
     return;
   }
   no_start_before_ = now + kDaemonStart;
-  SetStartError("no daemon answers, and none is started: " + std::string(why_not.message()));
+  SetStartError("no daemon answers, and none can be started: " + std::string(why_not.message()));
 }
 
 bool Endpoint::Disconnect() {

@@ -41,7 +41,7 @@ std::optional<int> ReadInt(const char* name, Settings* settings) {
   const std::optional<int64_t> value = ParseInteger(*text);
   if (!value || *value < 0 || *value > std::numeric_limits<int>::max()) {
     settings->environment_errors.push_back(
-        absl::StrCat(name, "=", *text, " is no number from 0 on"));
+        absl::StrCat(name, "=", *text, " is not a non-negative integer"));
     return std::nullopt;
   }
   return static_cast<int>(*value);
@@ -55,7 +55,7 @@ bool ReadLauncher(const Launcher& launcher, Settings* settings) {
   if (has_rank != has_world) {
     settings->environment_errors.push_back(
         absl::StrCat(has_rank ? launcher.rank : launcher.world_size, " is set but ",
-                     has_rank ? launcher.world_size : launcher.rank, " is not: set both or none"));
+                     has_rank ? launcher.world_size : launcher.rank, " is not; set both or none"));
     return true;
   }
   settings->rank = ReadInt(launcher.rank, settings);

@@ -42,9 +42,9 @@ absl::Status HasDescriptors() {
   }
   if (free == kDescriptors) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("file descriptors are short: of ", limit, " only ", free,
+      absl::StrCat("too few file descriptors: only ", free, " of ", limit,
                    " are free, and a connection to the daemon needs ", kDescriptors,
-                   ": raise the limit (ulimit -n)"));
+                   "; raise the limit (ulimit -n)"));
 }
 
 absl::Status HasMemory(uint64_t bytes) {
@@ -64,9 +64,9 @@ absl::Status HasMemory(uint64_t bytes) {
       size > 0 && pages * page + bytes <= space && data_pages * page + bytes <= data;
   if (enough) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("memory is short: sending takes ", bytes >> 20,
-                   " MiB, and this process may not take so much more: raise the limit (ulimit -v, "
-                   "ulimit -d)"));
+      absl::StrCat("too little memory: sending needs ", bytes >> 20,
+                   " MiB more, and the limit of this process does not allow that; raise the limit "
+                   "(ulimit -v, ulimit -d)"));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ bool RingReader::Peek(v1::RecordKind* kind) {
     std::memcpy(&header_, At(), sizeof header_);
     if (published > spool_->data_bytes() || !IsWhole(std::min(published, to_end))) {
       damage_ = "the spool was overwritten at its byte " + std::to_string(position_) +
-                ": what follows cannot be sent";
+                "; the rows after it cannot be sent";
       return false;
     }
     if (header_.kind != v1::RecordKind::kPad) {

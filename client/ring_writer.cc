@@ -33,7 +33,7 @@ std::byte* AppendLength(std::byte* at, size_t length) {
 // Why a ring with these shapes cannot take a shape of `keys` keys, which take `key_bytes`; empty if
 // it can.
 std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
-  const char* const advice = ": leave out of the keys what changes, such as a step or a name";
+  const char* const advice = "; do not put changing parts, such as a step or a name, into keys";
   if (keys > v1::kMaxShapeKeys) {
     return "a row has " + std::to_string(keys) + " numbers; at most " +
            std::to_string(v1::kMaxShapeKeys) + " can be logged";
@@ -336,7 +336,8 @@ const char* WhyRefused(Outcome outcome) {
     case Outcome::kStepBehind:
       return "a step is below the last one of its thread";
     case Outcome::kTooLarge:
-      return "a row is larger than half of the spool: raise spool_bytes, or make room for it";
+      return "a row is larger than half of the spool; raise spool_bytes, or free space for the "
+             "spool";
     case Outcome::kAfterFinish:
       return "the run has finished";
     case Outcome::kInterrupting:

@@ -144,11 +144,11 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
       Resolve(errors.empty() ? std::move(run->settings_) : Repair(std::move(run->settings_)));
   for (std::string& error : errors) {
     if (id_given && given_id != run->settings_.run_id && error.rfind("run_id is ", 0) == 0) {
-      error += absl::StrCat(": this run is '", run->settings_.run_id, "'");
+      error += absl::StrCat("; this run is '", run->settings_.run_id, "'");
     }
   }
   if (run->steps_ == nullptr) {
-    run->SetLastError("no memory for a run");
+    run->SetLastError("not enough memory for a run");
     return run;
   }
   run->settings_error_ = absl::StrJoin(errors, "; ");

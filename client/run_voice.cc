@@ -159,7 +159,7 @@ std::string RunState::WhyFull(uint64_t refused) const {
   if (rings_.empty()) {
     outage = last_error_;
   } else if (!unconnected.empty() || !attached) {
-    outage = absl::StrCat("the spool is full: no daemon takes the rows",
+    outage = absl::StrCat("the spool is full: no daemon accepts rows",
                           unconnected.empty() ? "" : ": ", unconnected);
   } else if (Stalled() >= kStall) {
     outage = absl::StrCat("the spool is full: ", TakenNothing(Stalled()));
@@ -169,7 +169,7 @@ std::string RunState::WhyFull(uint64_t refused) const {
     full_by_outage_until_ = now + kOutageEnds;
   } else if (now >= full_by_outage_until_) {
     why_full_ =
-        "the spool is full: it is too small for this rate, raise RANKLOG_SPOOL_BYTES (spool_bytes)";
+        "the spool is full: it is too small for this rate; raise RANKLOG_SPOOL_BYTES (spool_bytes)";
   }
   return why_full_;
 }

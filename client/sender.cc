@@ -131,8 +131,7 @@ void Sender::StartThread() {
     trouble = nullptr;
   } catch (...) {
     // No thread or no memory is available. Each wait for rows and each new ring tries again.
-    trouble =
-        "no thread can be started to send the rows: the daemon takes them when the process ends";
+    trouble = "cannot start a thread to send the rows; the daemon takes them when the process ends";
   }
   static const int registered = on_exit(StopAtExit, nullptr);
   static_cast<void>(registered);
@@ -260,7 +259,7 @@ void Sender::Abandon() {
     for (auto& endpoint : endpoints_) static_cast<void>(endpoint.release());
     endpoints_.clear();
   }
-  trouble = "memory ran out while rows were sent: the daemon takes the rest when the process ends";
+  trouble = "out of memory while sending rows; the daemon takes the rest when the process ends";
   ended_ = true;
   done_.NotifyAll();
 }

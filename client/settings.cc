@@ -34,7 +34,7 @@ void ReadMillis(std::chrono::milliseconds* setting, const char* name, Settings* 
     *setting = std::chrono::milliseconds(*value);
   } else {
     settings->environment_errors.push_back(
-        absl::StrCat(name, "=", *text, " is no whole number of milliseconds"));
+        absl::StrCat(name, "=", *text, " is not a whole number of milliseconds"));
   }
 }
 
@@ -68,8 +68,8 @@ void ReadFinish(Settings* settings) {
   }
   settings->environment_errors.push_back(
       absl::StrCat("RANKLOG_FINISH=", *text,
-                   " is none of durable, delivered, and delivered:TIME with a time such as 90s, "
-                   "10m or 1h"));
+                   " is unknown; use durable, delivered or delivered:TIME, with a time such as "
+                   "90s, 10m or 1h"));
 }
 
 void ReadFlag(bool* setting, const char* name, Settings* settings) {
@@ -84,7 +84,8 @@ void ReadFlag(bool* setting, const char* name, Settings* settings) {
   } else if (is_one_of({"0", "false", "f", "no", "n", "off"})) {
     *setting = false;
   } else {
-    settings->environment_errors.push_back(absl::StrCat(name, "=", *text, " is neither 1 nor 0"));
+    settings->environment_errors.push_back(
+        absl::StrCat(name, "=", *text, " is unknown; use 1 or 0"));
   }
 }
 
@@ -97,7 +98,7 @@ void ReadStrategy(Settings* settings) {
     return;
   }
   settings->environment_errors.push_back(
-      absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is none of main, node, all"));
+      absl::StrCat("RANKLOG_LOG_STRATEGY=", *text, " is unknown; use main, node or all"));
 }
 
 void ReadDestinations(Settings* settings) {
@@ -111,8 +112,8 @@ void ReadDestinations(Settings* settings) {
     settings->destinations = {"local"};
     settings->environment_errors.push_back(
         absl::StrCat("WANDB_MODE=", *mode,
-                     " is none of online, offline, disabled: the rows stay on this node, "
-                     "`ranklog sync` sends them"));
+                     " is unknown; use online, offline or disabled; the rows stay on this node "
+                     "until `ranklog sync`"));
   }
   if (const auto list = Variable("RANKLOG_DESTINATIONS")) settings->destinations = SplitList(*list);
   Read(&settings->base_url, "WANDB_BASE_URL");
@@ -130,7 +131,7 @@ void ReadSpool(Settings* settings) {
       settings->spool_bytes = static_cast<size_t>(*bytes);
     } else {
       settings->environment_errors.push_back(
-          absl::StrCat("RANKLOG_SPOOL_BYTES=", *text, " is no number of bytes"));
+          absl::StrCat("RANKLOG_SPOOL_BYTES=", *text, " is not a number of bytes"));
     }
   }
   ReadMillis(&settings->flush_interval, "RANKLOG_FLUSH_INTERVAL_MS", settings);

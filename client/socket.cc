@@ -40,7 +40,7 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
   if (!IsOursOrRoots(fd) && !(place.trusted && ours.ok())) {
     close(fd);
     return absl::UnavailableError(
-        absl::StrCat("the daemon at unix:", place.path, " is another user's"));
+        absl::StrCat("the daemon at unix:", place.path, " belongs to another user"));
   }
   return fd;
 }
@@ -48,7 +48,7 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
 }  // namespace
 
 absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered) {
-  absl::Status status = absl::NotFoundError("no place for a daemon's socket");
+  absl::Status status = absl::NotFoundError("no usable directory for a daemon's socket");
   bool absent = true;
   for (size_t i = 0; i < places.size(); ++i) {
     absl::StatusOr<int> fd = ConnectTo(places[i]);

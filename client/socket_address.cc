@@ -19,14 +19,14 @@ std::string PathOf(const std::string& address) {
 std::string AddressError(const std::string& address) {
   if (address.empty()) return "";
   if (!absl::StartsWith(address, kUnix)) {
-    return absl::StrCat("address is \"", address, "\", not unix:PATH");
+    return absl::StrCat("address is \"", address, "\"; use unix:PATH");
   }
   const std::string path = PathOf(address);
-  if (path.empty() || path[0] != '/') return "address holds no absolute path: use unix:/PATH";
-  if (path.find('\0') != std::string::npos) return "address holds a zero byte";
+  if (path.empty() || path[0] != '/') return "address has no absolute path; use unix:/PATH";
+  if (path.find('\0') != std::string::npos) return "address contains a zero byte";
   if (path.size() > kMaxSocketPathBytes) {
-    return absl::StrCat("address has a path of ", path.size(), " bytes; the system takes ",
-                        kMaxSocketPathBytes, ": choose a shorter one");
+    return absl::StrCat("address has a path of ", path.size(), " bytes; the limit is ",
+                        kMaxSocketPathBytes, "; choose a shorter one");
   }
   return "";
 }

@@ -31,8 +31,7 @@ constexpr size_t kTouchedFirst = v1::kSpoolDataOffset + (512 << 10);
 constexpr size_t kTouchStretch = 256 << 10;
 // The risk for a rank without a spool file.
 constexpr char kNoFile[] =
-    "the spool lies in memory without a name, and is lost if this process ends while no daemon "
-    "answers";
+    "the spool is in unnamed memory, and is lost if this process ends while no daemon answers";
 
 absl::Status ErrnoStatus(const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", strerror(errno));
@@ -56,10 +55,10 @@ uint64_t MostFileBytes() {
 
 // For a ring that may have at most `most` bytes of data.
 std::string LimitNotice(size_t wanted, size_t most) {
-  return absl::StrCat("the spool takes ", v1::kSpoolDataOffset + wanted,
-                      " bytes, and this process may make files of ", MostFileBytes(),
-                      ": raise that (ulimit -f)",
-                      most < wanted && most > 0 ? "; until then it is smaller" : "");
+  return absl::StrCat("the spool needs ", v1::kSpoolDataOffset + wanted,
+                      " bytes, and the file size limit of this process is ", MostFileBytes(),
+                      "; raise the limit (ulimit -f)",
+                      most < wanted && most > 0 ? "; until then the spool is smaller" : "");
 }
 
 size_t LeastBytes(size_t record_bytes) { return std::max(v1::kMinRingBytes, 2 * record_bytes); }
@@ -116,7 +115,8 @@ SpoolRoom LookAgain(const std::string& dir) {
 
 absl::Status LittleRoom(const std::string& dir) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the file system of ", dir, " has too little room for a ring (a quarter of what is free)"));
+      "the file system of ", dir,
+      " has too little space for a spool (spools use at most a quarter of the free space)"));
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ absl::Status Spool::CreateInAnyDirectory(const Options& options, const v1::Hello
   }
   if (passed_over.empty()) return status;
   notice_ = absl::StrCat(absl::StrJoin(passed_over, "; "), "; ",
-                         status.ok() ? "the spool lies at " + path_ : kNoFile);
+                         status.ok() ? "the spool is at " + path_ : kNoFile);
   return status;
 }
 

@@ -23,7 +23,7 @@ absl::Status Prepare(const PrivateDir& dir) {
   close(fd);
   if (ours) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat("the directory ", dir.path, " is not this user's alone"));
+      absl::StrCat("the directory ", dir.path, " belongs to another user, or others can write it"));
 }
 
 absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
@@ -40,7 +40,8 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
     return fd;
   }
   close(fd);
-  return absl::PermissionDeniedError(absl::StrCat(path, " is no file of this user's alone"));
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " is not a private regular file of this user"));
 }
 
 }  // namespace ranklog::internal

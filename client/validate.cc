@@ -40,7 +40,7 @@ void CheckText(const char* name, const std::string& value, size_t max_bytes, Err
   if (!internal::IsUtf8(value)) {
     errors->push_back(absl::StrCat(name, " is not UTF-8"));
   } else if (value.find('\0') != std::string::npos) {
-    errors->push_back(absl::StrCat(name, " holds a zero byte"));
+    errors->push_back(absl::StrCat(name, " contains a zero byte"));
   } else if (value.size() > max_bytes) {
     errors->push_back(absl::StrCat(name, " is longer than ", max_bytes, " bytes"));
   }
@@ -52,13 +52,13 @@ void CheckOneOf(const char* name, const std::string& value, const Items& allowed
       std::any_of(allowed.begin(), allowed.end(), [&](const char* item) { return value == item; });
   if (!found) {
     errors->push_back(
-        absl::StrCat(name, " is \"", value, "\", none of ", absl::StrJoin(allowed, ", ")));
+        absl::StrCat(name, " is \"", value, "\"; use one of ", absl::StrJoin(allowed, ", ")));
   }
 }
 
 void CheckRange(const char* name, int64_t value, int64_t from, int64_t to, Errors* errors) {
   if (value < from || value > to) {
-    errors->push_back(absl::StrCat(name, " is ", value, ", not within ", from, " and ", to));
+    errors->push_back(absl::StrCat(name, " is ", value, ", not between ", from, " and ", to));
   }
 }
 
@@ -71,7 +71,7 @@ bool HasBlank(std::string_view text) {
 void CheckTracker(const Settings& settings, Errors* errors) {
   for (const auto& [name, value] : settings.credentials) {
     if (HasBlank(internal::Trimmed(value))) {
-      errors->push_back(name + " has a blank or a control character in it");
+      errors->push_back(name + " contains a space or a control character");
     }
   }
   const std::string given = internal::Trimmed(settings.base_url);
@@ -79,19 +79,19 @@ void CheckTracker(const Settings& settings, Errors* errors) {
   const std::string url = v1::WithoutUser(given);
   if (url != given) {
     errors->push_back(
-        "base_url has a user or a password, or an @, in it, which is left out: set WANDB_API_KEY");
+        "base_url contains a user or a password, or an @; this part is ignored; set WANDB_API_KEY");
   }
   if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
     errors->push_back(absl::StrCat("base_url is \"", url, "\", which has no http:// or https://"));
   } else if (HasBlank(url)) {
-    errors->push_back("base_url has a blank or a control character in it");
+    errors->push_back("base_url contains a space or a control character");
   }
 }
 
 void CheckTexts(const Settings& settings, Errors* errors) {
   CheckText("project", settings.project, kMaxProjectBytes, errors);
   if (settings.project.find_first_of(kNotInProject) != std::string::npos) {
-    errors->push_back("project holds one of / \\ # ? % :, which the trackers refuse");
+    errors->push_back("project contains one of / \\ # ? % :, which the trackers refuse");
   }
   CheckText("entity", settings.entity, kMaxTextBytes, errors);
   CheckText("name", settings.name, kMaxTextBytes, errors);
@@ -114,14 +114,14 @@ void CheckTexts(const Settings& settings, Errors* errors) {
     const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
     errors->push_back(absl::StrCat(
         "run_id is \"", settings.run_id,
-        dots ? "\", which has dots only" : "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
+        dots ? "\", which has only dots" : "\", not 1 to 128 of the characters A-Z a-z 0-9 _ - ."));
   }
 }
 
 void CheckRanks(const Settings& settings, Errors* errors) {
   if (settings.rank.has_value() != settings.world_size.has_value()) {
-    errors->push_back(settings.rank ? "rank is set but world_size is not: set both or none"
-                                    : "world_size is set but rank is not: set both or none");
+    errors->push_back(settings.rank ? "rank is set but world_size is not; set both or none"
+                                    : "world_size is set but rank is not; set both or none");
     return;
   }
   const int rank = settings.rank.value_or(0);
@@ -132,7 +132,7 @@ void CheckRanks(const Settings& settings, Errors* errors) {
   if (settings.local_world_size &&
       (*settings.local_world_size < 1 || *settings.local_world_size > world_size)) {
     errors->push_back(absl::StrCat("local_world_size ", *settings.local_world_size,
-                                   " is not within 1 and world_size ", world_size));
+                                   " is not between 1 and world_size ", world_size));
   }
   const int local_world_size = settings.local_world_size.value_or(world_size);
   if (settings.local_rank &&
@@ -248,7 +248,7 @@ std::vector<std::string> Settings::Validate() const {
   for (const std::string& item : rank_statistics) {
     CheckOneOf("a rank statistic", item, kStatistics, &errors);
     if (item == "none" && rank_statistics.size() > 1) {
-      errors.push_back("rank_statistics says none and others");
+      errors.push_back("rank_statistics combines none with other statistics");
     }
   }
   CheckRange("spool_bytes", static_cast<int64_t>(spool_bytes), v1::kMinRingBytes, v1::kMaxRingBytes,

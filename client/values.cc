@@ -75,11 +75,11 @@ absl::Status ToProto(std::string_view name, const MetricOptions& options,
   if (options.step_metric == "_step") error.clear();
   for (const std::string& item : options.summary) {
     if (item != "none" && !Contains(kSummaries, item)) {
-      error = "summary is none of min, max, mean, last, first, best, none";
+      error = "summary must be min, max, mean, last, first, best or none";
     }
   }
   if (!options.goal.empty() && options.goal != "minimize" && options.goal != "maximize") {
-    error = "goal is neither minimize nor maximize";
+    error = "goal must be minimize or maximize";
   }
   if (!error.empty()) return absl::InvalidArgumentError("DefineMetric: " + error);
   definition->set_name(name.data(), name.size());

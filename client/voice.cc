@@ -52,7 +52,7 @@ std::string WhyTheyWait(const Voice::Facts& facts) {
 }  // namespace
 
 std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
-  return absl::StrCat("the daemon has taken nothing for ",
+  return absl::StrCat("the daemon has accepted no rows for ",
                       std::chrono::duration_cast<std::chrono::seconds>(stalled).count(), " s");
 }
 
@@ -190,15 +190,15 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
     } else if (!troubles_["daemon"].active) {  // the seconds would make it a new one
       Set("daemon", Severity::kWarning,
           absl::StrCat(TakenNothing(facts.stalled),
-                       ", the rows wait in the spool; `ranklog doctor` looks for the reason"),
-          "the daemon takes the rows again");
+                       "; they stay in the spool; run `ranklog doctor` to find the reason"),
+          "the daemon accepts rows again");
     }
   } else {
     if (unconnected_since_ == Time::min()) unconnected_since_ = now;
     if (now - unconnected_since_ >= kConnectGrace) {
       Set("daemon", Severity::kWarning,
-          absl::StrCat("no daemon takes the rows, they wait in the spool: ", facts.unconnected),
-          "a daemon takes the rows");
+          absl::StrCat("no daemon accepts rows; they stay in the spool: ", facts.unconnected),
+          "a daemon accepts the rows");
     }
   }
   if (facts.spool_used >= kSpoolFilling) {
@@ -316,7 +316,7 @@ void Voice::SayEnd(const Facts& facts) {
   if (durable && !trouble.empty()) {
     absl::StrAppend(&line, "; ", trouble);
   } else if (durable && GoesTo("wandb") && !delivered_) {
-    absl::StrAppend(&line, "; the daemon sends to wandb what is not there yet");
+    absl::StrAppend(&line, "; the daemon sends the rest to wandb");
   }
   Say(well ? Severity::kInfo : Severity::kWarning, line);
 }

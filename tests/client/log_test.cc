@@ -390,7 +390,7 @@ TEST_F(LogTest, AFullRingRefusesCountsAndKeepsWhatItHas) {
   for (int i = 0; i < 5000; ++i) taken += run.Log({{"a", i}, {"b", 1}});
   EXPECT_GT(taken, 900u);
   EXPECT_EQ(run.stats().lost_ring_full, 5000 - taken);
-  EXPECT_THAT(run.stats().last_error, HasSubstr("spool is full: no daemon takes the rows"));
+  EXPECT_THAT(run.stats().last_error, HasSubstr("spool is full: no daemon accepts rows"));
   EXPECT_THAT(Ring().rows, SizeIs(taken));
 }
 

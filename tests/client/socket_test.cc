@@ -87,7 +87,7 @@ TEST(SocketTest, AnotherUsersDaemonGetsNothing) {
   size_t answered;
   // Not even if the user names the path: in /tmp, any user may own it.
   EXPECT_THAT(Connect(SocketPlaces("unix:" + path), &answered),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("another user's")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("belongs to another user")));
   int status = -1;
   EXPECT_EQ(waitpid(other, &status, 0), other);
   EXPECT_EQ(status, 0);

@@ -49,9 +49,9 @@ TEST_F(SpoolPlaceTest, SaysWhyItLiesElsewhere) {
   ASSERT_EQ(mkdir(open.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open.c_str(), 0777), 0);
   const auto spool = Create(open, 64 << 10, 0);
-  EXPECT_THAT(spool->notice(),
-              AllOf(StartsWith("the directory " + open + " is not this user's alone"),
-                    HasSubstr("the spool lies at " + spool->path())));
+  EXPECT_THAT(spool->notice(), AllOf(StartsWith("the directory " + open +
+                                                " belongs to another user, or others can write it"),
+                                     HasSubstr("the spool is at " + spool->path())));
   spool->Unlink();
 }
 

@@ -56,7 +56,7 @@ TEST_F(StarvedTest, FewDescriptorsAtTheStartEndNoTraining) {
   for (int left = 0; left < 40; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "first");
     if (left == 5) {
-      EXPECT_THAT(said, HasSubstr("file descriptors are short"));
+      EXPECT_THAT(said, HasSubstr("too few file descriptors"));
     }
     if (left == 39) {
       EXPECT_THAT(said, HasSubstr("connected"));
@@ -69,7 +69,7 @@ TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
   for (int left = -8; left < 30; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "again");
     if (left == 0) {
-      EXPECT_THAT(said, HasSubstr("file descriptors are short"));
+      EXPECT_THAT(said, HasSubstr("too few file descriptors"));
     }
     if (left == 29) {
       EXPECT_THAT(said, HasSubstr("connected"));

@@ -74,10 +74,10 @@ TEST_F(VoiceTest, RowsInMemoryAreSaidToBeLost) {
   Voice voice = Make();
   Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
   facts.unconnected = "no daemon";
-  facts.spool_notice = "no room; the spool lies in memory";
+  facts.spool_notice = "no room; the spool is in unnamed memory";
   facts.rows_in_memory = true;
   EXPECT_TRUE(voice.Look(Voice::Time(seconds(1)), facts));
-  EXPECT_THAT(lines_, ElementsAre("no room; the spool lies in memory",
+  EXPECT_THAT(lines_, ElementsAre("no room; the spool is in unnamed memory",
                                   "run job: 60 of 100 rows of this rank are durable, the rest is "
                                   "lost with this process: no daemon"));
 }
@@ -204,9 +204,10 @@ TEST_F(VoiceTest, ADaemonHasAMomentToAnswer) {
   now_ += Voice::kConnectGrace - milliseconds(1);
   EXPECT_THAT(Said(voice, alone), IsEmpty());
   now_ += milliseconds(1);
-  EXPECT_THAT(Said(voice, alone), ElementsAre(AllOf(HasSubstr("no daemon takes the rows"),
-                                                    HasSubstr("no ranklogd is found"))));
-  EXPECT_THAT(Said(voice), ElementsAre("a daemon takes the rows"));
+  EXPECT_THAT(Said(voice, alone),
+              ElementsAre(AllOf(HasSubstr("no daemon accepts rows; they stay in the spool: "),
+                                HasSubstr("no ranklogd is found"))));
+  EXPECT_THAT(Said(voice), ElementsAre("a daemon accepts the rows"));
   now_ += minutes(2);
   EXPECT_THAT(Said(voice, alone), IsEmpty()) << "the next one has its moment, too";
 }
@@ -218,19 +219,20 @@ TEST_F(VoiceTest, ADaemonThatHangsIsSaidOnceAndThatItIsOver) {
   EXPECT_THAT(Said(voice, hangs), IsEmpty());
   hangs.stalled = milliseconds(3100);
   EXPECT_THAT(Said(voice, hangs),
-              ElementsAre("the daemon has taken nothing for 3 s, the rows wait in the spool; "
-                          "`ranklog doctor` looks for the reason"));
+              ElementsAre("the daemon has accepted no rows for 3 s; they stay in the spool; "
+                          "run `ranklog doctor` to find the reason"));
   now_ += minutes(2);
   hangs.stalled = minutes(2);
   EXPECT_THAT(Said(voice, hangs), IsEmpty());
-  EXPECT_THAT(Said(voice), ElementsAre("the daemon takes the rows again"));
+  EXPECT_THAT(Said(voice), ElementsAre("the daemon accepts rows again"));
 
   Voice at_the_end = Make();
   Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
   facts.stalled = seconds(14);
-  EXPECT_THAT(Said(at_the_end, facts).back(),
-              HasSubstr("the rest waits in the spool for the daemon: the daemon has taken nothing "
-                        "for 14 s"));
+  EXPECT_THAT(
+      Said(at_the_end, facts).back(),
+      HasSubstr("the rest waits in the spool for the daemon: the daemon has accepted no rows "
+                "for 14 s"));
 
   Voice full = Make();
   full.OnMessage(Notice("store", "the disk is full"));
@@ -256,7 +258,7 @@ TEST_F(VoiceTest, SaysRefusedRowsWithTheReason) {
 TEST_F(VoiceTest, SaysOnceThatTheSpoolLiesElsewhere) {
   Voice voice = Make();
   Voice::Facts facts;
-  facts.spool_notice = "no room; the spool lies in memory";
+  facts.spool_notice = "no room; the spool is in unnamed memory";
   EXPECT_THAT(Said(voice, facts), ElementsAre(facts.spool_notice));
   EXPECT_THAT(Said(voice, facts), IsEmpty());
 }
@@ -288,7 +290,7 @@ TEST_F(VoiceTest, SaysOneLineAtTheEnd) {
               ElementsAre(HasSubstr("goes to wandb"), HasSubstr("HTTP 401"),
                           AllOf(HasSubstr("all 100 rows of this rank are durable; rows wait for "
                                           "wandb: HTTP 401"),
-                                Not(HasSubstr("sends to wandb")))));
+                                Not(HasSubstr("sends the rest to wandb")))));
 
   Voice spooled = Make();
   Voice::Facts facts = Ended(Voice::Facts::End::kSpooled);
@@ -332,11 +334,11 @@ TEST_F(VoiceTest, TheLastLineCountsRefusedRows) {
 
   Voice other = Make(Job(/*rank=*/1));
   facts.stats.lost_ring_full = 3;
-  facts.spool_full = "the spool is full: the daemon has taken nothing for 9 s";
+  facts.spool_full = "the spool is full: the daemon has accepted no rows for 9 s";
   facts.stats.lost_after_finish = 1;
   EXPECT_THAT(Said(other, facts).back(),
               HasSubstr("; 6 rows refused: a key is empty (2); the spool is full: the "
-                        "daemon has taken nothing for 9 s (3); the run has finished (1)"));
+                        "daemon has accepted no rows for 9 s (3); the run has finished (1)"));
 }
 
 TEST_F(VoiceTest, SaysHowFarTheDeliveryIs) {
@@ -388,7 +390,7 @@ TEST_F(VoiceTest, TheLastLineSaysHowManyRowsAreDelivered) {
   EXPECT_THAT(Said(voice, Ended(Voice::Facts::End::kDurable)),
               ElementsAre(HasSubstr("goes to wandb"),
                           "run job: all 100 rows of this rank are durable, 40 of 90 rows "
-                          "delivered; the daemon sends to wandb what is not there yet"));
+                          "delivered; the daemon sends the rest to wandb"));
 }
 
 TEST_F(VoiceTest, TheFirstLineHasTheRunsOwnIdAndItsServer) {

@@ -109,7 +109,7 @@ TEST_F(OrphanSpoolTest, RankWithoutANameIsReportedWhileItRuns) {
   ASSERT_TRUE(WaitFor([&] { return HoldsAnonymousMemory(node_.daemon().pid()); }));
   const auto unnamed =
       AllOf(HasSubstr("rank 0 of job: "), HasSubstr("/proc/none"),
-            HasSubstr("; the spool lies in memory without a name, and is lost if this process"));
+            HasSubstr("; the spool is in unnamed memory, and is lost if this process"));
   const std::vector<std::vector<std::string>> commands = {
       {"runs"}, {"status"}, {"show", "job"}, {"doctor"}};
   for (const auto& command : commands) EXPECT_THAT(Said(command), unnamed) << command.front();
@@ -117,7 +117,7 @@ TEST_F(OrphanSpoolTest, RankWithoutANameIsReportedWhileItRuns) {
   counting.rank().Kill();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   for (const auto& command : commands) {
-    EXPECT_THAT(Said(command), Not(HasSubstr("without a name"))) << command.front();
+    EXPECT_THAT(Said(command), Not(HasSubstr("in unnamed memory"))) << command.front();
   }
 }
 
@@ -209,8 +209,9 @@ TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
   rank.insert(rank.end(), {TELLING_RANK, "50"});
   const Finished told = RunToEnd(rank, options);
   EXPECT_THAT(told.output,
-              HasSubstr("returned 50, ring full 0: the directory /dev/shm/ranklog-0 is not this "
-                        "user's alone; the spool lies at /var/tmp/ranklog-0/ring-"));
+              HasSubstr("returned 50, ring full 0: the directory /dev/shm/ranklog-0 belongs to "
+                        "another user, or others can write it; the spool is at "
+                        "/var/tmp/ranklog-0/ring-"));
   std::vector<std::string> doctor = WithOwnMounts(kTakenDevShm);
   doctor.insert(doctor.end(), {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()});
   EXPECT_THAT(RunToEnd(doctor, options).output,
@@ -232,7 +233,7 @@ TEST_F(OrphanSpoolTest, MissingSpoolDirectoryIsReported) {
   rank.insert(rank.end(), {TELLING_RANK, "50"});
   options.environment["RANKLOG_QUIET"] = "0";
   EXPECT_THAT(RunToEnd(rank, options).output,
-              AllOf(HasSubstr("the spool lies in memory without a name"),
+              AllOf(HasSubstr("the spool is in unnamed memory"),
                     HasSubstr("the rest is lost with this process")));
 }
 

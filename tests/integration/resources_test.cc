@@ -99,8 +99,9 @@ TEST_F(ResourcesTest, ASpoolIsNoLargerThanAFileMayBe) {
   const Finished rank = RunToEnd({"prlimit", "--fsize=1000000", TELLING_RANK, "100"}, options);
   EXPECT_EQ(rank.code, 0);
   EXPECT_THAT(rank.output, HasSubstr("returned 100, ring full 0: "));
-  EXPECT_THAT(rank.output, HasSubstr("ranklog: the spool takes 8458240 bytes, and this process may "
-                                     "make files of 1000000: raise that (ulimit -f)"));
+  EXPECT_THAT(rank.output, HasSubstr("ranklog: the spool needs 8458240 bytes, and the file size "
+                                     "limit of this process is 1000000; raise the limit (ulimit "
+                                     "-f)"));
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").rows, 100u);
 }
@@ -115,8 +116,8 @@ TEST_F(ResourcesTest, TrainingContinuesWithoutASpool) {
   EXPECT_THAT(rank.output, HasSubstr("returned 0, ring full 100: "));
   EXPECT_THAT(rank.output,
               HasSubstr("ranklog: run job: 0 rows of this rank are durable; 100 rows refused: the "
-                        "spool takes 8458240 bytes, and this process may make files of 100000: "
-                        "raise that (ulimit -f)"));
+                        "spool needs 8458240 bytes, and the file size limit of this process is "
+                        "100000; raise the limit (ulimit -f)"));
 }
 
 TEST_F(ResourcesTest, RanksWaitForFreeDescriptors) {

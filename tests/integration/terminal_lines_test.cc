@@ -97,9 +97,10 @@ TEST_F(TerminalLinesTest, TrackerTroublesAreReportedOnceAndCleared) {  // S42
   EXPECT_EQ(first.Wait(), 0) << first.Output();
   EXPECT_EQ(second.Wait(), 0) << second.Output();
   // While the run is open, the total is unknown.
-  EXPECT_THAT(Lines(first).back(),
-              AllOf(ContainsRegex("are durable, [0-9]+ rows delivered; the daemon sends to wandb"),
-                    Not(HasSubstr("wait"))));
+  EXPECT_THAT(
+      Lines(first).back(),
+      AllOf(ContainsRegex("are durable, [0-9]+ rows delivered; the daemon sends the rest to wandb"),
+            Not(HasSubstr("wait"))));
   EXPECT_THAT(Lines(second), IsEmpty());
 
   unlink(StopFile().c_str());
@@ -149,7 +150,7 @@ TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
   ChildProcess first = StartLong(0, {{"RANKLOG_START_DAEMON", "1"},
                                      {"RANKLOG_DAEMON", "/nonexistent/ranklogd"},
                                      {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
-  ASSERT_TRUE(Says(first, "no daemon takes the rows, they wait in the spool: ")) << first.Output();
+  ASSERT_TRUE(Says(first, "no daemon accepts rows; they stay in the spool: ")) << first.Output();
   EXPECT_THAT(Lines(first).back(), HasSubstr("/nonexistent/ranklogd"));
   Stop();
   EXPECT_EQ(first.Wait(), 3);
@@ -164,9 +165,9 @@ TEST_F(TerminalLinesTest, HangingDaemonIsReported) {
   ChildProcess first = StartLong(0);
   ASSERT_TRUE(Says(first, "is kept on this node")) << first.Output();
   node_.daemon().Signal(SIGSTOP);
-  ASSERT_TRUE(Says(first, "the daemon has taken nothing for 3 s")) << first.Output();
+  ASSERT_TRUE(Says(first, "the daemon has accepted no rows for 3 s")) << first.Output();
   node_.daemon().Signal(SIGCONT);
-  ASSERT_TRUE(Says(first, "the daemon takes the rows again")) << first.Output();
+  ASSERT_TRUE(Says(first, "the daemon accepts rows again")) << first.Output();
   Stop();
   EXPECT_EQ(first.Wait(), 0) << first.Output();
 
@@ -175,12 +176,12 @@ TEST_F(TerminalLinesTest, HangingDaemonIsReported) {
       StartLong(0, {{"RANKLOG_RUN_ID", "second"}, {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
   ASSERT_TRUE(Says(second, "is kept on this node")) << second.Output();
   node_.daemon().Signal(SIGSTOP);
-  ASSERT_TRUE(Says(second, "the daemon has taken nothing for 3 s")) << second.Output();
+  ASSERT_TRUE(Says(second, "the daemon has accepted no rows for 3 s")) << second.Output();
   Stop();
   EXPECT_EQ(second.Wait(), 3) << second.Output();
   EXPECT_THAT(Lines(second).back(),
-              ContainsRegex("the rest waits in the spool for the daemon: the daemon has taken "
-                            "nothing for [0-9]+ s"));
+              ContainsRegex("the rest waits in the spool for the daemon: the daemon has accepted "
+                            "no rows for [0-9]+ s"));
   node_.daemon().Signal(SIGCONT);
 }
 
@@ -194,7 +195,7 @@ TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
                                      {"RANKLOG_STATE_DIR", file + "/state"},
                                      {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
   ASSERT_TRUE(Says(first,
-                   "no daemon takes the rows, they wait in the spool: ranklogd cannot "
+                   "no daemon accepts rows; they stay in the spool: ranklogd cannot "
                    "start: "))
       << first.Output();
   Stop();
@@ -220,9 +221,9 @@ TEST_F(TerminalLinesTest, WrongSettingsAreReported) {  // S42
   EXPECT_EQ(first.Wait(), 0) << first.Output();
   const std::vector<std::string> lines = Lines(first);
   ASSERT_EQ(lines.size(), 4u) << first.Output();
-  EXPECT_THAT(lines[0], HasSubstr("WANDB_MODE=ofline is none of online, offline, disabled: the "
-                                  "rows stay on this node"));
-  EXPECT_THAT(lines[1], ContainsRegex("run_id is \"exp/1\", .*: this run is 'exp-1-[a-z0-9]{8}'"));
+  EXPECT_THAT(lines[0], HasSubstr("WANDB_MODE=ofline is unknown; use online, offline or disabled; "
+                                  "the rows stay on this node"));
+  EXPECT_THAT(lines[1], ContainsRegex("run_id is \"exp/1\", .*; this run is 'exp-1-[a-z0-9]{8}'"));
   EXPECT_THAT(lines[2], ContainsRegex("run exp-1-[a-z0-9]{8} .*is kept on this node"));
   EXPECT_THAT(lines[3], HasSubstr("all 10 rows of this rank are durable"));
 }
