@@ -143,7 +143,7 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   ASSIGN_OR_RETURN(const Json document, DecodeDocument(blob));
   const int64_t strategy = IntegerOf(document, "strategy");
   if (strategy < 0 || strategy > static_cast<int64_t>(model::LogStrategy::kAll)) {
-    return absl::DataLossError("damaged settings in the store: a strategy that there is none of");
+    return absl::DataLossError("damaged settings in the store: unknown strategy");
   }
   model::RunSettings settings;
   settings.entity = TextOf(document, "entity");

@@ -94,11 +94,11 @@ absl::Status CheckKind(const std::string& path, const struct stat& info) {
   if (S_ISLNK(info.st_mode)) {
     return absl::PermissionDeniedError(path + " is a symbolic link, which is not followed");
   }
-  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(path + " is no regular file");
+  if (!S_ISREG(info.st_mode)) return absl::PermissionDeniedError(path + " is not a regular file");
   // If power failed while a store was set aside, the file has two names here.
   if (info.st_nlink > 1 && info.st_nlink > NamesBeside(path, info)) {
     return absl::PermissionDeniedError(
-        path + " is a file that has another name in another directory: put a copy in its place");
+        path + " has a hard link in another directory; replace it with a copy");
   }
   return absl::OkStatus();
 }
@@ -133,7 +133,7 @@ absl::Status CheckLocal(const std::string& directory) {
   struct statfs system;
   struct stat info;
   if (statfs(directory.c_str(), &system) != 0 || stat(directory.c_str(), &info) != 0) {
-    return ErrnoStatus(errno, "look at " + directory);
+    return ErrnoStatus(errno, "stat " + directory);
   }
   absl::string_view name = NetworkFileSystemName(static_cast<uint64_t>(system.f_type));
   if (static_cast<uint32_t>(system.f_type) == kFuse) {
@@ -145,10 +145,10 @@ absl::Status CheckLocal(const std::string& directory) {
   const char* allowed = getenv(kAllowNetworkFileSystem);
   if (allowed != nullptr && absl::string_view(allowed) == "1") return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(directory, " lies on ", name,
-                   ", a network file system, where the store would be damaged or stall. Choose a "
+      absl::StrCat(directory, " is on ", name,
+                   ", a network file system, which can damage or stall the store; choose a "
                    "directory on a disk of this node with --state-dir or RANKLOG_STATE_DIR (",
-                   kAllowNetworkFileSystem, "=1 takes it as it is)"));
+                   kAllowNetworkFileSystem, "=1 allows this one)"));
 }
 
 absl::string_view VolatileFileSystemName(const std::string& directory) {
@@ -172,16 +172,16 @@ absl::Status MakeDirectory(const std::string& directory) {
   if (!path.has_filename()) path = path.parent_path();
   RETURN_IF_ERROR(MakeMissing(path));
   struct stat info;
-  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+  if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + directory);
   if (S_ISLNK(info.st_mode)) {
     if (!OursOrRoots(info.st_uid)) return BelongsToAnother("the link " + directory, info.st_uid);
-    if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "look at " + directory);
+    if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + directory);
   }
   if (!S_ISDIR(info.st_mode)) return ErrnoStatus(ENOTDIR, "use " + directory);
   if (info.st_uid != geteuid()) return BelongsToAnother(directory, info.st_uid);
   if ((info.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("others may write ", directory, ": chmod go-w ", directory));
+        absl::StrCat(directory, " is writable by other users; run: chmod go-w ", directory));
   }
   return absl::OkStatus();
 }
@@ -206,7 +206,7 @@ absl::Status SyncDirectory(const std::string& directory) {
 absl::Status CheckFile(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at " + path);
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "stat " + path);
   }
   RETURN_IF_ERROR(CheckKind(path, info));
   if (info.st_uid != geteuid()) return BelongsToAnother(path, info.st_uid);
@@ -219,7 +219,7 @@ absl::Status CheckFile(const std::string& path) {
 absl::Status CheckReadFile(const std::string& path) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at " + path);
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "stat " + path);
   }
   return CheckKind(path, info);
 }

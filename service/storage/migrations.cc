@@ -241,7 +241,7 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
   if (application == kApplicationId) {
     if (version < 0 || version > static_cast<int64_t>(std::size(kMigrations)) + kMaxVersionsAhead) {
       return absl::DataLossError(
-          absl::StrCat(database.path(), ": its version, ", version, ", is none"));
+          absl::StrCat(database.path(), ": unknown version ", version, " of the store's format"));
     }
     return version;
   }
@@ -249,14 +249,14 @@ absl::StatusOr<int64_t> VersionOf(Database& database) {
   if (application == kUnreleasedId) {
     return absl::FailedPreconditionError(absl::StrCat(
         database.path(),
-        " was written by a Ranklog from before its first release, which alone can "
-        "read it. Nothing in it was changed: use that program, or another state directory"));
+        " was written by a Ranklog from before its first release, and only that program can read "
+        "it; it was not changed; use that program, or another state directory"));
   }
   ASSIGN_OR_RETURN(const int64_t ours, database.SelectInteger("SELECT count(*) FROM sqlite_schema "
                                                               "WHERE name IN ('stream_batch', "
                                                               "'run_batch')"));
   if (ours == 2) {
-    return absl::DataLossError(absl::StrCat(database.path(), ": its header is not ours"));
+    return absl::DataLossError(absl::StrCat(database.path(), ": its header is damaged"));
   }
   return absl::FailedPreconditionError(
       absl::StrCat(database.path(), " is a database of another program; choose another directory"));
@@ -266,8 +266,8 @@ absl::Status Newer(const Database& database, int64_t version, int64_t known) {
   return absl::FailedPreconditionError(absl::StrCat(
       database.path(), " has version ", version, " of the store's format, and this program knows ",
       known,
-      ": a newer Ranklog wrote it. Use that one, or another state directory. (If there is no newer "
-      "one, the file is damaged: `ranklog recover` saves what is in it)"));
+      ": a newer Ranklog wrote it; use that one, or another state directory (if there is no newer "
+      "one, the file is damaged; run `ranklog recover`)"));
 }
 
 absl::Status RunMigrations(Database& database, absl::Span<const char* const> migrations) {
@@ -314,9 +314,9 @@ absl::Status CheckReadable(Database& database, int64_t version) {
   if (found > version) return Newer(database, found, version);
   if (found == 0) RETURN_IF_ERROR(CheckTables(database, {}));  // the header may be damaged
   if (found == 0) return absl::NotFoundError(absl::StrCat(database.path(), " is empty"));
-  return absl::FailedPreconditionError(
-      absl::StrCat(database.path(), " has version ", found, " of the store's format, older than ",
-                   version, ": start ranklogd once, which brings it up to date"));
+  return absl::FailedPreconditionError(absl::StrCat(database.path(), " has version ", found,
+                                                    " of the store's format, older than ", version,
+                                                    "; start ranklogd once to migrate it"));
 }
 
 }  // namespace ranklog::storage

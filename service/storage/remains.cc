@@ -35,7 +35,7 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
     }
     remains.copies_.push_back(std::make_unique<Database>(*std::move(database)));
   }
-  if (remains.copies_.empty()) return absl::DataLossError("not even its tables can be read");
+  if (remains.copies_.empty()) return absl::DataLossError("its tables cannot be read");
   uint64_t total = 0;
   uint64_t done = 0;
   for (size_t copy = 0; copy < remains.copies_.size(); ++copy) {

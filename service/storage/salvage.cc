@@ -187,7 +187,7 @@ absl::StatusOr<std::vector<std::string>> Copy(const std::string& path, const std
   std::error_code error;
   const fs::space_info space = fs::space(scratch, error);
   if (!error && space.available < needed) {
-    return absl::ResourceExhaustedError(absl::StrCat("a working copy of ", path, " takes ",
+    return absl::ResourceExhaustedError(absl::StrCat("a working copy of ", path, " needs ",
                                                      needed >> 20, " MiB, and ", scratch, " has ",
                                                      space.available >> 20, " MiB free"));
   }
@@ -224,9 +224,9 @@ uint64_t Salvaged::lost_rows() const {
 absl::StatusOr<Salvaged> Salvage(const std::string& path, const SalvageOptions& options) {
   const std::string& to = options.to;
   std::error_code error;
-  if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat("there is no ", path));
+  if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(path, " does not exist"));
   if (!to.empty() && fs::exists(absl::StrCat(to, "/", kStoreFile), error)) {
-    return absl::AlreadyExistsError(absl::StrCat("there is a store in ", to, " already"));
+    return absl::AlreadyExistsError(absl::StrCat(to, " already has a store"));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> copies, Copy(path, options.scratch));
   absl::StatusOr<Remains> remains = Remains::Find(copies, options.reading);
@@ -236,7 +236,7 @@ absl::StatusOr<Salvaged> Salvage(const std::string& path, const SalvageOptions& 
   }
   if (remains->streams().empty() && remains->damaged_records() != 0) {
     return absl::DataLossError(absl::StrCat(path, ": none of its ", remains->damaged_records(),
-                                            " records is of a run that can be read"));
+                                            " records belongs to a readable run"));
   }
   Salvaged salvaged;
   salvaged.damaged_records = remains->damaged_records();

@@ -228,7 +228,7 @@ TEST_F(DiskTest, NetworkDiskIsRefusedWithAdvice) {  // S22
   const Finished refused =
       RunToEnd({RANKLOGD, "--state-dir", node_.state_dir(), "--listen", node_.address()}, {});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.output, HasSubstr("lies on sshfs, a network file system"));
+  EXPECT_THAT(refused.output, HasSubstr("is on sshfs, a network file system"));
   EXPECT_THAT(refused.output, HasSubstr("--state-dir"));
   EXPECT_TRUE(std::filesystem::is_empty(node_.state_dir()));
 
