@@ -89,8 +89,8 @@ JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
   if (session.launch.unseen && newest.may_be_one && !newest.has_rank) {
     return {.job_id = newest.job_id,
             .notice = absl::StrCat("rank ", session.stream.rank, " joins run '", newest.job_id,
-                                   "', whose other ranks have finished already: each rank is in a "
-                                   "container, so that nobody sees which were started together")};
+                                   "', whose other ranks have already finished; the ranks are in "
+                                   "containers, so it is unknown which were started together")};
   }
   return NewJob(session, newest);
 }

@@ -51,9 +51,9 @@ void CheckStatistics(const std::vector<std::string>& statistics, Problems& probl
   for (const std::string& name : statistics) {
     const bool known =
         std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown) || name == "none";
-    problems.Check(known, absl::StrCat("no rank statistic is called '", name, "'"));
+    problems.Check(known, absl::StrCat("unknown rank statistic '", name, "'"));
     problems.Check(name != "none" || statistics.size() == 1,
-                   "the rank statistic 'none' goes with no other");
+                   "the rank statistic 'none' excludes all others");
   }
 }
 

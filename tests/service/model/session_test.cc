@@ -70,8 +70,8 @@ TEST(SessionTest, KnowsItsStatistics) {
   EXPECT_THAT(Validate(session),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'median'")));
   session.settings.rank_statistics = {"none", "mean"};
-  EXPECT_THAT(Validate(session),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'none' goes with no other")));
+  EXPECT_THAT(Validate(session), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("'none' excludes all others")));
 }
 
 TEST(LogStrategyTest, IsParsedFromItsName) {
