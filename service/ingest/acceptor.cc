@@ -114,7 +114,7 @@ void Acceptor::AcceptAll() {
     UniqueFd fd(accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid() && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!fd.valid() && errno == EAGAIN) {
-      if (std::exchange(short_, false)) spdlog::info("all ranks that waited are let in");
+      if (std::exchange(short_, false)) spdlog::info("all waiting ranks are connected");
       return;
     }
     if (!fd.valid() || IsAmongTheLast(fd.get())) Pause(SteadyNow());
@@ -153,8 +153,9 @@ void Acceptor::Pause(absl::Time now) {
   if (std::exchange(short_, true)) return;
   ++counters_.shortages;
   spdlog::error(
-      "file descriptors are short, new ranks wait until others leave: the limit is {}, of which "
-      "ranks may take two thirds. Raise it (ulimit -n, or LimitNOFILE= of the service)",
+      "too few file descriptors: new ranks wait until others disconnect; the limit is {}, and "
+      "ranks "
+      "may use two thirds of it; raise it (ulimit -n, or LimitNOFILE= of the service)",
       DescriptorLimit());
 }
 
@@ -178,8 +179,8 @@ void Acceptor::LookAtFile(absl::Time now) {
   if (!again.ok()) {
     if (std::exchange(unbound_, true)) return;
     spdlog::error(
-        "{} was removed, and cannot be made again: {}. Attached ranks go on; new ones "
-        "find no daemon until it can",
+        "cannot create the socket {} again after it was removed: {}; attached ranks are not "
+        "affected, new ranks cannot connect",
         path_, std::string(again.status().message()));
     return;
   }
@@ -188,7 +189,7 @@ void Acceptor::LookAtFile(absl::Time now) {
   if (!paused_) Watch(epoll_.get(), socket_.fd(), EPOLLIN);
   unbound_ = false;
   ++counters_.rebinds;
-  spdlog::warn("{} was removed; it is made again, and ranks can attach", path_);
+  spdlog::warn("the socket {} was removed and has been created again", path_);
 }
 
 Acceptor::Decision Acceptor::Look(int fd) {

@@ -55,7 +55,7 @@ absl::StatusOr<model::Stream> Attacher::Attach(const model::Session& given, stor
       model::AddNumberNotice(stream.job_id, stream.run_id, assignment.primary_rank, &stream.notice);
   if (const uint64_t gone = stream.losses.with_store;
       gone > 0 && stream.durable_seq + 1 == session.first_seq) {
-    spdlog::warn("rank {} of {} goes on at row {}: {} rows went with an earlier store",
+    spdlog::warn("rank {} of {} continues at row {}; {} rows were lost with an earlier store",
                  session.stream.rank, session.stream.job_id, session.first_seq, gone);
   }
   // The choice of the primary rank adds the deliveries later.

@@ -97,7 +97,7 @@ void AttachSession::OnDone() {
 
 absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
   if (message.has_hello() == greeted_) {
-    return absl::FailedPreconditionError("a stream begins with one Hello");
+    return absl::FailedPreconditionError("a stream must begin with exactly one Hello");
   }
   switch (message.message_case()) {
     case v1::ClientMessage::kHello:
@@ -128,7 +128,8 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
     if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
     if (former.identity().began_us() == hello.identity().began_us()) continue;
     context_.registry->SetReplaced(other.key);
-    return absl::UnavailableError("the rows of the program before this one come first");
+    return absl::UnavailableError(
+        "the rows of the previous program must be stored first; try again");
   }
   return absl::OkStatus();
 }
@@ -184,7 +185,8 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
       [this, session = std::move(session), attached, ring](storage::Store& store) -> absl::Status {
         // Checked here, in the order in which streams are attached.
         if (context_.registry->AwaitsEndOfFormer(key_, session.launch.process)) {
-          return absl::CancelledError("the rows of the process before this one come first");
+          return absl::CancelledError(
+              "the rows of the previous process must be stored first; try again");
         }
         context_.registry->BeginAttaching(
             {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
@@ -233,8 +235,9 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   // Already done, except if the disk was full. Now the disk has stored the attach, so it can
   // succeed.
   if (const absl::Status status = RememberDirOf(ring.get()); !status.ok()) {
-    spdlog::warn("the next daemon will not look for spools beside {}: {}", ring->path(),
-                 std::string(status.message()));
+    spdlog::warn(
+        "cannot record the directory of the spool {}: {}; the next daemon will not search it",
+        ring->path(), std::string(status.message()));
   }
   if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
   const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
@@ -395,7 +398,7 @@ void AttachSession::Refuse(const absl::Status& why) {
 // Logged once, because a client may retry forever.
 void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& why) {
   if (counter++ > 0) return;
-  spdlog::warn("refused rank {} of {}: {}. More like this are only counted (`ranklog status`)",
+  spdlog::warn("refused rank {} of {}: {}; further refusals are only counted, see `ranklog status`",
                key_.rank, key_.job_id, std::string(why.message()));
 }
 

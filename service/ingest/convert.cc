@@ -30,7 +30,7 @@ absl::StatusOr<model::LogStrategy> ToStrategy(v1::LogStrategy strategy) {
       return model::LogStrategy::kAll;
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("log strategy ", static_cast<int>(strategy), " is unknown"));
+          absl::StrCat("unknown log strategy ", static_cast<int>(strategy)));
   }
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
   for (const std::string& destination : settings.destinations()) {
     if (destination != "wandb" && destination != "local") {
       return absl::InvalidArgumentError(
-          absl::StrCat("destination \"", destination, "\" is unknown; there are wandb and local"));
+          absl::StrCat("unknown destination \"", destination, "\"; use wandb or local"));
     }
   }
   return model::RunSettings{.entity = settings.entity(),
@@ -137,7 +137,7 @@ absl::StatusOr<model::Session> ToSession(const v1::Hello& hello) {
         "ranklogd ", RANKLOG_VERSION, " speaks protocol ", v1::kProtocolVersion,
         ", the rank's libranklog ", hello.identity().client_version(), " protocol ",
         hello.protocol(),
-        ": run the ranklogd that came with the library; until then its rows stay in the spool"));
+        "; run the ranklogd that came with the library; until then its rows stay in the spool"));
   }
   model::Session session;
   session.stream = ToStreamKey(hello.stream());

@@ -23,7 +23,7 @@ std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
     if (update.ok()) {
       updates.push_back(*std::move(update));
     } else {
-      spdlog::warn("left out a config or summary record of a spool: {}",
+      spdlog::warn("skipped an unreadable config or summary record of a spool: {}",
                    update.status().ToString());
     }
   }

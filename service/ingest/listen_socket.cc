@@ -10,10 +10,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -57,19 +59,29 @@ bool SystemdAnswers(const std::string& path) {
 absl::Status PreparePrivateDirectory(const std::string& dir) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
   struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("look at ", dir));
-  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(dir, " must be a directory of user ",
-                                                      geteuid(),
-                                                      " that nobody else may enter (mode 0700)"));
+  if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("stat ", dir));
+  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0) {
+    return absl::OkStatus();
   }
+  constexpr absl::string_view kElsewhere = "; choose a directory of your own with --listen";
+  std::string why;
+  if (!S_ISDIR(info.st_mode)) {
+    why = absl::StrCat(" is not a directory", kElsewhere);
+  } else if ((info.st_mode & S_ISVTX) != 0) {  // such as /tmp: its mode must stay
+    why = absl::StrCat(" is shared with other users", kElsewhere);
+  } else if (info.st_uid != geteuid()) {
+    why = absl::StrCat(" belongs to user ", info.st_uid, kElsewhere);
+  } else {
+    why = absl::StrCat(" is accessible to other users; run: chmod 700 ", dir);
+  }
+  return absl::FailedPreconditionError(dir + why);
   return absl::OkStatus();
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   if (path.empty() || path.size() > kMaxSocketPath) {
     return absl::InvalidArgumentError(absl::StrCat("the socket path has ", path.size(),
-                                                   " bytes, and the kernel takes 1 to ",
+                                                   " bytes, and the kernel accepts 1 to ",
                                                    kMaxSocketPath, ": ", path));
   }
   std::error_code error;
@@ -123,7 +135,8 @@ absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
       address.sun_family != AF_UNIX ||
       getsockopt(kSystemdFd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_size) != 0 ||
       listening == 0) {
-    return absl::InvalidArgumentError("what was passed is not one listening Unix socket");
+    return absl::InvalidArgumentError(
+        "systemd must pass exactly one listening Unix socket (LISTEN_FDS)");
   }
   fcntl(kSystemdFd, F_SETFD, FD_CLOEXEC);
   fcntl(kSystemdFd, F_SETFL, fcntl(kSystemdFd, F_GETFL) | O_NONBLOCK);

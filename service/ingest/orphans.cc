@@ -23,19 +23,19 @@ std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {
 Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
   if (live.peer == nullptr) {
     return {.reason =
-                ReasonOf(live, "ended") + "; how is not known: no daemon saw its process end"};
+                ReasonOf(live, "ended") + "; exit status unknown: no daemon saw its process end"};
   }
   if (const auto status = live.peer->wait_status()) {
     return {.reason = ReasonOf(live, live.peer->Describe(*status))};
   }
   if (!live.peer->pidfd.valid()) {
-    return {.reason =
-                ReasonOf(live, "ended") + "; how is not known: the daemon cannot see its process"};
+    return {.reason = ReasonOf(live, "ended") +
+                      "; exit status unknown: the daemon cannot see its process"};
   }
   if (!live.peer->exited()) {
-    return {.reason = ReasonOf(live, "let go of its spool, as exec() does,")};
+    return {.reason = ReasonOf(live, "released its spool") + ", for example by exec()"};
   }
-  return {.reason = ReasonOf(live, "ended") + "; how is not known: its parent reaped it first"};
+  return {.reason = ReasonOf(live, "ended") + "; exit status unknown: its parent reaped it first"};
 }
 
 Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring) {

@@ -247,7 +247,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
 
 void RankWatch::LeaveAlone(const RingFile& file, const absl::Status& why) {
   ++context_.counters->left_rings;
-  spdlog::warn("left {} alone: {}", file.path(), why.ToString());
+  spdlog::warn("ignored the spool {}: {}", file.path(), why.ToString());
   ignored_.insert({file.device(), file.inode()});
 }
 

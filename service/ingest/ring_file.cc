@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::OpenClaimed(const Clai
   struct stat info {};
   if (fstat(ring->fd(), &info) != 0 || static_cast<uint64_t>(info.st_size) != claim.file_bytes) {
     return absl::PermissionDeniedError(
-        absl::StrCat(claim.path, " has ", info.st_size, " bytes, and not ", claim.file_bytes));
+        absl::StrCat(claim.path, " has ", info.st_size, " bytes, not ", claim.file_bytes));
   }
   return ring;
 }
@@ -68,11 +68,12 @@ absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::OpenLeft(const std::st
 absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::Check(UniqueFd fd, std::string path,
                                                                 uid_t owner) {
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "look at a spool");
+  if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "stat a spool");
   if (!S_ISREG(info.st_mode) || info.st_uid != owner ||
       info.st_size < static_cast<off_t>(v1::kSpoolDataOffset)) {
     return absl::PermissionDeniedError(
-        absl::StrCat(path.empty() ? "what the rank passed" : path, " is no spool of user ", owner));
+        absl::StrCat(path.empty() ? "the descriptor that the rank passed" : path,
+                     " is not a spool of user ", owner));
   }
   std::shared_ptr<RingFile> ring(new RingFile);
   ring->fd_ = std::move(fd);

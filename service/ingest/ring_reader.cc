@@ -102,13 +102,14 @@ absl::Status RingReader::ReadHeader() {
     return absl::FailedPreconditionError(
         absl::StrCat("its layout is version ", header.version, ", and ranklogd ", RANKLOG_VERSION,
                      " reads version ", v1::kSpoolVersion,
-                     ": run the ranklogd that came with the rank's library"));
+                     "; run the ranklogd that came with the rank's library"));
   }
-  if (header.magic != v1::kSpoolMagic && header.magic != 0) return absl::DataLossError("no spool");
+  if (header.magic != v1::kSpoolMagic && header.magic != 0)
+    return absl::DataLossError("not a spool file");
   if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
-  if (header.magic == 0) return absl::DataLossError("no spool");
+  if (header.magic == 0) return absl::DataLossError("not a spool file");
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "look at a spool");
+  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "stat a spool");
   if (header.version != v1::kSpoolVersion || header.header_bytes != v1::kSpoolHeaderBytes ||
       header.data_offset != v1::kSpoolDataOffset || hello_bytes > v1::kSpoolHelloBytes ||
       header.data_bytes < v1::kMinRingBytes || header.data_bytes > v1::kMaxRingBytes ||
@@ -231,7 +232,7 @@ absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) {
   for (std::string& key : shape.keys) {
     uint32_t size = 0;
     if (!cursor.Take(&size) || !cursor.Take(size, &key) || !IsKey(key)) {
-      return Damaged("a key that cannot be one");
+      return Damaged("invalid key");
     }
   }
   RETURN_IF_ERROR(bounds_.Add(shape.id, shape.keys));
@@ -262,7 +263,7 @@ absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
     uint32_t value_size = 0;
     if (!texts.Take(&key_size) || !texts.Take(&value_size) || !texts.Take(key_size, &text.key) ||
         !texts.Take(value_size, &text.value) || !IsKey(text.key) || !IsUtf8(text.value)) {
-      return Damaged("a text that cannot be one");
+      return Damaged("invalid text");
     }
   }
 

@@ -37,9 +37,7 @@ bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
          SteadyNow() - context->registry->SetDestroyed(live.key) < kLastMoments;
 }
 
-absl::Status UnknownStream() {
-  return absl::NotFoundError("no live stream of that name: attach first");
-}
+absl::Status UnknownStream() { return absl::NotFoundError("unknown stream; attach first"); }
 
 }  // namespace
 
@@ -70,10 +68,10 @@ void Finish(const IngestContext* context, const v1::FinishRequest& request, Answ
   if (request.last_seq() > live->durable_seq) {
     return answer(absl::FailedPreconditionError(absl::StrCat("rows ", live->durable_seq + 1, " to ",
                                                              request.last_seq(),
-                                                             " are missing: send them first")));
+                                                             " are missing; send them first")));
   }
   if (MayStillEnd(context, *live)) {
-    return answer(absl::UnavailableError("how the process ends is to be seen first: ask again"));
+    return answer(absl::UnavailableError("the process may be about to exit; try again"));
   }
   AnswerAfterCommit(
       *context->store,

@@ -281,7 +281,14 @@ TEST(DaemonTest, SaysClearlyWhyItCannotStart) {
 
   const Finished shared = RunRanklogd({"--state-dir", dir.File("d"), "--listen", "unix:/tmp/s"});
   EXPECT_EQ(shared.code, 1);
-  EXPECT_THAT(shared.output, HasSubstr("0700"));
+  EXPECT_THAT(shared.output, HasSubstr("cannot start: /tmp is shared with other users; choose a "
+                                       "directory of your own with --listen"));
+  const std::string open = dir.File("open");
+  std::filesystem::create_directory(open);
+  std::filesystem::permissions(open, std::filesystem::perms(0755));
+  EXPECT_THAT(
+      RunRanklogd({"--state-dir", dir.File("d"), "--listen", "unix:" + open + "/d.sock"}).output,
+      HasSubstr("cannot start: " + open + " is accessible to other users; run: chmod 700 " + open));
 }
 
 TEST(DaemonTest, HelpAndVersionAreAnswered) {

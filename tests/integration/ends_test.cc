@@ -112,8 +112,9 @@ TEST_F(EndsTest, UnattachedRankEndsAsItsRingSays) {
     }
   }
   EXPECT_THAT(node_.GetRun("exit-5").reason, HasSubstr(") exited with code 5 without Finish()"));
-  EXPECT_THAT(node_.GetRun("kill").reason,
-              HasSubstr(") ended without Finish(); how is not known: no daemon saw its process"));
+  EXPECT_THAT(
+      node_.GetRun("kill").reason,
+      HasSubstr(") ended without Finish(); exit status unknown: no daemon saw its process"));
 }
 
 // Its process has other things to do.
@@ -141,7 +142,8 @@ TEST_F(EndsTest, SelfExecRestartsTheRank) {
   const auto streams = node_.Reader()->Streams(run.id);
   ASSERT_EQ(streams->size(), 2u);
   EXPECT_EQ(streams->at(0).state, model::StreamState::kCrashed);
-  EXPECT_THAT(streams->at(0).reason, HasSubstr("let go of its spool, as exec() does, without Fin"));
+  EXPECT_THAT(streams->at(0).reason,
+              HasSubstr("released its spool without Finish(), for example by exec()"));
 }
 
 TEST_F(EndsTest, ARankThatExecsAnotherProgramHasEnded) {

@@ -73,7 +73,7 @@ TEST_F(LostStoreTest, LiveRankContinuesAndCountsTheGap) {
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
   ExpectTheRestAndTheGap();
-  EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows went with an earlier store"));
+  EXPECT_THAT(node_.daemon().Output(), HasSubstr("rows were lost with an earlier store"));
 }
 
 // A backup, or a store saved by `ranklog recover`. The rank has already freed rows that this store
@@ -106,7 +106,8 @@ TEST_F(LostStoreTest, DaemonReplacesARemovedStore) {
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   ASSERT_GT(node_.Counter("ingest.rows"), 0u);
   RemoveStoreAtOnce();
-  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("rows went with an earlier store") == 1; }));
+  ASSERT_TRUE(
+      WaitFor([&] { return node_.TimesSaid("rows were lost with an earlier store") == 1; }));
   ASSERT_TRUE(counting_.WaitForReturned(counting_.returned() + 50'000));
   EXPECT_EQ(counting_.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));

@@ -205,8 +205,15 @@ TEST(ListenSocketTest, SaysWhyAPathCannotBe) {
   EXPECT_THAT(ListenSocket::Bind(dir.File(std::string(108, 'x'))),
               StatusIs(absl::StatusCode::kInvalidArgument));
   ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
-  EXPECT_THAT(ListenSocket::Bind(dir.File("s")), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(ListenSocket::Bind(dir.File("s")),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       dir.path() + " is accessible to other users; run: chmod 700 " + dir.path()));
   EXPECT_OK(ListenSocket::Bind(dir.File("made/s")));
+  ASSERT_EQ(chmod(dir.path().c_str(), 01777), 0);
+  EXPECT_THAT(ListenSocket::Bind(dir.File("s")),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       dir.path() + " is shared with other users; choose a directory of your own "
+                                    "with --listen"));
 }
 
 TEST(ListenSocketTest, AStaleFileIsReplaced) {

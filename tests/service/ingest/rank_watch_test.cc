@@ -509,7 +509,7 @@ TEST_F(RankWatchTest, ReleasedRingIsReadAgainAtExit) {
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1); }));
   EXPECT_EQ(StreamOf(1).state, model::StreamState::kCrashed);
   EXPECT_EQ(StreamOf(1).durable_seq, 2u);
-  EXPECT_THAT(StreamOf(1).reason, HasSubstr("let go of its spool"));
+  EXPECT_THAT(StreamOf(1).reason, HasSubstr("released its spool"));
   ExpectItLooksOn(2);
   ASSERT_TRUE(IsThere(1));
 
