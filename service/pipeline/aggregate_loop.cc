@@ -104,7 +104,7 @@ absl::Duration AggregateLoop::Step() {
 void AggregateLoop::TakeUp() {
   const absl::StatusOr<std::vector<model::Stream>> streams = reader_->LiveStreams();
   if (!streams.ok()) {
-    spdlog::error("aggregate: cannot read which runs are running: {}",
+    spdlog::error("aggregate: cannot list the running runs: {}",
                   std::string(streams.status().message()));
     return;
   }

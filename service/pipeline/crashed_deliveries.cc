@@ -25,11 +25,12 @@ void AddCrash(const CrashMark& mark, const std::string& run, model::Delivery* de
   if (delivery->set_apart()) {
     delivery->last_error =
         absl::StrCat("set apart: ", CrashText(mark),
-                     " twice in a row while it delivered this run; `ranklog sync ", run,
-                     "` tries once more, as does the next version");
+                     " twice in a row while delivering this run; run `ranklog sync ", run,
+                     "` to try once more; another version of Ranklog tries by itself");
   } else {
-    spdlog::warn("run {}: {} while it delivered this run to {}; the next time it is set apart", run,
-                 CrashText(mark), delivery->kind);
+    spdlog::warn(
+        "run {}: {} while delivering this run to {}; one more crash sets the delivery apart", run,
+        CrashText(mark), delivery->kind);
   }
 }
 
@@ -50,7 +51,7 @@ absl::Status CountCrashes(const std::string& state_dir, storage::Store& store) {
       RETURN_IF_ERROR(store.SetCrashes(delivery));
     } else if (delivery.crashed_version != RANKLOG_VERSION) {
       RETURN_IF_ERROR(store.TryAgain(delivery.run, absl::string_view(delivery.kind)));
-      spdlog::info("run {}: its delivery to {} crashed Ranklog {}, and is tried by this version",
+      spdlog::info("run {}: the delivery to {} crashed Ranklog {}; this version tries it again",
                    name, delivery.kind, delivery.crashed_version);
       continue;
     }

@@ -331,10 +331,9 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   absl::StatusOr<std::vector<model::Delivery>> deliveries =
       run == kAllPending ? worker.reader->PendingDeliveries() : worker.reader->Deliveries(run);
   if (!deliveries.ok()) {
-    spdlog::error(
-        "deliver: cannot read where {}: {}",
-        run == kAllPending ? "the runs go" : "run " + RunName(*worker.reader, run) + " goes",
-        deliveries.status().ToString());
+    spdlog::error("deliver: cannot read the deliveries of {}: {}",
+                  run == kAllPending ? "all runs" : "run " + RunName(*worker.reader, run),
+                  deliveries.status().ToString());
   }
   std::map<int64_t, model::Run> runs;
   for (size_t i = 0; deliveries.ok() && i < deliveries->size(); ++i) {
@@ -538,7 +537,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
   if (result != nullptr && options_.on_step) options_.on_step(*result);
   if (!changed) return;
   if (error.empty()) {
-    spdlog::info("run {}: {} takes rows again", run_id, job.key.second);
+    spdlog::info("run {}: {} accepts rows again", run_id, job.key.second);
   } else {
     spdlog::warn("run {}: {}: {}", run_id, job.key.second, error);
   }

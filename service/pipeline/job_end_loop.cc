@@ -104,7 +104,7 @@ class JobEndLoop::Thread {
       output = OutputOf({"scontrol", "--details", "show", "job", key.first}, {"SLURM_CONF"},
                         options_.timeout, [this] { return stopping(); });
       if (absl::IsNotFound(output.status())) {
-        spdlog::info("why Slurm ended job {} is not known: {}", key.first,
+        spdlog::info("cannot find out why Slurm ended job {}: {}", key.first,
                      std::string(output.status().message()));
         return false;
       }
@@ -125,9 +125,11 @@ class JobEndLoop::Thread {
   static void SayUnknown(const std::string& job, const absl::StatusOr<std::string>& output) {
     if (output.ok() && !output->empty()) return;  // the job has not ended yet
     spdlog::info(
-        "why Slurm ended job {} is not known yet: scontrol {}. If it finds no slurm.conf, set "
+        "cannot find out yet why Slurm ended job {}: {}; if scontrol cannot find slurm.conf, set "
         "SLURM_CONF for ranklogd",
-        job, output.ok() ? "prints nothing" : std::string(output.status().message()));
+        job,
+        output.ok() ? "scontrol printed nothing"
+                    : "scontrol: " + std::string(output.status().message()));
   }
 
   void Apply(Job* job) {

@@ -129,9 +129,8 @@ void RetentionLoop::SayTooLarge(int64_t used_bytes) {
   // With a limit of 0, the user wants to remove as much as possible; that needs no warning.
   if (options_.limits.keep_bytes == 0 || std::exchange(too_large_, true)) return;
   spdlog::warn(
-      "the store holds {} MiB, and --keep-bytes says {} MiB; but none of its runs may be removed "
-      "now: "
-      "they run, are not delivered in full, are kept here only, or have late or refused rows",
+      "the store uses {} MiB, above --keep-bytes ({} MiB), but no run can be removed: each is "
+      "running, not fully delivered, local only, or has late or refused rows",
       used_bytes >> 20, options_.limits.keep_bytes >> 20);
 }
 

@@ -20,15 +20,15 @@ bool WantsRetry(const absl::Status& status) {
 
 void SayOutcome(const absl::Status& committed) {
   if (committed.ok()) {
-    spdlog::info("store: commits succeed again");
+    spdlog::info("the daemon stores rows again");
     return;
   }
   const char* advice = "";
-  if (absl::IsUnavailable(committed)) advice = ". It goes on by itself once that is over";
+  if (absl::IsUnavailable(committed)) advice = "; the daemon retries by itself";
   if (absl::IsResourceExhausted(committed)) {
-    advice = ". Make room on that disk; it goes on by itself then";
+    advice = "; free space on that disk, the daemon retries by itself";
   }
-  spdlog::error("store: cannot commit, the ranks' spools hold what comes: {}{}",
+  spdlog::error("the daemon cannot store rows ({}); they stay in the spools{}",
                 committed.ToString(), advice);
 }
 

@@ -74,7 +74,8 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
   {
     const Filler filler(node_.state_dir() + "/filler");
     ExpectToBeHeldUp(counting);
-    EXPECT_EQ(node_.TimesSaid("cannot commit"), node_.TimesSaid("commits succeed again") + 1);
+    EXPECT_EQ(node_.TimesSaid("the daemon cannot store rows"),
+              node_.TimesSaid("the daemon stores rows again") + 1);
     // A rank that ends now waits only until its deadline. The daemon gets its rows later.
     ChildProcess late =
         node_.StartRank("late", 0, 0, 1, 1, {"100"}, {{"RANKLOG_FINISH_TIMEOUT_MS", "200"}});
@@ -84,7 +85,7 @@ TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("late"); }));
   EXPECT_EQ(node_.GetRun("late").state, model::RunState::kFinished);
   EXPECT_EQ(node_.GetRun("late").rows, 100u);
-  EXPECT_GE(node_.TimesSaid("commits succeed again"), 1);
+  EXPECT_GE(node_.TimesSaid("the daemon stores rows again"), 1);
 }
 
 // `ranklog sync` does not wait for space like a daemon, since a user waits for it.

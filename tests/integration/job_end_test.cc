@@ -95,7 +95,8 @@ TEST_F(JobEndTest, AnswerIsForAllRunsOfTheJob) {
 TEST_F(JobEndTest, WithoutScontrolTheRankGivesTheReason) {
   node_.StartWith({{"PATH", dir_.path()}});
   const std::string reason = EndedRun("terminate", "12").reason;
-  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("why Slurm ended job 12 is not known") > 0; }));
+  ASSERT_TRUE(
+      WaitFor([&] { return node_.TimesSaid("cannot find out why Slurm ended job 12: ") > 0; }));
   EXPECT_EQ(node_.GetRun("terminate12-0").reason, reason);
   EXPECT_EQ(node_.Terminate(), 0);
 }
@@ -105,8 +106,8 @@ TEST_F(JobEndTest, LogSaysThatScontrolPrintsNothing) {
   EndedRun("terminate", "12");
   EXPECT_TRUE(WaitFor([&] {
     return node_.TimesSaid(
-               "job 12 is not known yet: scontrol prints nothing. If it finds no "
-               "slurm.conf, set SLURM_CONF for ranklogd") == 1;
+               "cannot find out yet why Slurm ended job 12: scontrol printed nothing; if scontrol "
+               "cannot find slurm.conf, set SLURM_CONF for ranklogd") == 1;
   }));
 }
 
