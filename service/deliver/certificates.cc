@@ -64,8 +64,8 @@ absl::StatusOr<Certificates> FindCertificates(const CertificateVariables& job,
   const auto* const bundle = std::find_if(bundles.begin(), bundles.end(), Readable);
   if (bundle == bundles.end()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "no CA certificates to check the server by: none of ", absl::StrJoin(bundles, ", "),
-        " can be read; install ca-certificates, or set SSL_CERT_FILE"));
+        "no CA certificates to verify the server: none of ", absl::StrJoin(bundles, ", "),
+        " is readable; install ca-certificates, or set SSL_CERT_FILE"));
   }
   return Certificates{*bundle, ""};
 }

@@ -39,15 +39,16 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   // A key that another user could write there would send our rows to that user's account.
   if (stat.st_uid != geteuid() && stat.st_uid != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat(path, " belongs to user ", stat.st_uid, ": no key is taken from it"));
+        absl::StrCat("refused ", path, ": it belongs to user ", stat.st_uid));
   }
   if (!S_ISREG(stat.st_mode)) {
-    return absl::PermissionDeniedError(absl::StrCat(path, " is no regular file"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("refused ", path, ": it is not a regular file"));
   }
   if (must_be_private && (stat.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrFormat("%s may be read or written by others (mode %04o); run: chmod 600 %s", path,
-                        stat.st_mode & 07777, path));
+    return absl::PermissionDeniedError(absl::StrFormat(
+        "refused %s: it is accessible to other users (mode %04o); run: chmod 600 %s", path,
+        stat.st_mode & 07777, path));
   }
   std::string text(kMaxFile, '\0');
   size_t size = 0;
@@ -74,7 +75,7 @@ absl::Status CheckWandbKey(absl::string_view key) {
   for (const char c : key) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return absl::InvalidArgumentError(
-          "not an API key: it has a blank or a control character in it");
+          "not an API key: it contains a space or a control character");
     }
   }
   return absl::OkStatus();
@@ -182,9 +183,9 @@ absl::StatusOr<std::string> CredentialStore::Find(absl::string_view job, absl::s
   }
   return absl::NotFoundError(absl::StrCat(
       kNoKey, url.netloc,
-      ": none came with a rank of the job since the daemon started, WANDB_API_KEY is not set, and "
-      "there is none in ",
-      absl::StrJoin(looked_in, ", "), "; `ranklog login` keeps one"));
+      ": no rank of the job has sent one since the daemon started, WANDB_API_KEY is not set, and "
+      "there is no key in ",
+      absl::StrJoin(looked_in, ", "), "; run `ranklog login`"));
 }
 
 }  // namespace ranklog::deliver

@@ -130,9 +130,9 @@ absl::StatusOr<std::unique_ptr<CurlTransport>> CurlTransport::Create(const Optio
 
 absl::Status CurlTransport::Start() {
   if (handle_->easy != nullptr) return absl::OkStatus();
-  if (!StartCurl()) return absl::InternalError("libcurl does not start");
+  if (!StartCurl()) return absl::InternalError("cannot initialize libcurl");
   handle_->easy.reset(curl_easy_init());
-  if (handle_->easy == nullptr) return absl::InternalError("libcurl gives no handle");
+  if (handle_->easy == nullptr) return absl::InternalError("cannot create a libcurl handle");
   return absl::OkStatus();
 }
 
@@ -168,8 +168,8 @@ absl::Status CurlTransport::Prepare(const HttpRequest& request, const std::strin
   if (url->scheme != "https" && !url->loopback() && !allow_http) {
     return absl::FailedPreconditionError(absl::StrCat(
         "post to ", url->netloc,
-        ": https:// is required beyond this machine; RANKLOG_ALLOW_HTTP=1 allows http://",
-        request.variables.has_value() ? ", in the environment of the job" : ""));
+        ": http:// is refused, except to this machine; use https://, or set RANKLOG_ALLOW_HTTP=1",
+        request.variables.has_value() ? " in the environment of the job" : ""));
   }
 
   CURL* const easy = handle_->easy.get();

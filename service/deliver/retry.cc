@@ -66,7 +66,7 @@ std::string Explain(const absl::StatusOr<HttpResponse>& answer) {
     const std::string title = TitleOf(answer->body);
     return absl::StrCat("HTTP ", answer->code, " with a web page", title.empty() ? "" : ", \"",
                         title, title.empty() ? "" : "\"",
-                        ": a proxy's, or that of another server than the tracker");
+                        ": the answer is from a proxy or from another server");
   }
   const std::string text = Excerpt(answer->body);
   if (text.empty() && Judge(answer) == Outcome::kAccepted) {

@@ -20,16 +20,16 @@ bool Url::loopback() const {
 
 absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   const auto error = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("URL '", text, "': ", why));
+    return absl::InvalidArgumentError(absl::StrCat("URL '", text, "' ", why));
   };
   for (const char c : text) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) {
-      return absl::InvalidArgumentError("a URL with a blank or a control character in it");
+      return absl::InvalidArgumentError("the URL contains a space or a control character");
     }
   }
   // The text may contain a password, so the error does not repeat it.
   if (absl::StrContains(text, "@")) {
-    return absl::InvalidArgumentError("a URL with a user or a password, or an @, in it");
+    return absl::InvalidArgumentError("the URL contains a user or a password, or an @");
   }
   const size_t colon = text.find("://");
   if (colon == absl::string_view::npos) return error("has no http:// or https://");
@@ -47,7 +47,7 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
     const size_t end = url.netloc.find(']');
     if (end == std::string::npos || end == 1 ||
         (end + 1 < url.netloc.size() && url.netloc[end + 1] != ':')) {
-      return error("has an IPv6 address that does not end");
+      return error("has an invalid IPv6 address");
     }
   }
   return url;

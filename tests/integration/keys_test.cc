@@ -58,7 +58,7 @@ TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--state-dir", node.state_dir()}, options);
     EXPECT_THAT(finished.output, HasSubstr("no API key for 127.0.0.1")) << command;
-    EXPECT_THAT(finished.output, HasSubstr("`ranklog login` keeps one")) << command;
+    EXPECT_THAT(finished.output, HasSubstr("; run `ranklog login`")) << command;
   }
   EXPECT_GE(node.TimesSaid("run job: wandb: no API key"), 1u);
 

@@ -155,8 +155,8 @@ TEST_F(VerifyTest, NamesTheKeysOfConfigAndSummaryThatDiffer) {
   EXPECT_EQ(wandb["summary"]["unexpected"], 1);
   EXPECT_THAT(Verify().output,
               AllOf(HasSubstr("config: \"world_size\" is 3, not 2"),
-                    HasSubstr("config: \"node\" is not there"),
-                    HasSubstr("config: \"edited\" is \"by hand\", and was not sent"),
+                    HasSubstr("config: \"node\" is missing"),
+                    HasSubstr("config: \"edited\" is \"by hand\", but was not sent"),
                     HasSubstr("summary: \"loss\" is -1, not {"), HasSubstr("\"stray\"")));
 }
 

@@ -72,7 +72,7 @@ TEST_F(PortableCertificatesTest, AreThoseOfTheVariables) {
 }
 
 TEST_F(PortableCertificatesTest, MissingOnesAreReported) {
-  EXPECT_THAT(LogIn(""), HasSubstr("no CA certificates to check the server by"));
+  EXPECT_THAT(LogIn(""), HasSubstr("no CA certificates to verify the server"));
   EXPECT_THAT(server_.keys(), IsEmpty());
 }
 

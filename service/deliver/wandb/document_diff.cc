@@ -40,7 +40,7 @@ DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
   for (const auto& [key, value] : sent.items()) {
     const auto there = found.find(key);
     if (there == found.end()) {
-      Tell(absl::StrCat(ShownValue(key), " is not there"), &diff.missing, &diff);
+      Tell(absl::StrCat(ShownValue(key), " is missing"), &diff.missing, &diff);
     } else if (!SameValue(*there, value)) {
       Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(*there), ", not ", ShownValue(value)),
            &diff.differing, &diff);
@@ -51,7 +51,7 @@ DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
   if (options.shared) return diff;
   for (const auto& [key, value] : found.items()) {
     if (sent.contains(key)) continue;
-    Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(value), ", and was not sent"),
+    Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(value), ", but was not sent"),
          &diff.unexpected, &diff);
   }
   return diff;

@@ -169,15 +169,14 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
                        .project = TextAt(bucket, {"project", "name"})};
   if (upserted.storage_id.empty() || upserted.run_id.empty() || upserted.entity.empty() ||
       upserted.project.empty()) {
-    return absl::InternalError("upsert: the answer names no run; is this a W&B server?");
+    return absl::InternalError("upsert: the answer has no run; is this a W&B server?");
   }
   RETURN_IF_ERROR(CheckNames({&upserted.storage_id, &upserted.run_id, &upserted.display_name,
                               &upserted.entity, &upserted.project}));
   if (const json lines = At(bucket, {"historyLineCount"}); !lines.is_null()) {
     const std::optional<int64_t> count = WholeNumber(lines);
     if (!count.has_value()) {
-      return absl::InternalError(
-          "upsert: the answer has no number of lines; is this a W&B server?");
+      return absl::InternalError("upsert: the answer has no line count; is this a W&B server?");
     }
     upserted.history_lines = *count;
   }
@@ -192,7 +191,7 @@ std::string StandingBody(const std::string& entity, const std::string& project,
 
 absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
   const json answer = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "question where the run stands refused"));
+  RETURN_IF_ERROR(ErrorsOf(answer, "query of the run's state refused"));
   const json run = At(answer, {"data", "project", "run"});
   if (At(answer, {"data"}).is_object() && run.is_null()) {
     return absl::NotFoundError("the server has no such run");
@@ -208,7 +207,7 @@ absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
                        .state = TextAt(run, {"state"})};
   AddNewest(run, &standing);
   if (standing.storage_id.empty() || standing.run_id.empty() || !lines.has_value()) {
-    return absl::InternalError("the answer says not where the run stands; is this a W&B server?");
+    return absl::InternalError("the answer has no state of the run; is this a W&B server?");
   }
   RETURN_IF_ERROR(CheckNames({&standing.storage_id, &standing.run_id, &standing.display_name,
                               &standing.entity, &standing.project}));
@@ -260,7 +259,7 @@ absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
   HistoryPage page = {
       .lines = {}, .line_count = *count, .state = TextAt(project, {"run", "state"})};
   for (const json& line : lines) {
-    if (!line.is_string()) return absl::InternalError("a line of the history is no text");
+    if (!line.is_string()) return absl::InternalError("a history line is not a string");
     page.lines.push_back(line.get<std::string>());
   }
   return page;

@@ -26,7 +26,7 @@ std::optional<int64_t> StepOf(const json& row) {
 std::optional<std::string> Compare(const json& want, const json& with_added, const json& got) {
   for (const auto& [key, value] : want.items()) {
     const auto found = got.find(key);
-    if (found == got.end()) return absl::StrCat(ShownValue(key), " is not there");
+    if (found == got.end()) return absl::StrCat(ShownValue(key), " is missing");
     if (!SameValue(*found, value)) {
       return absl::StrCat(ShownValue(key), " is ", ShownValue(*found), ", not ", ShownValue(value));
     }

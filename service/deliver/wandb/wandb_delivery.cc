@@ -416,9 +416,9 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
   const bool key = answer.ok() && answer->code == kUnauthorized;
   // If the key or the address is at fault, no request was sent.
   const bool asked = !absl::IsFailedPrecondition(answer.status());
-  delivery_.last_error =
-      absl::StrCat(asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
-                   key ? "; the key is refused: `ranklog login` checks one and keeps it" : "");
+  delivery_.last_error = absl::StrCat(
+      asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
+      key ? "; the tracker refused the key; run `ranklog login` with a valid key" : "");
   const absl::Duration wait = outcome == Outcome::kLater
                                   ? WaitForServer(answer)
                                   : backoff_.Next(outcome, RetryAfter(answer));

@@ -56,9 +56,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::StreamBehind(storage::StoreReader&
   if (fed_elsewhere_) {
     known_at_ = absl::InfinitePast();
     return Unsettled(
-        Blocked(absl::StrCat("another store feeds run ", place_.run_id, "; the ",
-                             run_.rows - delivery_.delivered_rows,
-                             " rows that are left here go behind its lines once it has ended"),
+        Blocked(absl::StrCat("another store is writing to run ", place_.run_id,
+                             "; this store sends its remaining rows (",
+                             run_.rows - delivery_.delivered_rows, ") after the run has ended"),
                 now));
   }
   RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));

@@ -65,18 +65,17 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
                                           : absl::UnavailableError("no answer");
   if (absl::IsNotFound(standing.status())) {
     if (!created && run_.must_be_there) {
-      return Unsettled(Blocked(
-          absl::StrCat(
-              kMustBeThere, run_.run_id,
-              "': the rows are kept on this node, and wait for one. RANKLOG_RESUME=allow makes it"),
-          now));
+      return Unsettled(Blocked(absl::StrCat(kMustBeThere, run_.run_id,
+                                            "'; the rows stay on this node until the run exists; "
+                                            "RANKLOG_RESUME=allow creates it"),
+                               now));
     }
     standing = Standing();
   }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
                ? Unsettled(Blocked(absl::string_view(standing.status().message()), now))
-               : Unsettled(Failed(OfQuestion(outcome), "ask where the run stands", answer, now));
+               : Unsettled(Failed(OfQuestion(outcome), "query the run's state", answer, now));
   }
   standing_ = *std::move(standing);
   found_ = 0;
@@ -134,7 +133,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
   const std::string line = Unquoted(lines_.Of(row, 1));
   const nlohmann::json members = ParseServerJson(line);
   if (!members.is_object()) {
-    return absl::InternalError(absl::StrCat("row ", row, " makes no line"));
+    return absl::InternalError(absl::StrCat("the line of row ", row, " is not a JSON object"));
   }
   const int64_t step = lines_.steps[row - lines_.first];
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql,
@@ -154,8 +153,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
     asked_ = false;
     return outcome == Outcome::kAccepted
                ? Unsettled(Blocked(absl::string_view(page.status().message()), now))
-               : Unsettled(
-                     Failed(OfQuestion(outcome), "look for rows that are there", answer, now));
+               : Unsettled(Failed(OfQuestion(outcome), "look for rows that the tracker has", answer,
+                                  now));
   }
   if (IsThere(row, step, line, page->lines) || IsThere(row, step, BareLine(members), page->lines)) {
     found_ = at + 1;

@@ -143,7 +143,8 @@ TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   CredentialStore::Options options;
   options.files = {pipe};
-  const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("no regular file"));
+  const auto refused =
+      StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not a regular file"));
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
   options.netrc = std::exchange(options.files, {});
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);

@@ -44,8 +44,8 @@ TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
   EXPECT_EQ(Explain(Answer(500)), "HTTP 500");
   EXPECT_EQ(Explain(Answer(200, " \n")), "HTTP 200 with an empty body");
   EXPECT_EQ(Explain(Answer(200, "\n<!doctype html><html><TITLE>Log in\n</TITLE>...")),
-            "HTTP 200 with a web page, \"Log in\": a proxy's, or that of another server than the "
-            "tracker");
+            "HTTP 200 with a web page, \"Log in\": the answer is from a proxy or from another "
+            "server");
   EXPECT_LE(Explain(Answer(500, std::string(10000, 'x'))).size(), 600);
   EXPECT_EQ(Explain(absl::UnavailableError("no route")), "no route");
   EXPECT_EQ(Explain(Answer(403, "f\xFCr")), "HTTP 403: f\xEF\xBF\xBDr") << "Latin-1";

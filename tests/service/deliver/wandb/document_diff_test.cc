@@ -23,8 +23,8 @@ TEST(DocumentDiffTest, NamesWhatIsMissingDiffersOrWasNotSent) {
   EXPECT_EQ(diff.differing, 1u);
   EXPECT_EQ(diff.unexpected, 1u);
   EXPECT_EQ(diff.keys(), 4u);
-  EXPECT_THAT(diff.problems, ElementsAre("\"lr\" is 0.2, not 0.1", "\"name\" is not there",
-                                         "\"new\" is \"x\", and was not sent"));
+  EXPECT_THAT(diff.problems, ElementsAre("\"lr\" is 0.2, not 0.1", "\"name\" is missing",
+                                         "\"new\" is \"x\", but was not sent"));
 }
 
 // A server may return such nesting instead of a document, or as a line of the history.

@@ -108,7 +108,7 @@ TEST(HistoryDiffTest, ValuesAreComparedAsValues) {
 }
 
 TEST(HistoryDiffTest, MissingOrExtraMemberDiffers) {
-  EXPECT_EQ(Difference("\"a\":1,\"b\":2", "\"a\":1"), "\"b\" is not there");
+  EXPECT_EQ(Difference("\"a\":1,\"b\":2", "\"a\":1"), "\"b\" is missing");
   EXPECT_THAT(Difference("\"a\":1", "\"a\":1,\"b\":2"), HasSubstr("\"b\" is 2"));
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1,\"_id\":7"), "") << "the server's own";
 }

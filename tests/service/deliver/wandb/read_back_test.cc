@@ -124,8 +124,8 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
   EXPECT_FALSE(tampered.ok(true));
   EXPECT_EQ(tampered.diff.there, 10u);
   EXPECT_THAT(tampered.config.problems,
-              UnorderedElementsAre("\"lr\" is not there", HasSubstr("\"opt\" is {"),
-                                   "\"rate\" is 0.1, and was not sent"));
+              UnorderedElementsAre("\"lr\" is missing", HasSubstr("\"opt\" is {"),
+                                   "\"rate\" is 0.1, but was not sent"));
   EXPECT_THAT(tampered.summary.problems,
               UnorderedElementsAre("\"best\" is 0.5, not 0.25", HasSubstr("\"x\" is {")));
 }
@@ -136,7 +136,7 @@ TEST_F(ReadBackTest, MissesAConfigThatTheServerRefused) {
   DeliverToTheEnd(3);
   const ReadBackReport report = Read();
   EXPECT_FALSE(report.ok(true));
-  EXPECT_THAT(report.config.problems, Contains("\"lr\" is not there"));
+  EXPECT_THAT(report.config.problems, Contains("\"lr\" is missing"));
 }
 
 TEST_F(ReadBackTest, KnowsTheRowsThatTheSummaryCountsAsLost) {
@@ -197,7 +197,7 @@ TEST_F(ReadBackTest, MissesASummaryThatTheServerRefused) {
   const ReadBackReport report = Read();
   EXPECT_FALSE(report.ok(true));
   EXPECT_EQ(report.diff.there, 3u);
-  EXPECT_THAT(report.summary.problems, Contains("\"loss\" is not there"));
+  EXPECT_THAT(report.summary.problems, Contains("\"loss\" is missing"));
 }
 
 TEST_F(ReadBackTest, ARefusedRowIsABareLine) {

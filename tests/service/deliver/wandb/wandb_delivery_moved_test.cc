@@ -154,7 +154,9 @@ TEST_F(WandbDeliveryMovedTest, WaitsUntilNobodyWritesThere) {
   a_.Restart();
   const StepResult waiting = a_.Deliver();
   EXPECT_EQ(waiting.wait, absl::Seconds(60));
-  EXPECT_THAT(waiting.delivery.last_error, HasSubstr("another store feeds run r; the 1 rows"));
+  EXPECT_THAT(
+      waiting.delivery.last_error,
+      HasSubstr("another store is writing to run r; this store sends its remaining rows (1)"));
   b_.stored.Append(1);
   b_.stored.Close(model::RunState::kFinished, 0);
   b_.Deliver();
