@@ -29,7 +29,8 @@ absl::StatusOr<ingest::UniqueFd> OpenLog(const std::string& path) {
     return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
   }
   if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is not a file of ours alone"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is not a private regular file of this user; remove it"));
   }
   return log;
 }
@@ -55,7 +56,7 @@ void CloseAllBut(int one, int two, int three) {
     size = read(pipe, buffer, sizeof(buffer));
     if (size > 0) told.append(buffer, static_cast<size_t>(size));
   }
-  if (told.empty()) told = absl::StrCat("\1", "ranklogd ended before it served; see ", log);
+  if (told.empty()) told = absl::StrCat("\1", "ranklogd ended during its start; see ", log);
   const int code = told[0];
   fprintf(code == 0 ? stdout : stderr, "%s\n", told.c_str() + 1);
   exit(code);
@@ -68,7 +69,7 @@ absl::Status Background::Enter(const std::string& log) {
   const ingest::UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   int ends[2];
   if (!input.valid() || pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "make a pipe to the daemon");
+    return absl::ErrnoToStatus(errno, "create a pipe to the daemon");
   }
   const int from = ends[0];
   starter_ = ingest::UniqueFd(ends[1]);

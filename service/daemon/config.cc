@@ -31,14 +31,14 @@ constexpr char kUnlimited[] = "unlimited";  // --keep-bytes
 
 constexpr char kExamples[] = R"(
 Examples:
-  ranklogd                                       the usual places, until SIGTERM
+  ranklogd                                       the default places, until SIGTERM
   ranklogd --background                          the same, without a terminal; `ranklog stop` ends it
   ranklogd --state-dir /data/log --listen unix:/run/ranklog/1000/ranklogd.sock
   ranklogd --drain 2m                            after SIGTERM, deliver for up to two minutes
-  ranklogd --metrics-port 9464                   figures for Prometheus: curl 127.0.0.1:9464/metrics
-  ranklogd --keep-for 48h --keep-bytes 20GiB     remove what is delivered later, or for want of room
+  ranklogd --metrics-port 9464                   metrics for Prometheus: curl 127.0.0.1:9464/metrics
+  ranklogd --keep-for 48h --keep-bytes 20GiB     remove delivered runs after 48 h, or above 20 GiB
   ranklogd --config /etc/ranklog/ranklogd.toml   e.g. drain = "2m"
-  ranklogd --print-config                        each setting, and where it comes from
+  ranklogd --print-config                        each setting and its source
 
 Exit code: 0 after SIGTERM or SIGINT, 1 if it cannot run, 2 for wrong usage.)";
 
@@ -55,8 +55,8 @@ CLI::Validator DurationText(absl::Duration least) {
             parsed < absl::InfiniteDuration()) {
           return "";
         }
-        return absl::StrCat("'", text, "' is no duration of at least ", absl::FormatDuration(least),
-                            ", such as 500ms, 30s or 2m");
+        return absl::StrCat("'", text, "' is not a duration of at least ",
+                            absl::FormatDuration(least), ", such as 500ms, 30s or 2m");
       },
       "");
 }
@@ -66,7 +66,7 @@ CLI::Validator BytesText() {
       [](const std::string& text) -> std::string {
         int64_t bytes = 0;
         if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
-        return absl::StrCat("'", text, "' is no size, such as 500MiB or 4GiB, nor ", kUnlimited);
+        return absl::StrCat("'", text, "' is not a size, such as 500MiB or 4GiB, or ", kUnlimited);
       },
       "");
 }
@@ -81,7 +81,7 @@ CLI::Validator DurationOr(const char* infinite) {
              parsed < absl::InfiniteDuration())) {
           return "";
         }
-        return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, nor ", infinite);
+        return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, or ", infinite);
       },
       "");
 }
@@ -90,7 +90,7 @@ CLI::Validator UnixAddress() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {
         if (absl::StartsWith(text, kUnix) && text.size() > sizeof(kUnix) - 1) return "";
-        return absl::StrCat("'", text, "' is no address; it has the form unix:PATH");
+        return absl::StrCat("'", text, "' is not an address; use unix:PATH");
       },
       "");
 }
@@ -104,9 +104,12 @@ CLI::Validator OwnFile() {
         if (stat(path.c_str(), &info) != 0) return "File does not exist: " + path;
         if (S_ISDIR(info.st_mode)) return "File is actually a directory: " + path;
         if (info.st_uid != geteuid() && info.st_uid != 0) {
-          return absl::StrCat(path, " belongs to user ", info.st_uid);
+          return absl::StrCat(path, " belongs to user ", info.st_uid,
+                              "; use a file of yours or of root");
         }
-        return (info.st_mode & 002) == 0 ? "" : "others may write " + path + ": chmod o-w " + path;
+        return (info.st_mode & 002) == 0
+                   ? ""
+                   : path + " is writable by other users; run: chmod o-w " + path;
       },
       "");
 }
@@ -124,9 +127,9 @@ std::string AboutFile(const CLI::App& app, const LinedConfig& lines,
   absl::ConsumeSuffix(&key, ".++");
   if (const int line = lines.LineOf(std::string(key)); line > 0) absl::StrAppend(&file, ":", line);
   const std::string suggestion = DidYouMean(key, SettingsOf(app));
-  return absl::StrCat("ranklogd: ", file, ": there is no option '", key, "'",
-                      suggestion.empty() ? "." : suggestion,
-                      " The options of `ranklogd --help` are its keys, without the dashes.\n");
+  return absl::StrCat("ranklogd: ", file, ": unknown option '", key, "'",
+                      suggestion.empty() ? ";" : suggestion,
+                      " use the options of `ranklogd --help`, without the dashes\n");
 }
 
 // A suggestion for an unknown flag; else empty.
@@ -209,90 +212,87 @@ Parsed ParseConfig(int argc, const char* const* argv) {
   int metrics_port = kNoMetrics;
 
   CLI::App app(
-      "Keeps the experiment log of this node's training jobs, and delivers it.\n"
-      "Stays in the foreground and logs to stderr, but with --background.",
+      "Stores the experiment log of this node's training jobs and delivers it.\n"
+      "Runs in the foreground and logs to stderr, unless --background is given.",
       "ranklogd");
   app.footer(kExamples);
   app.set_version_flag("--version", "ranklogd " RANKLOG_VERSION);
   const auto file = std::make_shared<LinedConfig>();
   app.config_formatter(file);
-  app.set_config("--config", "", "a file of these options, in TOML", /*config_required=*/false)
+  app.set_config("--config", "", "configuration file with these options, in TOML",
+                 /*config_required=*/false)
       ->type_name("FILE")
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--state-dir", state_dir,
-                 "where the log is kept, on a local disk [$RANKLOG_STATE_DIR, else the first of "
-                 "/var/lib/ranklog/UID if it is there, $XDG_STATE_HOME/ranklog or "
+                 "directory of the log, on a local disk [$RANKLOG_STATE_DIR, else the first of "
+                 "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
                  "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
-                 "that lies on one and that no daemon of another container holds]")
+                 "that is on a local disk and not in use by a daemon of another container]")
       ->type_name("DIR");
   app.add_option("--listen", address,
-                 "the socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in "
-                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID or "
-                 "/var/tmp/ranklog-UID, the first that can be used]")
+                 "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
+                 "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID]")
       ->type_name("unix:PATH")
       ->check(UnixAddress());
-  app.add_option(
-         "--spool-dir", spool_dir,
-         "where to look for what ranks left that never reached us, beside /run/ranklog/UID, "
-         "$XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and /var/tmp/ranklog-UID "
-         "[$RANKLOG_SPOOL_DIR]")
+  app.add_option("--spool-dir", spool_dir,
+                 "additional directory to search for spools of ranks that never connected; "
+                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
       ->type_name("DIR");
   app.add_option("--drain", drain,
-                 "how long to go on delivering after SIGTERM; a second one ends that")
+                 "how long to deliver after SIGTERM; a second SIGTERM stops at once")
       ->type_name("DURATION")
       ->check(DurationText(absl::ZeroDuration()))
       ->capture_default_str();
   app.add_option(
          "--idle-exit", idle_exit,
-         "end after so long without a rank and with nothing left to deliver; never: stay. A "
-         "daemon that a rank started ends after 10m, or it would stay for ever")
+         "exit after this time without ranks or undelivered rows; never: keep running. A daemon "
+         "that a rank started exits after 10m")
       ->type_name("DURATION")
       ->check(DurationOr(kNever))
       ->capture_default_str();
   app.add_option("--keep-for", keep_for,
-                 "how long a run that was delivered in full is kept after its end; forever: age "
-                 "removes nothing")
+                 "how long to keep a fully delivered run after its end; forever: no time limit")
       ->type_name("DURATION")
       ->check(DurationOr(kForever))
       ->capture_default_str();
   app.add_option(
          "--keep-bytes", keep_bytes,
-         "above this size of the store, the runs that were delivered go at once, the oldest "
-         "first; 0: all of them; unlimited: size removes nothing. What is not delivered "
-         "stays, whatever the limits")
+         "if the store is larger, remove fully delivered runs at once, oldest first; 0: all of "
+         "them; unlimited: no size limit. Undelivered runs are never removed")
       ->type_name("SIZE")
       ->check(BytesText())
       ->capture_default_str();
-  app.add_option("--log-level", config.log_level, "what is logged: that, and what is worse")
+  app.add_option("--log-level", config.log_level, "lowest level to log")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   app.add_option("--metrics-port", metrics_port,
-                 "answer Prometheus at http://127.0.0.1:PORT/metrics; 0: at any free port, which "
-                 "the log and `ranklog status` name. Without it: nowhere")
+                 "serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0: any free port, "
+                 "shown in the log and in `ranklog status`. Default: no metrics")
       ->type_name("PORT")
       ->check(CLI::Range(0, 65535));
   app.add_option("--log-format", config.log_format,
-                 "how: text, or json, an object per line (time, level, pid, message)")
+                 "log format: text, or json with one object per line (time, level, pid, message)")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_flag("--background", config.background,
-               "go on in the background, and return once ranks can connect; the messages go to "
-               "ranklogd.log beside the socket (`ranklog daemon-log`)");
+               "run in the background; return once ranks can connect. Logs to ranklogd.log beside "
+               "the socket (`ranklog daemon-log`)");
   bool print_config = false;
   app.add_flag("--print-config", print_config,
-               "print each setting with where it comes from (default, file, environment or flag), "
-               "and end. The output is a configuration file")
+               "print each setting and its source (default, file, environment or flag), and exit. "
+               "The output is a configuration file")
       ->configurable(false);
   const std::string advanced = "Advanced";
-  app.add_option("--commit-interval", commit_interval, "how long rows gather before a commit")
+  app.add_option("--commit-interval", commit_interval, "how long to collect rows before a commit")
       ->type_name("DURATION")
       ->check(DurationText(absl::Milliseconds(1)))
       ->capture_default_str()
       ->group(advanced);
   app.add_flag("--core-dumps", config.core_dumps,
-               "let a crash leave a core file, and a debugger attach; either shows the keys of the "
-               "trackers")
+               "allow core files and debuggers; both expose the API keys of the trackers")
       ->group(advanced);
   app.add_option("--step-wait", step_wait, "how long a step waits for slow ranks' statistics")
       ->type_name("DURATION")
@@ -327,7 +327,7 @@ Parsed ParseConfig(int argc, const char* const* argv) {
     if (error.get_exit_code() != 0) {
       parsed.exit_code = 2;
       parsed.text = absl::StrCat("ranklogd: ", error.what(), Suggestion(app, error),
-                                 "; `ranklogd --help` says more\n");
+                                 "; see `ranklogd --help`\n");
       return parsed;
     }
     std::ostringstream out;  // --help, --version

@@ -59,12 +59,12 @@ std::string TakeString(int number, absl::string_view* text) {
       if (each == 'n' || each == 't') {
         each = each == 'n' ? '\n' : '\t';
       } else if (each != '"' && each != '\\') {
-        throw BadLine(number, "a backslash in quotes is written \\\\; or put the value into '...'");
+        throw BadLine(number, "write a backslash in quotes as \\\\, or put the value into '...'");
       }
     }
     value += each;
   }
-  throw BadLine(number, "its value has no closing quote");
+  throw BadLine(number, "the value has no closing quote");
 }
 
 // The setting in a line KEY = "VALUE", with or without a comment. nullopt: CLI11 must read the
@@ -84,7 +84,7 @@ absl::optional<CLI::ConfigItem> QuotedSetting(int number, absl::string_view line
   item.inputs = {TakeString(number, &rest)};
   rest = absl::StripLeadingAsciiWhitespace(rest);
   if (!rest.empty() && rest.front() != '#') {
-    throw BadLine(number, "there is more behind the closing quote of its value");
+    throw BadLine(number, "unexpected text after the closing quote");
   }
   return item;
 }

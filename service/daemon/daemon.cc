@@ -46,8 +46,9 @@ absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& sta
   if (!absl::IsDataLoss(store.status())) return store;
   ASSIGN_OR_RETURN(const std::string aside, storage::SetAside(state_dir, absl::Now()));
   spdlog::error(
-      "the store is damaged: {}. It is kept as {}, and a new one is begun; what it had not "
-      "delivered is not sent. `ranklog recover {}` saves what is left, `ranklog doctor` says more",
+      "the store is damaged: {}; it was renamed to {}, and a new store was created; its "
+      "undelivered "
+      "rows are not sent; run `ranklog recover {}` to save them, or see `ranklog doctor`",
       std::string(store.status().message()), aside, aside);
   return storage::Store::Open(state_dir, {});
 }
@@ -81,11 +82,12 @@ Daemon::~Daemon() { Stop(absl::ZeroDuration()); }
 bool Daemon::KeepLock() {
   const absl::StatusOr<bool> made = place_.lock.Keep();
   if (made.ok() && *made) {
-    spdlog::warn("{}/lock was removed under the daemon, and is made again", place_.dir);
+    spdlog::warn("{}/lock was removed while the daemon was running, and has been created again",
+                 place_.dir);
   }
   const absl::Status before = std::exchange(lock_kept_, made.status());
   if (!made.ok() && before != made.status()) {
-    spdlog::error("{}/lock was removed under the daemon: {}", place_.dir,
+    spdlog::error("{}/lock was removed while the daemon was running: {}", place_.dir,
                   std::string(made.status().message()));
   }
   return !absl::IsAlreadyExists(made.status());
@@ -135,8 +137,8 @@ absl::Status Daemon::StartStages() {
   spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
   for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not get the same flags
     if (const absl::Status status = spool_dirs_->Remember(dir + "/"); !status.ok()) {
-      spdlog::warn("the next daemon will not look for spools in {}: {}", dir,
-                   std::string(status.message()));
+      spdlog::warn("cannot record the spool directory {}: {}; the next daemon will not search it",
+                   dir, std::string(status.message()));
     }
   }
   context_ = {.store = store_.get(),
@@ -177,8 +179,7 @@ void Daemon::StartMetrics() {
     metrics_ = *std::move(metrics);
     spdlog::info("metrics are at {}", metrics_->url());
   } else {
-    spdlog::error("{} Nobody can ask for them; --metrics-port takes another one",
-                  std::string(metrics.status().message()));
+    spdlog::error("{}", std::string(metrics.status().message()));
   }
 }
 
@@ -206,7 +207,7 @@ absl::Status Daemon::StartServer() {
   builder.SetMaxReceiveMessageSize(v1::kMaxMessageBytes);
   builder.SetMaxSendMessageSize(v1::kMaxMessageBytes);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr) return absl::InternalError("gRPC does not start");
+  if (server_ == nullptr) return absl::InternalError("cannot start gRPC");
   return absl::OkStatus();
 }
 
@@ -291,7 +292,7 @@ void Daemon::RemoveRun(int64_t id, storage::Removal removal, ControlService::Don
 absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
                                       const std::map<std::string, std::string>& given) {
   if (kind != deliver::wandb::kKind) {
-    return absl::InvalidArgumentError(absl::StrCat("'", kind, "' is no tracker; wandb is"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown tracker '", kind, "'; use wandb"));
   }
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(place_.dir));
   ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
@@ -332,7 +333,8 @@ void Daemon::Drain(absl::Duration drain) {
   const absl::Time aggregated = std::min(deadline, SteadyNow() + kAggregateWait);
   while (!AllAggregated() && SteadyNow() < aggregated) absl::SleepFor(absl::Milliseconds(20));
   const bool all = deliver_->Drain(deadline - SteadyNow());
-  spdlog::info(all ? "all is delivered" : "not all is delivered; the rest is kept");
+  spdlog::info(all ? "all rows are delivered"
+                   : "not all rows are delivered; the store keeps the rest");
 }
 
 std::string Daemon::HangingLoop(absl::Duration limit) const {

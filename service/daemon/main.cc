@@ -68,7 +68,7 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
 }
 
 std::string AnswersAlready(const std::string& path) {
-  return "a daemon answers at " + path + " already";
+  return "a daemon already answers at " + path;
 }
 
 // Whether another daemon that holds the store or the address answers there soon. It may have been
@@ -115,23 +115,23 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
     if (end == End::kLockTaken) {
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       (*daemon)->Stop(absl::ZeroDuration());
-      spdlog::error("stopped, as another process has the store");
+      spdlog::error("stopped, because another process has the store");
       return 1;
     }
     if (end != End::kStoreRemoved) {
       const bool drains = end == End::kSignal && config.drain > absl::ZeroDuration();
       if (end == End::kIdle) {
-        spdlog::info("no rank was here for {}, and no delivery is due: stopping (--idle-exit)",
+        spdlog::info("no rank was attached for {}, and no delivery is due: stopping (--idle-exit)",
                      absl::FormatDuration(config.idle_exit));
       } else if (end == End::kSuperseded) {
-        spdlog::info("systemd listens at {} now: stopping, so that its daemon goes on with the log",
+        spdlog::info("systemd listens at {} now: stopping, so that its daemon can take over",
                      (*daemon)->address());
       } else {
-        spdlog::info(
-            "{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT", Sender(told),
-            drains ? "; what is left is delivered for at most " +
-                         absl::FormatDuration(config.drain) + ", and kept at the next signal"
-                   : "");
+        spdlog::info("{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+                     Sender(told),
+                     drains ? "; delivering for at most " + absl::FormatDuration(config.drain) +
+                                  "; another signal stops at once"
+                            : "");
       }
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       // After this, another signal ends the process like SIGKILL, which loses nothing.
@@ -141,8 +141,9 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
       return 0;
     }
     spdlog::error(
-        "the store in {} was removed under the daemon, and what was not delivered with it. A new "
-        "one is begun: ranks that live go on there, and count what went as lost (with_store)",
+        "the store in {} was removed while the daemon was running, with its undelivered rows; a "
+        "new "
+        "store was created; live ranks continue there and count the rows as lost (with_store)",
         (*daemon)->state_dir());
   }
 }

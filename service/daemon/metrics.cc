@@ -38,20 +38,20 @@ struct Named {
 constexpr Named kNames[] = {
     {"accept.accepted", "ranklog_connections_accepted_total", "Connections to the socket."},
     {"accept.refused_user", "ranklog_connections_refused_total",
-     "Connections that were refused, by reason.", "user"},
+     "Connections that the daemon refused, by reason.", "user"},
     {"accept.refused_protocol", "ranklog_connections_refused_total", "", "protocol"},
     {"accept.descriptors", "ranklog_descriptors_received_total",
      "Descriptors of rings that ranks passed."},
     {"accept.shortages", "ranklog_descriptor_shortages_total",
-     "Times that ranks had to wait because file descriptors were short."},
+     "Times that ranks had to wait because there were too few file descriptors."},
     {"accept.rebinds", "ranklog_socket_rebinds_total",
-     "Times that the file of the socket was removed, and made again."},
+     "Times that the socket file was removed and created again."},
     {"ingest.attaches", "ranklog_attaches_total", "Streams of ranks that attached."},
     {"ingest.batches", "ranklog_batches_received_total", "Batches of rows that are durable."},
     {"ingest.rows", "ranklog_rows_received_total",
      "Rows of ranks that are durable; those that were sent again count again."},
     {"ingest.refused_messages", "ranklog_streams_refused_total",
-     "Streams that were ended because of what their client sent, by reason.", "malformed"},
+     "Streams that the daemon ended because of a bad message, by reason.", "malformed"},
     {"ingest.refused_too_large", "ranklog_streams_refused_total", "", "too_large"},
     {"ingest.refused_shapes", "ranklog_streams_refused_total", "", "too_many_keys"},
     {"ingest.refused_streams", "ranklog_streams_refused_total", "", "too_many_streams"},
@@ -61,41 +61,40 @@ constexpr Named kNames[] = {
     {"ingest.unseen_rings", "ranklog_rings_unseen_total",
      "Streams whose ring could not be opened by its path."},
     {"ingest.orphans", "ranklog_rings_drained_total", "Rings of dead ranks that were drained."},
-    {"ingest.orphan_rows", "ranklog_rows_drained_total", "Rows that were found in these."},
+    {"ingest.orphan_rows", "ranklog_rows_drained_total", "Rows that were found in drained rings."},
     {"ingest.damaged_rings", "ranklog_rings_damaged_total",
      "Rings that could be read only in part."},
     {"ingest.left_rings", "ranklog_rings_left_total",
-     "Rings that could not be read, of another version, say, and stay as they are."},
+     "Rings that could not be read, for example of another version, and were left unchanged."},
     {"store.writes", "ranklog_store_writes_total", "Writes that were committed."},
     {"store.refused_writes", "ranklog_store_writes_refused_total",
-     "Writes that the store did not take."},
+     "Writes that the store refused."},
     {"store.commits", "ranklog_store_commits_total", "Commits, each of many writes."},
     {"store.failed_commits", "ranklog_store_commits_failed_total", "Commits that failed."},
     {"store.failing", "ranklog_store_failing",
-     "1 while rows cannot be stored, as on a full disk; the spools of the ranks keep them.",
+     "1 while the daemon cannot store rows, for example on a full disk; they stay in the spools.",
      nullptr, MetricType::Gauge},
     {"store.checkpoints", "ranklog_store_checkpoints_total", "Checkpoints of SQLite's log."},
     {"store.removed_runs", "ranklog_removed_runs_total",
      "Runs that were removed after their delivery, or by a user."},
-    {"store.removed_rows", "ranklog_removed_rows_total", "Rows of these."},
+    {"store.removed_rows", "ranklog_removed_rows_total", "Rows of removed runs."},
     {"store.removed_bytes", "ranklog_removed_bytes_total",
-     "What their removal freed within the store."},
+     "Bytes within the store that these removals freed."},
     {"aggregate.live_runs", "ranklog_runs_live", "Runs that have not ended.", nullptr,
      MetricType::Gauge},
-    {"aggregate.made_rows", "ranklog_rows_made_total", "Rows of runs that were made."},
+    {"aggregate.made_rows", "ranklog_rows_made_total", "Aggregated rows of runs."},
     {"aggregate.late_rows", "ranklog_rows_late_total",
      "Rows of ranks that came after their step was closed: kept, but not in their run."},
-    {"aggregate.errors", "ranklog_aggregate_errors_total",
-     "Times that the rows of a run could not be made."},
+    {"aggregate.errors", "ranklog_aggregate_errors_total", "Failed aggregations of a run's rows."},
     {"deliver.steps", "ranklog_delivery_steps_total", "Steps of deliveries to trackers."},
     {"deliver.pending", "ranklog_deliveries_pending",
      "Deliveries of a run to a tracker that are not complete.", nullptr, MetricType::Gauge},
     {"deliver.failing", "ranklog_deliveries_failing", "Deliveries whose last step failed.", nullptr,
      MetricType::Gauge},
     {"deliver.dead_letters", "ranklog_dead_letters_total",
-     "Records that a tracker refused, and that were set apart."},
+     "Records that a tracker refused and that were set apart."},
     {"deliver.set_apart", "ranklog_deliveries_set_apart",
-     "Deliveries that nobody tries, since they crash the daemon.", nullptr, MetricType::Gauge},
+     "Deliveries that are not tried because they crash the daemon.", nullptr, MetricType::Gauge},
 };
 
 // Collects the metric families of one scrape.
@@ -161,12 +160,12 @@ void AddDestinations(const Figures& figures, Families& to) {
     }
   };
   each([&](const auto& labels, const auto& destination) {
-    to.Counter("ranklog_rows_delivered_total", "Rows that the tracker has answered for.",
+    to.Counter("ranklog_rows_delivered_total", "Rows that the tracker acknowledged.",
                destination.delivered_rows, labels);
   });
   each([&](const auto& labels, const auto& destination) {
     to.Counter("ranklog_rows_refused_total",
-               "Rows that the tracker refused, and that were set apart.", destination.refused_rows,
+               "Rows that the tracker refused and that were set apart.", destination.refused_rows,
                labels);
   });
   each([&](const auto& labels, const auto& destination) {
@@ -174,13 +173,13 @@ void AddDestinations(const Figures& figures, Families& to) {
                destination.errors, labels);
   });
   each([&](const auto& labels, const auto& destination) {
-    to.Histogram("ranklog_delivery_exchange_seconds",
-                 "How long an exchange with the tracker takes.", destination.exchange_time, labels);
+    to.Histogram("ranklog_delivery_exchange_seconds", "Duration of an exchange with the tracker.",
+                 destination.exchange_time, labels);
   });
   each([&](const auto& labels, const auto& destination) {
     if (destination.last_success == absl::InfinitePast()) return;
     to.Gauge("ranklog_delivery_last_success_timestamp_seconds",
-             "When an exchange with the tracker went well, last.",
+             "Time of the last successful exchange with the tracker.",
              absl::ToDoubleSeconds(destination.last_success - absl::UnixEpoch()), labels);
   });
 }
@@ -198,10 +197,10 @@ void AddQueues(const Figures& figures, Families& to) {
   };
   each("ranklog_queue_rows", "Rows that wait for the tracker.",
        [](const storage::Queue& queue) { return queue.rows; });
-  each("ranklog_queue_bytes", "What these take in the store; of a long queue an estimate.",
+  each("ranklog_queue_bytes", "Bytes of the waiting rows in the store; estimated for a long queue.",
        [](const storage::Queue& queue) { return queue.bytes; });
   const absl::Time now = absl::Now();
-  each("ranklog_queue_age_seconds", "How long ago the oldest of these was logged.",
+  each("ranklog_queue_age_seconds", "Age of the oldest waiting row.",
        [now](const storage::Queue& queue) {
          if (queue.oldest_us == 0) return 0.0;
          return std::max(0.0, absl::ToDoubleSeconds(now - absl::FromUnixMicros(queue.oldest_us)));
@@ -215,24 +214,23 @@ void AddLosses(const model::Losses& losses, Families& to) {
       {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
   for (const auto& [reason, rows] : reasons) {
     to.Gauge("ranklog_rows_lost",
-             "Rows that were lost, of the runs in the store, by reason; goes down when a run is "
-             "removed.",
+             "Lost rows of the runs in the store, by reason; decreases when a run is removed.",
              rows, {{"reason", reason}});
   }
 }
 
 std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   Families to;
-  to.Gauge("ranklog_build_info", "1; the labels say what runs.", 1, {{"version", figures.version}});
-  to.Gauge("ranklog_jobs", "Jobs with a rank that is attached.", figures.jobs);
-  to.Gauge("ranklog_ranks", "Ranks that are attached.", figures.ranks);
-  to.Gauge("ranklog_streams", "Streams that are attached: one for each thread that logs.",
-           figures.streams);
+  to.Gauge("ranklog_build_info", "Always 1; the label is the version.", 1,
+           {{"version", figures.version}});
+  to.Gauge("ranklog_jobs", "Jobs with an attached rank.", figures.jobs);
+  to.Gauge("ranklog_ranks", "Attached ranks.", figures.ranks);
+  to.Gauge("ranklog_streams", "Attached streams: one for each thread that logs.", figures.streams);
   AddCounters(figures, to);
   AddDestinations(figures, to);
   AddQueues(figures, to);
   AddLosses(figures.losses, to);
-  to.Histogram("ranklog_store_commit_seconds", "How long a commit takes, its writes included.",
+  to.Histogram("ranklog_store_commit_seconds", "Duration of a commit, including its writes.",
                figures.commit_time);
   to.Gauge("ranklog_store_bytes", "Size of the store's files.", figures.monitor.store_bytes);
   to.Gauge("ranklog_disk_size_bytes", "Size of the store's file system.",
@@ -243,11 +241,11 @@ std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
   // The standard names of Prometheus clients.
   to.Counter("process_cpu_seconds_total", "CPU time of the daemon, user and system.",
              figures.cpu_seconds);
-  to.Gauge("process_resident_memory_bytes", "Memory of the daemon that is resident.",
+  to.Gauge("process_resident_memory_bytes", "Resident memory of the daemon.",
            figures.resident_bytes);
-  to.Gauge("process_open_fds", "File descriptors that are open.", figures.open_files);
-  to.Gauge("process_max_fds", "File descriptors that may be open.", figures.max_files);
-  to.Gauge("process_start_time_seconds", "When the daemon started, Unix time.",
+  to.Gauge("process_open_fds", "Open file descriptors.", figures.open_files);
+  to.Gauge("process_max_fds", "Maximum number of open file descriptors.", figures.max_files);
+  to.Gauge("process_start_time_seconds", "Start time of the daemon, as Unix time.",
            static_cast<double>(figures.start_time_us) / 1e6);
   return to.Take();
 }
@@ -308,7 +306,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(parts)));
   } catch (const std::exception&) {  // its message only says that there is no context
     return absl::UnavailableError(
-        absl::StrCat("cannot serve metrics at ", address, ": is that port in use?"));
+        absl::StrCat("cannot serve metrics at ", address,
+                     ": is the port in use? choose another one with --metrics-port"));
   }
 }
 

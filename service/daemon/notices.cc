@@ -32,13 +32,13 @@ v1::Notice StoreNotice(const absl::Status& committed) {
   }
   const char* advice = "";
   if (absl::IsResourceExhausted(committed)) {
-    advice = "; make room on that disk, then it goes on by itself";
+    advice = "; free space on that disk, the daemon retries by itself";
   } else if (absl::IsUnavailable(committed)) {
-    advice = "; it goes on by itself once that is over";
+    advice = "; the daemon retries by itself";
   }
   return Make(kKey, v1::Notice::ERROR,
-              absl::StrCat("the daemon cannot store rows, the spools keep them: ",
-                           absl::string_view(committed.message()), advice));
+              absl::StrCat("the daemon cannot store rows (", absl::string_view(committed.message()),
+                           "); they stay in the spools", advice));
 }
 
 absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {
@@ -46,7 +46,7 @@ absl::optional<v1::Notice> StateNotice(const std::string& state_dir) {
   if (name.empty()) return absl::nullopt;
   return Make("state", v1::Notice::INFO,
               absl::StrCat("the log in ", state_dir, " is on ", name,
-                           " and ends with this container or machine: mount a volume there"));
+                           " and ends with this container or machine; mount a volume there"));
 }
 
 std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
@@ -55,7 +55,7 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   if (!step.url.empty()) notices.push_back(Make("url", v1::Notice::INFO, step.url));
   if (delivery.last_error.empty()) {
     notices.push_back(Make(delivery.kind, v1::Notice::WARNING,
-                           absl::StrCat(delivery.kind, " takes the rows again"), /*over=*/true));
+                           absl::StrCat(delivery.kind, " accepts rows again"), /*over=*/true));
   } else {
     notices.push_back(
         Make(delivery.kind, v1::Notice::WARNING,
@@ -73,11 +73,10 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
                            /*over=*/delivery.complete));
   }
   if (!step.dead_letters.empty()) {
-    notices.push_back(
-        Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
-             absl::StrCat(delivery.kind, " refused ", delivery.refused_rows,
-                          " rows, which are set apart: ", step.dead_letters.back().answer,
-                          "; `ranklog dead` shows them")));
+    notices.push_back(Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
+                           absl::StrCat(delivery.kind, " refused ", delivery.refused_rows,
+                                        " rows, which are set apart: ",
+                                        step.dead_letters.back().answer, "; see `ranklog dead`")));
   }
   return notices;
 }

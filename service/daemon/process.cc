@@ -60,17 +60,17 @@ absl::Status CheckDescriptors() {
   }
   if (free == kDescriptors) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("file descriptors are short: of ", limit.rlim_cur, " only ", free,
+      absl::StrCat("too few file descriptors: only ", free, " of ", limit.rlim_cur,
                    " are free, and ranklogd needs ", kDescriptors,
-                   ": raise the hard limit (ulimit -Hn, or LimitNOFILE= of the service)"));
+                   "; raise the hard limit (ulimit -Hn, or LimitNOFILE= of the service)"));
 }
 
 void SayFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   spdlog::warn(
-      "this process may make files of {} bytes at most, and so the store: start ranklogd by a "
-      "shell with a larger `ulimit -f`",
+      "the store cannot grow beyond {} bytes, the file size limit of this process; start ranklogd "
+      "from a shell with a larger `ulimit -f`",
       limit.rlim_cur);
 }
 

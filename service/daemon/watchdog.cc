@@ -26,12 +26,12 @@ Watchdog Watchdog::FromEnvironment() {
 
 void Watchdog::Look(absl::Time steady_now, const std::string& hanging) {
   if (limit_ == absl::InfiniteDuration()) return;
-  if (std::exchange(said_, hanging) != hanging) {
+  if (const std::string before = std::exchange(said_, hanging); before != hanging) {
     if (hanging.empty()) {
-      spdlog::warn("it goes on");
+      spdlog::warn("the {} loop runs again", before);
     } else {
-      spdlog::error("the {} loop hangs, for {} now: the watchdog gets no pings, and restarts us",
-                    hanging, absl::FormatDuration(limit_));
+      spdlog::error("the {} loop has been hanging for {}; systemd will restart the daemon", hanging,
+                    absl::FormatDuration(limit_));
     }
   }
   if (!hanging.empty() || steady_now < next_) return;

@@ -112,7 +112,7 @@ TEST_F(LostStoreTest, DaemonReplacesARemovedStore) {
   EXPECT_EQ(counting_.Finish(), 0);
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   ExpectTheRestAndTheGap();
-  EXPECT_EQ(node_.TimesSaid("was removed under the daemon"), 1u);
+  EXPECT_EQ(node_.TimesSaid("was removed while the daemon was running"), 1u);
   EXPECT_EQ(node_.Terminate(), 0);
 }
 
@@ -120,7 +120,8 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
   counting_.rank().Kill();
   node_.Start();
   RemoveStoreAtOnce();
-  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("was removed under the daemon") == 1; }));
+  ASSERT_TRUE(
+      WaitFor([&] { return node_.TimesSaid("was removed while the daemon was running") == 1; }));
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
 }
 
@@ -136,7 +137,8 @@ TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
   EXPECT_THAT(second.Output(),
               HasSubstr("is in use by process " + std::to_string(node_.daemon().pid())));
   second.Kill();
-  ASSERT_TRUE(WaitFor([&] { return node_.TimesSaid("/lock was removed under the daemon") == 1; }));
+  ASSERT_TRUE(WaitFor(
+      [&] { return node_.TimesSaid("/lock was removed while the daemon was running") == 1; }));
   EXPECT_EQ(storage::StateLock::Holder(node_.state_dir()), node_.daemon().pid());
   ChildProcess::Options options;
   options.environment = {{"RANKLOG_ADDRESS", node_.address()}};

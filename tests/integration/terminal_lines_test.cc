@@ -91,7 +91,7 @@ TEST_F(TerminalLinesTest, TrackerTroublesAreReportedOnceAndCleared) {  // S42
   ASSERT_TRUE(Says(first, "no API key for 127.0.0.1")) << first.Output();
   ASSERT_TRUE(Says(first, "goes to wandb at " + wandb.url())) << first.Output();
   ChildProcess second = StartLong(1, {{"WANDB_BASE_URL", wandb.url()}, {"WANDB_API_KEY", key}});
-  ASSERT_TRUE(Says(first, "wandb takes the rows again")) << first.Output() << node_.Log();
+  ASSERT_TRUE(Says(first, "wandb accepts rows again")) << first.Output() << node_.Log();
   ASSERT_TRUE(Says(first, "run job is at " + wandb.url() + "/")) << first.Output();
   Stop();
   EXPECT_EQ(first.Wait(), 0) << first.Output();

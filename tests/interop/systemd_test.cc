@@ -260,7 +260,8 @@ TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
   EXPECT_GE(SteadyNow() - start, absl::Seconds(3));
   EXPECT_LT(SteadyNow() - start, absl::Seconds(10));
   EXPECT_EQ(Property(Service(kStoppingUser), "Result"), "success");
-  EXPECT_THAT(Journal(kStoppingUser), HasSubstr("not all is delivered; the rest is kept"));
+  EXPECT_THAT(Journal(kStoppingUser),
+              HasSubstr("not all rows are delivered; the store keeps the rest"));
   EXPECT_FALSE(IsActive(Socket(kStoppingUser)));
   EXPECT_THAT(Inside({"journalctl", "--priority=warning", "--unit", Service(kStoppingUser)}).output,
               AllOf(HasSubstr("run job: wandb:"), Not(HasSubstr("stopped"))));

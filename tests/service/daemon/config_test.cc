@@ -122,7 +122,7 @@ TEST(ConfigTest, UnknownOptionOfAFileHasItsLineAndASuggestion) {
   std::ofstream(file) << "# ours\nlog-level = \"info\"\n\nkeep_for = \"5h\"\n";
   EXPECT_THAT(Parse({"--config", file.c_str()}).text,
               AllOf(StartsWith("ranklogd: " + file +
-                               ":4: there is no option 'keep_for'; "
+                               ":4: unknown option 'keep_for'; "
                                "did you mean 'keep-for'?")));
   EXPECT_THAT(Parse({"--keep-fro", "5h"}).text, HasSubstr("did you mean '--keep-for'?"));
   EXPECT_THAT(Parse({"--colour=blue"}).text, Not(HasSubstr("did you mean")));
@@ -207,7 +207,7 @@ TEST(ConfigTest, BadQuotesAreRefusedWithTheirLine) {
   }
   std::ofstream(file) << "ranklogd.drain = \"1s\"\n";
   EXPECT_THAT(Parse({"--config", file.c_str()}).text,
-              HasSubstr(":1: there is no option 'ranklogd.drain'"));
+              HasSubstr(":1: unknown option 'ranklogd.drain'"));
 }
 
 TEST(ConfigTest, PrintedSettingsAreReadBackUnchanged) {

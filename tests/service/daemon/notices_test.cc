@@ -11,7 +11,9 @@ using ::testing::SizeIs;
 
 TEST(NoticesTest, AFullDiskIsATroubleUntilCommitsSucceed) {
   const v1::Notice full = StoreNotice(absl::ResourceExhaustedError("disk is full"));
-  EXPECT_THAT(full.text(), HasSubstr("disk is full; make room on that disk"));
+  EXPECT_EQ(full.text(),
+            "the daemon cannot store rows (disk is full); they stay in the spools; free space on "
+            "that disk, the daemon retries by itself");
   EXPECT_EQ(full.severity(), v1::Notice::ERROR);
   EXPECT_FALSE(full.over());
   const v1::Notice over = StoreNotice(absl::OkStatus());
