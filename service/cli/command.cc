@@ -66,25 +66,25 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
   ASSIGN_OR_RETURN(const std::string dir, StateDir());
   if (access(absl::StrCat(dir, "/", storage::kStoreFile).c_str(), R_OK) != 0 && errno == EACCES) {
     return absl::PermissionDeniedError(
-        absl::StrCat("the store in ", dir,
-                     " may not be read: only its user may. Name a directory of yours with "
-                     "--state-dir (or $RANKLOG_STATE_DIR)"));
+        absl::StrCat("cannot read the store in ", dir,
+                     ": Permission denied; choose a directory of your own with --state-dir (or "
+                     "$RANKLOG_STATE_DIR)"));
   }
   auto reader = storage::StoreReader::Open(dir);
   if (absl::IsNotFound(reader.status())) {
     const auto log = FindDaemonLog(address);
     std::string why;
     if (log.has_value() && !log->last_words.empty()) {
-      why = absl::StrCat(". The daemon could not start: ", Printable(log->last_words), " (",
+      why = absl::StrCat("; the daemon could not start: ", Printable(log->last_words), " (",
                          log->path, ")");
     }
     if (const auto left = FindUntakenSpools(*this, dir); !left.empty()) {
-      absl::StrAppend(&why, ". ", LeftSpoolsText(left), ": ", HowToTake(*this, dir, left));
+      absl::StrAppend(&why, "; ", LeftSpoolsText(left), ": ", HowToTake(*this, dir, left));
     }
     return absl::NotFoundError(
         absl::StrCat("there is no store in ", dir,
-                     ". Name another directory with --state-dir (or "
-                     "$RANKLOG_STATE_DIR), or make one here: ranklogd --state-dir ",
+                     "; choose another directory with --state-dir (or "
+                     "$RANKLOG_STATE_DIR), or create one here: ranklogd --state-dir ",
                      dir, why));
   }
   return reader;
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
 
 void RunArgument::AddTo(Options& options) {
   options.Add("RUN", &text, kRunHelp, {.check = CheckNotEmpty, .required = true});
-  options.Add("--project", &project, "look only at the runs of this project", {.type = "NAME"});
+  options.Add("--project", &project, "consider only the runs of this project", {.type = "NAME"});
 }
 
 absl::Status AwaitEnds(const Globals& globals, storage::StoreReader& reader,

@@ -24,7 +24,7 @@ std::string AllCommands(const CLI::App& app) {
 }
 
 void PrintWrongUsage(const std::string& command, absl::string_view what) {
-  std::cerr << command << ": " << what << "; `" << command << " --help` says more\n";
+  std::cerr << command << ": " << what << "; see `" << command << " --help`\n";
 }
 
 // Prints --help or --version, or the error of a wrong command line. For a missing or unknown
@@ -42,11 +42,11 @@ int Refuse(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> words = app.remaining();
   std::string what = "no command was given";
   if (!words.empty()) {
-    what = (words[0].rfind("-", 0) == 0 ? "there is no option '" : "there is no command '") +
-           words[0] + "'";
+    what =
+        (words[0].rfind("-", 0) == 0 ? "unknown option '" : "unknown command '") + words[0] + "'";
   }
-  std::cerr << app.get_name() << ": " << what << ". The commands are " << AllCommands(app) << "; `"
-            << app.get_name() << " --help` says what they do.\n";
+  std::cerr << app.get_name() << ": " << what << "; the commands are " << AllCommands(app)
+            << "; see `" << app.get_name() << " --help`\n";
   return kWrongUsage;
 }
 
@@ -81,7 +81,7 @@ void Apply(const OptionRules& rules, CLI::App& app, CLI::Option* option) {
 std::string CheckDuration(const std::string& text) {
   absl::Duration duration;
   const bool good = absl::ParseDuration(text, &duration) && duration > absl::ZeroDuration();
-  return good ? "" : "a duration has the form 30s, 10m or 1h30m";
+  return good ? "" : "not a duration, such as 30s, 10m or 1h30m";
 }
 
 std::string CheckNotEmpty(const std::string& text) {
@@ -132,7 +132,7 @@ int Program::Main(int argc, char** argv) const {
     return kWrongUsage;
   }
   std::cerr << texts_.name << ": " << status.message()
-            << (absl::IsDataLoss(status) ? "; `ranklog doctor` says what to do" : "") << "\n";
+            << (absl::IsDataLoss(status) ? "; see `ranklog doctor`" : "") << "\n";
   return kDidNotWork;
 }
 

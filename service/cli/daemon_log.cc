@@ -14,9 +14,9 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kDaemonLogFooter[] = R"(
-A daemon that a rank started writes its messages beside its socket. Of one that systemd started, journald has
-them: journalctl --user -u ranklogd, or of the system's unit journalctl -u ranklogd@UID. Of one that you
-started, your terminal.
+If a rank started the daemon, its messages are in a file beside its socket. If systemd started it, use
+journalctl --user -u ranklogd, or journalctl -u ranklogd@UID for the system's unit. If you started it, its
+messages are in your terminal.
 
 Examples:
   ranklog daemon-log
@@ -42,16 +42,15 @@ std::string JournalCommand(const Globals& globals) {
 
 absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) {
   if (const std::string journal = JournalCommand(globals); !journal.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat("systemd started the daemon, so the journal has its messages: ", journal,
-                     " -n ", flags.lines));
+    return absl::NotFoundError(absl::StrCat(
+        "systemd started the daemon, so its messages are in the journal; run: ", journal, " -n ",
+        flags.lines));
   }
   const absl::optional<DaemonLog> log = FindDaemonLog(globals.address);
   if (!log) {
     return absl::NotFoundError(
-        "no daemon that a rank started has left messages here; `ranklog daemon-log --help` says "
-        "where "
-        "others are");
+        "found no log of a daemon that a rank started; for other logs, see `ranklog daemon-log "
+        "--help`");
   }
   std::ifstream file(log->path);
   std::deque<std::string> last;
@@ -69,7 +68,7 @@ absl::Status ShowDaemonLog(const Globals& globals, const DaemonLogFlags& flags) 
 void AddDaemonLog(Program& program) {
   auto [options, flags] =
       program.Add("daemon-log", "show the daemon's last messages", kDaemonLogFooter, ShowDaemonLog);
-  options.Add("-n,--lines", &flags.lines, "how many lines; 50 if not given", {.type = "N"});
+  options.Add("-n,--lines", &flags.lines, "number of lines; default 50", {.type = "N"});
 }
 
 }  // namespace ranklog::cli

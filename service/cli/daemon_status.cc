@@ -77,7 +77,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   const std::string path = address.substr(sizeof kUnix - 1);
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof name.sun_path) return failed("no path of a socket");
+  if (path.empty() || path.size() >= sizeof name.sun_path)
+    return failed("not the path of a socket");
   path.copy(name.sun_path, sizeof name.sun_path - 1);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return failed(strerror(errno));
@@ -91,7 +92,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& addres
   if (pid != nullptr) *pid = listener;
   if (!ours) {
     close(fd);
-    return failed("it is another user's");
+    return failed("the process that listens there belongs to another user");
   }
   return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // takes ownership of `fd`
 }
@@ -114,7 +115,7 @@ std::string WhySilent(int64_t pid) {
 absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   if (!absl::StartsWith(address, kUnix)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is no address of a daemon; it has the form unix:PATH"));
+        absl::StrCat("'", address, "' is not an address; use unix:PATH"));
   }
   const auto silence = [&](int64_t pid) {
     return absl::UnavailableError(
@@ -218,8 +219,8 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
   if (daemon.has_value()) return *daemon;
   return absl::UnavailableError(
       absl::StrCat("process ", storage::StateLock::Holder(state_dir),
-                   " has the store, but no daemon answers: name its socket with --address "
-                   "unix:PATH, or wait if that is a `ranklog sync`"));
+                   " has the store, but no daemon answers; give its socket with --address "
+                   "unix:PATH, or wait if the process is a `ranklog sync`"));
 }
 
 namespace {
@@ -253,11 +254,12 @@ std::string StoreTrouble(const DaemonStatus& daemon) {
   if (failing == daemon.counters.end() || failing->second == 0) return "";
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(daemon.state_dir, error);
-  return absl::StrCat(
-      "the daemon cannot store rows, the spools keep them: ",
-      error ? "" : absl::StrCat(BytesText(static_cast<int64_t>(space.available)), " are free in "),
-      error ? "" : absl::StrCat(daemon.state_dir, "; make room on that disk; "),
-      "the daemon's log has the reason");
+  const std::string free =
+      error ? ""
+            : absl::StrCat(" (", BytesText(static_cast<int64_t>(space.available)), " free in ",
+                           daemon.state_dir, ")");
+  return absl::StrCat("the daemon cannot store rows", free, "; they stay in the spools; ",
+                      error ? "" : "free space on that disk; ", "the daemon's log has the reason");
 }
 
 absl::optional<SystemdUnit> UnitOf(int64_t pid) {

@@ -41,7 +41,7 @@ absl::Status ListDeadLetters(const Globals& globals, const DeadFlags& flags) {
     for (const model::DeadLetter& letter : letters) array.push_back(DeadLetterJson(letter));
     std::cout << PrettyJson(array);
   } else if (letters.empty()) {
-    std::cout << "nothing of this run was refused\n";
+    std::cout << "no record of this run was refused\n";
   } else {
     Table table({"DESTINATION", "ROW", "TIME", "ANSWER"});
     for (const model::DeadLetter& letter : letters) {
@@ -57,10 +57,10 @@ absl::Status ListDeadLetters(const Globals& globals, const DeadFlags& flags) {
 
 void AddDead(Program& program) {
   auto [options, flags] =
-      program.Add("dead", "list what a destination refused of a run, with its answers", kDeadFooter,
+      program.Add("dead", "list refused records of a run, with the tracker's answers", kDeadFooter,
                   ListDeadLetters);
   flags.run.AddTo(options);
-  options.Add("--json", &flags.json, "an array of objects, with what was refused");
+  options.Add("--json", &flags.json, "print an array of objects, with the refused content");
 }
 
 }  // namespace ranklog::cli

@@ -26,10 +26,10 @@ struct Deliveries {
 std::string Advice(const Deliveries& sum, bool daemon_runs) {
   if (sum.waiting_runs == 0) return "";
   std::string advice;
-  if (!daemon_runs) advice = "nobody delivers: start ranklogd, or call `ranklog sync`";
+  if (!daemon_runs) advice = "no daemon is running: start ranklogd, or run `ranklog sync`";
   if (!sum.reasons.empty()) {
     absl::StrAppend(&advice, advice.empty() ? "" : "; ",
-                    "not taken: ", Printable(absl::StrJoin(sum.reasons, "; ")));
+                    "not delivered: ", Printable(absl::StrJoin(sum.reasons, "; ")));
   }
   for (const std::string& apart : sum.set_apart) {
     absl::StrAppend(&advice, advice.empty() ? "" : "; ", Printable(apart));
@@ -64,17 +64,17 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
     findings.push_back({"start",
                         {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
                         absl::StrCat("run ", Printable(report.run.run_id), " was refused"),
-                        absl::StrCat(Printable(report.run.notice), "; `ranklog sync ",
-                                     Printable(report.run.run_id), " --to wandb` uploads it")});
+                        absl::StrCat(Printable(report.run.notice), "; run `ranklog sync ",
+                                     Printable(report.run.run_id), " --to wandb` to upload it")});
   }
   for (auto& [kind, sum] : by_kind) {
     sum.reasons = WaitingTexts(runs, kind);
     std::string text =
         absl::StrCat(Printable(kind), ", ", Counted(sum.runs, "run"), ", ", sum.waiting_runs,
-                     " waiting, ", Counted(sum.pending_rows, "row"), " to go");
+                     " waiting, ", Counted(sum.pending_rows, "row"), " to deliver");
     if (sum.refused_rows > 0) {
       absl::StrAppend(&text, ", ", Counted(sum.refused_rows, "row"),
-                      " refused (`ranklog dead RUN` says why)");
+                      " refused (see `ranklog dead RUN`)");
     }
     findings.push_back({"delivery",
                         {{"kind", kind},

@@ -15,12 +15,12 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kDoctorFooter[] = R"(
-Looks at the state directory and its disk, the socket, the daemon and who started it, the store with every row in
-it, what waits for the trackers, stores that were set aside because they were damaged, the spools of this user and
-the room for more, limits, the clock, and the keys. Asks the servers that rows wait for, and the public one if there
-is a key for it, through the proxy in use. Of a key the last four letters are shown. Changes nothing.
+Checks the state directory and its disk, the socket, the daemon and how it was started, the store with every row in
+it, waiting deliveries, stores that were set aside because they were damaged, the spools of this user and the room
+for more, limits, the clock, and the keys. Asks the servers that rows wait for, and the public one if there is a key
+for it, through the proxy in use. Shows only the last four letters of a key. Changes nothing.
 
-Exit code 0: all is well. 1: something is to be done, and the lines below each part say what.
+Exit code 0: no problems. 1: problems; each has a line with advice.
 
 Examples:
   ranklog doctor
@@ -71,18 +71,17 @@ absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
   const auto problems = static_cast<uint64_t>(std::count_if(
       findings.begin(), findings.end(), [](const Finding& f) { return !f.advice.empty(); }));
   if (problems == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(Counted(problems, "thing"), problems == 1 ? " is" : " are", " to be done"));
+  return absl::FailedPreconditionError(absl::StrCat("found ", Counted(problems, "problem")));
 }
 
 }  // namespace
 
 void AddDoctor(Program& program) {
-  auto [options, flags] = program.Add(
-      "doctor", "say what is wrong on this node, and what to do about it", kDoctorFooter, Doctor);
-  options.Add("--ranks", &flags.ranks, "how many ranks are to run on this node; 8 if not given",
+  auto [options, flags] = program.Add("doctor", "find problems on this node and show what to do",
+                                      kDoctorFooter, Doctor);
+  options.Add("--ranks", &flags.ranks, "number of ranks that will run on this node; default 8",
               {.type = "N", .least = 1, .most = 4096});
-  options.Add("--json", &flags.json, "an object, for programs");
+  options.Add("--json", &flags.json, "print an object, for programs");
 }
 
 }  // namespace ranklog::cli

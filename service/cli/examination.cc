@@ -47,19 +47,19 @@ constexpr uint64_t kMaxLookedInto = 256 << 20;
 Finding LookAtDirectory(const std::string& dir) {
   struct stat info {};
   if (stat(dir.c_str(), &info) != 0) {
-    return {"directory", {{"path", dir}, {"present", false}}, dir + " is not there yet", ""};
+    return {"directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
   }
   Finding finding{
       "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};
   const absl::Status local = storage::CheckLocal(dir);
   if (!S_ISDIR(info.st_mode)) {
-    finding.advice = "it is no directory: name one with --state-dir";
+    finding.advice = "not a directory; choose one with --state-dir";
   } else if (!local.ok()) {
     finding.advice = std::string(local.message());
   } else if (info.st_uid != geteuid()) {
-    finding.advice = "it belongs to another user: name your own with --state-dir";
+    finding.advice = "it belongs to another user; choose a directory of your own with --state-dir";
   } else if ((info.st_mode & 077) != 0) {
-    finding.advice = absl::StrCat("others may look into it: chmod 700 ", dir);
+    finding.advice = absl::StrCat("it is accessible to other users; run: chmod 700 ", dir);
   }
   return finding;
 }
@@ -79,11 +79,12 @@ std::vector<Finding> LookAtSkipped(const std::string& dir) {
     if (!usable.ok()) {
       why = std::string(usable.message());
     } else if (storage::StateLock::Holder(dir) != 0) {
-      why = "the daemon keeps its log elsewhere; it can be used now, so the next daemon takes it";
+      why =
+          "usable now, but the running daemon uses another directory; the next daemon will use it";
     }
     findings.push_back({"skipped",
                         {{"path", *each}, {"reason", why}},
-                        absl::StrCat(*each, " is passed over: ", why),
+                        absl::StrCat(*each, " is skipped: ", why),
                         ""});
   }
   return findings;
@@ -121,7 +122,7 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
     }
     if (daemon->version != RANKLOG_VERSION) {
       finding.advice = "this program has version " RANKLOG_VERSION
-                       ": restart the daemon, or use the program that came with it";
+                       "; restart the daemon, or use the program that came with it";
     }
     if (const std::string trouble = StoreTrouble(*daemon); !trouble.empty()) {
       finding.advice = trouble;
@@ -131,10 +132,10 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
     finding.advice = SilentText(pid, silent);
   } else if (globals.address.empty()) {
     absl::StrAppend(&finding.text,
-                    "; it listens at none of the usual addresses (--address asks it elsewhere)");
+                    "; it listens at none of the usual addresses; give its address with --address");
   } else {
-    finding.advice =
-        absl::StrCat("no answer at ", globals.address, ": is that its address, and is it stopped?");
+    finding.advice = absl::StrCat("no answer at ", globals.address,
+                                  ": check the address, and whether the daemon is stopped");
   }
   return finding;
 }
@@ -151,13 +152,13 @@ absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::str
                      {{"pid", daemon->pid}, {"address", address}, {"state_dir", daemon->state_dir}},
                      absl::StrCat("pid ", daemon->pid, " answers at ", address, " and keeps ",
                                   Printable(daemon->state_dir)),
-                     absl::StrCat("ranks send it their rows, which are not in ", dir,
-                                  ": ranklog doctor --address ", address)};
+                     absl::StrCat("ranks send their rows to that daemon, so they are not in ", dir,
+                                  "; run: ranklog doctor --address ", address)};
     }
     if (!IsSilent(address)) continue;
     return Finding{"elsewhere",
                    {{"pid", SilentPid(address)}, {"address", address}},
-                   absl::StrCat("somebody listens at ", address),
+                   absl::StrCat("a process listens at ", address),
                    SilentText(SilentPid(address), address)};
   }
   return absl::nullopt;
@@ -176,8 +177,8 @@ Finding LookAtSocket(const Globals& globals) {
     if (dir == dirs.end()) {
       return {"socket",
               {{"path", nullptr}},
-              "none of the usual directories can be used",
-              "set RANKLOG_ADDRESS to unix:PATH, in a directory of yours alone"};
+              "none of the usual directories is usable",
+              "set RANKLOG_ADDRESS to unix:PATH, in a private directory of your own"};
     }
     address = absl::StrCat("unix:", dir->path, "/", v1::kSocketFile);
   }
@@ -188,23 +189,26 @@ Finding LookAtSocket(const Globals& globals) {
   const bool there = lstat(dir.c_str(), &info) == 0;
   const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
   finding.data["present"] = listens;
-  if (!listens) absl::StrAppend(&finding.text, " is not there: no daemon listens");
+  if (!listens) absl::StrAppend(&finding.text, " does not exist: no daemon listens");
   if (!absl::StartsWith(address, "unix:/")) {
-    finding.advice = "its address has the form unix:/PATH";
+    finding.advice = "not an address; use unix:/PATH";
   } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
     finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
-                                  " bytes: choose a shorter one for RANKLOG_ADDRESS");
+                                  " bytes; choose a shorter one for RANKLOG_ADDRESS");
   } else if (!there) {
     const std::vector<v1::PrivateDir> standard = v1::StandardDirs();
     const bool made =
         std::any_of(standard.begin(), standard.end(),
                     [&](const v1::PrivateDir& each) { return each.create && each.path == dir; });
-    if (!made) finding.advice = absl::StrCat("its directory is not there: mkdir -m 700 ", dir);
+    if (!made) {
+      finding.advice = absl::StrCat("its directory does not exist; run: mkdir -m 700 ", dir);
+    }
   } else if (!v1::IsOwnDirectory(dir, 0)) {
-    finding.advice = absl::StrCat(Printable(dir), " is not a directory of yours: name another one");
-  } else if (!v1::IsOwnDirectory(dir, 077)) {
     finding.advice =
-        absl::StrCat(Printable(dir), " is accessible to other users: chmod 700 ", Printable(dir));
+        absl::StrCat(Printable(dir), " is not a directory of your own; choose another one");
+  } else if (!v1::IsOwnDirectory(dir, 077)) {
+    finding.advice = absl::StrCat(Printable(dir), " is accessible to other users; run: chmod 700 ",
+                                  Printable(dir));
   }
   return finding;
 }
@@ -224,9 +228,9 @@ Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& d
                     ", which ends with this container or machine");
   }
   if (disk.bytes != 0 && disk.free_bytes < kLittle) {
-    finding.advice = "make room on it, or take another one (--state-dir of ranklogd)";
+    finding.advice = "free space on it, or use another disk (--state-dir of ranklogd)";
   } else if (disk.lasts && *disk.lasts < absl::Hours(24)) {
-    finding.advice = "make room on it, or have less kept (--keep-for, --keep-bytes of ranklogd)";
+    finding.advice = "free space on it, or keep less (--keep-for, --keep-bytes of ranklogd)";
   }
   return finding;
 }
@@ -273,8 +277,8 @@ absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::stri
 }
 
 std::string RecoverAdvice(const std::string& dir, const std::string& path) {
-  return absl::StrCat(storage::StateLock::Holder(dir) == 0 ? "save" : "stop ranklogd, then save",
-                      " what is left: ranklog recover ", path);
+  return absl::StrCat(storage::StateLock::Holder(dir) == 0 ? "" : "stop ranklogd, then ",
+                      "save its readable rows; run: ranklog recover ", path);
 }
 
 // Runs with rows that are missing from the run or were logged twice. Nothing can be done about
@@ -344,7 +348,7 @@ Finding LookAtStore(const std::string& dir) {
   finding.data["intact"] = status.ok() && damaged_runs.empty();
   if (absl::IsDataLoss(status)) {
     finding.text = absl::StrCat("damaged: ", absl::string_view(status.message()));
-    finding.advice = absl::StrCat("ranklogd sets it aside when it starts, and begins a new one; ",
+    finding.advice = absl::StrCat("the next ranklogd sets it aside and creates a new store; ",
                                   RecoverAdvice(dir, path));
     return finding;
   }
@@ -362,7 +366,7 @@ Finding LookAtStore(const std::string& dir) {
     absl::StrAppend(&finding.text, ", ", damaged_runs.size(), " of them with damaged rows: ",
                     Printable(absl::StrJoin(damaged_runs, " ").substr(0, kMaxNamesBytes)));
     finding.advice =
-        absl::StrCat("`ranklog verify RUN` says which rows; ", RecoverAdvice(dir, path));
+        absl::StrCat("`ranklog verify RUN` lists the rows; ", RecoverAdvice(dir, path));
   }
   return finding;
 }
@@ -384,8 +388,9 @@ absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
                   absl::StrCat(dir, ", ", Counted(runs->size(), "run")),
                   ""};
   if (open > 0 && storage::StateLock::Holder(dir) == 0) {
-    finding.advice = absl::StrCat(Counted(static_cast<uint64_t>(open), "run"),
-                                  " there waits, and no daemon: ranklog sync --state-dir ", dir);
+    finding.advice =
+        absl::StrCat(Counted(static_cast<uint64_t>(open), "run"), open == 1 ? " waits" : " wait",
+                     " there, and no daemon is running; run: ranklog sync --state-dir ", dir);
   }
   return finding;
 }
@@ -399,8 +404,8 @@ Finding LookAtSetAside(const std::string& path) {
     return finding;
   }
   finding.data["recovered"] = false;
-  finding.advice = absl::StrCat("save what is left: ranklog recover ", path,
-                                " (or remove it if it is of no use)");
+  finding.advice = absl::StrCat("save its readable rows; run: ranklog recover ", path,
+                                " (or remove the file if you do not need it)");
   const uint64_t bytes = fs::file_size(path, error);
   absl::StrAppend(&finding.text, ", ", BytesText(static_cast<int64_t>(bytes)));
   if (error || bytes > kMaxLookedInto) return finding;
@@ -413,11 +418,11 @@ Finding LookAtSetAside(const std::string& path) {
                     Counted(runs.size(), "run"), " can be read, ", salvaged->lost_rows(),
                     " cannot");
   } else if (absl::IsDataLoss(salvaged.status())) {
-    absl::StrAppend(&finding.text, ", nothing of it can be read");
-    finding.advice = "nothing of it can be saved: restore it from a backup, or remove it";
+    absl::StrAppend(&finding.text, ", no row can be read");
+    finding.advice = "no row can be saved; restore the file from a backup, or remove it";
   } else {
     absl::StrAppend(&finding.text,
-                    ", not looked into: ", absl::string_view(salvaged.status().message()));
+                    ", not examined: ", absl::string_view(salvaged.status().message()));
   }
   return finding;
 }
@@ -451,14 +456,13 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
                   ""};
   if (damaged > 0) {
     finding.advice =
-        "rings that contradict themselves were kept as *.damaged: remove them once they are of no "
-        "use";
+        "damaged rings were renamed to *.damaged; remove them when you no longer need them";
   }
   if (!others.empty()) {
     finding.advice =
         absl::StrCat("another version of Ranklog wrote ", absl::StrJoin(others, ", "),
-                     ": run the ranklogd of that version, which takes their rows. Until then they "
-                     "stay as they are",
+                     "; run the ranklogd of that version to store their rows; until then they stay "
+                     "unchanged",
                      finding.advice.empty() ? "" : "; ", finding.advice);
   }
   return finding;
@@ -485,8 +489,8 @@ std::vector<Finding> LookAtUnnamedSpools(const std::vector<RunReport>& runs) {
           {"spool",
            {{"unnamed", unnamed}},
            Printable(unnamed),
-           "make room there (df -h /dev/shm /var/tmp), or set RANKLOG_SPOOL_DIR to a "
-           "local directory of yours, and start these ranks again"});
+           "free space there (df -h /dev/shm /var/tmp), or set RANKLOG_SPOOL_DIR to a "
+           "local directory of your own, and start these ranks again"});
     }
   }
   return findings;
@@ -497,11 +501,12 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
   struct stat info {};
   lstat(dir.path.c_str(), &info);
-  return Finding{"spool",
-                 {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
-                 absl::StrCat(dir.path, " is not a directory of yours alone: it belongs to user ",
-                              info.st_uid),
-                 "ranks and the daemon pass it over: remove it, or have it removed"};
+  return Finding{
+      "spool",
+      {{"path", dir.path}, {"owner", info.st_uid}, {"mode", info.st_mode & 07777}},
+      absl::StrCat(dir.path, " is not a private directory of your own: it belongs to user ",
+                   info.st_uid),
+      "ranks and the daemon ignore it; remove it, or ask its owner to"};
 }
 
 }  // namespace

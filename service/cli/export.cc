@@ -23,17 +23,17 @@ namespace {
 constexpr size_t kWriteBytes = 256 << 10;
 
 constexpr char kExportFooter[] = R"(
-Rows are written as they are read: the size of a run does not matter. Those that come while the command runs
-are left out.
+Rows are written as they are read, so memory use does not depend on the size of the run. Rows that arrive during
+the export are not included.
 
-jsonl: an object per line with _step, _timestamp (Unix time in seconds) and the row's metrics. JSON has no
+jsonl: one object per line with _step, _timestamp (Unix time in seconds) and the row's metrics. JSON has no
   NaN and no infinities; they are written as NaN, Infinity and -Infinity, which Python's json
-  reads; jq 1.6 makes null of NaN, and the largest number of an infinity.
-csv: the union of all metrics as columns, a header first; quoting and line ends by RFC 4180; a row without a
-  metric has an empty field.
-Of a run that was resumed from a checkpoint: the newest attempt's rows from there on.
---raw: what the ranks sent, before the strategy made the run's rows of it, by rank, then by stream (a rank
-  has one per thread that logs and per restart, oldest first), then by seq.
+  reads; jq 1.6 reads NaN as null, and an infinity as the largest number.
+csv: a header, then all metrics as columns; quoting and line ends follow RFC 4180; a missing metric is an
+  empty field.
+If a run was resumed from a checkpoint, the rows after it are those of the newest attempt.
+--raw: rows as the ranks sent them, before aggregation, ordered by rank, then by stream (a rank has one per
+  thread that logs and per restart, oldest first), then by seq.
 
 Examples:
   ranklog export latest > run.jsonl
@@ -132,7 +132,7 @@ class Exporter {
     const std::vector<std::string> missing = filter_.Missing();
     if (missing.empty()) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat("no row has ", absl::StrJoin(missing, ", "),
-                                            "; `ranklog show` names the run's metrics"));
+                                            "; `ranklog show` lists the run's metrics"));
   }
 
  private:
@@ -214,13 +214,13 @@ void AddExport(Program& program) {
   auto [options, flags] =
       program.Add("export", "write a run's rows as JSON lines or CSV", kExportFooter, ExportRun);
   flags.run.AddTo(options);
-  options.Add("--format", &flags.format, "jsonl or csv; jsonl if not given",
+  options.Add("--format", &flags.format, "output format; default jsonl",
               {.one_of = {"jsonl", "csv"}});
   options.Add("--metric", &flags.metrics,
-              "only this metric; may be given several times. Rows without one are left out",
+              "only this metric; can be repeated. Rows without any of them are left out",
               {.type = "NAME"});
-  options.Add("--raw", &flags.raw, "the rows that the ranks sent, not the run's");
-  options.Add("--output,-o", &flags.output, "a file instead of the standard output",
+  options.Add("--raw", &flags.raw, "write the rows that the ranks sent, not the run's");
+  options.Add("--output,-o", &flags.output, "write to this file instead of stdout",
               {.type = "FILE"});
 }
 

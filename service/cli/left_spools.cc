@@ -89,16 +89,16 @@ std::string NamesOf(const std::vector<LeftSpool>& spools) {
 std::string TextOfTheDead(const std::vector<LeftSpool>& dead) {
   const uint64_t rows = LeftRows(dead);
   return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ", NamesOf(dead),
-                      rows > 1 ? " lie" : " lies", " in ", dead.size() == 1 ? "a spool" : "spools",
-                      " only");
+                      rows > 1 ? " are" : " is", " only in ",
+                      dead.size() == 1 ? "a spool" : "spools");
 }
 
 std::string TextOfTheLiving(const std::vector<LeftSpool>& living) {
   const uint64_t rows = LeftRows(living);
   const bool one = living.size() == 1;
-  return absl::StrCat(NamesOf(living), one ? " still runs; " : " still run; ", Counted(rows, "row"),
-                      rows == 1 ? " waits in " : " wait in ", one ? "its spool" : "their spools",
-                      " until a daemon takes ", rows == 1 ? "it" : "them");
+  return absl::StrCat(NamesOf(living), one ? " is still running; " : " are still running; ",
+                      Counted(rows, "row"), rows == 1 ? " waits in " : " wait in ",
+                      one ? "its spool" : "their spools", " for a daemon");
 }
 
 bool AnyLives(const std::vector<LeftSpool>& left) {
@@ -191,11 +191,10 @@ std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       const std::vector<LeftSpool>& left) {
   if (!AnyLives(left)) {
-    return "no daemon runs, which would take them: `ranklog sync` does, and delivers";
+    return "no daemon is running; run `ranklog sync` to store and deliver them";
   }
-  return absl::StrCat("no daemon runs: `ranklogd --background --state-dir ", state_dir,
-                      globals.address.empty() ? "" : " --listen " + globals.address,
-                      "` starts one, or says why it cannot");
+  return absl::StrCat("no daemon is running; start one: ranklogd --background --state-dir ",
+                      state_dir, globals.address.empty() ? "" : " --listen " + globals.address);
 }
 
 std::string UnmadeRowsText(const std::string& state_dir) {

@@ -52,7 +52,7 @@ std::string HowToTake(const Globals& globals, const std::string& state_dir,
 // that would aggregate them. Empty: there are no such rows.
 std::string UnmadeRowsText(const std::string& state_dir);
 inline constexpr char kHowToMakeThem[] =
-    "no daemon runs: `ranklog sync` brings them there, and delivers";
+    "no daemon is running; run `ranklog sync` to aggregate and deliver them";
 
 // Warns on stderr about spools and rows for which no daemon runs.
 void WarnOfUntakenRows(const Globals& globals);

@@ -37,17 +37,17 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kLoginFooter[] = R"(
-The key is read from standard input, so that it is in no argument list: typed in, without an echo,
-or from a file. It is kept in ~/.config/ranklog/credentials, for the server that it belongs to.
+The key is read from standard input, so that it does not appear in an argument list; type it (no echo) or
+redirect a file. It is stored in ~/.config/ranklog/credentials, for its server.
 
 Examples:
   ranklog login
   ranklog login < key.txt
   ranklog login --base-url https://wandb.example.com
-  ranklog login --no-check < key.txt     # where the server cannot be reached)";
+  ranklog login --no-check < key.txt     # if the server is not reachable)";
 
 constexpr char kLogoutFooter[] = R"(
-Runs that wait for the key say so, until another one comes.
+Runs that need the key wait until there is another one.
 
 Examples:
   ranklog logout
@@ -107,7 +107,7 @@ class SilentTerminal {
 absl::StatusOr<std::string> ReadKey(const std::string& page) {
   std::string key;
   if (isatty(STDIN_FILENO) == 1) {
-    std::cerr << "API key, as " << page << "/authorize shows it: " << std::flush;
+    std::cerr << "API key (see " << page << "/authorize): " << std::flush;
     {
       const SilentTerminal silent;
       std::getline(std::cin, key);
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> ReadKey(const std::string& page) {
     std::getline(std::cin, key);
   }
   key = std::string(absl::StripAsciiWhitespace(key));
-  if (key.empty()) return absl::InvalidArgumentError("no key came from standard input");
+  if (key.empty()) return absl::InvalidArgumentError("standard input has no key");
   RETURN_IF_ERROR(deliver::CheckWandbKey(key));
   return key;
 }
@@ -144,11 +144,11 @@ absl::StatusOr<std::string> CheckKey(const std::string& base_url, const std::str
     const std::string name = deliver::wandb::ParseViewer(answer->body);
     if (!name.empty()) return name;
     return absl::PermissionDeniedError(
-        absl::StrCat(base_url, " does not know the key; nothing was kept"));
+        absl::StrCat(base_url, " refused the key; it was not stored"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("ask ", base_url, " for the key's account: ", deliver::Explain(answer),
-                   "; nothing was kept. --no-check keeps it unseen"));
+                   "; the key was not stored; --no-check stores it without a check"));
 }
 
 absl::StatusOr<std::string> CredentialsFile(const Globals& globals) {
@@ -204,8 +204,8 @@ absl::Status Login(const Globals& globals, const LoginFlags& flags) {
   RETURN_IF_ERROR(
       Write(path, absl::StrCat("machine ", url.netloc, " login user password ", key, "\n",
                                deliver::NetrcWithout(ContentOf(path), url.netloc))));
-  std::cout << "the key" << whose << " for " << url.netloc << " is kept in " << path
-            << "; runs that wait for it go on within a minute\n";
+  std::cout << "the key" << whose << " for " << url.netloc << " is stored in " << path
+            << "; waiting runs continue within a minute\n";
   return absl::OkStatus();
 }
 
@@ -221,27 +221,29 @@ absl::Status Logout(const Globals& globals, const LoginFlags& flags) {
   }
   RETURN_IF_ERROR(Write(path, after));
   std::cout << "the key for " << url.netloc << " is no longer in " << path
-            << "; WANDB_API_KEY, netrc and what ranks bring stay as they are\n";
+            << "; WANDB_API_KEY, netrc and keys from ranks are unchanged\n";
   return absl::OkStatus();
 }
 
 }  // namespace
 
 void AddLogin(Program& program) {
-  auto [options, flags] = program.Add("login", "check a tracker's key, and keep it for the daemon",
+  auto [options, flags] = program.Add("login", "check a tracker's key and store it for the daemon",
                                       kLoginFooter, Login);
   options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
   options.Add("--base-url", &flags.base_url,
-              "of the server; else $WANDB_BASE_URL, else the public one", {.type = "URL"});
-  options.Add("--no-check", &flags.no_check, "do not ask the server");
+              "URL of the server; default $WANDB_BASE_URL, else the public server",
+              {.type = "URL"});
+  options.Add("--no-check", &flags.no_check, "store the key without a check at the server");
 }
 
 void AddLogout(Program& program) {
   auto [options, flags] =
-      program.Add("logout", "forget a key that `ranklog login` kept", kLogoutFooter, Logout);
+      program.Add("logout", "remove a key that `ranklog login` stored", kLogoutFooter, Logout);
   options.Add("TRACKER", &flags.tracker, "wandb", {.one_of = {"wandb"}});
   options.Add("--base-url", &flags.base_url,
-              "of the server; else $WANDB_BASE_URL, else the public one", {.type = "URL"});
+              "URL of the server; default $WANDB_BASE_URL, else the public server",
+              {.type = "URL"});
 }
 
 }  // namespace ranklog::cli

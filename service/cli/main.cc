@@ -10,7 +10,7 @@ namespace {
 constexpr ranklog::cli::ProgramTexts kTexts = {
     .name = "ranklog",
     .version = "ranklog " RANKLOG_VERSION,
-    .help = "Looks at the runs that ranklogd keeps on this node, and takes them elsewhere.",
+    .help = "Shows, exports and delivers the runs that ranklogd stores on this node.",
     .footer = R"(
 Examples:
   ranklog status
@@ -25,14 +25,14 @@ Examples:
   ranklog doctor
   ranklog login
 
-All of them work with and without a running daemon. `ranklog COMMAND --help` says more.
-Exit code: 0 done, 1 it did not work, 2 wrong usage.)",
+All commands work with and without a running daemon. See `ranklog COMMAND --help`.
+Exit code: 0 success, 1 failure, 2 wrong usage.)",
     .command_footer = R"(
 
 Every command also takes --state-dir DIR or --address unix:PATH; see `ranklog --help`.)"};
 
 std::string CheckAddress(const std::string& text) {
-  return text.rfind("unix:", 0) == 0 ? "" : "an address has the form unix:PATH";
+  return text.rfind("unix:", 0) == 0 ? "" : "not an address; use unix:PATH";
 }
 
 }  // namespace
@@ -42,14 +42,13 @@ int main(int argc, char** argv) {
   ranklog::cli::Program program(kTexts, globals);
   program.options().Add(
       "--state-dir", &globals.state_dir,
-      "the directory of the store; else $RANKLOG_STATE_DIR, that of the daemon which a rank would "
-      "find, or the first with a store of /var/lib/ranklog/UID, $XDG_STATE_HOME/ranklog or "
-      "~/.local/state/ranklog, and "
-      "/var/tmp/ranklog-UID",
+      "directory of the store [$RANKLOG_STATE_DIR, else that of the daemon that a rank would find, "
+      "else the first one with a store: /var/lib/ranklog/UID, $XDG_STATE_HOME/ranklog or "
+      "~/.local/state/ranklog, /var/tmp/ranklog-UID]",
       {.type = "DIR"});
   program.options().Add(
       "--address", &globals.address,
-      "the running daemon whose store is meant, e.g. unix:/run/ranklog/1000/ranklogd.sock",
+      "use the store of the daemon at this address, e.g. unix:/run/ranklog/1000/ranklogd.sock",
       {.type = "unix:PATH", .check = CheckAddress, .excludes = "--state-dir"});
   ranklog::cli::AddStatus(program);
   ranklog::cli::AddRuns(program);

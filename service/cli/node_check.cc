@@ -123,7 +123,7 @@ Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::stri
   }
   const std::string proxy = ProxyFor(base_url);
   finding.data["proxy"] = proxy;
-  if (!proxy.empty()) absl::StrAppend(&finding.text, ", by the proxy of ", Printable(proxy));
+  if (!proxy.empty()) absl::StrAppend(&finding.text, ", through the proxy ", Printable(proxy));
   const auto answer = AskTracker(base_url, key.value_or(""));
   finding.data["reachable"] = answer.ok();
   if (!answer.ok()) {
@@ -132,7 +132,7 @@ Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::stri
       // A wrong certificate or address: waiting does not help.
       finding.advice = deliver::Explain(answer);
     } else if (finding.advice.empty() && !proxy.empty()) {
-      finding.advice = "is that proxy right? Without it: env -u " +
+      finding.advice = "check the proxy; to try without it, run: env -u " +
                        proxy.substr(1, proxy.find(' ') - 1) + " ranklog doctor";
     }
     return finding;
@@ -141,10 +141,10 @@ Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::stri
   if (!key.ok()) return finding;
   if (answer->code == 401 || (answer->code == 200 && deliver::wandb::CheckAnswer(*answer).ok() &&
                               deliver::wandb::ParseViewer(answer->body).empty())) {
-    finding.advice = absl::StrCat("it does not know the key ", LastFour(*key),
-                                  ": `ranklog login` takes another");
+    finding.advice = absl::StrCat("the server refused the key ", LastFour(*key),
+                                  "; run `ranklog login` with a valid key");
   } else if (deliver::Judge(answer) != deliver::Outcome::kAccepted) {
-    finding.advice = absl::StrCat("it answered ", deliver::Explain(answer));
+    finding.advice = absl::StrCat("the server answered ", deliver::Explain(answer));
   }
   return finding;
 }
@@ -156,9 +156,9 @@ Finding LookAtSpoolRoom(int ranks) {
   if (dir.empty()) {
     return {"spool room",
             {{"path", nullptr}},
-            "no directory for spools can be used",
-            "have an administrator make /run/ranklog/" + absl::StrCat(geteuid()) +
-                " for you, or set RANKLOG_SPOOL_DIR to a directory of yours on a local disk"};
+            "no directory for spools is usable",
+            "ask an administrator to create /run/ranklog/" + absl::StrCat(geteuid()) +
+                " for you, or set RANKLOG_SPOOL_DIR to a directory of your own on a local disk"};
   }
   fs::path there = dir;  // `dir` may not exist yet
   std::error_code error;
@@ -166,7 +166,7 @@ Finding LookAtSpoolRoom(int ranks) {
   const fs::space_info space = fs::space(there, error);
   Finding finding{"spool room", {{"path", dir}, {"ranks", ranks}}, Printable(dir), ""};
   if (error) {
-    finding.advice = absl::StrCat("it cannot be used: ", error.message());
+    finding.advice = absl::StrCat("not usable: ", error.message());
     return finding;
   }
   // The same shares as in client/spool_room.h: all rings get a quarter of the free space, and a
@@ -181,9 +181,9 @@ Finding LookAtSpoolRoom(int ranks) {
   if (ring < kSmallRing) {
     finding.advice = absl::StrCat(
         BytesText(v1::kDefaultRingBytes),
-        " each are usual. Where /dev/shm is a container's: docker run --shm-size=1g, or in "
-        "Kubernetes an emptyDir with medium Memory at /dev/shm; or set RANKLOG_SPOOL_DIR to a "
-        "directory on a local disk");
+        " each are usual; in a container, use docker run --shm-size=1g, or in Kubernetes an "
+        "emptyDir with medium Memory at /dev/shm; or set RANKLOG_SPOOL_DIR to a directory on a "
+        "local disk");
   }
   return finding;
 }
@@ -192,24 +192,25 @@ Finding LookAtLimits(int ranks) {
   const rlim_t files = HardLimit(RLIMIT_NOFILE);
   const rlim_t size = HardLimit(RLIMIT_FSIZE);
   const rlim_t locked = HardLimit(RLIMIT_MEMLOCK);
-  Finding finding{"limits",
-                  {{"open_files", files == RLIM_INFINITY ? model::Json() : model::Json(files)},
-                   {"file_bytes", size == RLIM_INFINITY ? model::Json() : model::Json(size)},
-                   {"locked_bytes", locked == RLIM_INFINITY ? model::Json() : model::Json(locked)}},
-                  absl::StrCat("open files ", LimitText(files, /*bytes=*/false), ", size of files ",
-                               LimitText(size, /*bytes=*/true), ", locked memory ",
-                               LimitText(locked, /*bytes=*/true), " (Ranklog locks none)"),
-                  ""};
+  Finding finding{
+      "limits",
+      {{"open_files", files == RLIM_INFINITY ? model::Json() : model::Json(files)},
+       {"file_bytes", size == RLIM_INFINITY ? model::Json() : model::Json(size)},
+       {"locked_bytes", locked == RLIM_INFINITY ? model::Json() : model::Json(locked)}},
+      absl::StrCat("open files ", LimitText(files, /*bytes=*/false), ", size of files ",
+                   LimitText(size, /*bytes=*/true), ", locked memory ",
+                   LimitText(locked, /*bytes=*/true), " (Ranklog does not lock memory)"),
+      ""};
   // Each of four threads of a rank needs a connection, a pidfd and a ring. Ranks may use two thirds
   // of the descriptors, and the daemon itself needs 64.
   const rlim_t wanted = 64 + static_cast<rlim_t>(ranks) * 4 * 3 * 3 / 2;
   if (files < wanted) {
-    finding.advice = absl::StrCat("a daemon wants ", wanted, " open files for ", ranks,
-                                  " ranks: raise the hard limit (ulimit -Hn, or LimitNOFILE= of "
+    finding.advice = absl::StrCat("a daemon needs ", wanted, " open files for ", ranks,
+                                  " ranks; raise the hard limit (ulimit -Hn, or LimitNOFILE= of "
                                   "the service)");
   } else if (size != RLIM_INFINITY) {
     finding.advice =
-        "the store cannot grow above that size: start ranklogd by a shell with "
+        "the store cannot grow beyond that file size; start ranklogd from a shell with "
         "`ulimit -f unlimited`";
   }
   return finding;
@@ -227,8 +228,9 @@ Finding LookAtClock(int64_t newest_us) {
   const absl::Duration behind = absl::FromUnixMicros(newest_us) - now;
   if (newest_us != 0 && behind > kClockSlack) {
     finding.advice =
-        absl::StrCat("a run here began ", DurationText(behind),
-                     " from now: set the clock (timedatectl set-ntp true); rows have its times");
+        absl::StrCat("a run in this store starts ", DurationText(behind),
+                     " in the future; set the clock (timedatectl set-ntp true), because rows have "
+                     "its times");
   }
   return finding;
 }
@@ -262,8 +264,8 @@ absl::optional<Finding> LookAtSupervision(int64_t pid) {
     return Finding{"slurm",
                    {{"in_job", true}},
                    "the daemon is part of a job's step",
-                   "it is killed at the end of the step, with rows that are not delivered: have "
-                   "the prolog start it (share/ranklog/slurm/README.md)"};
+                   "it is killed at the end of the step, before all rows are delivered; let the "
+                   "prolog start it (share/ranklog/slurm/README.md)"};
   }
   if (absl::StrContains(cgroups, "/user@") && user != nullptr) {
     const std::string linger = absl::StrCat("/var/lib/systemd/linger/", user->pw_name);
@@ -272,8 +274,8 @@ absl::optional<Finding> LookAtSupervision(int64_t pid) {
                    {{"user_manager", true}, {"lingers", lingers}},
                    absl::StrCat("the daemon belongs to the user manager of ", user->pw_name),
                    lingers ? ""
-                           : absl::StrCat("it ends at your last logout, and starts at no boot: "
-                                          "loginctl enable-linger ",
+                           : absl::StrCat("it ends at your last logout, and does not start at "
+                                          "boot; run: loginctl enable-linger ",
                                           user->pw_name)};
   }
   return absl::nullopt;

@@ -35,7 +35,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   if (fd < 0) {
     return absl::PermissionDeniedError(absl::StrCat(
         "cannot write ", path, ": ",
-        shared && errno == ELOOP ? "a link in a directory that others may write is not followed"
+        shared && errno == ELOOP ? "it is a symbolic link in a directory that other users can write"
                                  : strerror(errno)));
   }
   OutputFile file(fd, path);
@@ -45,8 +45,8 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
       info.st_nlink > 1) {
     return absl::PermissionDeniedError(
         absl::StrCat("cannot write ", path,
-                     ": others may write that directory, and what is there is not a file of yours "
-                     "alone. Remove it, or name another file"));
+                     ": it is not a private regular file of yours, and other users can write its "
+                     "directory; remove it, or choose another file"));
   }
   return ftruncate(fd, 0) == 0 ? absl::StatusOr<OutputFile>(std::move(file)) : file.Failed(errno);
 }

@@ -41,7 +41,7 @@ std::vector<std::string> ProblemsOfRun(const RunReport& report) {
                   [](const DestinationReport& to) { return to.kind != kLocal && to.complete; });
   if (report.run.refused && !taken_since) {
     problems.push_back(absl::StrCat("run ", Printable(report.run.run_id),
-                                    " was refused, and is kept on this node only"));
+                                    " was refused and is kept on this node only"));
   }
   for (const DestinationReport& destination : destinations) {
     if (!AwaitsPerson(report, destination)) continue;
@@ -131,7 +131,7 @@ std::string SilenceText(const Overview& overview) {
 std::vector<std::string> ProblemsOf(const Overview& overview) {
   std::vector<std::string> problems;
   if (overview.daemon_pid == 0) {
-    problems.push_back("no daemon runs");
+    problems.push_back("no daemon is running");
   } else if (!overview.daemon) {
     problems.push_back(
         overview.silent_at.empty()
@@ -172,7 +172,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
                                     destination->kind, " is set apart"));
   }
   for (const std::string& path : overview.set_aside) {
-    problems.push_back(absl::StrCat(path, " is damaged, and set aside"));
+    problems.push_back(absl::StrCat(path, " is damaged and was set aside"));
   }
   return problems;
 }

@@ -26,12 +26,12 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kPruneFooter[] = R"(
-Does at once what the daemon does by and by: takes runs out of this node's store that were delivered in full, those
-that ended longer ago than --keep-for, and the oldest ones while the store uses more than --keep-bytes. What is
-not delivered, is on this node only, or has late or refused rows stays, whatever the limits (`ranklog rm`
-removes that). What a tracker has stays there. The limits are those of the running daemon where none are given.
+Does at once what the daemon does gradually: removes fully delivered runs from this node's store, those that ended
+longer ago than --keep-for, and the oldest ones while the store uses more than --keep-bytes. Runs that are
+undelivered, local only, or have late or refused rows are kept, whatever the limits (`ranklog rm` removes them).
+Data at a tracker is not removed. The default limits are those of the running daemon.
 
-On a terminal it asks first. Elsewhere it wants --yes, or --dry-run.
+Asks first on a terminal; otherwise --yes or --dry-run is required.
 
 Examples:
   ranklog prune --dry-run
@@ -47,13 +47,13 @@ std::string CheckKeepFor(const std::string& text) {
   const bool good =
       text == kForever || (absl::ParseDuration(text, &duration) &&
                            duration >= absl::ZeroDuration() && duration < absl::InfiniteDuration());
-  return good ? "" : "neither a duration, such as 24h, nor forever";
+  return good ? "" : "not a duration, such as 24h, or forever";
 }
 
 std::string CheckKeepBytes(const std::string& text) {
   int64_t bytes = 0;
   const bool good = text == kUnlimited || ParseBytes(text, &bytes);
-  return good ? "" : "neither a size, such as 500MiB, nor unlimited";
+  return good ? "" : "not a size, such as 500MiB, or unlimited";
 }
 
 struct PruneFlags {
@@ -178,7 +178,7 @@ absl::Status RemoveAll(const Globals& globals, const std::string& dir, storage::
 
 absl::Status Prune(const Globals& globals, const PruneFlags& flags) {
   if (!flags.yes && !flags.dry_run && isatty(STDIN_FILENO) != 1) {
-    return WrongUsage("--yes or --dry-run is required where nobody can be asked");
+    return WrongUsage("--yes or --dry-run is required if stdin is not a terminal");
   }
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
@@ -202,17 +202,17 @@ absl::Status Prune(const Globals& globals, const PruneFlags& flags) {
 }  // namespace
 
 void AddPrune(Program& program) {
-  auto [options, flags] = program.Add(
-      "prune", "remove the runs that were delivered and need not be kept", kPruneFooter, Prune);
+  auto [options, flags] =
+      program.Add("prune", "remove delivered runs that need not be kept", kPruneFooter, Prune);
   options.Add("--keep-for", &flags.keep_for,
-              "keep those that ended within this time; forever: age removes nothing",
+              "keep runs that ended within this time; forever: no time limit",
               {.type = "DURATION", .check = CheckKeepFor});
   options.Add("--keep-bytes", &flags.keep_bytes,
-              "above this size of the store, remove the oldest; unlimited: size removes nothing",
+              "if the store is larger, remove the oldest runs; unlimited: no size limit",
               {.type = "SIZE", .check = CheckKeepBytes});
-  options.Add("--dry-run", &flags.dry_run, "only say which");
+  options.Add("--dry-run", &flags.dry_run, "only show which runs would be removed");
   options.Add("--yes", &flags.yes, "do not ask");
-  options.Add("--json", &flags.json, "an array of what was removed, for programs");
+  options.Add("--json", &flags.json, "print an array of the removed runs, for programs");
 }
 
 }  // namespace ranklog::cli

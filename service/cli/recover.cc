@@ -25,15 +25,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kRecoverFooter[] = R"(
-FILE is a damaged store: one that ranklogd set aside (`ranklog doctor` names it), or a state directory's
-ranklog.db that no daemon uses. It is only read. The runs are saved into a store of their own, in the directory
-FILE.recovered or where --to says, which every command reads with --state-dir. Rows whose checksums do not hold are
-left out and counted as lost; the rows of runs are made anew from those that the ranks sent.
+FILE is a damaged store: a store that ranklogd set aside (`ranklog doctor` shows its path), or a state directory's
+ranklog.db that no daemon uses. FILE is not changed. The runs are saved into a new store, in the directory
+FILE.recovered or --to; all commands read it with --state-dir. Rows with a wrong checksum are left out and counted
+as lost; rows of runs are aggregated again from the ranks' rows.
 
-What is saved stays on this node. A run that its tracker has nothing of can be sent by
+Saved runs stay on this node. To send a run that its tracker does not have:
 `ranklog sync RUN --to wandb --state-dir DIR`.
 
-Exit code 0: all that can be read is saved, whether or not rows were lost; 1: nothing is saved, or not all of it.
+Exit code 0: all readable rows are saved, even if other rows were lost. 1: nothing is saved, or only a part.
 
 Examples:
   ranklog doctor
@@ -55,7 +55,7 @@ absl::Status MakeRunRows(const std::string& dir) {
   ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir));
   RETURN_IF_ERROR(pipeline->Start({}));
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(dir));
-  Progress progress("make the rows of runs", /*lines=*/false);
+  Progress progress("aggregate the rows", /*lines=*/false);
   uint64_t made = 0;
   uint64_t total = 0;  // at the first check, because completed streams are no longer live
   absl::Time changed = SteadyNow();
@@ -70,7 +70,7 @@ absl::Status MakeRunRows(const std::string& dir) {
     absl::SleepFor(kRecoverPoll);
   }
   return absl::UnavailableError(
-      "the rows of the ranks are saved; of the runs' own rows not all can be made from them");
+      "the ranks' rows are saved, but not all of them can be aggregated into rows of runs");
 }
 
 // Whether this command, or the store that it creates, uses this file name.
@@ -84,7 +84,7 @@ bool IsOurs(const std::string& name) {
 absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
   std::error_code error;
   if (fs::is_symlink(fs::symlink_status(dir, error))) {
-    return absl::PermissionDeniedError(dir + " is a symbolic link: remove it");
+    return absl::PermissionDeniedError(dir + " is a symbolic link; remove it");
   }
   std::vector<fs::path> left;
   for (fs::directory_iterator entry(dir, error), end; !error && entry != end;
@@ -92,7 +92,7 @@ absl::StatusOr<storage::StateLock> TakeEmpty(const std::string& dir) {
     const std::string name = entry->path().filename().string();
     if (!IsOurs(name)) {
       return absl::AlreadyExistsError(
-          absl::StrCat(dir, " holds ", name, ": name another directory by --to"));
+          absl::StrCat(dir, " contains ", name, "; choose another directory with --to"));
     }
     if (name != "lock") left.push_back(entry->path());
   }
@@ -112,7 +112,7 @@ void PrintSalvaged(const storage::Salvaged& salvaged, const std::string& to) {
   if (salvaged.damaged_records > 0) {
     std::cout << "; " << Counted(salvaged.damaged_records, "damaged record") << " left out";
   }
-  std::cout << "\nLook at them: ranklog runs --state-dir " << to << "\n";
+  std::cout << "\nto see the runs: ranklog runs --state-dir " << to << "\n";
 }
 
 absl::Status Recover(const Globals&, const RecoverFlags& flags) {
@@ -124,7 +124,7 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   if (fs::exists(to, error) && !fs::is_empty(to, error)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(to, " is there already: remove it, or name another directory by --to"));
+        absl::StrCat(to, " already exists; remove it, or choose another directory with --to"));
   }
   // Uses a temporary name until the store is complete, so that a partial store is not mistaken for
   // it.
@@ -139,7 +139,7 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
   fs::rename(partial, to, error);
   if (error) {
     return absl::UnavailableError(absl::StrCat(
-        "all is saved in ", partial, ", but cannot be called ", to, ": ", error.message()));
+        "all is saved in ", partial, ", but it cannot be renamed to ", to, ": ", error.message()));
   }
   if (flags.json) {
     model::Json json = ToJson(*salvaged);
@@ -156,12 +156,12 @@ absl::Status Recover(const Globals&, const RecoverFlags& flags) {
 
 void AddRecover(Program& program) {
   auto [options, flags] =
-      program.Add("recover", "save what can be read of a damaged store", kRecoverFooter, Recover);
-  options.Add("FILE", &flags.file, "the damaged store, e.g. ranklog.db.damaged-TIME",
+      program.Add("recover", "save the readable rows of a damaged store", kRecoverFooter, Recover);
+  options.Add("FILE", &flags.file, "damaged store, e.g. ranklog.db.damaged-TIME",
               {.required = true});
-  options.Add("--to", &flags.to, "the directory of the new store; else FILE.recovered",
+  options.Add("--to", &flags.to, "directory of the new store; default FILE.recovered",
               {.type = "DIR"});
-  options.Add("--json", &flags.json, "an object, for programs");
+  options.Add("--json", &flags.json, "print an object, for programs");
 }
 
 }  // namespace ranklog::cli

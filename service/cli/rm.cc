@@ -24,16 +24,16 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kRemoveFooter[] = R"(
-Takes a run out of this node's store with all that its ranks logged, what a tracker refused of it, and what is
-left of its spools. What a tracker has stays there. A run that is still running stays, whatever is asked; one
-whose rows wait for a tracker goes with --force only, and these rows are lost.
+Removes a run from this node's store, with its ranks' rows, its refused records, and the rest of its spools. Data
+at a tracker is not removed. A running run is never removed. A run with undelivered rows needs --force, and these
+rows are lost.
 
-On a terminal it asks first. Elsewhere it wants --yes. If one of several runs cannot go, all of them stay.
+Asks first on a terminal; otherwise --yes is required. If one of several runs cannot be removed, none is.
 
 Examples:
   ranklog rm llama-lr3e-4
   ranklog rm gpt:abc123 gpt:def456 --yes
-  ranklog rm latest --yes --force      # whatever waits for a tracker)";
+  ranklog rm latest --yes --force      # also undelivered rows)";
 
 struct RemoveFlags {
   std::vector<std::string> runs;
@@ -49,7 +49,7 @@ class RunRemoval {
 
   absl::Status Run() {
     if (!flags_.yes && isatty(STDIN_FILENO) != 1) {
-      return WrongUsage("--yes is required where nobody can be asked");
+      return WrongUsage("--yes is required if stdin is not a terminal");
     }
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
@@ -79,18 +79,19 @@ class RunRemoval {
 
   absl::Status CheckMayGo(const RunReport& report) const {
     if (report.run.state == model::RunState::kRunning) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "run ", NameOf(report), " is still running; nothing was removed",
-          storage::StateLock::Holder(state_dir_) != 0
-              ? ""
-              : ". If its ranks are gone, start ranklogd, which takes what they left and ends it"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("run ", NameOf(report), " is still running; nothing was removed",
+                       storage::StateLock::Holder(state_dir_) != 0
+                           ? ""
+                           : "; if its ranks have ended, start ranklogd: it reads their spools and "
+                             "ends the run"));
     }
     for (const DestinationReport& destination : report.destinations) {
       if (flags_.force || !WaitsFor(report, destination)) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("run ", NameOf(report), ": ", WaitingText(destination),
-                       "; nothing was removed. `ranklog ", "sync ", NameOf(report),
-                       "` delivers it, --force removes it nevertheless"));
+                       "; nothing was removed; run `ranklog sync ", NameOf(report),
+                       "` to deliver it, or use --force"));
     }
     return absl::OkStatus();
   }
@@ -123,7 +124,7 @@ class RunRemoval {
                                                      : storage::Removal::kNothingWaits);
     if (absl::IsFailedPrecondition(removed)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "run ", NameOf(report), " stays: it has begun to run again, or to be delivered"));
+          "run ", NameOf(report), " was not removed: it is running again, or being delivered"));
     }
     RETURN_IF_ERROR(removed);
     RemoveRings(state_dir_, incarnations);
@@ -180,11 +181,11 @@ void AddRemove(Program& program) {
   auto [options, flags] =
       program.Add("rm", "remove runs from this node's store", kRemoveFooter, RemoveRuns);
   options.Add("RUN", &flags.runs, kRunHelp, {.check = CheckNotEmpty, .required = true});
-  options.Add("--project", &flags.project, "look only at the runs of this project",
+  options.Add("--project", &flags.project, "consider only the runs of this project",
               {.type = "NAME"});
   options.Add("--yes", &flags.yes, "do not ask");
-  options.Add("--force", &flags.force, "also what is not delivered: it is lost");
-  options.Add("--json", &flags.json, "an array of what was removed, for programs");
+  options.Add("--force", &flags.force, "also remove undelivered rows, which are lost");
+  options.Add("--json", &flags.json, "print an array of the removed runs, for programs");
 }
 
 }  // namespace ranklog::cli

@@ -28,9 +28,9 @@ absl::Status RunRemover::Remove(int64_t run, storage::Removal removal) {
   }
   const absl::Status removed = RemoveRun(daemon_, run, removal);
   if (!absl::IsUnimplemented(removed)) return removed;
-  return absl::UnimplementedError(
-      absl::StrCat("the daemon has version ", daemon_.version,
-                   ", which cannot remove a run: restart it, `ranklog stop` ends it"));
+  return absl::UnimplementedError(absl::StrCat(
+      "the daemon has version ", daemon_.version,
+      ", which cannot remove a run; restart it: run `ranklog stop`, then start it again"));
 }
 
 absl::Status RunRemover::Sweep() {

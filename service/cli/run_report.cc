@@ -162,8 +162,8 @@ std::vector<std::string> UnreadTexts(const RunReport& report) {
   std::vector<std::string> texts;
   for (const RankReport& rank : report.ranks) {
     if (rank.unread.empty()) continue;
-    texts.push_back(absl::StrCat("rows may be missing, nobody knows how many: ", rank.unread,
-                                 " (run ", report.run.run_id, ")"));
+    texts.push_back(absl::StrCat("rows may be missing (number unknown): ", rank.unread, " (run ",
+                                 report.run.run_id, ")"));
   }
   return texts;
 }

@@ -23,8 +23,8 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kRunsFooter[] = R"(
-DELIVERED is the number of rows at each destination, +N the rows that wait for it. On a narrow terminal columns
-go, and long names are cut; --json has all of it.
+DELIVERED is the number of rows at each destination, +N the rows that wait for it. A narrow terminal shows fewer
+columns and cuts long names; --json has everything.
 
 Examples:
   ranklog runs
@@ -41,7 +41,7 @@ struct RunsFlags {
 
 std::string CheckPositive(const std::string& text) {
   size_t number = 0;
-  return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "a number from 1 is needed";
+  return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "must be 1 or more";
 }
 
 std::string DestinationText(const DestinationReport& destination) {
@@ -161,11 +161,11 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
 
 void AddRuns(Program& program) {
   auto [options, flags] = program.Add("runs", "list the runs, newest first", kRunsFooter, ListRuns);
-  options.Add("--json", &flags.json, "an array of objects, for programs");
-  options.Add("--project", &flags.project, "only this project's", {.type = "NAME"});
-  options.Add("--state", &flags.state, "only those in this state",
+  options.Add("--json", &flags.json, "print an array of objects, for programs");
+  options.Add("--project", &flags.project, "only runs of this project", {.type = "NAME"});
+  options.Add("--state", &flags.state, "only runs in this state",
               {.one_of = {"running", "finished", "failed", "crashed"}});
-  options.Add("-n,--limit", &flags.limit, "only the newest N",
+  options.Add("-n,--limit", &flags.limit, "only the newest N runs",
               {.type = "N", .check = CheckPositive});
 }
 

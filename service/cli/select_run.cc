@@ -86,7 +86,7 @@ absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const 
   if (matches.size() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("several runs match '", Printable(text),
-                     "'; say which by its id, or by project:id:", List(matches)));
+                     "'; choose one by its id, or by project:id:", List(matches)));
   }
   const std::string place = project.empty() ? "" : " in project '" + Printable(project) + "'";
   if (all.empty()) {

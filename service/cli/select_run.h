@@ -10,8 +10,8 @@
 namespace ranklog::cli {
 
 inline constexpr char kRunHelp[] =
-    "a run's id, its beginning or the name, or `latest`; with `project:` before it where projects "
-    "share it";
+    "a run's id, the start of its id, its name, or `latest`; put `project:` before it if several "
+    "projects have it";
 
 // Finds the run that a user means by `text`: an id, a name, or `latest` (the run that started
 // last). Each may have the form `project:text`. With `project`, only runs of that project are

@@ -26,7 +26,7 @@ constexpr size_t kMostLines = 40;
 
 constexpr char kShowFooter[] = R"(
 Draws the run's main metrics: losses first, four at most. Curves are braille dots, or plain ASCII with --ascii
-and where the locale is not UTF-8. However long the run, its peaks are drawn.
+and if the locale is not UTF-8. Peaks are shown for runs of any length.
 
 Examples:
   ranklog show latest
@@ -94,9 +94,10 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
       ", started ", TimeText(run.started_us), run.ended_us == 0 ? ", for " : ", took ",
       DurationText(took), "\n");
   if (!run.primary_chosen) {
-    absl::StrAppend(&text, "waits for the first rank of its node, which gives it its id\n");
+    absl::StrAppend(&text, "waits for the first rank of its node, which sets its id\n");
   } else if (run.local_only) {
-    absl::StrAppend(&text, "a part of a run whose rank 0 is on another node; kept here only\n");
+    absl::StrAppend(&text,
+                    "part of a run whose rank 0 is on another node; kept on this node only\n");
   }
   if (!run.notice.empty()) {
     const std::string notice = Printable(run.notice);
@@ -125,8 +126,8 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     }
   }
   if (!run.local_only && IsLocal(report)) {
-    absl::StrAppend(&text, "kept on this node only; `ranklog sync ", Printable(run.run_id),
-                    " --to wandb` uploads it\n");
+    absl::StrAppend(&text, "kept on this node only; run `ranklog sync ", Printable(run.run_id),
+                    " --to wandb` to upload it\n");
   }
   return text;
 }
@@ -220,15 +221,14 @@ void AddShow(Program& program) {
   auto [options, flags] = program.Add(
       "show", "show a run: state, config, summary, and curves of its metrics", kShowFooter, Show);
   flags.run.AddTo(options);
-  options.Add("--json", &flags.json, "an object, for programs");
-  options.Add("--all", &flags.all,
-              "all of the summary, the statistics over the ranks, too, and long texts in full");
+  options.Add("--json", &flags.json, "print an object, for programs");
+  options.Add("--all", &flags.all, "show the whole summary, with rank statistics and full texts");
   options.Add("--ascii", &flags.ascii, "draw with ASCII characters");
-  options.Add("--metric", &flags.metrics, "draw this metric; may be given several times",
-              {.type = "NAME"});
-  options.Add("--width", &flags.width, "of the plots, in columns; else the terminal's",
+  options.Add("--metric", &flags.metrics, "draw this metric; can be repeated", {.type = "NAME"});
+  options.Add("--width", &flags.width,
+              "width of the plots in columns; default that of the terminal",
               {.least = kMinPlotWidth, .most = 1000});
-  options.Add("--height", &flags.height, "of each plot, in lines; 8 if not given",
+  options.Add("--height", &flags.height, "height of each plot in lines; default 8",
               {.least = 2, .most = 200});
 }
 

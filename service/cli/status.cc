@@ -35,20 +35,20 @@ absl::Duration Since(int64_t unix_us) {
 absl::Duration Uptime(const DaemonStatus& daemon) { return Since(daemon.start_time_us); }
 
 constexpr char kStatusFooter[] = R"(
-Rows are counted per destination: queued ones wait to be delivered, refused ones were set apart (see
-`ranklog dead RUN`). Late rows of a rank came after their step was closed: kept, but not in the statistics
-over the ranks. Lost ones were refused by Log() itself, by reason. What succeeded and failed last is what the
-daemon has seen since it started.
+Rows are counted per destination: queued rows wait to be delivered, refused rows were set apart (see
+`ranklog dead RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the
+statistics over the ranks. Lost rows were refused by Log(), by reason. The last success and failure are those
+since the daemon's start.
 
---watch draws the page again at each --interval, until Ctrl-C, as far as it fits into the terminal. Where the output
-is no terminal it prints a line each time, of KEY=VALUE pairs, or with --json an object.
+--watch redraws the page at each --interval, until Ctrl-C, as far as it fits into the terminal. If stdout is not a
+terminal, it prints one line each time, of KEY=VALUE pairs, or with --json an object.
 
---check is for monitoring. Exit code 0: all is well. 1: something is not, and stderr says what: no daemon runs, or
-none answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a
-run cannot be made; a delivery, or a damaged store or ring, was set apart; a ring could not be read; a start was
-refused; a run waits for a person: for a key, for a right (HTTP 401, 403), for a run that resume=must asks for.
-Any other trouble with a tracker is no such thing: rows wait for it. 2: wrong usage.
-Without --check the exit code is 0 where the store can be read, else 1.
+--check is for monitoring. Exit code 0: no problem. 1: a problem, described on stderr: no daemon is running, or none
+answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a run
+cannot be aggregated; a delivery, or a damaged store or ring, was set apart; a ring could not be read; a start was
+refused; a run waits for a person: for a key, for a permission (HTTP 401, 403), for a run that resume=must needs.
+Other tracker errors do not count, because rows wait for the tracker. 2: wrong usage.
+Without --check the exit code is 0 if the store can be read, else 1.
 
 Examples:
   ranklog status
@@ -189,8 +189,8 @@ model::Json OverviewJson(const Overview& overview) {
 
 std::string DaemonText(const Overview& overview, const Terminal& terminal) {
   if (overview.daemon_pid == 0) {
-    std::string text = absl::StrCat(terminal.Dim("not running"),
-                                    "; what is stored stays, and is delivered when one runs");
+    std::string text =
+        absl::StrCat(terminal.Dim("not running"), "; stored rows are delivered when one runs");
     if (overview.log) {
       const std::string& words = overview.log->last_words;
       if (!words.empty()) absl::StrAppend(&text, "\n        ", terminal.Red(Printable(words)));
@@ -254,7 +254,7 @@ std::string KeepText(const Overview& overview) {
   if (!overview.daemon) return "";
   const DaemonStatus& daemon = *overview.daemon;
   std::string text = "delivered runs, ";
-  if (!daemon.keep_for && !daemon.keep_bytes) return text + "for ever";
+  if (!daemon.keep_for && !daemon.keep_bytes) return text + "forever";
   if (daemon.keep_for) absl::StrAppend(&text, "for ", DurationText(*daemon.keep_for));
   if (daemon.keep_for && daemon.keep_bytes) text += " and ";
   if (daemon.keep_bytes) absl::StrAppend(&text, "up to ", BytesText(*daemon.keep_bytes));
@@ -269,9 +269,9 @@ std::string KeepText(const Overview& overview) {
 std::string RefusedText(const Overview& overview) {
   constexpr std::pair<const char*, const char*> kKinds[] = {
       {"accept.refused_user", "of other users"},
-      {"accept.refused_protocol", "that speak something else"},
+      {"accept.refused_protocol", "with another protocol"},
       {"ingest.refused_versions", "of another version"},
-      {"ingest.left_rings", "that are gone, whose spool is not readable (`ranklog doctor`),"},
+      {"ingest.left_rings", "with an unreadable spool (`ranklog doctor`)"},
       {"ingest.refused_messages", "malformed"},
       {"ingest.refused_too_large", "with a message too large"},
       {"ingest.refused_shapes", "with too many keys"},
@@ -293,7 +293,7 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
     const model::Run& run = report->run;
     absl::StrAppend(&text, "apart   ", Printable(absl::StrCat(run.project, ":", run.run_id)), ", ",
                     destination->kind, ", ", Counted(destination->pending_rows, "row"),
-                    " to go: ", terminal.Red(Printable(destination->last_error)), "\n");
+                    " to deliver: ", terminal.Red(Printable(destination->last_error)), "\n");
   }
   return text;
 }
@@ -440,9 +440,9 @@ void Show(const Overview& overview, const StatusFlags& flags) {
 
 absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
   if (!flags.watch && (!flags.interval.empty() || flags.times != 0)) {
-    return WrongUsage("--interval and --times go with --watch");
+    return WrongUsage("--interval and --times need --watch");
   }
-  if (flags.watch && flags.check) return WrongUsage("--check does not go with --watch");
+  if (flags.watch && flags.check) return WrongUsage("--check and --watch exclude each other");
   absl::Duration interval = kInterval;
   // Cannot fail: the option's check accepted it.
   if (!flags.interval.empty()) absl::ParseDuration(flags.interval, &interval);
@@ -460,15 +460,14 @@ absl::Status ShowStatus(const Globals& globals, const StatusFlags& flags) {
 }  // namespace
 
 void AddStatus(Program& program) {
-  auto [options, flags] =
-      program.Add("status", "show the daemon, the store, and what waits to be delivered",
-                  kStatusFooter, ShowStatus);
-  options.Add("--json", &flags.json, "an object, for programs");
-  options.Add("--check", &flags.check, "exit code 1 unless all is well, for monitoring");
-  options.Add("--watch", &flags.watch, "again and again, until Ctrl-C");
-  options.Add("--interval", &flags.interval, "how often; 2s if not given",
+  auto [options, flags] = program.Add(
+      "status", "show the daemon, the store, and waiting deliveries", kStatusFooter, ShowStatus);
+  options.Add("--json", &flags.json, "print an object, for programs");
+  options.Add("--check", &flags.check, "exit code 1 if there is a problem, for monitoring");
+  options.Add("--watch", &flags.watch, "refresh until Ctrl-C");
+  options.Add("--interval", &flags.interval, "time between updates; default 2s",
               {.type = "DURATION", .check = CheckDuration});
-  options.Add("--times", &flags.times, "end after so many",
+  options.Add("--times", &flags.times, "stop after this number of updates",
               {.type = "N", .least = 1, .most = 1000000});
 }
 

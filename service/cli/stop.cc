@@ -34,9 +34,8 @@ constexpr absl::Duration kStopPoll = absl::Milliseconds(20);
 constexpr absl::Duration kStartWait = absl::Seconds(5);
 
 constexpr char kStopFooter[] = R"(
-Nothing is lost: ranks keep their rows in the spool, and the next daemon goes on with what is not delivered. A
-rank that is still running starts a new daemon, unless RANKLOG_START_DAEMON=0. A daemon with --drain delivers
-first, for as long as that says.
+Nothing is lost: ranks keep their rows in the spool, and the next daemon delivers the rest. A rank that is still
+running starts a new daemon, unless RANKLOG_START_DAEMON=0. A daemon with --drain first delivers for that time.
 
 Examples:
   ranklog stop
@@ -125,7 +124,8 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   const std::string program = ProgramOf(pid);
   if (program != kDaemon) {
     return absl::FailedPreconditionError(absl::StrCat("process ", pid, " (", program, ") holds ",
-                                                      dir, ", and is no daemon: let it end"));
+                                                      dir,
+                                                      " and is not a daemon; wait until it ends"));
   }
   const SystemdUnit unit = UnitOf(pid).value_or(SystemdUnit{true, "ranklogd.service"});
   auto daemon = FindDaemon(dir, globals.address);
@@ -140,7 +140,7 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
     if (SteadyNow() > deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("process ", pid, " has not ended after ", flags.timeout,
-                       "; it was told to, and `ranklog daemon-log` says what it does"));
+                       "; the signal was sent; see `ranklog daemon-log`"));
     }
     absl::SleepFor(kStopPoll);
   }
@@ -149,16 +149,14 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   if (!daemon) return absl::OkStatus();
   if (daemon->started_by == "systemd") {
     const std::string socket = absl::StrCat(absl::StripSuffix(unit.name, ".service"), ".socket");
-    std::cout << "systemd starts it again when a rank calls; `"
+    std::cout << "systemd starts it again when a rank connects; to prevent that, run `"
               << (unit.of_user_manager
                       ? absl::StrCat("systemctl --user stop ", socket, " ", unit.name)
                       : absl::StrCat("systemctl stop ", socket))
-              << "`" << (unit.of_user_manager ? "" : ", which root may call,")
-              << " ends that too\n";
+              << "`" << (unit.of_user_manager ? "" : " as root") << "\n";
   } else if (daemon->live_streams > 0) {
     std::cout << Counted(daemon->live_streams, "stream")
-              << " of ranks waited for it: running ranks "
-              << "start another one\n";
+              << " of ranks were connected; running ranks start another daemon\n";
   }
   return absl::OkStatus();
 }
@@ -168,7 +166,7 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
 void AddStop(Program& program) {
   auto [options, flags] =
       program.Add("stop", "stop the daemon; nothing is lost", kStopFooter, Stop);
-  options.Add("--timeout", &flags.timeout, "how long to wait for its end; 30s if not given",
+  options.Add("--timeout", &flags.timeout, "how long to wait for its end; default 30s",
               {.type = "DURATION", .check = CheckDuration});
 }
 

@@ -64,7 +64,7 @@ absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t ro
     absl::StatusOr<Batches> batches = rows.batch(next);
     next = *end + 1;
     absl::Status status = batches.status();
-    if (status.ok() && batches->empty()) status = absl::DataLossError("the batch is not there");
+    if (status.ok() && batches->empty()) status = absl::DataLossError("the batch is missing");
     if (status.ok()) status = LearnShapes(batches->front().batch, rows.shapes, &shapes);
     if (status.ok()) {
       const model::Batch& batch = batches->front().batch;
@@ -93,14 +93,14 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
                          RankCheck* rank) {
   rank->late += stream.late_rows;
   if (model::SpoolIsUnread(stream)) {
-    rank->findings.Add(absl::StrCat("rows may be missing, nobody knows how many: ", stream.reason));
+    rank->findings.Add(absl::StrCat("rows may be missing (number unknown): ", stream.reason));
   }
   rank->replayed += stream.replayed_rows;
   rank->merged += static_cast<uint64_t>(stream.merged_rows);
   AddLosses(stream.losses, &rank->losses);
   if (stream.aggregated_seq > stream.durable_seq) {
-    rank->findings.Add(absl::StrCat("stream ", stream.id, " says that ", stream.aggregated_seq,
-                                    " rows were used, but has ", stream.durable_seq));
+    rank->findings.Add(absl::StrCat("stream ", stream.id, " counts ", stream.aggregated_seq,
+                                    " aggregated rows, but has ", stream.durable_seq));
   } else {
     rank->waiting += stream.durable_seq - stream.aggregated_seq;
   }
@@ -148,11 +148,11 @@ void CheckSum(const model::Run& run, const std::vector<model::Stream>& streams, 
   }
   if (due != run.rows) {
     check->findings.Add(absl::StrCat("it has ", Counted(run.rows, "row"),
-                                     ", where the ranks' make ", static_cast<int64_t>(due)));
+                                     ", but the ranks' rows make ", static_cast<int64_t>(due)));
   }
   if (replays != run.replays) {
     check->findings.Add(
-        absl::StrCat("it has ", run.replays, " replayed rows, where the ranks' make ", replays));
+        absl::StrCat("it has ", run.replays, " replayed rows, but the ranks' rows make ", replays));
   }
   check->fits_run = due == run.rows && replays == run.replays;
 }
@@ -218,7 +218,7 @@ absl::StatusOr<StoreCheck> CheckStore(
   // In that case the findings are meaningless.
   if (absl::IsNotFound(reader.GetRun(run.id).status())) {
     return absl::NotFoundError(
-        absl::StrCat("run ", run.run_id, " was delivered, and removed from the store meanwhile"));
+        absl::StrCat("run ", run.run_id, " was delivered and removed from the store meanwhile"));
   }
   return check;
 }

@@ -39,22 +39,22 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
 constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 
 constexpr char kSyncFooter[] = R"(
-Without RUN: every run that is not wholly delivered. While a daemon runs, it delivers and this command waits
-for it; else this command takes what ranks left in their spools, and delivers by itself, until a rank begins: then
-the daemon of that does. Stopping it loses nothing: the next one goes on where it was.
-A run that is set apart, since its delivery crashed Ranklog twice in a row, is tried once more if it is named.
+Without RUN: every run that is not fully delivered. If a daemon is running, it delivers and this command waits;
+without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts meanwhile,
+its daemon takes over. Interrupting this command loses nothing: the next sync continues.
+A run that is set apart because its delivery crashed Ranklog twice in a row is tried once more if it is named.
 
-With --wait it also waits while a daemon runs and runs go on, until they have ended, however long that takes.
+With --wait it also waits until the running runs of a daemon have ended, however long that takes.
 
-A run whose only destination is `local` stays on this node, unless --to gives it another.
+A run whose only destination is `local` stays on this node, unless --to adds a destination.
 
-Exit code 0: all of it was delivered. 1: not all; what is left, and why, is said per run. 1 too while a rank
-runs that has no daemon, and rows in its spool: only a daemon takes those.
+Exit code 0: all rows are delivered. 1: not all; each run is listed with the rest and the reason. Also 1 if a
+running rank has rows in its spool but no daemon, because only a daemon reads those.
 
 Examples:
   ranklog sync
   ranklog sync latest --to wandb
-  ranklog sync latest --wait                     as the last command of a job, say
+  ranklog sync latest --wait                     as the last command of a job
   ranklog sync gpt:abc123 --timeout 10m)";
 
 struct SyncFlags {
@@ -193,7 +193,7 @@ class Sync {
     const std::vector<LeftSpool> left = FindSpools(globals_, state_dir_);
     return absl::UnavailableError(absl::StrCat(
         "the daemon has the store, but ", SilentText(pid, address),
-        left.empty() ? "" : "\nUntil it goes on: ", left.empty() ? "" : LeftSpoolsText(left)));
+        left.empty() ? "" : "\nuntil it continues: ", left.empty() ? "" : LeftSpoolsText(left)));
   }
 
   // Gets the rows of dead ranks stored: by this process, or by the daemon that holds the store and
@@ -225,9 +225,9 @@ class Sync {
     RETURN_IF_ERROR(LivingHaveADaemon());
     const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
     if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(
-        "not in the store yet: ", LeftSpoolsText(left),
-        ". A daemon takes them when it can read and store them; see its log: ranklog daemon-log"));
+    return absl::UnavailableError(
+        absl::StrCat("not in the store yet: ", LeftSpoolsText(left),
+                     "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
   }
 
   // Waits a moment, because a rank that has just started starts a daemon.
@@ -345,10 +345,11 @@ class Sync {
   absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local, bool named) {
     if (local > 0 && named) {
       return absl::FailedPreconditionError(
-          absl::StrCat(Staying(local, looked_at), "; --to wandb gives them another destination"));
+          absl::StrCat(Staying(local, looked_at), "; use --to wandb to upload"));
     }
     if (local > 0 && !std::exchange(said_local_, true)) {
-      std::cout << Staying(local, looked_at) << "; `ranklog sync RUN --to wandb` uploads one\n";
+      std::cout << Staying(local, looked_at)
+                << "; run `ranklog sync RUN --to wandb` to upload one\n";
     }
     return absl::OkStatus();
   }
@@ -393,8 +394,8 @@ class Sync {
     absl::Time moved = SteadyNow();
     while (true) {
       if (!file_.InPlace()) {
-        return absl::DataLossError(absl::StrCat(
-            StorePath(), " was removed or replaced: what it had not delivered went with it"));
+        return absl::DataLossError(
+            absl::StrCat(StorePath(), " was removed or replaced; its undelivered rows are lost"));
       }
       ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
       const Sum sum = SumOf(reports);
@@ -423,7 +424,7 @@ class Sync {
 
   // A rank has started, and its ring could be full long before everything is delivered.
   void GiveWay() {
-    std::cerr << "a daemon is started: it takes the store, and delivers from now on\n";
+    std::cerr << "a daemon is starting; it takes over the store and the delivery\n";
     pipeline_.reset();
     lock_.reset();
     gave_way_ = true;
@@ -482,9 +483,9 @@ class Sync {
     store_error_ = error;
     progress->Clear();
     if (error.empty()) {
-      std::cerr << "the store can be written again\n";
+      std::cerr << "the store is writable again\n";
     } else {
-      std::cerr << "waits until the store can be written: " << Printable(error) << "\n";
+      std::cerr << "cannot write the store, retrying: " << Printable(error) << "\n";
     }
   }
 
@@ -511,12 +512,11 @@ class Sync {
     if (unfinished == 0) return absl::OkStatus();
     if (!store_error_.empty()) {
       return absl::UnavailableError(
-          absl::StrCat("the store could not be written: ", Printable(store_error_),
-                       "\nWhat is left stays in it, and the next sync goes on with it"));
+          absl::StrCat("cannot write the store: ", Printable(store_error_),
+                       "\nundelivered rows stay in the store; the next sync continues"));
     }
     return absl::UnavailableError(
-        "not all was delivered; what is left stays in the store, and the next sync goes on with "
-        "it");
+        "not all rows are delivered; undelivered rows stay in the store; the next sync continues");
   }
 
   std::string WhatIsLeft(const RunReport& report, const DestinationReport& destination) const {
@@ -528,15 +528,15 @@ class Sync {
     if (IsOpen(report, destination)) {
       absl::StrAppend(&left, destination.pending_rows > 0
                                  ? absl::StrCat(", ", destination.pending_rows, " left")
-                                 : ", the run's end is left");
+                                 : ", the run's end is not delivered");
       if (!destination.last_error.empty()) {
         absl::StrAppend(&left, ": ", Printable(destination.last_error));
       }
     } else if (report.run.state == model::RunState::kRunning &&
                storage::StateLock::Holder(state_dir_) == 0) {
       absl::StrAppend(&left,
-                      ", but the run has not ended: start ranklogd, which takes up what its ranks "
-                      "left behind");
+                      ", but the run has not ended; start ranklogd, which reads the spools of its "
+                      "ranks and ends it");
     }
     return left;
   }
@@ -566,19 +566,15 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
 }  // namespace
 
 void AddSync(Program& program) {
-  auto [options, flags] =
-      program.Add("sync", "deliver what waits, and wait until it is done", kSyncFooter, RunSync);
+  auto [options, flags] = program.Add("sync", "deliver all waiting rows", kSyncFooter, RunSync);
   options.Add("RUN", &flags.runs, kRunHelp);
-  options.Add("--project", &flags.project, "only this project's runs", {.type = "NAME"});
-  options.Add("--to", &flags.to, "deliver the runs there, too; wandb is what there is",
-              {.one_of = {"wandb"}});
+  options.Add("--project", &flags.project, "only runs of this project", {.type = "NAME"});
+  options.Add("--to", &flags.to, "also deliver to this tracker", {.one_of = {"wandb"}});
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});
-  options.Add("--wait", &flags.wait, "wait until the runs have ended, too");
+  options.Add("--wait", &flags.wait, "also wait until the runs have ended");
   options.Add("--slurm-job", &flags.slurm_job,
-              "with --wait: leave out runs that go on and are not of this job of Slurm",
-              {.type = "ID"});
-  options.Add("--timeout", &flags.timeout,
-              "give up when nothing has moved for so long; 2m if not given",
+              "with --wait: ignore running runs of other Slurm jobs", {.type = "ID"});
+  options.Add("--timeout", &flags.timeout, "give up after this time without progress; default 2m",
               {.type = "DURATION", .check = CheckDuration});
 }
 

@@ -26,11 +26,11 @@ absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
   auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
   if (key.ok()) return key;
   return absl::FailedPreconditionError(
-      absl::StrCat("there is no usable API key for ", base_url, ": ", key.status().message(),
-                   "\nSet WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
+      absl::StrCat("no usable API key for ", base_url, ": ", key.status().message(),
+                   "\nset WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
                    "write the line\n"
-                   "  machine HOST login user password KEY\ninto ",
-                   state_dir, "/credentials, readable for you only (chmod 600)"));
+                   "  machine HOST login user password KEY\nto ",
+                   state_dir, "/credentials, readable only by you (chmod 600)"));
 }
 
 void LogToStderr() {
@@ -83,7 +83,7 @@ absl::Status SyncPipeline::Write(const std::function<absl::Status(storage::Store
   if (!status.ok()) unused_->Rollback();
   if (!absl::IsResourceExhausted(status)) return status;
   return absl::ResourceExhaustedError(
-      absl::StrCat(status.message(), "\nMake room on that disk, and try again"));
+      absl::StrCat(status.message(), "; free space on that disk, and try again"));
 }
 
 std::string SyncPipeline::StoreError() const {

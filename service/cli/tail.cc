@@ -23,10 +23,9 @@ constexpr size_t kMostTextBytes = 160;  // limit for a text: two lines
 constexpr size_t kMostValues = 20;
 
 constexpr char kTailFooter[] = R"(
-While the run is running, new rows are shown as they come, until it has ended or you press Ctrl-C. Where it
-is resumed from a checkpoint, its steps from there on are shown again. The statistics over the ranks
-(rank_mean/ and so on), more than 20 values of a row, and more than 160 bytes of a text are shown with --all
-and in --json.
+While the run is running, new rows are shown as they arrive, until it has ended or you press Ctrl-C. If the run
+resumes from a checkpoint, its steps after that are shown again. Rank statistics (rank_mean/ and so on), more than
+20 values of a row, and more than 160 bytes of a text are shown only with --all and in --json.
 
 Examples:
   ranklog tail latest
@@ -45,7 +44,7 @@ struct TailFlags {
 
 // CLI11 converts -1 to the largest number.
 std::string CheckNotNegative(const std::string& text) {
-  return text.rfind('-', 0) == 0 ? "a number of rows is not negative" : "";
+  return text.rfind('-', 0) == 0 ? "must be 0 or more" : "";
 }
 
 // Formats a row as a line for users.
@@ -99,8 +98,9 @@ class LineFormat {
 void WarnIfNobodyWrites(const Globals& globals) {
   const auto dir = globals.StateDir();
   if (!dir.ok() || storage::StateLock::Holder(*dir) != 0) return;
-  std::cerr << "ranklog: the run has not ended, but no daemon is running: its rows come once one "
-               "does\n";
+  std::cerr
+      << "ranklog: the run has not ended, but no daemon is running; start ranklogd to get new "
+         "rows\n";
 }
 
 absl::Status Tail(const Globals& globals, const TailFlags& flags) {
@@ -139,15 +139,14 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
 
 void AddTail(Program& program) {
   auto [options, flags] =
-      program.Add("tail", "show a run's last rows, and those that come", kTailFooter, Tail);
+      program.Add("tail", "show a run's last rows and follow new ones", kTailFooter, Tail);
   flags.run.AddTo(options);
-  options.Add("-n,--rows", &flags.rows, "how many rows to begin with; 10 if not given",
+  options.Add("-n,--rows", &flags.rows, "number of rows to show first; default 10",
               {.type = "N", .check = CheckNotNegative});
-  options.Add("--no-follow", &flags.no_follow, "end after these rows");
-  options.Add("--json", &flags.json, "an object per line, as of `ranklog export`");
-  options.Add("--all", &flags.all, "all of a row, the statistics over the ranks, too");
-  options.Add("--metric", &flags.metrics, "only this metric; may be given several times",
-              {.type = "NAME"});
+  options.Add("--no-follow", &flags.no_follow, "do not wait for new rows");
+  options.Add("--json", &flags.json, "print an object per line, like `ranklog export`");
+  options.Add("--all", &flags.all, "show all values, with rank statistics");
+  options.Add("--metric", &flags.metrics, "only this metric; can be repeated", {.type = "NAME"});
 }
 
 }  // namespace ranklog::cli

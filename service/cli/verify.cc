@@ -22,30 +22,30 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kVerifyFooter[] = R"(
-Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the numbers of the rows.
+Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the row numbers.
 Then reads the run back from each destination and compares it with the store, value by value:
 
-  wandb  by W&B's public API. Every row's values, and the number of lines. Rows that the server counts but
-         does not hand out (it may keep old ones in Parquet files, which are not read) are told as "not
-         checked": they count as there, by their number only. Once the run's end is delivered, config and
-         summary: every key and its value, and that there is no other key. Not compared: keys with a leading
-         underscore, such as _runtime and _wandb with the metric definitions, which are the server's to
-         change; in the summary, step metrics that are added to rows (step_sync); files.
+  wandb  with W&B's public API. Every row's values, and the number of lines. Rows that the server counts but
+         does not return (it may keep old ones in Parquet files, which are not read) are reported as "not
+         checked"; only their number is compared. Once the run's end is delivered, config and summary: every
+         key and its value, and that there is no other key. Not compared: keys with a leading underscore,
+         such as _runtime and _wandb with the metric definitions, which the server may change; in the
+         summary, step metrics that are added to rows (step_sync); files.
   local  is the store.
 
-Per rank: the rows that Log() took and the daemon has, which are the sum of
+Per rank: the rows that Log() accepted and the daemon has. They are the sum of:
 
-  there     each has a row of the run; of ranks that give statistics only: it is kept undamaged
-  merged    share the row of their step with another one of their rank, or have no metrics
-  replayed  logged again after a restart from a checkpoint: shown in place of those before, which trackers keep
-  late      came after their step was closed: kept here only
+  there     have a row of the run; for ranks that only give statistics: stored without damage
+  merged    share the row of their step with another row of their rank, or have no metrics
+  replayed  logged again after a restart from a checkpoint; they replace earlier rows, which trackers keep
+  late      came after their step was closed; kept on this node only
   waiting   their step is open
-  missing   damaged, or not here
+  missing   damaged, or not in the store
 
-and those that were lost before they came here. Rows that Log() itself refused are shown as lost, but the
-program was told; they do not make the exit code 1.
+Rows that were lost before the daemon had them are counted separately. Rows that Log() refused are shown as lost;
+Log() returned false for them, so they do not make the exit code 1.
 
-Exit code 0: the sum holds, and all is there. 1: something is missing, late, damaged, refused, or not
+Exit code 0: the sum is correct, and all rows are there. 1: rows are missing, late, damaged, refused, or not
 delivered yet, or a destination does not answer.
 
 Examples:
@@ -91,7 +91,7 @@ class Verify {
     }
     if (report_.ok()) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        absl::StrCat("not all of ", Printable(run.project + ":" + run.run_id), " is there"));
+        absl::StrCat("run ", Printable(run.project + ":" + run.run_id), " did not pass the check"));
   }
 
  private:
@@ -141,12 +141,12 @@ absl::Status RunVerify(const Globals& globals, const VerifyFlags& flags) {
 
 void AddVerify(Program& program) {
   auto [options, flags] =
-      program.Add("verify", "read a run back from its destinations, and compare it with the store",
+      program.Add("verify", "read a run back from its destinations and compare it with the store",
                   kVerifyFooter, RunVerify);
   flags.run.AddTo(options);
-  options.Add("--json", &flags.json, "an object, for programs; see service/json.md");
+  options.Add("--json", &flags.json, "print an object, for programs; see service/json.md");
   options.Add("--timeout", &flags.timeout,
-              "how long to ask again where a destination does not answer; 30s if not given",
+              "how long to retry if a destination does not answer; default 30s",
               {.type = "DURATION", .check = CheckDuration});
 }
 

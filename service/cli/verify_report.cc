@@ -57,17 +57,16 @@ void AddDocument(const char* name, const DocumentDiff& diff, Findings* problems)
 void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* problems) {
   const HistoryDiff& diff = read_back.diff;
   if (diff.missing > 0) {
-    problems->Add(absl::StrCat(Counted(diff.missing, "row"), " not there"));
+    problems->Add(absl::StrCat(Counted(diff.missing, "row"), " missing"));
     for (const HistoryDiff::Rows& gap : diff.gaps) {
-      problems->Add(absl::StrCat(RowsText(gap.first, gap.last), ": not there"));
+      problems->Add(absl::StrCat(RowsText(gap.first, gap.last), ": missing"));
     }
   }
   for (const HistoryDiff::Difference& difference : diff.differences) {
     problems->Add(absl::StrCat("row ", difference.row, ": ", difference.text));
   }
-  if (diff.duplicates > 0) problems->Add(Counted(diff.duplicates, "line") + " there once more");
-  if (diff.unexpected > 0)
-    problems->Add(Counted(diff.unexpected, "line") + " there that no row has");
+  if (diff.duplicates > 0) problems->Add(Counted(diff.duplicates, "line") + " duplicated");
+  if (diff.unexpected > 0) problems->Add(Counted(diff.unexpected, "line") + " without a row");
   if (!read_back.LineCountFits(complete)) {
     problems->Add(absl::StrCat("the server counts ", read_back.lines, " lines, not ",
                                read_back.expected_lines()));
@@ -194,7 +193,7 @@ Findings ProblemsOf(const RankCheck& rank) {
     problems.Add(Counted(rank.waiting, "row") + " not yet in the run: their steps are open");
   }
   if (rank.late > 0) {
-    problems.Add(Counted(rank.late, "row") + " too late for the run: kept here only");
+    problems.Add(Counted(rank.late, "row") + " too late for the run: kept on this node only");
   }
   if (rank.losses.with_store > 0) {
     problems.Add(Counted(rank.losses.with_store, "row") + " lost with an earlier store");
@@ -214,7 +213,7 @@ Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destinat
   }
   if (stored.set_apart) problems.Add(stored.last_error);
   if (stored.refused_rows > 0) {
-    problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused: see `ranklog dead ",
+    problems.Add(absl::StrCat(Counted(stored.refused_rows, "row"), " refused; see `ranklog dead ",
                               report.run.run.run_id, "`"));
   }
   if (destination.read_back.has_value()) {
@@ -296,7 +295,7 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
     const uint64_t not_checked = FiguresOf(report, destination).not_checked;
     if (not_checked > 0 && destination.error.empty()) {
       absl::StrAppend(&text, destination.report.kind, ": ", Counted(not_checked, "row"),
-                      " counted by the server, but not handed out: not compared\n");
+                      " counted by the server, but not returned, so not compared\n");
     }
   }
   if (report.ok()) absl::StrAppend(&text, terminal.Green("all is there"), "\n");

@@ -128,7 +128,7 @@ TEST_F(CliTerminalTest, ABarIsNotFullBeforeTheRunsEndIsDelivered) {
   const Finished drawn = OnTerminalOfStore({"sync", "--timeout", "2s"});
   EXPECT_EQ(drawn.code, 1) << drawn.output;
   EXPECT_THAT(drawn.output, AllOf(HasSubstr("83%  5/6"), Not(HasSubstr("100%")),
-                                  HasSubstr("the run's end is left")));
+                                  HasSubstr("the run's end is not delivered")));
 }
 
 // recover waits for a rank of the run that never attaches.
@@ -137,11 +137,11 @@ TEST_F(CliTerminalTest, RecoverDrawsABar) {
   const std::string file = state_dir() + "/ranklog.db";
   const Finished drawn = OnTerminal({"recover", file});
   EXPECT_EQ(drawn.code, 0) << drawn.output;
-  EXPECT_THAT(drawn.output, AllOf(HasSubstr("\rmake the rows of runs ["), HasSubstr(kTakenAway)));
+  EXPECT_THAT(drawn.output, AllOf(HasSubstr("\raggregate the rows ["), HasSubstr(kTakenAway)));
   std::filesystem::remove_all(file + ".recovered");
   const Finished written = RunToEnd({RANKLOG_CLI, "recover", file}, options_);
   EXPECT_EQ(written.code, 0) << written.output;
-  EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("make the rows")),
+  EXPECT_THAT(written.output, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("aggregate the rows")),
                                     Not(HasSubstr(kEscape)), HasSubstr("saved in")));
 }
 

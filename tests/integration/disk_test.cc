@@ -143,8 +143,8 @@ TEST_F(DiskTest, SyncReportsAFullDisk) {
   const Finished full = RunToEnd(
       {RANKLOG_CLI, "--state-dir", node_.state_dir(), "sync", "--timeout", "500ms"}, options);
   EXPECT_EQ(full.code, 1) << full.output;
-  EXPECT_THAT(full.output, HasSubstr("waits until the store can be written: "));
-  EXPECT_THAT(full.output, HasSubstr("the store could not be written: "));
+  EXPECT_THAT(full.output, HasSubstr("cannot write the store, retrying: "));
+  EXPECT_THAT(full.output, HasSubstr("cannot write the store: "));
 }
 
 // An own ext4, because it can become read-only under open files. Only a new mount makes it writable

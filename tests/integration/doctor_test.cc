@@ -130,7 +130,7 @@ TEST_F(DoctorTest, ValidSetUpNeedsNoAdvice) {
 
 TEST_F(DoctorTest, SocketMustLieInADirectoryOfOursAlone) {
   chmod(dir_.File("socket").c_str(), 0755);
-  ExpectAdvice(Doctor(), {"is accessible to other users: chmod 700 " + dir_.File("socket")});
+  ExpectAdvice(Doctor(), {"is accessible to other users; run: chmod 700 " + dir_.File("socket")});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/d.sock");
   ExpectAdvice(Doctor(), {"mkdir -m 700 " + dir_.File("none")});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File(std::string(120, 'x'));
@@ -150,7 +150,7 @@ TEST_F(DoctorTest, SmallShmOfAContainerIsNamed) {
 
 TEST_F(DoctorTest, LowLimitsAreNamed) {
   ExpectAdvice(Doctor({"prlimit", "--nofile=128:128"}),
-               {"open files 128,", "a daemon wants 208 open files for 8 ranks", "LimitNOFILE="});
+               {"open files 128,", "a daemon needs 208 open files for 8 ranks", "LimitNOFILE="});
   ExpectAdvice(Doctor({"prlimit", "--fsize=1048576:1048576"}),
                {"size of files 1.0 MiB", "ulimit -f unlimited"});
   EXPECT_THAT(Doctor({"prlimit", "--memlock=65536:65536"}).output,
@@ -161,7 +161,7 @@ TEST_F(DoctorTest, LittleRoomOnTheDiskIsNamed) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(dir_.File("state"), "64m");
   ASSERT_TRUE(disk.mounted());
-  ExpectAdvice(Doctor(), {"64.0 MiB free of 64.0 MiB", "make room on it"});
+  ExpectAdvice(Doctor(), {"64.0 MiB free of 64.0 MiB", "free space on it"});
 }
 
 TEST_F(DoctorTest, KeyIsShownByItsEndAndTriedAtItsServer) {
@@ -175,7 +175,8 @@ TEST_F(DoctorTest, KeyIsShownByItsEndAndTriedAtItsServer) {
               AllOf(HasSubstr(wandb.url() + ", key ...wxyz, answers"), Not(HasSubstr("kkkk"))));
   wandb.RequireKey(std::string(40, 'o'));
   const Finished refused = Doctor();
-  ExpectAdvice(refused, {"it does not know the key ...wxyz: `ranklog login` takes another"});
+  ExpectAdvice(refused,
+               {"the server refused the key ...wxyz; run `ranklog login` with a valid key"});
   EXPECT_THAT(refused.output, Not(HasSubstr("kkkk")));
 }
 
@@ -199,7 +200,7 @@ TEST_F(DoctorTest, AbsentServerIsReportedWithTheProxy) {
   EXPECT_THAT(away.output, HasSubstr("not reachable: "));
   options_.environment["http_proxy"] = absl::StrCat("http://me:secret@127.0.0.1:", proxy.number());
   const Finished by_proxy = Doctor();
-  ExpectAdvice(by_proxy, {"by the proxy of $http_proxy = http://***@127.0.0.1:",
+  ExpectAdvice(by_proxy, {"through the proxy $http_proxy = http://***@127.0.0.1:",
                           "env -u http_proxy ranklog doctor"});
   EXPECT_THAT(by_proxy.output, Not(HasSubstr("secret")));
 }
@@ -281,7 +282,7 @@ TEST_F(DaemonInACgroupTest, OfAJobStepIsNamed) {
   const OwnCgroup step({"job_1", "step_0"});
   SKIP_WITHOUT(!step.path().empty(), "cgroups of this kernel or container");
   ExpectAdvice(DoctorOfDaemonIn(step),
-               {"the daemon is part of a job's step", "have the prolog start it"});
+               {"the daemon is part of a job's step", "let the prolog start it"});
 }
 
 TEST_F(DaemonInACgroupTest, OfAUserManagerNeedsLinger) {
@@ -294,8 +295,8 @@ TEST_F(DaemonInACgroupTest, OfAUserManagerNeedsLinger) {
   if (access(absl::StrCat("/var/lib/systemd/linger/", user->pw_name).c_str(), F_OK) == 0) {
     EXPECT_EQ(said.code, 0) << said.output;
   } else {
-    ExpectAdvice(said, {absl::StrCat("it ends at your last logout, and starts at no boot: "
-                                     "loginctl enable-linger ",
+    ExpectAdvice(said, {absl::StrCat("it ends at your last logout, and does not start at boot; "
+                                     "run: loginctl enable-linger ",
                                      user->pw_name)});
   }
 }
@@ -305,8 +306,8 @@ TEST_F(CliTest, DoctorFindsAClockThatIsBehind) {
   const int64_t later = absl::ToUnixMicros(absl::Now() + absl::Hours(30));
   Attach("tomorrow", 0, "tomorrow", "local", later);
   ASSERT_OK(store_->Commit());
-  EXPECT_THAT(Ranklog({"doctor"}).output,
-              AllOf(HasSubstr("a run here began 1 d 0"), HasSubstr("timedatectl set-ntp true")));
+  EXPECT_THAT(Ranklog({"doctor"}).output, AllOf(HasSubstr("a run in this store starts 1 d 0"),
+                                                HasSubstr("timedatectl set-ntp true")));
 }
 
 }  // namespace

@@ -215,7 +215,7 @@ TEST_F(OrphanSpoolTest, WhereSomebodyHasTakenItsDirectory) {
   std::vector<std::string> doctor = WithOwnMounts(kTakenDevShm);
   doctor.insert(doctor.end(), {RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()});
   EXPECT_THAT(RunToEnd(doctor, options).output,
-              HasSubstr("/dev/shm/ranklog-0 is not a directory of yours alone"));
+              HasSubstr("/dev/shm/ranklog-0 is not a private directory of your own"));
   node_.Start();
   ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
   EXPECT_EQ(node_.GetRun("job").rows, 50u);

@@ -88,7 +88,7 @@ TEST_F(OtherVersionTest, RingStaysUntilADaemonOfItsVersionComes) {
     node_.Start();
     EXPECT_TRUE(WaitFor([&] { return node_.Counter("ingest.left_rings") == 1; }));
     EXPECT_TRUE(std::filesystem::exists(ring));
-    EXPECT_THAT(Cli("status").output, HasSubstr("1 that are gone"));
+    EXPECT_THAT(Cli("status").output, HasSubstr("1 with an unreadable spool"));
     const Finished doctor = Cli("doctor");
     EXPECT_EQ(doctor.code, 1);
     EXPECT_THAT(doctor.output, HasSubstr(std::filesystem::path(ring).filename().string()));

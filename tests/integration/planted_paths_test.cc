@@ -347,7 +347,7 @@ TEST_F(PlantedPathsTest, CliSendsNothingToAnotherUsersDaemon) {
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   close(ready[0]);
   const Finished status = RunToEnd({RANKLOG_CLI, "status", "--address", "unix:" + path});
-  EXPECT_THAT(status.output, HasSubstr("another user's"));
+  EXPECT_THAT(status.output, HasSubstr("belongs to another user"));
   int end = -1;
   EXPECT_EQ(waitpid(other, &end, 0), other);
   EXPECT_EQ(end, 0) << "it was spoken to";

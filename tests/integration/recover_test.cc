@@ -136,7 +136,7 @@ TEST_F(RecoverTest, CountsRowsLostWithTheFilesEnd) {
   const std::string aside = SetAside();
   const Finished doctor = Ranklog({"doctor", "--json"}, node_.state_dir());
   EXPECT_EQ(doctor.code, 1);
-  EXPECT_THAT(doctor.output, HasSubstr("save what is left: ranklog recover " + aside));
+  EXPECT_THAT(doctor.output, HasSubstr("save its readable rows; run: ranklog recover " + aside));
   EXPECT_THAT(Ranklog({"status"}, node_.state_dir()).output, HasSubstr(aside));
   const json said = ExpectRecovered(aside);
   EXPECT_GT(said["lost_rows"], 0);
@@ -166,7 +166,7 @@ TEST_F(RecoverTest, OverwritesNothing) {
   std::ofstream(to + "/file") << "x";
   const Finished refused = Ranklog({"recover", database(), "--to", to});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.output, HasSubstr("is there already"));
+  EXPECT_THAT(refused.output, HasSubstr("already exists"));
   fs::remove(to + "/file");
   // Left by an interrupted recover.
   fs::create_directory(to + ".partial");

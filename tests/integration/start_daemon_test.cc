@@ -389,7 +389,7 @@ TEST_F(StartDaemonTest, DaemonTakesTheStoreFromASync) {
   ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"300"}, StartsDaemon());
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_LT(SteadyNow() - began, absl::Seconds(8)) << "it waited for a second daemon";
-  EXPECT_THAT(sync.Output(), HasSubstr("a daemon is started"));
+  EXPECT_THAT(sync.Output(), HasSubstr("a daemon is starting; it takes over"));
   // the directory's name is on its command line
   EXPECT_THAT(Daemons(), SizeIs(2)) << "the sync is there, too";
   wandb = std::make_unique<FakeWandb>(port);

@@ -256,9 +256,8 @@ TEST_F(TerminalLinesTest, FullDiskIsReportedAndCleared) {
     const Finished finished =
         RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options);
     EXPECT_EQ(finished.code, command == std::string("doctor") ? 1 : 0);
-    EXPECT_THAT(finished.output, HasSubstr("the daemon cannot store rows, the spools keep them: "
-                                           "0 B are free in " +
-                                           node_.state_dir()));
+    EXPECT_THAT(finished.output, HasSubstr("the daemon cannot store rows (0 B free in " +
+                                           node_.state_dir() + "); they stay in the spools"));
   }
   std::filesystem::remove(filler);
   ASSERT_TRUE(Says(first, "the daemon stores rows again")) << first.Output();

@@ -110,7 +110,7 @@ TEST_F(CommandLineTest, BrokenRulesAreWrongUsage) {
 
 TEST_F(CommandLineTest, UnknownCommandIsWrongUsage) {
   EXPECT_EQ(Main({"move"}), 2);
-  EXPECT_THAT(errors_, HasSubstr("there is no command 'move'. The commands are copy;"));
+  EXPECT_THAT(errors_, HasSubstr("unknown command 'move'; the commands are copy;"));
 }
 
 TEST_F(CommandLineTest, ErrorOfTheActionIsPrinted) {

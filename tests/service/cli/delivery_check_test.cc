@@ -34,7 +34,7 @@ TEST(DeliveryCheckTest, AnErrorOfARunThatIsDeliveredIsOver) {
   const auto findings = LookAtDeliveries({Ended("wandb", 0, "HTTP 503")}, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].advice, "");
-  EXPECT_EQ(findings[0].text, "wandb, 1 run, 0 waiting, 0 rows to go");
+  EXPECT_EQ(findings[0].text, "wandb, 1 run, 0 waiting, 0 rows to deliver");
 }
 
 TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
@@ -43,7 +43,7 @@ TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
   const auto findings = LookAtDeliveries(runs, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_THAT(findings[0].advice, HasSubstr("start ranklogd"));
-  EXPECT_EQ(findings[0].text, "wandb, 2 runs, 1 waiting, 2 rows to go");
+  EXPECT_EQ(findings[0].text, "wandb, 2 runs, 1 waiting, 2 rows to deliver");
   EXPECT_EQ(findings[0].data["pending_rows"], 2);
 }
 
@@ -63,7 +63,8 @@ TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
   runs.back().run.run_id = "f";
   runs.push_back(Ended("wandb", 0, "over"));
   const auto findings = LookAtDeliveries(runs, /*daemon_runs=*/true);
-  EXPECT_EQ(findings[0].advice, "not taken: no API key (run a, b, c and 2 more); HTTP 403 (run f)");
+  EXPECT_EQ(findings[0].advice,
+            "not delivered: no API key (run a, b, c and 2 more); HTTP 403 (run f)");
   EXPECT_THAT(findings[0].data["reasons"], SizeIs(2));
 }
 

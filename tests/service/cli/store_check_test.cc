@@ -181,7 +181,7 @@ TEST_F(StoreCheckTest, StepsOfTheRunThatDoNotGrow) {
   });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_THAT(check.findings.texts(), ElementsAre("it has 42 rows, where the ranks' make 40",
+  EXPECT_THAT(check.findings.texts(), ElementsAre("it has 42 rows, but the ranks' rows make 40",
                                                   HasSubstr("row 40: its step")));
 }
 
