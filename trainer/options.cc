@@ -11,7 +11,7 @@ namespace ranklog::trainer {
 namespace {
 
 constexpr const char* kAbout =
-    R"(Trains a small GPT on text with any number of ranks, and keeps its log by Ranklog.)";
+    R"(Trains a small GPT on text with any number of ranks, and logs with Ranklog.)";
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -30,8 +30,8 @@ Examples:
   mpirun -np 4 ranklog-train                              the same
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
-SIGTERM and SIGUSR1 stop it after its step, with a checkpoint; a second one ends it at once.
-Exit code: 0 done, 1 it did not work, 2 wrong usage, 75 told to stop: start it again with --resume.)";
+SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint; a second signal ends it at once.
+Exit code: 0 success, 1 failure, 2 wrong usage, 75 told to stop: start it again with --resume.)";
 
 double DefaultLearningRate(const std::string& model) {
   if (model == "tiny") return 6e-3;
@@ -187,11 +187,11 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::cerr << "ranklog-train: " << error.what() << "; `ranklog-train --help` says more\n";
+    std::cerr << "ranklog-train: " << error.what() << "; see `ranklog-train --help`\n";
     return 2;
   }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
-    std::cerr << "ranklog-train: --save-dir and --experiment-name make the run's id together: give "
+    std::cerr << "ranklog-train: --save-dir and --experiment-name set the run's id together; give "
                  "both or none\n";
     return 2;
   }
