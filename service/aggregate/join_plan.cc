@@ -1,6 +1,7 @@
 #include "service/aggregate/join_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -16,7 +17,7 @@ namespace {
 constexpr size_t kMaxPlans = 1024;
 
 enum Figure : uint32_t { kMean, kMin, kMax, kStd, kArgmin, kArgmax, kFigureCount };
-static_assert(std::size(JoinPlanner::kFigures) == kFigureCount);
+static_assert(std::size(model::kRankStatistics) == kFigureCount);
 
 constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 
@@ -36,6 +37,17 @@ double Value(const RankStats& stats, uint32_t figure) {
     default:
       return stats.argmax;
   }
+}
+
+bool AreEqual(absl::Span<const StepRow> rows, absl::Span<const JoinPlan::Source> sources) {
+  const auto value = [&rows](const JoinPlan::Source& source) {
+    return rows[source.row].values[source.position];
+  };
+  const double first = value(sources.front());
+  return std::all_of(sources.begin() + 1, sources.end(), [&](const JoinPlan::Source& source) {
+    const double other = value(source);
+    return other == first || (std::isnan(other) && std::isnan(first));
+  });
 }
 
 // The sources of one rank's rows by key. A later row replaces an earlier one. In order of first
@@ -75,14 +87,18 @@ void JoinPlan::Fill(absl::Span<const StepRow> rows, double* values) const {
   }
 }
 
-JoinPlanner::JoinPlanner(const std::vector<std::string>& figures,
-                         std::vector<std::vector<std::string>> run_shapes) {
-  for (uint32_t i = 0; i < kFigureCount; ++i) {
-    if (std::find(figures.begin(), figures.end(), kFigures[i]) != figures.end()) {
-      figures_.push_back(i);
-    }
-  }
+bool JoinPlan::Holds(absl::Span<const StepRow> rows) const {
+  return std::all_of(equal.begin(), equal.end(), [&](const Joined& metric) {
+    return AreEqual(rows,
+                    absl::MakeConstSpan(reported).subspan(metric.begin, metric.end - metric.begin));
+  });
+}
+
+JoinPlanner::JoinPlanner(model::RankStatistics statistics,
+                         std::vector<std::vector<std::string>> run_shapes)
+    : statistics_(std::move(statistics)) {
   for (uint32_t id = 1; id < run_shapes.size(); ++id) {
+    for (const std::string& key : run_shapes[id]) AddDiffering(model::MetricOfStatistic(key));
     shapes_.try_emplace(std::move(run_shapes[id]), id);
     next_shape_ = id + 1;
   }
@@ -95,11 +111,13 @@ const JoinPlan& JoinPlanner::PlanFor(absl::Span<const StepRow> rows,
   for (const StepRow& row : rows) {
     signature_.push_back(static_cast<uint64_t>(row.stream) << 32 | row.shape);
   }
-  if (last_plan_ != nullptr && signature_ == last_signature_) return *last_plan_;
+  const bool is_last = last_plan_ != nullptr && signature_ == last_signature_;
+  if (is_last && last_plan_->Holds(rows)) return *last_plan_;
   auto found = plans_.find(signature_);
-  if (found == plans_.end()) {
+  if (found == plans_.end() || !found->second.Holds(rows)) {
     if (plans_.size() >= kMaxPlans) plans_.clear();
-    found = plans_.emplace(signature_, Make(rows, masked)).first;
+    JoinPlan plan = Make(rows, masked);
+    found = plans_.insert_or_assign(signature_, std::move(plan)).first;
   }
   last_signature_ = signature_;
   last_plan_ = &found->second;
@@ -121,9 +139,11 @@ JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::s
 
   JoinPlan plan;
   std::vector<std::string> keys;
+  bool changed = false;  // metrics began to differ
   for (const auto& [key, source] : primary.entries()) {
     keys.push_back(*key);
     plan.copied.push_back(source);
+    if (joins()) changed |= AddDiffering(model::MetricOfStatistic(*key));
   }
   // The primary's metrics in its own order, then those that only other ranks have.
   std::map<std::string, std::vector<JoinPlan::Source>> reports;
@@ -137,22 +157,39 @@ JoinPlan JoinPlanner::Make(absl::Span<const StepRow> rows, const std::set<std::s
   }
   for (const std::string& key : order) {
     const std::vector<JoinPlan::Source>& sources = reports[key];
-    if (sources.size() < 2) continue;
+    const uint32_t figures = statistics_.Of(key);
+    if (sources.size() < 2 || figures == 0) continue;
     JoinPlan::Joined metric;
     metric.begin = static_cast<uint32_t>(plan.reported.size());
     plan.reported.insert(plan.reported.end(), sources.begin(), sources.end());
     metric.end = static_cast<uint32_t>(plan.reported.size());
-    for (uint32_t figure : figures_) {
-      std::string name = absl::StrCat("rank_", kFigures[figure], "/", key);
+    if (changes_ < kMaxChanges && !differing_.contains(key) && AreEqual(rows, sources)) {
+      plan.equal.push_back(metric);
+      continue;
+    }
+    changed |= AddDiffering(key);
+    for (uint32_t figure = 0; figure < kFigureCount; ++figure) {
+      if ((figures >> figure & 1) == 0) continue;
+      std::string name = absl::StrCat("rank_", model::kRankStatistics[figure], "/", key);
       if (primary.contains(name)) continue;  // the primary's own values stay unchanged
       metric.figures |= 1u << figure;
       keys.push_back(std::move(name));
     }
     plan.joined.push_back(metric);
   }
+  if (changed) {  // the other plans may lack statistics of these metrics
+    ++changes_;
+    plans_.clear();
+    last_plan_ = nullptr;
+  }
   plan.width = keys.size();
   plan.shape = ShapeOf(std::move(keys));
   return plan;
+}
+
+// Returns true if the metric had not differed before. An empty name is none.
+bool JoinPlanner::AddDiffering(absl::string_view metric) {
+  return !metric.empty() && differing_.emplace(metric.data(), metric.size()).second;
 }
 
 uint32_t JoinPlanner::ShapeOf(std::vector<std::string> keys) {

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "service/aggregate/run_aggregator.h"
+#include "service/model/rank_statistics.h"
 
 namespace ranklog::aggregate {
 
@@ -36,7 +39,7 @@ struct JoinPlan {
   struct Joined {
     uint32_t begin = 0;
     uint32_t end = 0;
-    uint32_t figures = 0;  // bits: 1 << index in kFigures
+    uint32_t figures = 0;  // bits as in model::RankStatistics
   };
 
   uint32_t shape = 0;          // the shape's id in the run; 0: no numbers
@@ -44,7 +47,10 @@ struct JoinPlan {
   std::vector<Source> copied;  // the primary's values; first in the row
   std::vector<Source> reported;
   std::vector<Joined> joined;
+  std::vector<Joined> equal;  // metrics without statistics, because no ranks have differed so far
 
+  // Whether the metrics of `equal` are equal in these rows, too. Otherwise the plan is outdated.
+  bool Holds(absl::Span<const StepRow> rows) const;
   // Writes the run's row: `width` numbers.
   void Fill(absl::Span<const StepRow> rows, double* values) const;
 };
@@ -52,14 +58,15 @@ struct JoinPlan {
 // One per run. Not thread-safe.
 class JoinPlanner {
  public:
-  static constexpr const char* kFigures[] = {"mean", "min", "max", "std", "argmin", "argmax"};
+  // Each metric that begins to differ makes new shapes, which the store keeps. So after this many
+  // rows that had such metrics, all metrics have statistics.
+  static constexpr int kMaxChanges = 256;
 
-  // `figures` is RunSettings::rank_statistics. `run_shapes` are the stored shapes, by id.
-  JoinPlanner(const std::vector<std::string>& figures,
-              std::vector<std::vector<std::string>> run_shapes);
+  // `run_shapes` are the stored shapes, by id. They also show which metrics have differed.
+  JoinPlanner(model::RankStatistics statistics, std::vector<std::vector<std::string>> run_shapes);
 
   // False if statistics are off. Then rows of other ranks have no effect.
-  bool joins() const { return !figures_.empty(); }
+  bool joins() const { return statistics_.any(); }
 
   // Returns the plan for `rows`: first the primary's rows in the order of logging, then the rows of
   // each other rank. `masked` are keys of the primary that a text replaces, so their numbers are
@@ -72,8 +79,11 @@ class JoinPlanner {
  private:
   JoinPlan Make(absl::Span<const StepRow> rows, const std::set<std::string>& masked);
   uint32_t ShapeOf(std::vector<std::string> keys);
+  bool AddDiffering(absl::string_view metric);
 
-  std::vector<uint32_t> figures_;  // indexes of kFigures, in the configured order
+  const model::RankStatistics statistics_;
+  absl::flat_hash_set<std::string> differing_;  // metrics that have differed between ranks
+  int changes_ = 0;                             // rows with new ones
   absl::flat_hash_map<std::vector<std::string>, uint32_t> shapes_;
   uint32_t next_shape_ = 1;
   std::vector<Aggregated::NewShape> new_shapes_;

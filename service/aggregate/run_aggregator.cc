@@ -15,15 +15,6 @@
 namespace ranklog::aggregate {
 namespace {
 
-std::vector<std::string> Figures(const RunAggregator::Options& options) {
-  const std::vector<std::string>& wanted = options.rank_statistics;
-  if (!options.statistics || std::find(wanted.begin(), wanted.end(), "none") != wanted.end()) {
-    return {};
-  }
-  if (wanted.empty()) return {"mean", "min", "max", "std", "argmax"};
-  return wanted;
-}
-
 // The texts of one row of a block, whose `texts` are sorted by row.
 std::unique_ptr<std::vector<model::Text>> TextsOf(const model::Block& block, size_t row) {
   const auto [begin, end] = std::equal_range(
@@ -40,7 +31,7 @@ struct RunAggregator::Impl {
       : step_wait(options.step_wait),
         first_row_wait(std::min(options.first_row_wait, options.step_wait)),
         silent_wait(std::min(options.silent_wait, options.step_wait)),
-        planner(Figures(options), std::move(run_shapes)),
+        planner(std::move(options.statistics), std::move(run_shapes)),
         rows(run.rows),
         replays(run.replays),
         made{.last_step = run.last_step,

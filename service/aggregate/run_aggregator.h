@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "service/model/batch.h"
+#include "service/model/rank_statistics.h"
 #include "service/model/run.h"
 
 namespace ranklog::aggregate {
@@ -87,15 +88,20 @@ struct Aggregated {
 //
 // One row per step: first the primary's rows at the step, merged by key. A later value replaces an
 // earlier one (by time; within a stream, by sequence number). Keys are in order of first
-// appearance, and the row has the time of the last one. Then the statistics of every number that
-// two or more ranks logged (several streams of a rank count as one rank), as rank_mean/<metric> and
-// so on. If the primary itself logs such a name, its value stays.
+// appearance, and the row has the time of the last one. Then, as rank_mean/<metric> and so on, the
+// statistics of every metric that two or more ranks logged (several streams of a rank count as one
+// rank) and that differs between ranks. If the primary itself logs such a name, its value stays.
+//
+// Metrics that differ between ranks: from the first row of the run, replays included, at which two
+// ranks logged different numbers. NaN equals NaN. Up to there, each statistic is either the value
+// itself or says nothing. The run's shapes show which metrics have differed, so a restarted daemon
+// continues with the same ones; for this reason, a metric also counts as different if the primary
+// logs one of its statistics itself. JoinPlanner::kMaxChanges limits how often metrics may begin to
+// differ.
 class RunAggregator {
  public:
   struct Options {
-    // As in RunSettings; empty: mean min max std argmax.
-    std::vector<std::string> rank_statistics = {};
-    bool statistics = true;  // false for `all`
+    model::RankStatistics statistics{};
     absl::Duration step_wait = absl::Seconds(30);
     // Both waits are at most `step_wait`. A launcher starts its processes within seconds.
     absl::Duration first_row_wait = absl::Seconds(5);

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "service/model/rank_statistics.h"
+
 namespace ranklog::aggregate {
 namespace {
 
@@ -34,12 +36,6 @@ void ForEachField(model::Update::Kind kind, absl::Span<const model::Stream> stre
       for (const auto& [key, value] : update.object.items()) fn(key, value, update);
     }
   }
-}
-
-bool StatisticsOn(const model::RunSettings& settings) {
-  const std::vector<std::string>& wanted = settings.rank_statistics;
-  return settings.strategy != model::LogStrategy::kAll &&
-         std::find(wanted.begin(), wanted.end(), "none") == wanted.end();
 }
 
 }  // namespace
@@ -74,7 +70,7 @@ Json RunConfig(const model::Run& run, absl::Span<const model::Stream> streams,
     add("world_size", primary->identity.world_size);
     add("node", primary->identity.node);
   }
-  if (!StatisticsOn(run.settings) || streams.empty()) return config;
+  if (!model::RankStatistics::OfRun(run.settings).any() || streams.empty()) return config;
 
   const model::Identity& identity = (primary != nullptr ? *primary : streams.back()).identity;
   std::set<uint32_t> ranks;  // without those from a time with more ranks

@@ -30,7 +30,7 @@ and if the locale is not UTF-8. Peaks are shown for runs of any length.
 
 Examples:
   ranklog show latest
-  ranklog show latest --metric train/loss --metric rank_argmax/train/loss --height 20
+  ranklog show latest --metric train/loss --metric rank_max/train/loss --height 20
   ranklog show gpt:abc123 --json | jq .summary)";
 
 struct ShowFlags {

@@ -51,6 +51,7 @@ absl::StatusOr<model::RunSettings> ToSettings(const v1::RunSettings& settings) {
                             .strategy = strategy,
                             .destinations = Strings(settings.destinations()),
                             .rank_statistics = Strings(settings.rank_statistics()),
+                            .rank_statistic_rules = Strings(settings.rank_statistic_rules()),
                             .base_url = v1::WithoutUser(settings.base_url()),
                             .host = settings.host(),
                             .program = settings.program(),

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/model/rank_statistics.h"
 
 namespace ranklog::model {
 namespace {
@@ -44,17 +45,6 @@ void CheckRanks(uint32_t rank, const Identity& identity, Problems& problems) {
   problems.Check(identity.local_world_size <= identity.world_size,
                  absl::StrCat("a node with ", identity.local_world_size, " ranks in a world of ",
                               identity.world_size));
-}
-
-void CheckStatistics(const std::vector<std::string>& statistics, Problems& problems) {
-  static constexpr absl::string_view kKnown[] = {"mean", "min", "max", "std", "argmin", "argmax"};
-  for (const std::string& name : statistics) {
-    const bool known =
-        std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown) || name == "none";
-    problems.Check(known, absl::StrCat("unknown rank statistic '", name, "'"));
-    problems.Check(name != "none" || statistics.size() == 1,
-                   "the rank statistic 'none' excludes all others");
-  }
 }
 
 }  // namespace
@@ -98,7 +88,10 @@ absl::Status Validate(const Session& session) {
       std::max({launch.id.size(), launch.batch_job.size(), launch.process.size()}) <= kMaxNameBytes,
       absl::StrCat("a name of the launch has more than ", kMaxNameBytes, " bytes"));
   CheckRanks(session.stream.rank, session.identity, problems);
-  CheckStatistics(session.settings.rank_statistics, problems);
+  for (const std::string& error : RankStatisticsErrors(session.settings.rank_statistics,
+                                                       session.settings.rank_statistic_rules)) {
+    problems.Check(false, error);
+  }
   return problems.ToStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include "service/aggregate/strategy.h"
 #include "service/base/status_macros.h"
+#include "service/model/rank_statistics.h"
 
 namespace ranklog::pipeline {
 namespace {
@@ -111,11 +112,9 @@ std::unique_ptr<aggregate::RunAggregator> LiveRun::MakeAggregator(
     std::vector<std::vector<std::string>> shapes) const {
   return std::make_unique<aggregate::RunAggregator>(
       run_, std::move(shapes),
-      aggregate::RunAggregator::Options{
-          .rank_statistics = run_.settings.rank_statistics,
-          .statistics = run_.settings.strategy != model::LogStrategy::kAll,
-          .step_wait = options_.step_wait,
-          .first_row_wait = options_.first_row_wait});
+      aggregate::RunAggregator::Options{.statistics = model::RankStatistics::OfRun(run_.settings),
+                                        .step_wait = options_.step_wait,
+                                        .first_row_wait = options_.first_row_wait});
 }
 
 absl::StatusOr<std::unique_ptr<LiveRun>> LiveRun::Open(storage::StoreReader& reader, int64_t run,

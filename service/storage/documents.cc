@@ -132,6 +132,7 @@ std::string EncodeSettings(const model::RunSettings& settings) {
                          {"strategy", static_cast<int64_t>(settings.strategy)},
                          {"destinations", settings.destinations},
                          {"rank_statistics", settings.rank_statistics},
+                         {"rank_statistic_rules", settings.rank_statistic_rules},
                          {"base_url", settings.base_url},
                          {"host", settings.host},
                          {"program", settings.program},
@@ -155,6 +156,7 @@ absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   settings.strategy = static_cast<model::LogStrategy>(strategy);
   settings.destinations = TextsOf(document, "destinations");
   settings.rank_statistics = TextsOf(document, "rank_statistics");
+  settings.rank_statistic_rules = TextsOf(document, "rank_statistic_rules");
   settings.base_url = TextOf(document, "base_url");
   settings.host = TextOf(document, "host");
   settings.program = TextOf(document, "program");

@@ -58,6 +58,7 @@ class Run:
         self.ranks = self.model.ranks_of_run(primary)
         self.rewound_to, self.rewound_to_at_least = self.model.rewound_to(primary)
         self.late = {rank["rank"]: rank["late_rows"] for rank in self.run["ranks"]}
+        self.differed = set()  # the metrics with statistics so far
         self.missing = collections.Counter()  # what is not in the run, by rank: at least so many rows must be late
 
     def judge(self):
@@ -210,19 +211,25 @@ class Run:
         tried = sorted(itertools.islice(itertools.product(*(parts[rank] for rank in ranks)), MOST_CHOICES),
                        key=lambda chosen: sum(count for count, _ in chosen))
         for chosen in tried:
-            if self.fits(shown_figures, self.figures_of(own, {rank: part for rank, (_, part) in zip(ranks, chosen)})):
+            if self.fits(shown_figures, self.figures_of(own, {rank: part for rank, (_, part) in zip(ranks, chosen)}, shown_figures)):
+                self.differed.update(key.split("/", 1)[1] for key in shown_figures)
                 for rank, (count, _) in zip(ranks, chosen):
                     self.missing[rank] += count
                 return
-        due = self.figures_of(own, {rank: options[0][1] for rank, options in parts.items()})
+        due = self.figures_of(own, {rank: options[0][1] for rank, options in parts.items()}, shown_figures)
         logged = {rank: options[0][1] for rank, options in parts.items()}
         self.wrong(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
 
-    def figures_of(self, own, parts):
+    # settings.md: "only for metrics whose values have differed between ranks". What the export hides after a rewind may have differed.
+    def figures_of(self, own, parts, shown_figures):
+        was_rewound = self.rewound_to is not None or self.rewound_to_at_least is not None
+        shown_metrics = {key.split("/", 1)[1] for key in shown_figures}
         due = {}
         for key in {key for part in parts.values() for key in part}:
             by_rank = {rank: part[key] for rank, part in parts.items() if key in part and not isinstance(part[key], str)}
-            if len(by_rank) >= 2:
+            differs = len({"nan" if math.isnan(value) else value for value in by_rank.values()}) > 1
+            differs = differs or key in self.differed or (was_rewound and key in shown_metrics)
+            if len(by_rank) >= 2 and differs:
                 due.update({f"rank_{name}/{key}": value for name, value in model.statistics(by_rank, self.model.figures()).items()})
         return {key: value for key, value in due.items() if key not in own}
 

@@ -232,9 +232,8 @@ class Model:
         return self.job["strategy"] == "main" and primary != 0
 
     def figures(self):
-        # README.md: "joined by `rank_mean/`, `rank_min/`, `rank_max/`, `rank_std/`, `rank_argmax/` over the ranks of this node";
-        # settings.h: "of mean min max std argmin argmax; "none"; default mean,min,max,std,argmax". design.md: "off for `all`"
-        wanted = self.job["statistics"] or ["mean", "min", "max", "std", "argmax"]
+        # settings.md: "default `mean,min,max`". design.md: "off for `all`"
+        wanted = self.job["statistics"] or ["mean", "min", "max"]
         return [] if self.job["strategy"] == "all" or wanted == ["none"] else [name for name in FIGURES if name in wanted]
 
     # ---- What is in them -----------------------------------------------------------------------------------------------

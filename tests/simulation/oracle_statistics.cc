@@ -22,7 +22,7 @@ struct Contribution {
 };
 
 struct Figures {
-  double mean = kNaN, min = kNaN, max = kNaN, std = kNaN, argmax = kNaN;
+  double mean = kNaN, min = kNaN, max = kNaN, std = kNaN, argmin = kNaN, argmax = kNaN;
 };
 
 // Computes the figures of the finite values by their definitions, in two passes. A long double has
@@ -33,7 +33,11 @@ Figures FiguresOf(const std::vector<Contribution>& contributions) {
   long double count = 0;
   for (const Contribution& one : contributions) {
     if (!std::isfinite(one.value)) continue;
-    if (count == 0 || one.value < figures.min) figures.min = one.value;
+    if (count == 0 || one.value < figures.min ||
+        (one.value == figures.min && one.rank < figures.argmin)) {
+      figures.min = one.value;
+      figures.argmin = one.rank;
+    }
     if (count == 0 || one.value > figures.max ||
         (one.value == figures.max && one.rank < figures.argmax)) {
       figures.max = one.value;
@@ -60,17 +64,52 @@ bool Close(double a, double b, const Figures& figures) {
   return Same(a, b) || std::abs(a - b) <= kPrecision * scale;
 }
 
-bool Same(const Figures& shown, const Figures& due) {
-  return Same(shown.min, due.min) && Same(shown.max, due.max) && Same(shown.argmax, due.argmax) &&
-         Close(shown.mean, due.mean, due) && Close(shown.std, due.std, due);
+double FigureOf(const Figures& figures, const std::string& name) {
+  if (name == "mean") return figures.mean;
+  if (name == "min") return figures.min;
+  if (name == "max") return figures.max;
+  if (name == "std") return figures.std;
+  return name == "argmin" ? figures.argmin : figures.argmax;
 }
 
-Figures FiguresIn(const std::map<std::string, std::string>& line) {
-  const auto figure = [&line](const char* name) {
+using Shown = std::map<std::string, double>;  // by name: mean, min, ...
+
+bool Same(const Shown& shown, const Figures& due) {
+  return std::all_of(shown.begin(), shown.end(), [&due](const auto& one) {
+    const double figure = FigureOf(due, one.first);
+    const bool rounded = one.first == "mean" || one.first == "std";
+    return rounded ? Close(one.second, figure, due) : Same(one.second, figure);
+  });
+}
+
+Shown FiguresIn(const std::map<std::string, std::string>& line) {
+  Shown figures;
+  for (const char* name : {"mean", "min", "max", "std", "argmin", "argmax"}) {
     const auto found = line.find(absl::StrCat("rank_", name, "/", kShared));
-    return found == line.end() ? kNaN : NumberOf(found->second);
-  };
-  return {figure("mean"), figure("min"), figure("max"), figure("std"), figure("argmax")};
+    if (found != line.end()) figures[name] = NumberOf(found->second);
+  }
+  return figures;
+}
+
+// A line has either all figures of the run's settings, or none.
+bool AreThoseOf(const model::Run& run, const Shown& shown) {
+  std::vector<std::string> names = run.settings.rank_statistics;
+  if (names.empty()) names = {"mean", "min", "max"};
+  return shown.empty() ||
+         (shown.size() == names.size() &&
+          std::all_of(names.begin(), names.end(),
+                      [&shown](const std::string& name) { return shown.contains(name); }));
+}
+
+std::string TextOf(const Shown& shown) {
+  std::string text;
+  for (const auto& [name, value] : shown) absl::StrAppend(&text, " ", name, " ", value);
+  return text;
+}
+
+bool Differ(const std::vector<Contribution>& some) {
+  return std::any_of(some.begin(), some.end(),
+                     [&some](const Contribution& one) { return !Same(one.value, some[0].value); });
 }
 
 // Tries each choice of one value per rank, without `left_out` of the ranks, until `fits` accepts
@@ -163,7 +202,8 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
 }
 
 // A line's figures must come from one value of each of two or more ranks that logged one at its
-// step. A rank is left out at most as often as its rows were late. One exception: a process that
+// step. A line has them from the first one on at which these values differ; a replay may have come
+// before it, and show that they differed. A rank is left out at most as often as its rows were late. One exception: a process that
 // had ended before the daemon knew the primary's ring may have rows that the end of the run left
 // uncounted.
 void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
@@ -175,6 +215,9 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
     late[stream.key.rank] += stream.late_rows + (stream.primary ? 0 : stream.replayed_rows);
   }
   std::map<uint32_t, uint64_t> left_out;  // number of steps, by rank
+  const bool replays_differ = std::any_of(
+      replays_.begin(), replays_.end(), [](const Line& line) { return !FiguresIn(line).empty(); });
+  bool differed = false;
   for (const Line& line : lines_) {
     if (line.count("_step") == 0) continue;
     Choices ranks = ChoicesFor(run, line, shared);
@@ -189,10 +232,13 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
       return std::make_pair(excused(a.first), late[a.first]) <
              std::make_pair(excused(b.first), late[b.first]);
     });
-    const Figures shown = FiguresIn(line);
-    const bool any = line.count(absl::StrCat("rank_mean/", kShared)) > 0;
+    const Shown shown = FiguresIn(line);
+    if (!AreThoseOf(run, shown)) Wrong(run.run_id, ": other statistics:", TextOf(shown));
+    const bool any = !shown.empty();
     const auto fits = [&](const std::vector<Contribution>& some) {
-      return any == (on && some.size() >= 2) && (!any || Same(shown, FiguresOf(some)));
+      if (!on || some.size() < 2) return !any;
+      const bool due = differed || Differ(some) || (any && replays_differ);
+      return any == due && Same(shown, FiguresOf(some));
     };
     std::vector<Contribution> chosen;
     bool found = false;
@@ -200,10 +246,10 @@ void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Str
       found = Choose(ranks, 0, without, &chosen, fits);
     }
     if (!found) {
-      Wrong(run.run_id, ": the statistics of step ", line.at("_step"), " are of no ranks: mean ",
-            shown.mean, " min ", shown.min, " max ", shown.max, " std ", shown.std, " argmax ",
-            shown.argmax);
+      Wrong(run.run_id, ": the statistics of step ", line.at("_step"),
+            " are of no ranks:", TextOf(shown));
     }
+    differed |= any;
     // If a step was logged again, what a rank logged there may be in either row.
     const auto made = static_cast<uint64_t>(&line - lines_.data());
     if (step >= HiddenFrom(made, &model::Rewind::rows)) continue;

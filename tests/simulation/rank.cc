@@ -89,6 +89,9 @@ v1::Hello Rank::MakeHello(uint32_t thread, uint64_t incarnation) const {
   hello.mutable_settings()->set_name("job");
   hello.mutable_settings()->set_start_time_us(options_.init_us);
   hello.mutable_settings()->add_destinations("wandb");
+  for (const std::string& name : options_.rank_statistics) {
+    hello.mutable_settings()->add_rank_statistics(name);
+  }
   v1::Identity* const identity = hello.mutable_identity();
   identity->set_local_rank(options_.counted ? options_.local_rank : 0);
   identity->set_world_size(options_.ranks);
@@ -152,7 +155,10 @@ LoggedRow Rank::MakeRow(Sender& sender, int64_t step) {
   if (sender.record->thread == 0 && sender.parts == 0) {
     row.numbers.emplace_back("loss", static_cast<double>(world_.Below(1000)) / 8);
   }
-  if (world_.Chance(0.5)) row.numbers.emplace_back(kShared, SharedNumber(world_));
+  if (world_.Chance(0.5)) {
+    const double number = SharedNumber(world_);
+    row.numbers.emplace_back(kShared, step < options_.equal_until ? 1 : number);
+  }
   if (world_.Chance(0.2)) row.texts.emplace_back(prefix + "s", AnyText(world_));
   if (options_.poison && world_.Chance(0.02)) row.texts.emplace_back(prefix + "t", "poison");
   return row;

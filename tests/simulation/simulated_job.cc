@@ -83,6 +83,10 @@ void SimulatedJob::AddNode(SimulatedNode::Options node, uint32_t index, uint32_t
   node.rank.node = index;
   const bool cyclic = outcome_.seed % 3 == 1;
   node.rank.counted = outcome_.seed % 6 != 4;
+  node.rank.equal_until = static_cast<int64_t>(outcome_.seed % 5) * 5;
+  if (outcome_.seed % 4 < 2) {
+    node.rank.rank_statistics = {"mean", "min", "max", "std", "argmin", "argmax"};
+  }
   // the daemon does not wait for unknown ranks
   if (!node.rank.counted) oracle_.expect_no_late_rows = false;
   node.rank.rank = cyclic ? part : node.rank.ranks * part / parts;

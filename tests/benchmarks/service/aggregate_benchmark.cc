@@ -1,4 +1,5 @@
-// Values per second through the aggregator: how much of a core the statistics over ranks cost.
+// Values per second through the aggregator, and bytes per row of the run: the cost of the statistics
+// over ranks.
 
 #include <benchmark/benchmark.h>
 
@@ -7,13 +8,15 @@
 #include <vector>
 
 #include "service/aggregate/run_aggregator.h"
+#include "service/storage/batch_codec.h"
 
 namespace ranklog::aggregate {
 namespace {
 
 constexpr uint64_t kRowsPerBatch = 100;  // per rank: 1000 rows/s, flushed every 100 ms
 
-model::Batch BatchFrom(uint64_t first, size_t width) {
+// The first `differ` of the row's metrics are different on each rank.
+model::Batch BatchFrom(uint64_t first, size_t width, size_t differ, int64_t rank) {
   model::Batch batch;
   batch.first = first;
   batch.last = first + kRowsPerBatch - 1;
@@ -25,18 +28,32 @@ model::Batch BatchFrom(uint64_t first, size_t width) {
     block.steps.push_back(static_cast<int64_t>(first + row));
     block.times_us.push_back(static_cast<int64_t>(first + row));
     for (size_t i = 0; i < width; ++i) {
-      block.values.push_back(static_cast<double>((first + row) * 31 + i * 7));
+      const int64_t own = i < differ ? rank : 0;
+      block.values.push_back(static_cast<double>((first + row) * 31 + i * 7) +
+                             static_cast<double>(own));
     }
   }
   return batch;
 }
 
-// Parameters: ranks, metrics per row, statistics on or off. An item is one value of a rank.
+size_t StoredBytes(const Aggregated& result) {
+  size_t bytes = 0;
+  std::string blob;
+  for (const model::Batch& batch : result.batches) {
+    storage::EncodeBatch(batch, blob);
+    bytes += blob.size();
+  }
+  return bytes;
+}
+
+// Parameters: ranks, metrics per row, how many of these differ between ranks, statistics on or off.
+// An item is one value of a rank.
 void Aggregate(benchmark::State& state) {
   const int64_t ranks = state.range(0);
   const size_t width = static_cast<size_t>(state.range(1));
   RunAggregator::Options options;
-  options.statistics = state.range(2) != 0;
+  const size_t differ = static_cast<size_t>(state.range(2));
+  if (state.range(3) == 0) options.statistics = model::RankStatistics({"none"});
   RunAggregator aggregator(model::Run(), {{}}, options);
   std::vector<std::string> keys;
   for (size_t i = 0; i < width; ++i) keys.push_back("metric/" + std::to_string(i));
@@ -49,22 +66,34 @@ void Aggregate(benchmark::State& state) {
     aggregator.DefineShape(stream.id, 1, keys);
   }
   uint64_t next = 1;
+  size_t bytes = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    const model::Batch batch = BatchFrom(next, width);
+    std::vector<model::Batch> batches;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      batches.push_back(BatchFrom(next, width, differ, rank));
+    }
     state.ResumeTiming();
     next += kRowsPerBatch;
-    for (int64_t rank = 0; rank < ranks; ++rank) aggregator.AddRows(rank + 1, batch);
-    benchmark::DoNotOptimize(aggregator.Advance(absl::UnixEpoch()));
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      aggregator.AddRows(rank + 1, batches[static_cast<size_t>(rank)]);
+    }
+    const Aggregated result = aggregator.Advance(absl::UnixEpoch());
+    state.PauseTiming();
+    bytes += StoredBytes(result);
+    state.ResumeTiming();
   }
+  state.counters["row_bytes"] = static_cast<double>(bytes) / static_cast<double>(next - 1);
   state.SetItemsProcessed(state.iterations() * ranks * static_cast<int64_t>(kRowsPerBatch * width));
 }
 BENCHMARK(Aggregate)
-    ->ArgNames({"ranks", "width", "statistics"})
-    ->Args({8, 10, 1})
-    ->Args({8, 10, 0})
-    ->Args({2, 10, 1})
-    ->Args({8, 1000, 1})
+    ->ArgNames({"ranks", "width", "differ", "statistics"})
+    ->Args({8, 10, 10, 1})
+    ->Args({8, 10, 3, 1})
+    ->Args({8, 10, 0, 1})
+    ->Args({8, 10, 3, 0})
+    ->Args({2, 10, 10, 1})
+    ->Args({8, 1000, 1000, 1})
     ->UseRealTime();
 
 }  // namespace

@@ -21,7 +21,8 @@ struct RankLog {
   std::vector<RankRow> rows;  // seq is the index + 1
 };
 
-// Makes ranks 0 to 3, rank 0 with two threads, and steps with gaps and repeats.
+// Makes ranks 0 to 3, rank 0 with two threads, and steps with gaps and repeats. The ranks' "lr" is
+// equal at most steps.
 std::vector<RankLog> RandomJob(std::mt19937& random) {
   std::vector<RankLog> job;
   for (int64_t id = 1; id <= 5; ++id) {
@@ -35,7 +36,9 @@ std::vector<RankLog> RandomJob(std::mt19937& random) {
       row.step = step;
       row.shape = random() % 20 == 0 ? 0 : 1 + random() % 4;
       row.time_us = static_cast<int64_t>(random() % 1000);
-      for (size_t v = 0; v < kShapes[row.shape].size(); ++v) row.values.push_back(random() % 100);
+      for (const std::string& key : kShapes[row.shape]) {
+        row.values.push_back(key == "lr" ? random() % 50 == 0 : random() % 100);
+      }
       if (row.shape == 0 || random() % 10 == 0) row.texts = {{"note", std::to_string(i)}};
       step += row.commits ? 1 + random() % 2 : random() % 3;
       log.rows.push_back(std::move(row));

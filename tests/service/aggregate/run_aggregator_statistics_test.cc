@@ -5,8 +5,12 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "service/aggregate/join_plan.h"
 #include "tests/service/aggregate/run_aggregator_fixture.h"
 
 namespace ranklog::aggregate {
@@ -92,7 +96,7 @@ TEST_F(RunAggregatorTest, StatisticsNeedTwoRanksButNotThePrimary) {
   EXPECT_FALSE(row.Has("rank_mean/lr"));
   EXPECT_FALSE(row.Has("acc"));
   EXPECT_EQ(row["rank_mean/acc"], 15);
-  EXPECT_EQ(row["rank_argmax/acc"], 2);
+  EXPECT_EQ(row["rank_max/acc"], 20);
 }
 
 TEST_F(RunAggregatorTest, NaNOfOneRankIsLeftOutOfTheStatistics) {
@@ -104,12 +108,105 @@ TEST_F(RunAggregatorTest, NaNOfOneRankIsLeftOutOfTheStatistics) {
   const std::vector<RunRow> rows = Advance();
   EXPECT_TRUE(std::isnan(rows.at(0)["loss"]));
   EXPECT_EQ(rows[0]["rank_mean/loss"], 4);
-  EXPECT_TRUE(rows.at(1).Has("rank_argmax/loss"));
-  EXPECT_TRUE(std::isnan(rows[1]["rank_argmax/loss"]));
+  EXPECT_TRUE(rows.at(1).Has("rank_max/loss"));
+  EXPECT_TRUE(std::isnan(rows[1]["rank_max/loss"]));
+}
+
+TEST_F(RunAggregatorTest, DefaultStatisticsAreMeanMinAndMaxOfDifferingMetrics) {
+  StartTwo();
+  Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}}});
+  Log(kOther, {{.step = 1, .shape = 2, .values = {0.5, 3}}});
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  EXPECT_THAT(Keys(Advance().at(0)),
+              ElementsAre("lr", "loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss"));
+}
+
+TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatistics) {
+  StartTwo();
+  for (const double other : {5.0, 6.0, 5.0}) {
+    Log(kPrimary, streams_[kPrimary].durable_seq++, 5);
+    Log(kOther, streams_[kOther].durable_seq++, other);
+  }
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  const std::vector<RunRow> rows = Advance();
+  EXPECT_FALSE(rows.at(0).Has("rank_mean/loss"));
+  EXPECT_EQ(rows.at(1)["rank_max/loss"], 6);
+  EXPECT_EQ(rows.at(2)["rank_max/loss"], 5);
+}
+
+// The plan of the rows with "lr" was made before "loss" differed.
+TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatisticsInRowsOfOtherKeys) {
+  StartTwo();
+  for (int64_t stream : {kPrimary, kOther}) {
+    Log(stream, {{.step = 1, .shape = 2, .values = {0.5, 1}},
+                 {.step = 2, .shape = 1, .values = {static_cast<double>(stream)}},
+                 {.step = 3, .shape = 2, .values = {0.5, 1}}});
+    aggregator_->EndStream(stream);
+  }
+  const std::vector<RunRow> rows = Advance();
+  EXPECT_THAT(Keys(rows.at(0)), ElementsAre("lr", "loss"));
+  EXPECT_THAT(Keys(rows.at(2)),
+              ElementsAre("lr", "loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss"));
+}
+
+TEST_F(RunAggregatorTest, RestartedDaemonKnowsWhichMetricsDiffered) {
+  StartTwo();
+  Log(kPrimary, 1, 5);
+  Log(kOther, 1, 6);
+  Log(kPrimary, 2, 5);
+  Log(kOther, 2, 5);
+  EXPECT_THAT(Steps(Advance()), ElementsAre(1));
+  next_seq_.clear();
+  StartTwo();
+  for (int64_t stream : {kPrimary, kOther}) {
+    aggregator_->SkipRows(stream, ++next_seq_[stream]);
+    Log(stream, 2, 5);
+    aggregator_->EndStream(stream);
+  }
+  EXPECT_EQ(Advance().at(0)["rank_max/loss"], 5);
+}
+
+TEST_F(RunAggregatorTest, NaNEqualsNaNAndDiffersFromNumbers) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [one, other, differ] : {std::tuple(nan, nan, false),
+                                           {nan, 1, true},
+                                           {1, nan, true},
+                                           {infinity, infinity, false},
+                                           {infinity, -infinity, true},
+                                           {0.0, -0.0, false}}) {
+    SCOPED_TRACE(::testing::Message() << one << " " << other);
+    stored_ = StoredRun();
+    next_seq_.clear();
+    StartTwo();
+    Log(kPrimary, 1, one);
+    Log(kOther, 1, other);
+    for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+    EXPECT_EQ(Advance().at(0).Has("rank_mean/loss"), differ);
+  }
+}
+
+// Otherwise a run with many metrics could make as many shapes, each with all of their names.
+TEST_F(RunAggregatorTest, AfterManyChangesAllMetricsHaveStatistics) {
+  StartTwo();
+  std::vector<std::string> keys = {"equal"};
+  for (int i = 0; i <= JoinPlanner::kMaxChanges; ++i) keys.push_back(absl::StrCat("metric", i));
+  std::vector<double> values(keys.size(), 1);
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->DefineShape(stream, 4, keys);
+  for (int i = 0; i <= JoinPlanner::kMaxChanges; ++i) {
+    Log(kPrimary, {{.step = i, .shape = 4, .values = values}});
+    values[static_cast<size_t>(i) + 1] = 2;
+    Log(kOther, {{.step = i, .shape = 4, .values = values}});
+    values[static_cast<size_t>(i) + 1] = 1;
+  }
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  const std::vector<RunRow> rows = Advance();
+  EXPECT_FALSE(rows[JoinPlanner::kMaxChanges - 1].Has("rank_mean/equal"));
+  EXPECT_TRUE(rows.at(JoinPlanner::kMaxChanges).Has("rank_mean/equal"));
 }
 
 TEST_F(RunAggregatorTest, StatisticsAreThoseAskedFor) {
-  StartTwo({.rank_statistics = {"argmin", "max"}});
+  StartTwo({.statistics = model::RankStatistics({"argmin", "max"})});
   Log(kPrimary, 1, 5);
   Log(kOther, 1, 3);
   for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
@@ -118,8 +215,20 @@ TEST_F(RunAggregatorTest, StatisticsAreThoseAskedFor) {
   EXPECT_EQ(row["rank_argmin/loss"], 1);
 }
 
+TEST_F(RunAggregatorTest, EachMetricHasTheStatisticsOfItsRule) {
+  StartTwo({.statistics = model::RankStatistics({"std"}, {"lo*=max", "lr=none"})});
+  for (int64_t stream : {kPrimary, kOther}) {
+    const auto rank = static_cast<double>(stream);
+    Log(stream, {{.step = 1, .shape = 2, .values = {rank, rank}},
+                 {.step = 1, .shape = 3, .values = {rank}}});
+    aggregator_->EndStream(stream);
+  }
+  EXPECT_THAT(Keys(Advance().at(0)),
+              ElementsAre("lr", "loss", "acc", "rank_max/loss", "rank_std/acc"));
+}
+
 TEST_F(RunAggregatorTest, WithoutStatisticsNobodyWaitsForOtherRanks) {
-  StartTwo({.rank_statistics = {"none"}});
+  StartTwo({.statistics = model::RankStatistics({"none"})});
   Log(kOther, 1, 3);
   Log(kPrimary, 1, 5);
   Log(kPrimary, 2, 5);
@@ -128,7 +237,7 @@ TEST_F(RunAggregatorTest, WithoutStatisticsNobodyWaitsForOtherRanks) {
 }
 
 TEST_F(RunAggregatorTest, PrimarysOwnMetricNameWins) {
-  StartTwo({.rank_statistics = {"mean"}});
+  StartTwo({.statistics = model::RankStatistics({"mean"})});
   aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
   Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});
   Log(kOther, 1, 3);
@@ -136,6 +245,17 @@ TEST_F(RunAggregatorTest, PrimarysOwnMetricNameWins) {
   const RunRow row = Advance().at(0);
   EXPECT_THAT(Keys(row), ElementsAre("loss", "rank_mean/loss"));
   EXPECT_EQ(row["rank_mean/loss"], 42);
+}
+
+// In the shapes of a restarted run, the primary's own statistics look like the daemon's.
+TEST_F(RunAggregatorTest, PrimarysOwnStatisticMakesItsMetricDiffer) {
+  StartTwo();
+  aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
+  Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});
+  Log(kOther, 1, 1);
+  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  EXPECT_THAT(Keys(Advance().at(0)),
+              ElementsAre("loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss"));
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ TEST(ConvertTest, AddressComesWithoutItsUser) {
   EXPECT_EQ(session.settings.base_url, "https://host:8080");
 }
 
+TEST(ConvertTest, StatisticsKeepTheirRules) {
+  v1::Hello hello = ValidHello();
+  hello.mutable_settings()->add_rank_statistics("std");
+  hello.mutable_settings()->add_rank_statistic_rules("perf/*=max");
+  ASSERT_OK_AND_ASSIGN(const model::Session session, ToSession(hello));
+  EXPECT_THAT(session.settings.rank_statistics, ElementsAre("std"));
+  EXPECT_THAT(session.settings.rank_statistic_rules, ElementsAre("perf/*=max"));
+}
+
 TEST(ConvertTest, DeltasAddUp) {
   v1::Batch batch;
   batch.set_first_seq(7);

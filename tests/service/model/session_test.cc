@@ -69,6 +69,12 @@ TEST(SessionTest, KnowsItsStatistics) {
   session.settings.rank_statistics = {"median"};
   EXPECT_THAT(Validate(session),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'median'")));
+  session.settings.rank_statistics = {};
+  session.settings.rank_statistic_rules = {"loss=median"};
+  EXPECT_THAT(Validate(session),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'median'")));
+  session.settings.rank_statistic_rules = {"loss=max"};
+  EXPECT_OK(Validate(session));
   session.settings.rank_statistics = {"none", "mean"};
   EXPECT_THAT(Validate(session), StatusIs(absl::StatusCode::kInvalidArgument,
                                           HasSubstr("'none' excludes all others")));

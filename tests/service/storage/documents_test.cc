@@ -76,6 +76,7 @@ TEST(DocumentsTest, HoldEverySetting) {
   settings.tags = {"a", "b"};
   settings.strategy = model::LogStrategy::kAll;
   settings.rank_statistics = {"mean"};
+  settings.rank_statistic_rules = {"perf/*=max"};
   settings.base_url = "https://example.test";
   settings.host = "h";
   settings.program = "p";
@@ -90,6 +91,7 @@ TEST(DocumentsTest, HoldEverySetting) {
   EXPECT_EQ(decoded.strategy, model::LogStrategy::kAll);
   EXPECT_EQ(decoded.destinations, settings.destinations);
   EXPECT_EQ(decoded.rank_statistics, settings.rank_statistics);
+  EXPECT_EQ(decoded.rank_statistic_rules, settings.rank_statistic_rules);
   EXPECT_EQ(decoded.base_url, settings.base_url);
   EXPECT_EQ(decoded.host, "h");
   EXPECT_EQ(decoded.program, "p");
