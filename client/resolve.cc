@@ -12,6 +12,7 @@
 #include "client/environment.h"
 #include "client/keys.h"
 #include "client/launch.h"
+#include "client/rank_statistics.h"
 #include "client/socket_address.h"
 #include "client/version.h"
 #include "ranklog/v1/base_url.h"
@@ -149,7 +150,11 @@ v1::Hello MakeHello(const Settings& settings) {
   if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
     run->add_destinations("wandb");
   }
-  for (const std::string& item : settings.rank_statistics) run->add_rank_statistics(item);
+  // Without white space, which the daemon does not accept.
+  for (const std::string& item : RepairRankStatistics(settings.rank_statistics)) {
+    const bool is_rule = item.find('=') != std::string::npos;
+    is_rule ? run->add_rank_statistic_rules(item) : run->add_rank_statistics(item);
+  }
   run->set_base_url(settings.base_url);
   run->set_host(settings.host);
   run->set_program(settings.program);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "client/environment.h"
+#include "client/rank_statistics.h"
 #include "client/strategy_name.h"
 
 namespace ranklog {
@@ -172,7 +173,7 @@ Settings Settings::FromEnvironment() {
     settings.tags = SplitList(*tags);
   }
   if (const auto list = Variable("RANKLOG_RANK_STATISTICS")) {
-    settings.rank_statistics = SplitList(*list);
+    settings.rank_statistics = internal::SplitRankStatistics(*list);
   }
   ReadStrategy(&settings);
   ReadDestinations(&settings);

@@ -4,11 +4,13 @@
 #include <array>
 #include <chrono>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/environment.h"
 #include "client/keys.h"
+#include "client/rank_statistics.h"
 #include "client/resolve.h"
 #include "client/socket_address.h"
 #include "ranklog/settings.h"
@@ -31,8 +33,6 @@ constexpr std::chrono::milliseconds kLeastFinish{0}, kMostFinish{3600000};
 constexpr std::chrono::milliseconds kMostDelivery{24 * 3600000};
 constexpr std::array<const char*, 4> kResumes = {"allow", "must", "never", "auto"};
 constexpr std::array<const char*, 2> kDestinations = {"wandb", "local"};
-constexpr std::array<const char*, 7> kStatistics = {"mean",   "min",    "max", "std",
-                                                    "argmin", "argmax", "none"};
 
 using Errors = std::vector<std::string>;
 
@@ -222,11 +222,7 @@ Settings internal::Repair(Settings settings) {
   if (!KeepKnown(kDestinations, &settings.destinations) && settings.destinations.empty()) {
     settings.destinations = {"local"};
   }
-  std::vector<std::string>& statistics = settings.rank_statistics;
-  KeepKnown(kStatistics, &statistics);
-  if (statistics.size() > 1) {
-    statistics.erase(std::remove(statistics.begin(), statistics.end(), "none"), statistics.end());
-  }
+  settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
   settings.spool_bytes =
       std::clamp<size_t>(settings.spool_bytes, v1::kMinRingBytes, v1::kMaxRingBytes);
   settings.flush_interval = std::clamp(settings.flush_interval, kLeastFlush, kMostFlush);
@@ -245,11 +241,8 @@ std::vector<std::string> Settings::Validate() const {
   for (const std::string& item : destinations) {
     CheckOneOf("a destination", item, kDestinations, &errors);
   }
-  for (const std::string& item : rank_statistics) {
-    CheckOneOf("a rank statistic", item, kStatistics, &errors);
-    if (item == "none" && rank_statistics.size() > 1) {
-      errors.push_back("rank_statistics combines none with other statistics");
-    }
+  for (std::string& error : internal::RankStatisticsErrors(rank_statistics)) {
+    errors.push_back(std::move(error));
   }
   CheckRange("spool_bytes", static_cast<int64_t>(spool_bytes), v1::kMinRingBytes, v1::kMaxRingBytes,
              &errors);

@@ -24,6 +24,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -190,6 +191,56 @@ TEST_F(SettingsTest, TheEndOfTheRunMayWaitForDelivery) {
     EXPECT_THAT(settings.Validate(), ElementsAre(HasSubstr(wrong))) << wrong;
   }
   EXPECT_EQ(timeout("delivered:soon"), Settings::kDeliveryTimeout) << "it is to be delivered";
+}
+
+TEST_F(SettingsTest, StatisticsAreRulesAndNames) {
+  const Settings settings =
+      From({{"RANKLOG_RANK_STATISTICS", "train/loss = mean, max; perf/a=b*=argmax ; std,none;"}});
+  EXPECT_THAT(settings.rank_statistics,
+              ElementsAre("train/loss=mean,max", "perf/a=b*=argmax", "std", "none"));
+  EXPECT_THAT(From({{"RANKLOG_RANK_STATISTICS", "mean,max"}}).rank_statistics,
+              ElementsAre("mean", "max"));
+}
+
+TEST_F(SettingsTest, HelloHasStatisticsInTwoFields) {
+  Settings settings = From({});
+  settings.rank_statistics = {"loss= mean, max", "std", "*x=none"};
+  EXPECT_THAT(settings.Validate(), IsEmpty());
+  const v1::Hello hello = internal::MakeHello(internal::Resolve(settings));
+  EXPECT_THAT(hello.settings().rank_statistics(), ElementsAre("std"));
+  EXPECT_THAT(hello.settings().rank_statistic_rules(), ElementsAre("loss=mean,max", "*x=none"));
+}
+
+// The replacement has at least the statistics that the rule asked for.
+TEST_F(SettingsTest, WrongStatisticsAreMistakesAndRepaired) {
+  struct Case {
+    std::vector<std::string> wrong;
+    std::string mistake;
+    std::vector<std::string> repaired;
+  };
+  const std::string all = "*=none";
+  for (const Case& one : {
+           Case{{"loss=median,mean", all}, "\"median\"", {"loss=mean", all}},
+           Case{{"loss=median", all}, "\"median\"", {"loss=mean,min,max", all}},
+           Case{{"loss=", all}, "\"loss=\": write GLOB", {"loss=mean,min,max", all}},
+           Case{{"=mean", all}, "\"=mean\": write GLOB", {all}},
+           Case{{"loss=none,max"}, "none beside others", {"loss=max"}},
+           Case{{all, "loss=mean"}, "put it before", {all}},
+           Case{{"train/loss"}, "\"train/loss\"", {}},
+           Case{{std::string(300, 'x') + "=max"}, "256 bytes", {}},
+           Case{{"\xff=max"}, "not UTF-8", {}},
+       }) {
+    Settings settings = From({});
+    settings.rank_statistics = one.wrong;
+    EXPECT_THAT(settings.Validate(), ElementsAre(HasSubstr(one.mistake)));
+    settings = internal::Repair(settings);
+    EXPECT_THAT(settings.rank_statistics, ElementsAreArray(one.repaired));
+    EXPECT_THAT(settings.Validate(), IsEmpty());
+  }
+  Settings settings = From({});
+  for (int i = 0; i < 33; ++i) settings.rank_statistics.push_back(std::to_string(i) + "=max");
+  EXPECT_THAT(settings.Validate(), ElementsAre(HasSubstr("more than 32 rules")));
+  EXPECT_THAT(internal::Repair(settings).rank_statistics, SizeIs(32));
 }
 
 // A mistake loses no row, and its replacement is the same on every rank.

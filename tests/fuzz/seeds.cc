@@ -31,6 +31,7 @@ v1::Hello Hello() {
   hello.mutable_identity()->set_world_size(2);
   hello.mutable_settings()->add_destinations("local");
   hello.mutable_settings()->add_rank_statistics("mean");
+  hello.mutable_settings()->add_rank_statistic_rules("perf/*=max,argmax");
   return hello;
 }
 

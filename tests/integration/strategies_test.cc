@@ -29,8 +29,10 @@ constexpr int kStrategyRows = 20;
 class StrategiesTest : public ::testing::Test {
  protected:
   // Starts both daemons and the four ranks of `job` under `strategy`, and waits for the ranks.
-  void RunJob(const std::string& job, const std::string& strategy) {
+  void RunJob(const std::string& job, const std::string& strategy,
+              const std::string& statistics = "") {
     const std::map<std::string, std::string> settings = {{"RANKLOG_LOG_STRATEGY", strategy},
+                                                         {"RANKLOG_RANK_STATISTICS", statistics},
                                                          {"WANDB_BASE_URL", wandb_.url()},
                                                          {"WANDB_API_KEY", std::string(40, 'k')},
                                                          {"WANDB_NAME", "the name"}};
@@ -115,7 +117,7 @@ json ConfigValue(const FakeWandb::Run& run, const std::string& key) {
 }
 
 TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
-  RunJob("job", "main");
+  RunJob("job", "main", "loss=mean,min,max,std,argmax; *=none");
   ASSERT_TRUE(Complete({"job"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
   EXPECT_THAT(Names(wandb_.runs()), ::testing::ElementsAre("job"));
@@ -128,6 +130,9 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
     EXPECT_EQ(row["rank_mean/loss"], 500 + step);
     EXPECT_EQ(row["rank_min/loss"], step);
     EXPECT_EQ(row["rank_max/loss"], 1000 + step);
+    EXPECT_EQ(row["rank_std/loss"], 500);
+    EXPECT_EQ(row["rank_argmax/loss"], 1);
+    EXPECT_FALSE(row.contains("rank_mean/shared"));
   }
   EXPECT_EQ(ConfigValue(run, "lr"), 0.5);
   EXPECT_EQ(ConfigValue(run, "model"), json({{"layers", 2}, {"name", "tiny"}}));

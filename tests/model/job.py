@@ -15,6 +15,13 @@ def make(seed):
     return Maker(random.Random(seed), seed).make()
 
 
+def random_rule(rng):
+    """GLOB=FIGURES, or the figures of all other metrics."""
+    figures = ["none"] if rng.random() < 0.3 else rng.sample(FIGURES, rng.randint(1, 3))
+    glob = rng.choice(KEYS + ["l*", "*c*", "x/*", "*y"])
+    return f"{glob}={','.join(figures)}"
+
+
 class Maker:
     def __init__(self, rng, seed):
         self.rng = rng
@@ -25,7 +32,7 @@ class Maker:
             "ranks": self.ranks,
             "nodes": self.nodes,
             "strategy": rng.choice(["main", "main", "node", "all"]),
-            "statistics": rng.choice([[], [], ["none"], rng.sample(FIGURES, rng.randint(1, 4))]),
+            "statistics": rng.choice([[], [], ["none"], rng.sample(FIGURES, rng.randint(1, 4)), [random_rule(rng) for _ in range(3)]]),
             "acts": [],
         }
         self.threads = rng.random() < 0.4

@@ -102,7 +102,7 @@ class Run:
             first = {row.step for row in self.model.rows_of(self.primary) if row.ring.attempt == 0}
             again = {row.step for row in self.model.rows_of(self.primary) if row.ring.attempt > 0}
             self.check("rows", self.run["rows"], len(first) + len([step for step in again if step > max(first, default=-1)]))
-            others = [row for rank in self.ranks if rank != self.primary and self.model.figures() for row in self.model.rows_of(rank)]
+            others = [row for rank in self.ranks if rank != self.primary and self.model.has_figures() for row in self.model.rows_of(rank)]
             behind = [row for row in others if row.ring.attempt > 0 and row.step < self.rewound_to and row.step <= max(first, default=-1)]
             self.check("replayed_rows", self.run["replayed_rows"],
                        len([step for step in again if step <= max(first, default=-1)]) + len(behind))
@@ -230,7 +230,7 @@ class Run:
             differs = len({"nan" if math.isnan(value) else value for value in by_rank.values()}) > 1
             differs = differs or key in self.differed or (was_rewound and key in shown_metrics)
             if len(by_rank) >= 2 and differs:
-                due.update({f"rank_{name}/{key}": value for name, value in model.statistics(by_rank, self.model.figures()).items()})
+                due.update({f"rank_{name}/{key}": value for name, value in model.statistics(by_rank, self.model.figures(key)).items()})
         return {key: value for key, value in due.items() if key not in own}
 
     @staticmethod

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import math
 import platform
+import re
 
 FIGURES = ["mean", "min", "max", "std", "argmin", "argmax"]
 
@@ -231,10 +232,21 @@ class Model:
     def local_only(self, primary):
         return self.job["strategy"] == "main" and primary != 0
 
-    def figures(self):
-        # settings.md: "default `mean,min,max`". design.md: "off for `all`"
-        wanted = self.job["statistics"] or ["mean", "min", "max"]
-        return [] if self.job["strategy"] == "all" or wanted == ["none"] else [name for name in FIGURES if name in wanted]
+    def figures(self, metric):
+        # settings.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or else
+        # the default", `mean,min,max`; "`*` stands for any text, also with slashes". design.md: "off for `all`"
+        if self.job["strategy"] == "all":
+            return []
+        rules = [item.rsplit("=", 1) for item in self.job["statistics"] if "=" in item]
+        wanted = [item for item in self.job["statistics"] if "=" not in item] or ["mean", "min", "max"]
+        for glob, figures in rules:
+            if re.fullmatch(re.escape(glob).replace(r"\*", ".*"), metric, re.DOTALL):
+                wanted = figures.split(",")
+                break
+        return [name for name in FIGURES if name in wanted]
+
+    def has_figures(self):
+        return self.job["strategy"] != "all" and self.job["statistics"] != ["none"]
 
     # ---- What is in them -----------------------------------------------------------------------------------------------
 
@@ -297,7 +309,7 @@ class Model:
         # run_config.h: "rank, local_rank, world_size, node   of the primary rank, unless a rank set a key of that name itself"
         node = self.node_of(primary)
         own = {"rank": primary, "local_rank": primary - self.first_of(node), "world_size": self.job["ranks"], "node": f"node{node}"}
-        if self.job["strategy"] != "all" and self.job["statistics"] != ["none"]:
+        if self.has_figures():
             own["ranklog"] = {"statistics_over": {"ranks": self.ranks_of_run(primary), "of": self.job["ranks"], "node": f"node{node}"}}
         return {**own, **config}
 

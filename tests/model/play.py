@@ -103,7 +103,7 @@ class Rank:
                 GROUP_RANK=node.number, RANKLOG_RUN_ID="job", RANKLOG_RESUME="allow", RANKLOG_PROJECT="model", RANKLOG_NAME="the job",
                 RANKLOG_NODE=f"node{node.number}", RANKLOG_ADDRESS=f"unix:{node.socket}", RANKLOG_SPOOL_DIR=node.spool,
                 RANKLOG_START_DAEMON=0, RANKLOG_FINISH_TIMEOUT_MS=1000 * (PATIENCE_AFTER_FORK if forks else PATIENCE), RANKLOG_DESTINATIONS="local", RANKLOG_LOG_STRATEGY=job["strategy"],
-                RANKLOG_RANK_STATISTICS=",".join(job["statistics"])))
+                RANKLOG_RANK_STATISTICS=";".join(job["statistics"])))
 
     def do(self, command):
         """What model_rank answers; None if that ended it."""

@@ -40,7 +40,7 @@ def text_of(act):
 
 def head_of(made):
     return (f"{made['ranks']} ranks on {made['nodes']} nodes, strategy {made['strategy']}, statistics "
-            f"{','.join(made['statistics']) or 'default'}, {len(made['acts'])} acts")
+            f"{';'.join(made['statistics']) or 'default'}, {len(made['acts'])} acts")
 
 
 def wrong_with(seed, programs, keep):

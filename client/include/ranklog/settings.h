@@ -55,8 +55,10 @@ struct RANKLOG_EXPORT Settings {
   std::string program;            // RANKLOG_PROGRAM, WANDB_PROGRAM; else the executable's path
   std::string host;               // RANKLOG_HOST, WANDB_HOST; else the host name
   LogStrategy log_strategy = LogStrategy::kMain;  // RANKLOG_LOG_STRATEGY: main, node, all
-  // RANKLOG_RANK_STATISTICS: any of mean min max std argmin argmax; or "none". Default: mean min
-  // max. A metric has statistics only once its values have differed between ranks
+  // RANKLOG_RANK_STATISTICS, such as train/loss=mean,max;perf/*=max,argmax;*=none. Each item is a
+  // rule "GLOB=mean,max", or one statistic for the metrics that match no rule. There are mean, min,
+  // max, std, argmin, argmax and none. The first rule that matches a metric counts. Default: mean,
+  // min, max. A metric has statistics only once its values have differed between ranks
   std::vector<std::string> rank_statistics;
 
   // ---- Where it goes ----
