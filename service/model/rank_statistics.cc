@@ -93,9 +93,9 @@ std::vector<std::string> RankStatisticsErrors(const std::vector<std::string>& na
   const auto check = [&errors](const std::vector<std::string>& listed) {
     for (const std::string& name : listed) {
       const bool known = name == "none" || StatisticBits({name}) != 0;
-      if (!known) errors.push_back(absl::StrCat("no rank statistic is called '", name, "'"));
+      if (!known) errors.push_back(absl::StrCat("unknown rank statistic '", name, "'"));
       if (name == "none" && listed.size() > 1) {
-        errors.push_back("the rank statistic 'none' goes with no other");
+        errors.push_back("the rank statistic 'none' excludes all others");
       }
     }
   };
