@@ -253,14 +253,14 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
 
 // The ranks begin anew, for nothing was saved: the steps that the server has stay as they are.
 TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
-  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 300, .max_restarts = 1});
+  std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 150, .max_restarts = 1});
   ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
       << agents[0].Output();
   ASSERT_THAT(ChildrenOf(agents[1].pid()), SizeIs(2));
   kill(ChildrenOf(agents[1].pid()).front(), SIGKILL);
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
-  ExpectTwoAttempts(300);
+  ExpectTwoAttempts(150);
 }
 
 // A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
