@@ -9,6 +9,8 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -37,7 +39,9 @@ constexpr char kStep[] = "optimizer.step.";
 template <typename States>
 auto KeyOf(const States&, const at::Tensor& parameter) {
   if constexpr (std::is_same_v<typename States::value_type::first_type, std::string>) {
-    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+    std::ostringstream text;
+    text << parameter.unsafeGetTensorImpl();
+    return text.str();
   } else {
     return static_cast<void*>(parameter.unsafeGetTensorImpl());
   }

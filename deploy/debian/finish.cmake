@@ -48,7 +48,7 @@ foreach(root ${packages})
     file(COPY_FILE ${CMAKE_CURRENT_LIST_DIR}/${package}/lintian-overrides ${root}/usr/share/lintian/overrides/${package})
   endif()
 
-  file(GLOB binaries ${root}/usr/bin/* ${root}/usr/lib/*.so.*.*)
+  file(GLOB binaries ${root}/usr/bin/* ${root}/usr/lib/*.so.*.* ${root}/usr/libexec/ranklog/*)
   foreach(binary ${binaries})
     file(RPATH_REMOVE FILE ${binary})  # libraries of packages are found without
     execute_process(COMMAND strip --strip-unneeded --remove-section=.comment --remove-section=.note ${binary} COMMAND_ERROR_IS_FATAL ANY)
