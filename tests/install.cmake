@@ -43,6 +43,7 @@ endfunction()
 
 # consumer.cc in each way. It needs no daemon.
 function(consume compiler)
+  set(ENV{RANKLOG_SPOOL_DIR} ${dir})  # no daemon takes the rows, and the default place is the user's
   set(ENV{RANKLOG_START_DAEMON} 0)
   set(ENV{RANKLOG_FINISH_TIMEOUT_MS} 0)
   set(ENV{RANKLOG_QUIET} 1)
