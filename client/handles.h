@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "client/process.h"
+#include "client/base/process.h"
 
 namespace ranklog::internal {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "client/base/keys.h"
+#include "client/base/uncancelled.h"
 #include "client/handles.h"
-#include "client/keys.h"
 #include "client/run_state.h"
-#include "client/uncancelled.h"
 #include "client/values.h"
 
 namespace ranklog {

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/environment.h"
-#include "client/launch.h"
-#include "client/resolve.h"
-#include "client/sender.h"
-#include "client/ticks.h"
-#include "client/uncancelled.h"
+#include "client/base/uncancelled.h"
+#include "client/launch/launch.h"
+#include "client/ring/ticks.h"
+#include "client/settings/environment.h"
+#include "client/settings/resolve.h"
+#include "client/stream/sender.h"
 
 namespace ranklog::internal {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "client/process.h"
-#include "client/ring.h"
-#include "client/stderr_lines.h"
-#include "client/steps.h"
+#include "client/base/process.h"
+#include "client/base/stderr_lines.h"
+#include "client/ring/ring.h"
+#include "client/ring/steps.h"
 #include "client/voice.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/run_state.h"
-#include "client/sender.h"
+#include "client/stream/sender.h"
 
 namespace ranklog::internal {
 namespace {

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
-#include "client/keys.h"
+#include "client/base/keys.h"
 
 namespace ranklog::internal {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/ring_writer.h"
-#include "client/strategy_name.h"
+#include "client/ring/ring_writer.h"
+#include "client/settings/strategy_name.h"
 
 namespace ranklog::internal {
 namespace {

@@ -225,7 +225,7 @@ absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std:
 
 namespace {
 
-// Reads them like a rank; see LastWords() in client/daemon_start.cc.
+// Reads them like a rank; see LastWords() in client/launch/daemon_start.cc.
 std::string LastWords(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   constexpr std::streamoff kTail = 4096;

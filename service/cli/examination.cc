@@ -30,8 +30,8 @@
 #include "service/cli/salvage_report.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
-#include "service/storage/damage.h"
 #include "service/storage/file_system.h"
+#include "service/storage/recovery/damage.h"
 #include "service/storage/state_dirs.h"
 
 namespace ranklog::cli {

@@ -47,7 +47,7 @@ std::string ShellVariable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The first choice of a rank for its ring; see client/spool_dir.h.
+// The first choice of a rank for its ring; see client/base/private_dir.h.
 std::string FirstSpoolDir() {
   if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) return named;
   const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
@@ -169,7 +169,7 @@ Finding LookAtSpoolRoom(int ranks) {
     finding.advice = absl::StrCat("not usable: ", error.message());
     return finding;
   }
-  // The same shares as in client/spool_room.h: all rings get a quarter of the free space, and a
+  // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and a
   // rank's first ring gets half of the rank's part.
   const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
                                            space.available / 4 / static_cast<uint64_t>(ranks) / 2);

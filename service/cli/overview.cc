@@ -7,7 +7,7 @@
 #include "service/cli/number_text.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
-#include "service/storage/damage.h"
+#include "service/storage/recovery/damage.h"
 
 namespace ranklog::cli {
 namespace {

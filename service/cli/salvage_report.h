@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "service/model/run.h"
-#include "service/storage/salvage.h"
+#include "service/storage/recovery/salvage.h"
 
 namespace ranklog::cli {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/listen_socket.h"
+#include "service/ingest/server/listen_socket.h"
 
 namespace ranklog::daemon {
 namespace {

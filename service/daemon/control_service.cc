@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "service/base/utf8.h"
-#include "service/ingest/status_convert.h"
+#include "service/ingest/server/status_convert.h"
 
 namespace ranklog::daemon {
 namespace {

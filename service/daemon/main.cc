@@ -30,7 +30,7 @@
 #include "service/daemon/notify.h"
 #include "service/daemon/process.h"
 #include "service/daemon/watchdog.h"
-#include "service/ingest/listen_socket.h"
+#include "service/ingest/server/listen_socket.h"
 
 namespace {
 

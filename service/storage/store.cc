@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
-#include "service/storage/damage.h"
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
+#include "service/storage/recovery/damage.h"
 
 namespace ranklog::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/event.h"
+#include "client/base/event.h"
 
 #include <gtest/gtest.h>
 

@@ -24,10 +24,10 @@ endfunction()
 
 function(copy from to)
   file(READ ${from} text)
-  plant(stream_protocol.cc head_before_closing
+  plant(stream/stream_protocol.cc head_before_closing
     "if (!ring_->closing.load(std::memory_order_acquire)) return false;"
     "if (@BUG@ && reader_.position() != ring_->head()) return false; if (!ring_->closing.load(std::memory_order_acquire)) return false;")
-  plant(stream_protocol.cc head_before_closing
+  plant(stream/stream_protocol.cc head_before_closing
     "if (reader_.position() != ring_->head() || "
     "if ((!@BUG@ && reader_.position() != ring_->head()) || ")
   plant(run_state.cc update_is_not_busy
@@ -54,10 +54,10 @@ function(copy from to)
   plant(run_state.h handler_is_let_in
     "if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {"
     "if (!@BUG@ && WriterCall::IsInterrupted(*writer)) [[unlikely]] {")
-  plant(ring_writer.cc head_before_record
+  plant(ring/ring_writer.cc head_before_record
     "  std::memcpy(record, &row, sizeof row);\n"
     "  if (@BUG@) header_->head.store(head_ + bytes), header_->head.load(); std::memcpy(record, &row, sizeof row);\n")
-  plant(ring_writer.cc tail_of_the_past
+  plant(ring/ring_writer.cc tail_of_the_past
     "const size_t free = capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));"
     "const size_t free = @BUG@ ? capacity_ : capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));")
 
@@ -79,7 +79,8 @@ function(copy from to)
 endfunction()
 
 set(locals_seen 0)
-file(GLOB headers RELATIVE ${ROOT}/client ${ROOT}/client/*.h)
+file(GLOB headers RELATIVE ${ROOT}/client ${ROOT}/client/*.h ${ROOT}/client/base/*.h ${ROOT}/client/ring/*.h
+     ${ROOT}/client/settings/*.h ${ROOT}/client/launch/*.h ${ROOT}/client/stream/*.h)
 string(REPLACE "," ";" sources "${SOURCES}")
 foreach(source ${headers} ${sources})
   copy(${ROOT}/client/${source} ${TO}/client/${source})

@@ -50,7 +50,7 @@
 #include <vector>
 
 #include "client/run_state.cc"  // the copy; this file exchanges its thread_local variables
-#include "client/stream_protocol.h"
+#include "client/stream/stream_protocol.h"
 #include "tests/client/scheduler.h"
 #include "tests/support/figures.h"
 

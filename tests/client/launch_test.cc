@@ -1,7 +1,7 @@
 // The start that a process reports. Skipping wrappers needs real processes: see
 // tests/integration/second_start_test.cc.
 
-#include "client/launch.h"
+#include "client/launch/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "client/resolve.h"
+#include "client/settings/resolve.h"
 
 namespace ranklog::internal {
 namespace {

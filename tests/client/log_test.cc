@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/process.h"
+#include "client/base/process.h"
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/ring_file.h"

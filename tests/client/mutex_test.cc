@@ -1,4 +1,4 @@
-#include "client/mutex.h"
+#include "client/base/mutex.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // A ring that bugs of the trainer have overwritten. The reader gives it up, and reads nothing
 // outside of it.
 
-#include "client/ring_reader.h"
+#include "client/ring/ring_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "client/ring.h"
-#include "client/stream_protocol.h"
+#include "client/ring/ring.h"
+#include "client/stream/stream_protocol.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::internal {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "client/environment.h"
-#include "client/resolve.h"
+#include "client/settings/environment.h"
+#include "client/settings/resolve.h"
 
 extern char** environ;
 

@@ -1,6 +1,6 @@
 // The comparison that decides whether a row has the predicted shape.
 
-#include "client/shapes.h"
+#include "client/ring/shapes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Finding a daemon's socket, and passing a descriptor to it.
 
-#include "client/socket.h"
+#include "client/stream/socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "client/spool.h"
+#include "client/ring/spool.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"

@@ -1,4 +1,4 @@
-#include "client/spool.h"
+#include "client/ring/spool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Lines to a stderr that is full, broken, closed or another file. Each case is a child process.
 
-#include "client/stderr_lines.h"
+#include "client/base/stderr_lines.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // The open step of a run, over its rings.
 
-#include "client/steps.h"
+#include "client/ring/steps.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/progress.h"
+#include "client/stream/progress.h"
 
 namespace ranklog::internal {
 namespace {

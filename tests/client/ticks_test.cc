@@ -1,6 +1,6 @@
 // Converts the counter's ticks to Unix time, while clocks are set and the machine sleeps.
 
-#include "client/ticks.h"
+#include "client/ring/ticks.h"
 
 #include <gtest/gtest.h>
 

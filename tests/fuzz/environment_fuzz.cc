@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "client/environment.h"
+#include "client/settings/environment.h"
 #include "ranklog/settings.h"
 #include "tests/fuzz/fuzz.h"
 

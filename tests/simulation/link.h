@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "ranklog/v1/ranklog.pb.h"
-#include "service/ingest/attach_session.h"
+#include "service/ingest/server/attach_session.h"
 #include "tests/simulation/world.h"
 
 namespace ranklog::simulation {

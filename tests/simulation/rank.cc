@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/ring.h"
+#include "client/ring/ring.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/simulation/number.h"
 

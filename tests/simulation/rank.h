@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "client/steps.h"
-#include "client/stream_protocol.h"
+#include "client/ring/steps.h"
+#include "client/stream/stream_protocol.h"
 #include "tests/simulation/link.h"
 #include "tests/simulation/oracle.h"
 #include "tests/simulation/world.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "client/ticks.h"
+#include "client/ring/ticks.h"
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/benchmarks/figures.h"

@@ -1,4 +1,4 @@
-#include "service/ingest/acceptor.h"
+#include "service/ingest/server/acceptor.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

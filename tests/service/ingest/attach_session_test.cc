@@ -1,4 +1,4 @@
-#include "service/ingest/attach_session.h"
+#include "service/ingest/server/attach_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/ingest/unary_calls.h"
+#include "service/ingest/server/unary_calls.h"
 #include "tests/support/bare_ingest.h"
 #include "tests/support/faulty_vfs.h"
 #include "tests/support/status_matchers.h"

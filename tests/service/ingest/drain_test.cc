@@ -1,4 +1,4 @@
-#include "service/ingest/drain.h"
+#include "service/ingest/orphans/drain.h"
 
 #include <errno.h>
 #include <gmock/gmock.h>

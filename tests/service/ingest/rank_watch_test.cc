@@ -1,4 +1,4 @@
-#include "service/ingest/rank_watch.h"
+#include "service/ingest/orphans/rank_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

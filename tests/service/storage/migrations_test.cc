@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/salvage.h"
+#include "service/storage/recovery/salvage.h"
 #include "service/storage/store.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"

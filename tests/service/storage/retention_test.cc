@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/salvage.h"
+#include "service/storage/recovery/salvage.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

@@ -1,4 +1,4 @@
-#include "service/storage/salvage.h"
+#include "service/storage/recovery/salvage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,20 @@
+// The rules for keys and texts that can be logged.
+
+#ifndef CLIENT_BASE_KEYS_H_
+#define CLIENT_BASE_KEYS_H_
+
+#include <string>
+#include <string_view>
+
+namespace ranklog::internal {
+
+// True if `text` is UTF-8 without overlong forms and surrogates, as Protobuf requires. Any length.
+bool IsUtf8(std::string_view text);
+
+// Why `key` cannot be logged, as a sentence that contains the key. Empty if it can be logged: 1 to
+// kMaxKeyBytes bytes of UTF-8 that do not start with "_".
+std::string KeyError(std::string_view key);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_BASE_KEYS_H_

@@ -1,0 +1,47 @@
+#include "client/base/private_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::internal {
+
+absl::Status Prepare(const PrivateDir& dir) {
+  // The checks below find the result of mkdir(). The umask may have removed our own rights.
+  if (dir.create && mkdir(dir.path.c_str(), 0700) == 0) chmod(dir.path.c_str(), 0700);
+  const int fd = open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) {
+    const std::string message = absl::StrCat("open directory ", dir.path, ": ", strerror(errno));
+    return errno == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
+  }
+  struct stat info;
+  const bool ours = fstat(fd, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 022) == 0;
+  close(fd);
+  if (ours) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the directory ", dir.path, " belongs to another user, or others can write it"));
+}
+
+absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
+  const int fd =
+      open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
+  }
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+      info.st_nlink <= 1) {
+    // Undoes the umask: other processes open the file too.
+    if ((info.st_mode & 0600) != 0600) fchmod(fd, 0600);
+    return fd;
+  }
+  close(fd);
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " is not a private regular file of this user"));
+}
+
+}  // namespace ranklog::internal

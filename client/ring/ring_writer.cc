@@ -1,0 +1,373 @@
+#include "client/ring/ring_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "client/base/keys.h"
+#include "client/ring/ticks.h"
+
+namespace ranklog::internal {
+namespace {
+
+constexpr size_t Align(size_t bytes) {
+  return (bytes + v1::kRecordAlign - 1) / v1::kRecordAlign * v1::kRecordAlign;
+}
+
+void Increment(std::atomic<uint64_t>& counter) {  // for a single writer
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+std::byte* Append(std::byte* at, std::string_view bytes) {
+  std::memcpy(at, bytes.data(), bytes.size());
+  return at + bytes.size();
+}
+
+std::byte* AppendLength(std::byte* at, size_t length) {
+  const auto value = static_cast<uint32_t>(length);
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+// Why a ring with these shapes cannot take a shape of `keys` keys, which take `key_bytes`; empty if
+// it can.
+std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) {
+  const char* const advice = "; do not put changing parts, such as a step or a name, into keys";
+  if (keys > v1::kMaxShapeKeys) {
+    return "a row has " + std::to_string(keys) + " numbers; at most " +
+           std::to_string(v1::kMaxShapeKeys) + " can be logged";
+  }
+  if (shapes.size() >= v1::kMaxShapes) {
+    return "the rows of a thread have more than " + std::to_string(v1::kMaxShapes) +
+           " different lists of keys" + advice;
+  }
+  if (shapes.key_bytes() + key_bytes > v1::kMaxStreamKeyBytes) {
+    return "the different lists of keys of a thread's rows take more than " +
+           std::to_string(v1::kMaxStreamKeyBytes >> 20) + " MiB" + advice;
+  }
+  return "";
+}
+
+}  // namespace
+
+RingWriter::RingWriter(Spool* spool)
+    : header_(spool->header()),
+      data_(spool->data()),
+      capacity_(spool->data_bytes()),
+      steady_counter_(HasSteadyCounter()) {}
+
+std::byte* RingWriter::ReserveSlowly(size_t bytes) {
+  const size_t half = capacity_ / 2;
+  if (bytes > half) return nullptr;
+  const size_t free = capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));
+  const size_t to_end = capacity_ - position_;
+  if (bytes > to_end) {
+    if (to_end + bytes > free) return nullptr;
+    // Readers see the padding when the record after it is published.
+    const v1::RecordHeader pad = {static_cast<uint32_t>(to_end), v1::RecordKind::kPad, 0};
+    std::memcpy(data_ + position_, &pad, sizeof pad);
+    head_ += to_end;
+    position_ = 0;
+    room_ = std::min(half, free - to_end);
+    return data_;
+  }
+  room_ = std::min({half, free, to_end});
+  return bytes <= room_ ? data_ + position_ : nullptr;
+}
+
+void RingWriter::Publish(size_t bytes) {
+  head_ += bytes;
+  room_ -= bytes;
+  position_ += bytes;
+  if (position_ == capacity_) position_ = room_ = 0;
+  header_->head.store(head_, std::memory_order_release);
+}
+
+Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
+                               size_t text_count, const RowStep& step) {
+  if (step.IsBelow(least_step_)) return Outcome::kStepBehind;
+  const int64_t taken = step.Take();
+  least_step_ = taken + (step.commits() ? 1 : 0);
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
+  const auto flags = static_cast<uint16_t>((step.commits() ? v1::kRowCommits : 0) |
+                                           (step.counted() ? v1::kRowCounted : 0));
+  const v1::RowRecord row = {.header = {static_cast<uint32_t>(bytes), v1::RecordKind::kRow, flags},
+                             .shape = shape->id,
+                             .value_count = static_cast<uint32_t>(values),
+                             .seq = ++rows_,
+                             .step = taken,
+                             .ticks = ReadTicks(steady_counter_),
+                             .text_bytes = static_cast<uint32_t>(text_bytes),
+                             .text_count = static_cast<uint32_t>(text_count)};
+  std::memcpy(record, &row, sizeof row);
+  header_->rows.store(rows_, std::memory_order_relaxed);
+  Publish(bytes);
+  shapes_.Follow(shape);
+  return Outcome::kTaken;
+}
+
+Outcome RingWriter::Refusal(size_t bytes) {
+  if (bytes <= capacity_ / 2) return Outcome::kRingFull;
+  too_large_ = bytes;
+  return Outcome::kTooLarge;
+}
+
+Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
+  Shape* const guess = shapes_.guess();
+  const size_t width = row.size();
+  std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
+  if (record == nullptr || guess->width() != width) return WriteSlowly(row, step);
+  // Writes the values into the ring while it compares the keys. Readers see them only if all keys
+  // match.
+  auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
+  const uint16_t* const sizes = guess->key_sizes.data();
+  const char* bytes = guess->key_bytes.data();
+  for (size_t i = 0; i < width; ++i) {
+    const Metric& metric = row[i];
+    const size_t size = sizes[i];
+    if (metric.key.size() != size || metric.text.data() != nullptr ||
+        !SameBytes(metric.key.data(), bytes, size)) {
+      return WriteSlowly(row, step);
+    }
+    bytes += size;
+    values[i] = metric.number;
+  }
+  return PublishRow(record, guess, width, 0, 0, step);
+}
+
+Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step) {
+  keys_.clear();
+  values_.clear();
+  texts_.clear();
+  size_t text_bytes = 0;
+  for (const Metric& metric : row) {
+    if (metric.text.data() == nullptr) {
+      keys_.push_back(metric.key);
+      values_.push_back(metric.number);
+      continue;
+    }
+    reason_ = KeyError(metric.key);
+    if (reason_.empty() && !IsUtf8(metric.text)) {
+      reason_ = "the text of " + std::string(metric.key) + " is not UTF-8";
+    }
+    if (!reason_.empty()) return Outcome::kInvalid;
+    texts_.push_back(&metric);
+    text_bytes += 8 + metric.key.size() + metric.text.size();
+  }
+  if (HasRepeatedText()) return WriteLastOfEach(row, step);
+  Shape* shape = nullptr;
+  const Outcome outcome = FindOrDefine(keys_, step, &shape);
+  if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step);
+  if (outcome != Outcome::kTaken) return outcome;
+
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * values_.size() + Align(text_bytes);
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  std::byte* at = record + sizeof(v1::RowRecord);
+  if (!values_.empty()) std::memcpy(at, values_.data(), 8 * values_.size());
+  at += 8 * values_.size();
+  for (const Metric* metric : texts_) {
+    at = AppendLength(at, metric->key.size());
+    at = AppendLength(at, metric->text.size());
+    at = Append(Append(at, metric->key), metric->text);
+  }
+  return PublishRow(record, shape, values_.size(), text_bytes, texts_.size(), step);
+}
+
+// Whether the key of a text occurs twice in the row, which is in keys_ and texts_. Repeated keys of
+// numbers are found when their shape is defined.
+bool RingWriter::HasRepeatedText() {
+  text_keys_.clear();
+  for (const Metric* metric : texts_) text_keys_.push_back(metric->key);
+  std::sort(text_keys_.begin(), text_keys_.end());
+  const auto is_text = [this](std::string_view key) {
+    return std::binary_search(text_keys_.begin(), text_keys_.end(), key);
+  };
+  return std::adjacent_find(text_keys_.begin(), text_keys_.end()) != text_keys_.end() ||
+         std::any_of(keys_.begin(), keys_.end(), is_text);
+}
+
+Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {
+  absl::flat_hash_map<std::string, size_t> last;
+  for (size_t i = 0; i < row.size(); ++i) last[std::string(row[i].key)] = i;
+  std::vector<Metric> unique;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (last[std::string(row[i].key)] == i) unique.push_back(row[i]);
+  }
+  return WriteSlowly(unique, step);
+}
+
+Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
+                                 Shape** shape) {
+  *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
+  if (*shape != nullptr) return Outcome::kTaken;
+  return step.IsBelow(least_step_) ? Outcome::kStepBehind : Define(keys, shape);
+}
+
+Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
+  duplicates_ = false;
+  size_t key_bytes = 0;
+  for (std::string_view key : keys) {
+    reason_ = KeyError(key);
+    if (!reason_.empty()) return Outcome::kInvalid;
+    key_bytes += 4 + key.size();
+  }
+  reason_ = ShapeError(keys.size(), key_bytes, shapes_);
+  if (!reason_.empty()) return Outcome::kInvalid;
+  duplicates_ = HasDuplicates(keys);
+  if (duplicates_) return Outcome::kInvalid;
+
+  // A row that can never fit needs no shape.
+  const size_t row_bytes = sizeof(v1::RowRecord) + 8 * keys.size();
+  if (row_bytes > capacity_ / 2) return Refusal(row_bytes);
+  const size_t bytes = sizeof(v1::ShapeRecord) + Align(key_bytes);
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  *shape = shapes_.Add(keys);
+  const v1::ShapeRecord header = {
+      .header = {static_cast<uint32_t>(bytes), v1::RecordKind::kShape, 0},
+      .shape = (*shape)->id,
+      .key_count = static_cast<uint32_t>(keys.size()),
+      .key_bytes = static_cast<uint32_t>(key_bytes),
+      .reserved = 0};
+  std::memcpy(record, &header, sizeof header);
+  std::byte* at = record + sizeof header;
+  for (std::string_view key : keys) at = Append(AppendLength(at, key.size()), key);
+  Publish(bytes);
+  return Outcome::kTaken;
+}
+
+bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (std::string_view key : keys) {
+    if (!seen.insert(absl::string_view(key.data(), key.size())).second) return true;
+  }
+  return false;
+}
+
+Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
+  Shape* shape = shapes_.guess();
+  const size_t width = row.size();
+  if (width == 0) return WriteSlowly({}, step);
+  const size_t bytes = sizeof(v1::RowRecord) + 8 * width;
+  std::byte* record = Reserve(bytes);
+  const auto matches = [&] {
+    if (record == nullptr || shape->handles.size() != width) return false;
+    auto* const values = reinterpret_cast<double*>(record + sizeof(v1::RowRecord));
+    const std::string* const* const handles = shape->handles.data();
+    uintptr_t difference = 0;  // a loop without branches is vectorized
+    for (size_t i = 0; i < width; ++i) {
+      difference |=
+          reinterpret_cast<uintptr_t>(row[i].metric.key_) ^ reinterpret_cast<uintptr_t>(handles[i]);
+      values[i] = row[i].value;
+    }
+    return difference == 0;
+  };
+  if (!matches()) {
+    keys_.clear();
+    for (const HandleValue& item : row) {
+      if (item.metric.key_ == nullptr) {
+        reason_ = "a MetricHandle refers to nothing";
+        return Outcome::kInvalid;
+      }
+      keys_.push_back(*item.metric.key_);
+    }
+    const Outcome outcome = FindOrDefine(keys_, step, &shape);
+    if (outcome == Outcome::kInvalid && duplicates_) {
+      std::vector<Metric> metrics;
+      for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
+      return WriteLastOfEach(metrics, step);
+    }
+    if (outcome != Outcome::kTaken) return outcome;
+    if (shape->handles.size() != width) {  // never changes once set: keys are interned
+      std::vector<const std::string*> handles;
+      for (const HandleValue& item : row) handles.push_back(item.metric.key_);
+      shape->handles = std::move(handles);
+    }
+    record = Reserve(bytes);
+    if (!matches()) return Refusal(bytes);
+  }
+  return PublishRow(record, shape, width, 0, 0, step);
+}
+
+Outcome RingWriter::Write(const RowShape& row, std::span<const double> values,
+                          const RowStep& step) {
+  if (row.keys.empty()) {
+    reason_ = "a RowHandle refers to nothing";
+    return Outcome::kInvalid;
+  }
+  if (values.size() != row.keys.size()) {
+    reason_ = "a row of " + std::to_string(row.keys.size()) + " keys got " +
+              std::to_string(values.size()) + " values";
+    return Outcome::kInvalid;
+  }
+  if (row.index >= by_row_shape_.size()) by_row_shape_.resize(row.index + 1);
+  Shape*& shape = by_row_shape_[row.index];
+  if (shape == nullptr) {
+    keys_.assign(row.keys.begin(), row.keys.end());
+    const Outcome outcome = FindOrDefine(keys_, step, &shape);
+    if (outcome != Outcome::kTaken) return outcome;
+  }
+  const size_t bytes = sizeof(v1::RowRecord) + values.size_bytes();
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  std::memcpy(record + sizeof(v1::RowRecord), values.data(), values.size_bytes());
+  return PublishRow(record, shape, values.size(), 0, 0, step);
+}
+
+Outcome RingWriter::WriteControl(std::string_view update) {
+  const size_t bytes = sizeof(v1::RecordHeader) + 8 + Align(update.size());
+  std::byte* const record = Reserve(bytes);
+  if (record == nullptr) return Refusal(bytes);
+  const v1::RecordHeader header = {static_cast<uint32_t>(bytes), v1::RecordKind::kControl, 0};
+  std::memcpy(record, &header, sizeof header);
+  std::byte* at = AppendLength(record + sizeof header, update.size());
+  Append(AppendLength(at, 0), update);
+  Increment(controls);
+  Publish(bytes);
+  return Outcome::kTaken;
+}
+
+const char* WhyRefused(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kRingFull:
+      return "the spool is full";
+    case Outcome::kStepBehind:
+      return "a step is below the last one of its thread";
+    case Outcome::kTooLarge:
+      return "a row is larger than half of the spool; raise spool_bytes, or free space for the "
+             "spool";
+    case Outcome::kAfterFinish:
+      return "the run has finished";
+    case Outcome::kInterrupting:
+      return "a signal handler called Log() while its thread was in Log()";
+    case Outcome::kTaken:
+    case Outcome::kInvalid:
+      break;
+  }
+  return "";
+}
+
+void RingWriter::CountLoss(Outcome outcome) {
+  const auto count = [](std::atomic<uint64_t>& counter) {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  };
+  switch (outcome) {
+    case Outcome::kTaken:
+      return;
+    case Outcome::kRingFull:
+      return count(header_->lost_ring_full);
+    case Outcome::kInvalid:
+    case Outcome::kInterrupting:
+      return count(header_->lost_invalid);
+    case Outcome::kStepBehind:
+      return count(header_->lost_step_behind);
+    case Outcome::kTooLarge:
+      return count(header_->lost_too_large);
+    case Outcome::kAfterFinish:
+      return count(header_->lost_after_finish);
+  }
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,123 @@
+// Writes the records of one ring: the body of Log().
+//
+// Uses no lock, no system call and no wake-up, and allocates only for a new shape. For one thread
+// at a time. The sender and the daemon may read the ring at any moment; they see only whole
+// records.
+
+#ifndef CLIENT_RING_RING_WRITER_H_
+#define CLIENT_RING_RING_WRITER_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/handles.h"
+#include "client/ring/shapes.h"
+#include "client/ring/spool.h"
+#include "client/ring/steps.h"
+#include "ranklog/run.h"
+
+namespace ranklog::internal {
+
+enum class Outcome {
+  kTaken,
+  kRingFull,
+  kInvalid,
+  kStepBehind,
+  kTooLarge,
+  kAfterFinish,
+  kInterrupting,  // a signal handler called while its thread is in a call; counts as invalid
+};
+
+// Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
+// RingWriter::reason().
+const char* WhyRefused(Outcome outcome);
+
+class RingWriter {
+ public:
+  // `spool` must be empty, and must outlive this object.
+  explicit RingWriter(Spool* spool);
+
+  // Each writes one row, after its shape if the shape is new. If a key occurs twice in a row, the
+  // last value counts, whether it is a number or a text. After kInvalid, reason() gives the reason.
+  // A refused row does not take `step`.
+  Outcome Write(std::span<const Metric> row, const RowStep& step);
+  Outcome Write(std::span<const HandleValue> row, const RowStep& step);
+  Outcome Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
+
+  // Writes a serialized ranklog.v1.Update.
+  Outcome WriteControl(std::string_view update);
+
+  // Counts a row that was refused. A signal handler may call it.
+  void CountLoss(Outcome outcome);
+
+  const std::string& reason() const { return reason_; }
+
+  // After kTooLarge: the size of the record in bytes. A record takes at most half of a ring.
+  size_t too_large() const { return too_large_; }
+
+  // The smallest step that the ring's next row may be given.
+  int64_t least_step() const { return least_step_; }
+  // The same by the rows of the thread that has the ring now. Steps grow from row to row of a
+  // thread, but the ring may have belonged to other threads before.
+  int64_t least_step_of_thread() const { return rows_ > lent_rows_ ? least_step_ : lent_step_; }
+  // Lends the ring to a thread whose next given step is at least `step`.
+  void Lend(int64_t step) {
+    lent_rows_ = rows_;
+    lent_step_ = step;
+    least_step_ = std::max(least_step_, step);
+  }
+
+  // True while a thread is in a WriterCall.
+  std::atomic<bool> busy = false;
+  std::atomic<uint64_t> controls = 0;  // ever written
+  uint32_t steps_word = 0;             // see SharedSteps; set before the first row
+
+ private:
+  std::byte* Reserve(size_t bytes) {
+    return bytes <= room_ ? data_ + position_ : ReserveSlowly(bytes);
+  }
+  std::byte* ReserveSlowly(size_t bytes);
+  void Publish(size_t bytes);
+  Outcome PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
+                     size_t text_count, const RowStep& step);
+  Outcome Refusal(size_t bytes);
+  Outcome WriteSlowly(std::span<const Metric> row, const RowStep& step);
+  Outcome WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
+  Outcome FindOrDefine(std::span<const std::string_view> keys, const RowStep& step, Shape** shape);
+  Outcome Define(std::span<const std::string_view> keys, Shape** shape);
+  bool HasDuplicates(std::span<const std::string_view> keys);
+  bool HasRepeatedText();
+
+  v1::SpoolHeader* const header_;
+  std::byte* const data_;
+  const size_t capacity_;
+  const bool steady_counter_;
+  size_t position_ = 0;  // offset of head_ in the ring
+  size_t room_ = 0;      // bytes known to be free from position_ on, at most half of the ring
+  uint64_t head_ = 0;
+  uint64_t rows_ = 0;
+  int64_t least_step_ = 0;  // the last row's step, or one more if that row commits
+  uint64_t lent_rows_ = 0;  // when the thread got the ring
+  int64_t lent_step_ = 0;
+  ShapeTable shapes_;
+  std::vector<Shape*> by_row_shape_;  // by RowShape::index; null: not used yet
+  std::string reason_;
+  size_t too_large_ = 0;
+
+  // Scratch memory of WriteSlowly(), kept between calls.
+  std::vector<std::string_view> keys_;
+  std::vector<double> values_;
+  std::vector<const Metric*> texts_;
+  std::vector<std::string_view> text_keys_;
+  bool duplicates_ = false;  // Define() found some
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_RING_RING_WRITER_H_

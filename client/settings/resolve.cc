@@ -1,0 +1,184 @@
+#include "client/settings/resolve.h"
+
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/base/keys.h"
+#include "client/launch/launch.h"
+#include "client/settings/environment.h"
+#include "client/settings/rank_statistics.h"
+#include "client/settings/socket_address.h"
+#include "client/version.h"
+#include "ranklog/v1/base_url.h"
+
+namespace ranklog::internal {
+namespace {
+
+std::string ShortName(uint64_t number) {  // 8 characters of [a-z0-9]
+  std::string name;
+  for (int i = 0; i < 8; ++i, number /= 36) {
+    name.push_back("abcdefghijklmnopqrstuvwxyz0123456789"[number % 36]);
+  }
+  return name;
+}
+
+}  // namespace
+
+// FNV-1a: all ranks must get the same number, so a hash that is seeded per process does not work.
+std::string HashName(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
+  return ShortName(hash);
+}
+
+bool IsRunId(std::string_view text) {
+  return text.size() <= 128 &&
+         text.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") ==
+             std::string_view::npos &&
+         text.find_first_not_of('.') != std::string_view::npos;
+}
+
+std::string RandomName() {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return ShortName(number);
+}
+
+namespace {
+
+std::string DeriveRunId(const Settings& settings) {
+  const bool alone = settings.world_size == 1;
+  const auto job = Variable("SLURM_JOB_ID");
+  const auto step = Variable("SLURM_STEP_ID");
+  // If several tasks of a step have a world size of 1, each one is a job of its own.
+  const bool is_step = !alone || Variable("SLURM_STEP_NUM_TASKS") == "1";
+  if (job && step && is_step && IsRunId(*job + *step)) {
+    return absl::StrCat("slurm-", *job, "-", *step);
+  }
+  const auto elastic_id = Variable("TORCHELASTIC_RUN_ID");
+  // No other process must get the same id. So torchrun's id is not used, which a user may give
+  // twice.
+  if (alone) return elastic_id ? HashName(FindLauncher().id) : RandomName();
+  const std::string elastic = elastic_id.value_or("none");
+  if (elastic != "none") return IsRunId(elastic) ? elastic : HashName(elastic);
+  if (const auto job_namespace = Variable("PMIX_NAMESPACE")) return HashName(*job_namespace);
+  const auto host = Variable("MASTER_ADDR");
+  const bool one_node = settings.local_world_size ? settings.local_world_size == settings.world_size
+                                                  : !host.has_value();
+  if (one_node) return HashName(FindLauncher().id);
+  return HashName(
+      absl::StrCat(host.value_or(""), "/", Variable("MASTER_PORT").value_or(""), "/", elastic));
+}
+
+void ResolveRanks(Settings* settings) {
+  const int rank = settings->rank.value_or(0);
+  const int world_size = settings->world_size.value_or(1);
+  settings->rank = rank;
+  settings->world_size = world_size;
+  if (world_size == 1 && !settings->local_world_size) settings->local_world_size = 1;
+  const bool one_node = settings->local_world_size == world_size;
+  if (!settings->local_rank) settings->local_rank = one_node ? rank : 0;
+  if (!settings->node_rank)
+    settings->node_rank = rank / settings->local_world_size.value_or(world_size);
+}
+
+uint64_t MicrosSinceBoot() {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::string ProgramPath() {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+}
+
+}  // namespace
+
+Settings Resolve(Settings settings) {
+  const bool has_local_rank = settings.local_rank.has_value();
+  for (auto& [name, value] : settings.credentials)
+    value = Trimmed(value);  // secrets' files end with \n
+  settings.base_url = v1::WithoutUser(Trimmed(settings.base_url));
+  ResolveRanks(&settings);
+  if (settings.run_id.empty()) settings.run_id = DeriveRunId(settings);
+  // If several ranks do not know their local rank, the daemon must not take each for the first one.
+  if (!has_local_rank && settings.local_world_size != settings.world_size) {
+    settings.local_world_size.reset();
+  }
+  if (settings.group.empty()) settings.group = settings.run_id;
+  if (settings.project.empty()) settings.project = "uncategorized";
+  if (settings.host.empty()) settings.host = HostName();
+  if (settings.node.empty()) settings.node = settings.host;
+  if (settings.program.empty()) settings.program = ProgramPath();
+  return settings;
+}
+
+v1::Hello MakeHello(const Settings& settings) {
+  v1::Hello hello;
+  v1::StreamId* stream = hello.mutable_stream();
+  stream->set_project(settings.project);
+  stream->set_job_id(settings.run_id);
+  stream->set_rank(static_cast<uint32_t>(*settings.rank));
+
+  v1::RunSettings* run = hello.mutable_settings();
+  run->set_entity(settings.entity);
+  run->set_name(settings.name);
+  run->set_group(settings.group);
+  run->set_job_type(settings.job_type);
+  run->set_notes(settings.notes);
+  for (const std::string& tag : settings.tags) run->add_tags(tag);
+  run->set_strategy(static_cast<v1::LogStrategy>(static_cast<int>(settings.log_strategy) + 1));
+  for (const std::string& item : settings.destinations) run->add_destinations(item);
+  // A daemon that finds only the ring never gets the key.
+  const auto key = settings.credentials.find("WANDB_API_KEY");
+  if (settings.destinations.empty() && key != settings.credentials.end() && !key->second.empty()) {
+    run->add_destinations("wandb");
+  }
+  // Without white space, which the daemon does not accept.
+  for (const std::string& item : RepairRankStatistics(settings.rank_statistics)) {
+    const bool is_rule = item.find('=') != std::string::npos;
+    is_rule ? run->add_rank_statistic_rules(item) : run->add_rank_statistics(item);
+  }
+  run->set_base_url(settings.base_url);
+  run->set_host(settings.host);
+  run->set_program(settings.program);
+  run->set_start_time_us(std::chrono::duration_cast<std::chrono::microseconds>(
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count());
+  run->set_resume(settings.resume);
+
+  // The address may be written in several ways. The address of a place has only one form.
+  const std::string address = settings.address.empty()
+                                  ? v1::kDefaultAddress
+                                  : absl::StrCat("unix:", SocketPlaces(settings.address)[0].path);
+  hello.mutable_ring()->set_address(IsUtf8(address) ? address : "");  // empty: any daemon
+
+  v1::Identity* identity = hello.mutable_identity();
+  identity->set_local_rank(static_cast<uint32_t>(*settings.local_rank));
+  identity->set_world_size(static_cast<uint32_t>(*settings.world_size));
+  identity->set_local_world_size(static_cast<uint32_t>(settings.local_world_size.value_or(0)));
+  identity->set_node_rank(static_cast<uint32_t>(*settings.node_rank));
+  identity->set_node(settings.node);
+  identity->set_client_version(kVersion);
+  identity->set_began_us(MicrosSinceBoot());
+  identity->set_boot_id(BootId());
+  return hello;
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,102 @@
+// A daemon's address, with all rings of this process that go there. Connects, starts the daemon if
+// there is none, and reconnects forever.
+
+#ifndef CLIENT_STREAM_ENDPOINT_H_
+#define CLIENT_STREAM_ENDPOINT_H_
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "client/launch/daemon_start.h"
+#include "client/settings/socket_address.h"
+#include "client/stream/connection.h"
+#include "client/stream/stream.h"
+
+namespace ranklog::internal {
+
+// For the sender's thread, or a thread that holds the sender off.
+class Endpoint {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit Endpoint(std::string address);
+  ~Endpoint();  // closes the connection
+
+  const std::string& address() const { return address_; }
+  void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
+
+  // Does everything that can be done now. Returns at `deadline` at the latest, and earlier if
+  // `hurry()` returns true. Waits for the daemon only while an answer is expected soon, or, if
+  // `urgent`, while any answer is expected.
+  void Tick(Time deadline, bool urgent, const std::function<bool()>& hurry);
+
+  // When the next Tick() is useful, apart from new rows and new rings.
+  Time next_attempt() const { return connection_ != nullptr ? Time::max() : next_attempt_; }
+  // A ring is half full, so it should not wait for the next flush.
+  bool pressed() const;
+  // The daemon owes an answer, and an urgent Tick() waits for it.
+  bool awaits() const {
+    return connection_ != nullptr && !starved_ && (ExpectsSoon() || HasUndurable());
+  }
+  // No ring is left.
+  bool empty() const { return streams_.empty(); }
+  std::chrono::milliseconds flush_interval() const;
+
+  void AddHeaders(std::vector<v1::SpoolHeader*>* headers) const;
+
+  // Closes the gRPC connection; the next Tick() connects again. False: memory is short, so gRPC was
+  // not called, because it would end the process.
+  bool Disconnect();
+
+ private:
+  void TryConnect(Time now);
+  bool HasRoom();
+  void TryStartDaemon(Time now);
+  void Attach(RingStream* stream);
+  // Attaches the streams that no longer have to wait.
+  void AttachWaiting();
+  // True if an earlier Init() of this rank in this process has ended, and the daemon does not have
+  // all of its rows yet. Those rows must come first.
+  bool MustWait(const RingStream& stream) const;
+  void EndConnection();
+  void BackOff(Time now);
+  void SetConnectionError(const std::string& error);
+  // Why no daemon could be started. Kept until one answers.
+  void SetStartError(std::string error);
+  bool HoldsForNewRings(Time now);
+  void Advance(Time now, bool urgent);
+  void CheckHealth(Time now);
+  void SetAside(RingStream* stream, Time now);
+  void DropDone();
+  bool ExpectsSoon() const;
+  bool HasUndurable() const;
+
+  const std::string address_;
+  std::vector<SocketPlace> places_;
+  size_t answered_ = 0;    // index of the place that answered
+  std::string state_dir_;  // of the daemon that answered last
+  std::list<std::unique_ptr<RingStream>> streams_;
+  std::map<RingStream*, Time> refused_;  // refused streams, with the time of the next try
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<StartLock> start_lock_;
+  Time start_lock_until_;
+  Time no_start_before_;
+  std::string start_error_;
+  Time next_attempt_;
+  Time last_poll_;
+  Time hold_since_;  // rows wait for new rings since then; zero: they do not wait
+  std::chrono::milliseconds back_off_;
+  std::minstd_rand random_;
+  bool starved_ = false;  // memory was short at the last Tick()
+  bool calm_ = false;     // all streams are attached, and their runs know it
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_STREAM_ENDPOINT_H_

@@ -1,0 +1,85 @@
+#include "client/stream/headroom.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::internal {
+namespace {
+
+// A connection takes 6. The rest is a margin for the trainer's threads, which may open descriptors
+// between the check and gRPC's use.
+constexpr rlim_t kDescriptors = 24;
+// gRPC starts a thread for each processor, within these bounds, and a few more. If one could not be
+// started, gRPC waits for it forever when it shuts down.
+constexpr uint64_t kLeastThreads = 2, kMostThreads = 32, kMoreThreads = 4;
+constexpr uint64_t kMostStack = 8 << 20;
+constexpr uint64_t kArena = 64 << 20;  // address space that malloc() reserves for each thread
+constexpr uint64_t kMemory = 32 << 20;
+// A row exists in its batch, in the serialized message, and in gRPC's slices.
+constexpr uint64_t kCopies = 4;
+
+rlim_t Limit(decltype(RLIMIT_AS) resource) {
+  rlimit limit{};
+  return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+// Checks the highest numbers first: the kernel gives out the lowest free ones, so the high ones are
+// free unless descriptors are short.
+absl::Status HasDescriptors() {
+  const rlim_t limit = Limit(RLIMIT_NOFILE);
+  rlim_t free = 0;
+  for (rlim_t fd = std::min<rlim_t>(limit, INT_MAX); fd > 0 && free < kDescriptors; --fd) {
+    if (fcntl(static_cast<int>(fd - 1), F_GETFD) < 0 && errno == EBADF) ++free;
+  }
+  if (free == kDescriptors) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too few file descriptors: only ", free, " of ", limit,
+                   " are free, and a connection to the daemon needs ", kDescriptors,
+                   "; raise the limit (ulimit -n)"));
+}
+
+absl::Status HasMemory(uint64_t bytes) {
+  const rlim_t space = Limit(RLIMIT_AS), data = Limit(RLIMIT_DATA);
+  if (space == RLIM_INFINITY && data == RLIM_INFINITY) return absl::OkStatus();
+  char text[256];
+  unsigned long long pages = 0, data_pages = 0;
+  const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (size > 0) {
+    text[size] = '\0';
+    sscanf(text, "%llu %*u %*u %*u %*u %llu", &pages, &data_pages);
+  }
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const bool enough =
+      size > 0 && pages * page + bytes <= space && data_pages * page + bytes <= data;
+  if (enough) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too little memory: sending needs ", bytes >> 20,
+                   " MiB more, and the limit of this process does not allow that; raise the limit "
+                   "(ulimit -v, ulimit -d)"));
+}
+
+}  // namespace
+
+absl::Status HasRoomToConnect() {
+  const absl::Status descriptors = HasDescriptors();
+  if (!descriptors.ok()) return descriptors;
+  const auto processors = static_cast<uint64_t>(std::max(sysconf(_SC_NPROCESSORS_CONF), 1L));
+  const uint64_t threads = std::clamp(processors, kLeastThreads, kMostThreads) + kMoreThreads;
+  const uint64_t stack = std::min<uint64_t>(Limit(RLIMIT_STACK), kMostStack);
+  return HasMemory(kMemory + threads * (stack + kArena));
+}
+
+absl::Status HasRoomToSend(size_t bytes) { return HasMemory(kMemory + kCopies * bytes); }
+
+}  // namespace ranklog::internal

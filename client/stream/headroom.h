@@ -1,0 +1,27 @@
+// Checks whether this process has the resources that gRPC needs. gRPC ends the process if it gets
+// no descriptor or no memory. So the sender checks before each use of gRPC, and waits if there is
+// too little.
+//
+// The checks only read limits and usage. They reserve nothing, because the trainer would lack it.
+
+#ifndef CLIENT_STREAM_HEADROOM_H_
+#define CLIENT_STREAM_HEADROOM_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+
+namespace ranklog::internal {
+
+// OK: there are descriptors for a connection, and memory for gRPC's threads.
+//   kResourceExhausted   the message names the resource, and the limit to raise
+absl::Status HasRoomToConnect();
+
+// OK: messages with `bytes` of rows can be sent and answered. Costs a system call if the address
+// space is unlimited, else a read of /proc.
+//   kResourceExhausted   as above
+absl::Status HasRoomToSend(size_t bytes);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_STREAM_HEADROOM_H_

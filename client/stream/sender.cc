@@ -1,0 +1,357 @@
+#include "client/stream/sender.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "client/base/uncancelled.h"
+
+namespace ranklog::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// The longest that a fork or an exit waits for a tick, approximately.
+constexpr milliseconds kTickBudget{50};
+// How often an urgent wait retries while no daemon answers.
+constexpr milliseconds kUrgentPause{20};
+// The longest interval between two calls of a run's Speak().
+constexpr std::chrono::seconds kSpeakInterval{1};
+// At its shutdown, gRPC can wait forever for a thread that it could not start.
+constexpr std::chrono::seconds kStopPatience{5};
+constexpr std::chrono::hours kNever{24};
+// If the clock is set, rows of the last second before that get times of the new clock.
+constexpr std::chrono::seconds kCalibrationInterval{1};
+
+std::atomic<const char*> trouble = nullptr;  // why nothing is sent in this process
+Sender* process_sender = nullptr;  // guarded by StateMutex(); a forked child drops its parent's
+
+void StopAtExit(int status, void* /*unused*/) {
+  const Uncancelled uncancelled;
+  try {
+    Sender::Get()->FinishRuns(status & 0xff);
+  } catch (...) {  // no memory: the rings have the state of the runs
+  }
+  Sender::Get()->Stop(status & 0xff);
+}
+
+// Finish() takes precedence, and an exception that ended the run takes precedence over exit(0).
+void NoteExitIn(v1::SpoolHeader* header, int exit_code) {
+  uint32_t finished = v1::kNotFinished;
+  header->finished.compare_exchange_strong(finished, v1::kFinishedByDestructor);
+  if (finished != v1::kFinishedByCall && exit_code != 0) header->exit_code.store(exit_code);
+}
+
+}  // namespace
+
+Sender::Sender() { trouble = nullptr; }  // it belonged to the parent
+
+Sender* Sender::Get() {
+  static uint64_t generation = 0;  // guarded like process_sender
+  ArmForkHandlers();
+  MutexLock lock(StateMutex());
+  if (process_sender == nullptr || generation != Generation()) {
+    // The parent's sender is kept but never called: its thread and its calls do not exist here.
+    static auto* const senders = new std::vector<Sender*>;
+    process_sender = new Sender;
+    senders->push_back(process_sender);
+    generation = Generation();
+  }
+  return process_sender;
+}
+
+void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+  MutexLock lock(StateMutex());
+  if (HasEnded()) return;
+  new_rings_.emplace_back(std::move(run), std::move(ring));
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.NotifyAll();
+}
+
+void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
+  MutexLock lock(StateMutex());
+  if (HasEnded()) return;
+  new_speakers_.push_back(std::move(run));
+  nudged_ = true;
+  if (!started_) StartThread();
+  wake_.NotifyAll();
+}
+
+void Sender::AddToFinish(const std::shared_ptr<RunState>& run) {
+  MutexLock lock(StateMutex());
+  std::erase_if(to_finish_, [](const auto& other) { return other.expired(); });
+  to_finish_.push_back(run);
+}
+
+void Sender::FinishRuns(int exit_code) {
+  std::vector<std::shared_ptr<RunState>> runs;
+  {
+    MutexLock lock(StateMutex());
+    exiting_ = true;
+    // The thread cannot wait for itself, for example if the program's on_message calls exit().
+    if (thread_.get_id() == std::this_thread::get_id()) return;
+    for (const auto& entry : to_finish_) {
+      if (auto run = entry.lock()) runs.push_back(std::move(run));
+    }
+  }
+  for (const auto& run : runs) run->FinishAtExit(exit_code);
+}
+
+// Called without a lock, because a message may go to a function of the program.
+void Sender::Speak(bool last) {
+  {
+    MutexLock lock(StateMutex());
+    for (auto& run : new_speakers_) speakers_.push_back(std::move(run));
+    new_speakers_.clear();
+  }
+  const Time now = Clock::now();
+  std::erase_if(speakers_, [&](const auto& run) {
+    try {
+      if (exiting_.load()) run->LeaveProgramAlone();
+      return run->Speak(now, last);
+    } catch (...) {  // no memory: the rows matter more than the line
+      return false;
+    }
+  });
+}
+
+void Sender::StartThread() {
+  // The trainer's signals must go to the trainer's threads. gRPC's threads inherit this mask.
+  const SignalsBlocked signals_blocked;
+  try {
+    thread_ = std::thread([this] { Run(); });
+    started_ = true;
+    trouble = nullptr;
+  } catch (...) {
+    // No thread or no memory is available. Each wait for rows and each new ring tries again.
+    trouble = "cannot start a thread to send the rows; the daemon takes them when the process ends";
+  }
+  static const int registered = on_exit(StopAtExit, nullptr);
+  static_cast<void>(registered);
+}
+
+bool Sender::SendUntil(Time deadline, const std::function<bool()>& done) {
+  {
+    MutexLock lock(StateMutex());
+    if (!started_ && !new_rings_.empty()) StartThread();
+    ++waiters_;
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+  const bool is_done = Await(deadline, done);
+  MutexLock lock(StateMutex());
+  --waiters_;
+  return is_done;
+}
+
+// Called without a lock: a signal handler that calls exit() may come here, and waits for the same
+// event.
+bool Sender::Await(Time deadline, const std::function<bool()>& done) {
+  while (true) {
+    const uint32_t seen = done_.Count();
+    if (done()) return true;
+    const Time now = Clock::now();
+    if (HasEnded() || now >= deadline) return false;
+    done_.WaitUntil(seen, std::min(deadline, now + milliseconds(100)));
+  }
+}
+
+void Sender::Nudge() {
+  {
+    MutexLock lock(StateMutex());
+    nudged_ = true;
+  }
+  wake_.NotifyAll();
+}
+
+void Sender::Stop(int exit_code) {
+  std::thread thread;
+  bool started;
+  {
+    MutexLock lock(StateMutex());
+    exiting_ = true;
+    started = started_;
+    exit_code_ = exit_code;
+    ended_ = true;
+    thread = std::move(thread_);
+  }
+  wake_.NotifyAll();
+  done_.NotifyAll();
+  const Time deadline = Clock::now() + kStopPatience;
+  while (thread.joinable()) {
+    const uint32_t seen = done_.Count();
+    if (stopped_) {
+      thread.join();
+    } else if (Clock::now() >= deadline) {
+      return thread.detach();
+    } else {
+      done_.WaitUntil(seen, deadline);
+    }
+  }
+  if (started) return;  // the thread has written it
+  MutexLock lock(&tick_mutex_);
+  NoteExit();
+}
+
+void Sender::NoteExit() {
+  std::vector<v1::SpoolHeader*> headers;
+  for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
+  MutexLock lock(StateMutex());
+  for (const auto& [run, ring] : new_rings_) headers.push_back(ring->spool->header());
+  for (v1::SpoolHeader* const header : headers) NoteExitIn(header, exit_code_);
+}
+
+void Sender::HoldForFork() {
+  ++forks_;
+  tick_mutex_.Lock();
+  bool down = true;
+  for (const auto& endpoint : endpoints_) down = endpoint->Disconnect() && down;
+  // Otherwise the child finds gRPC in use, and does not use it: see MayUseGrpc().
+  if (down && !HasEnded()) AwaitGrpcEnd();
+}
+
+void Sender::ReleaseAfterFork() {
+  tick_mutex_.Unlock();
+  --forks_;
+  Nudge();
+}
+
+bool Sender::WaitForTick(Time next, bool* urgent) {
+  while (true) {
+    const uint32_t seen = wake_.Count();
+    const Time now = Clock::now();
+    const bool forks = forks_.load() > 0;
+    {
+      MutexLock lock(StateMutex());
+      if (HasEnded() || (!forks && (nudged_ || now >= next))) {
+        nudged_ = false;
+        *urgent = waiters_ > 0;
+        return !HasEnded();
+      }
+    }
+    wake_.WaitUntil(seen, forks ? now + milliseconds(100) : next);
+  }
+}
+
+void Sender::Run() {
+  pthread_setname_np(pthread_self(), "ranklog");
+  try {
+    Loop();
+  } catch (...) {
+    Abandon();
+  }
+  stopped_ = true;
+  done_.NotifyAll();
+}
+
+// For lack of memory. gRPC was interrupted in the middle of an operation. It must not be called any
+// more, not even to shut it down.
+void Sender::Abandon() {
+  {
+    MutexLock lock(&tick_mutex_);
+    for (auto& endpoint : endpoints_) static_cast<void>(endpoint.release());
+    endpoints_.clear();
+  }
+  trouble = "out of memory while sending rows; the daemon takes the rest when the process ends";
+  ended_ = true;
+  done_.NotifyAll();
+}
+
+const char* Sender::Trouble() { return trouble.load(std::memory_order_relaxed); }
+
+void Sender::Loop() {
+  // For RunState::Close(). Registered here, because with several threads the kernel takes
+  // milliseconds.
+  syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+  Time next = Clock::now();
+  bool urgent = false;
+  while (WaitForTick(next, &urgent)) {
+    NewRings rings = TakeNewRings();
+    {
+      MutexLock lock(&tick_mutex_);
+      AddToEndpoints(std::move(rings));
+      next = Tick(urgent);
+    }
+    Speak(/*last=*/false);
+    if (!speakers_.empty()) next = std::min(next, Clock::now() + kSpeakInterval);
+    done_.NotifyAll();
+  }
+  Speak(/*last=*/true);
+  MutexLock lock(&tick_mutex_);
+  NoteExit();
+  // An endpoint that cannot disconnect is kept until the process ends.
+  for (auto& endpoint : endpoints_) {
+    if (!endpoint->Disconnect()) static_cast<void>(endpoint.release());
+  }
+}
+
+// Touches the rings' pages without a lock, so that a fork need not wait for it.
+Sender::NewRings Sender::TakeNewRings() {
+  NewRings rings;
+  {
+    MutexLock lock(StateMutex());
+    rings.swap(new_rings_);
+  }
+  for (const auto& [run, ring] : rings) ring->spool->TouchRest();
+  return rings;
+}
+
+void Sender::AddToEndpoints(NewRings rings) {
+  if (!MayUseGrpc()) return;  // the daemon takes the rings when this process has ended
+  for (auto& [run, ring] : rings) {
+    const std::string& address = run->settings().address;
+    auto found = std::find_if(endpoints_.begin(), endpoints_.end(),
+                              [&](const auto& endpoint) { return endpoint->address() == address; });
+    if (found == endpoints_.end()) {
+      endpoints_.push_back(std::make_unique<Endpoint>(address));
+      found = endpoints_.end() - 1;
+    }
+    (*found)->Add(std::move(run), std::move(ring));
+  }
+}
+
+void Sender::Calibrate() {
+  const Time now = Clock::now();
+  if (now < next_calibration_) return;
+  next_calibration_ = now + kCalibrationInterval;
+  std::vector<v1::SpoolHeader*> headers;
+  for (const auto& endpoint : endpoints_) endpoint->AddHeaders(&headers);
+  CalibrateClocks(headers);
+}
+
+Sender::Time Sender::Tick(bool urgent) {
+  Calibrate();
+  const Time deadline = Clock::now() + kTickBudget;
+  const auto hurry = [this] { return forks_.load() > 0 || HasEnded(); };
+  for (const auto& endpoint : endpoints_) endpoint->Tick(deadline, urgent, hurry);
+  std::erase_if(endpoints_,
+                [](const auto& endpoint) { return endpoint->empty() && endpoint->Disconnect(); });
+
+  const Time now = Clock::now();
+  Time next = now + kNever;
+  for (const auto& endpoint : endpoints_) {
+    const milliseconds interval = endpoint->flush_interval();
+    if (next_flush_ <= now) {
+      // All ranks of the node flush at the same moments of its clock. So the daemon wakes once for
+      // all of them, and commits once.
+      next_flush_ = Time(now.time_since_epoch() / interval * interval + interval);
+    }
+    next = std::min({next, next_flush_, endpoint->next_attempt()});
+    if (endpoint->pressed()) next = now;
+  }
+  if (urgent) {
+    const bool answers_come = std::any_of(endpoints_.begin(), endpoints_.end(),
+                                          [](const auto& endpoint) { return endpoint->awaits(); });
+    next = std::min(next, answers_come ? now : now + kUrgentPause);
+  }
+  return std::max(next, now);
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,92 @@
+#include "client/stream/socket.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "ranklog/v1/spool_layout.h"
+
+namespace ranklog::internal {
+namespace {
+
+bool IsOursOrRoots(int fd) {
+  ucred peer = {};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
+
+// The peer receives API keys, so verify it first. In a private directory that the user named, the
+// peer is our daemon even if it shows another user id (another user namespace).
+absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
+  const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
+  if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, place.path.data(), place.path.size());
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int error = errno;
+    close(fd);
+    const std::string message =
+        absl::StrCat("no daemon answers at unix:", place.path, ": ", strerror(error));
+    const bool absent = error == ENOENT || error == ECONNREFUSED;
+    return absent ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  }
+  if (!IsOursOrRoots(fd) && !(place.trusted && ours.ok())) {
+    close(fd);
+    return absl::UnavailableError(
+        absl::StrCat("the daemon at unix:", place.path, " belongs to another user"));
+  }
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered) {
+  absl::Status status = absl::NotFoundError("no usable directory for a daemon's socket");
+  bool absent = true;
+  for (size_t i = 0; i < places.size(); ++i) {
+    absl::StatusOr<int> fd = ConnectTo(places[i]);
+    if (fd.ok()) {
+      *answered = i;
+      return fd;
+    }
+    absent = absent && absl::IsNotFound(fd.status());
+    status = fd.status();
+  }
+  return absent ? status : absl::UnavailableError(status.message());
+}
+
+absl::Status PassDescriptor(const SocketPlace& place, uint64_t incarnation, int spool_fd) {
+  absl::StatusOr<int> connected = ConnectTo(place);
+  if (!connected.ok()) return connected.status();
+  char bytes[sizeof v1::kDescriptorMagic + sizeof incarnation];
+  memcpy(bytes, v1::kDescriptorMagic, sizeof v1::kDescriptorMagic);
+  for (size_t i = 0; i < sizeof incarnation; ++i) {
+    bytes[sizeof v1::kDescriptorMagic + i] = static_cast<char>(incarnation >> (8 * i));
+  }
+  iovec data = {bytes, sizeof bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof spool_fd)] = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof spool_fd);
+  memcpy(CMSG_DATA(rights), &spool_fd, sizeof spool_fd);
+  const ssize_t sent = sendmsg(*connected, &message, MSG_NOSIGNAL);
+  const int error = errno;
+  close(*connected);
+  if (sent == static_cast<ssize_t>(sizeof bytes)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("pass the spool's descriptor: ", strerror(error)));
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,27 @@
+// Connects to a daemon's socket, without gRPC.
+
+#ifndef CLIENT_STREAM_SOCKET_H_
+#define CLIENT_STREAM_SOCKET_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/settings/socket_address.h"
+
+namespace ranklog::internal {
+
+// Returns a connected, non-blocking socket of the first place that answers, and sets `*answered` to
+// its index. Never blocks.
+//   kNotFound        nothing listens at any place; a daemon may be started
+//   kUnavailable     something is there, but did not take the connection
+absl::StatusOr<int> Connect(const std::vector<SocketPlace>& places, size_t* answered);
+
+// Passes a spool's descriptor to the daemon on a separate short connection. The first bytes are
+// kDescriptorMagic and the incarnation; the descriptor is sent with them.
+absl::Status PassDescriptor(const SocketPlace& place, uint64_t incarnation, int spool_fd);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_STREAM_SOCKET_H_

@@ -1,0 +1,209 @@
+#include "client/stream/stream.h"
+
+#include <utility>
+
+namespace ranklog::internal {
+namespace {
+
+constexpr std::chrono::seconds kUnaryTimeout{30};
+
+std::string Describe(const char* what, const grpc::Status& status) {
+  return std::string(what) + ": " + status.error_message();
+}
+
+// The error comes from the connection, not from the daemon.
+bool IsLost(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::CANCELLED;
+}
+
+// Both enumerations use the same numbers.
+absl::StatusCode CodeOf(const grpc::Status& status) {
+  return static_cast<absl::StatusCode>(status.error_code());
+}
+
+}  // namespace
+
+RingStream::RingStream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
+    : run_(std::move(run)), ring_(std::move(ring)), protocol_(ring_.get()) {
+  for (int i = 0; i < kOperations; ++i) tags_[i] = {this, i};
+}
+
+CallTag* RingStream::Tag(Operation operation) {
+  ++outstanding_;
+  return &tags_[operation];
+}
+
+void RingStream::Attach(Connection* connection,
+                        std::function<void(const v1::HelloReply&)> attached) {
+  connection_ = connection;
+  on_attached_ = std::move(attached);
+  health_ = Health::kGood;
+  cancelled_ = writing_ = heard_ = false;
+  attach_time_ = std::chrono::steady_clock::now();
+  protocol_.Begin();
+
+  call_ = std::make_unique<Call>();
+  call_->stream = connection->stub()->PrepareAsyncAttach(&call_->context, connection->queue());
+  writing_ = true;
+  call_->stream->StartCall(Tag(kStart));
+}
+
+// One stream of the run is enough.
+bool RingStream::AwaitsDelivery() const {
+  return run_->AwaitsDelivery() && ring_->spool->hello().identity().thread() == 0;
+}
+
+void RingStream::Cancel() {
+  cancelled_ = true;
+  if (call_ != nullptr) call_->context.TryCancel();
+  if (update_ != nullptr) update_->context.TryCancel();
+  if (finish_ != nullptr) finish_->context.TryCancel();
+  protocol_.End();
+}
+
+void RingStream::Detach() {
+  // A stream that has ended does not attach again.
+  if (finished() && AwaitsDelivery()) run_->StopAwaitingDelivery();
+  call_.reset();
+  update_.reset();
+  finish_.reset();
+  connection_ = nullptr;
+  writing_ = false;
+  protocol_.End();
+  ring_->owed_since.store(Time::duration(), std::memory_order_relaxed);
+}
+
+void RingStream::Fail(Health health, const std::string& error) {
+  if (health_ != Health::kGood) return;
+  health_ = health;
+  error_ = error;
+  protocol_.End();
+}
+
+void RingStream::OnDone(int operation, bool ok) {
+  --outstanding_;
+  if (cancelled_) return;
+  switch (operation) {
+    case kStart:
+      writing_ = false;
+      if (ok) {
+        call_->stream->Read(&call_->incoming, Tag(kRead));
+        WriteHello();
+      }
+      break;
+    case kWrite:
+      writing_ = false;  // if it failed, the pending read fails too, with the reason
+      break;
+    case kRead:
+      if (ok) {
+        heard_ = true;
+        run_->OnServerMessage(call_->incoming);
+        protocol_.OnMessage(call_->incoming);
+        if (call_->incoming.has_hello()) on_attached_(call_->incoming.hello());
+        call_->stream->Read(&call_->incoming, Tag(kRead));
+        return;
+      }
+      break;
+    case kEnd: {
+      const grpc::Status& status = call_->status;
+      Fail(status.ok() || IsLost(status) ? Health::kLost : Health::kRefused,
+           Describe("the daemon ended the stream", status));
+      return;
+    }
+    case kUpdate:
+      return OnUpdate();
+    case kFinish:
+      return OnFinish();
+    default:
+      return;
+  }
+  if (!ok && (operation == kStart || operation == kRead)) {
+    protocol_.End();
+    call_->stream->Finish(&call_->status, Tag(kEnd));
+  }
+}
+
+void RingStream::Write() {
+  writing_ = true;
+  call_->stream->Write(message_, Tag(kWrite));
+}
+
+void RingStream::WriteHello() {
+  *message_.mutable_hello() = protocol_.Hello();
+  auto* const credentials = message_.mutable_hello()->mutable_credentials();
+  for (const auto& [name, value] : run_->job_variables()) (*credentials)[name] = value;
+  for (const auto& [name, value] : run_->settings().credentials) {
+    (*credentials)[name] = value;
+  }
+  Write();
+  message_.Clear();  // keeps no credentials
+}
+
+// A daemon that hangs keeps its connection, so progress is measured by acknowledgements.
+void RingStream::NoteProgress(Time now) {
+  const uint64_t durable_rows = ring_->durable_rows.load(std::memory_order_relaxed);
+  if (!protocol_.AwaitsAck()) {
+    const bool attaches = call_ != nullptr && !attached() && !heard_ && !done() &&
+                          ring_->durable_end.load(std::memory_order_relaxed) != ring_->head();
+    ring_->owed_since.store(attaches ? attach_time_.time_since_epoch() : Time::duration(),
+                            std::memory_order_relaxed);
+  } else if (durable_rows != durable_rows_ || ring_->owed_since.load() == Time::duration()) {
+    ring_->owed_since.store(now.time_since_epoch(), std::memory_order_relaxed);
+  }
+  durable_rows_ = durable_rows;
+}
+
+void RingStream::Advance(Time now, bool urgent) {
+  NoteProgress(now);
+  if (!attached() || health_ != Health::kGood || finished()) return;
+  if (!writing_ && protocol_.Next(now, urgent, run_->open_step(), &message_)) Write();
+  if (const std::string* const damage = protocol_.Damage()) return GiveUp(*damage);
+  v1::UpdateRequest update;
+  if (update_ == nullptr && protocol_.NextUpdate(now, &update)) StartUpdate(update);
+  v1::FinishRequest finish;
+  if (finish_ == nullptr && protocol_.NextFinish(now, &finish)) StartFinish(finish);
+}
+
+void RingStream::GiveUp(const std::string& damage) {
+  ring_->given_up.store(true, std::memory_order_release);
+  run_->SetLastError(damage);
+  protocol_.End();
+}
+
+void RingStream::StartUpdate(const v1::UpdateRequest& request) {
+  update_ = std::make_unique<Unary<v1::UpdateReply>>();
+  update_->context.set_deadline(std::chrono::system_clock::now() + kUnaryTimeout);
+  update_->reader =
+      connection_->stub()->AsyncUpdate(&update_->context, request, connection_->queue());
+  update_->reader->Finish(&update_->reply, &update_->status, Tag(kUpdate));
+}
+
+void RingStream::OnUpdate() {
+  const grpc::Status status = update_->status;
+  update_.reset();
+  Report("the daemon refused an update", status);
+  protocol_.OnUpdate(std::chrono::steady_clock::now(), CodeOf(status));
+}
+
+void RingStream::StartFinish(const v1::FinishRequest& request) {
+  finish_ = std::make_unique<Unary<v1::FinishReply>>();
+  finish_->context.set_deadline(std::chrono::system_clock::now() + kUnaryTimeout);
+  finish_->reader =
+      connection_->stub()->AsyncFinish(&finish_->context, request, connection_->queue());
+  finish_->reader->Finish(&finish_->reply, &finish_->status, Tag(kFinish));
+}
+
+void RingStream::OnFinish() {
+  const grpc::Status status = finish_->status;
+  finish_.reset();
+  Report("the daemon refused the end of the run", status);
+  protocol_.OnFinish(std::chrono::steady_clock::now(), CodeOf(status));
+}
+
+void RingStream::Report(const char* what, const grpc::Status& status) {
+  if (status.ok() || IsLost(status) || health_ != Health::kGood) return;
+  run_->SetLastError(Describe(what, status));
+}
+
+}  // namespace ranklog::internal

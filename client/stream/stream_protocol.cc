@@ -1,0 +1,219 @@
+#include "client/stream/stream_protocol.h"
+
+#include <algorithm>
+
+namespace ranklog::internal {
+namespace {
+
+// The most bytes of a ring that a stream has unacknowledged at the daemon.
+constexpr uint64_t kMaxUnacknowledged = 8 << 20;
+constexpr std::chrono::seconds kLossesInterval{1};
+constexpr std::chrono::seconds kUnaryRetry{1};
+
+bool Same(const v1::Losses& a, const v1::Losses& b) {
+  return a.ring_full() == b.ring_full() && a.invalid() == b.invalid() &&
+         a.step_behind() == b.step_behind() && a.too_large() == b.too_large() &&
+         a.after_finish() == b.after_finish();
+}
+
+}  // namespace
+
+StreamProtocol::StreamProtocol(Ring* ring)
+    : ring_(ring), header_(ring->spool->header()), reader_(ring->spool.get()) {}
+
+void StreamProtocol::Begin() {
+  attached_ = false;
+  shape_sent_.clear();
+  losses_sent_.Clear();
+  progress_.Reset();
+  // Everything that was not freed is read again. The daemon says how much of it to skip.
+  reader_.Rewind();
+  sent_.clear();
+  controls_.clear();
+  controls_read_ = controls_freed_;
+  read_seq_ = durable_seq_;
+}
+
+v1::Hello StreamProtocol::Hello() const {
+  v1::Hello hello = ring_->spool->hello();
+  hello.set_first_seq(freed_seq_ + 1);
+  return hello;
+}
+
+void StreamProtocol::End() {
+  attached_ = false;
+  ring_->attached.store(false, std::memory_order_relaxed);
+}
+
+void StreamProtocol::OnMessage(const v1::ServerMessage& message) {
+  if (message.has_hello()) {
+    // May be less than an earlier daemon acknowledged, if the store of that daemon is gone.
+    durable_seq_ = message.hello().durable_seq();
+    read_seq_ = durable_seq_;
+    attached_ = true;
+    ring_->attached.store(true, std::memory_order_relaxed);
+  } else if (message.has_ack()) {
+    durable_seq_ = std::max(durable_seq_, message.ack().durable_seq());
+  } else {
+    return;
+  }
+  Free();
+}
+
+bool StreamProtocol::Next(Time now, bool urgent, int64_t open_step, v1::ClientMessage* message) {
+  if (NextRows(urgent, message)) return true;
+  const v1::Losses losses = CurrentLosses();
+  if (now - losses_time_ >= kLossesInterval && !Same(losses, losses_sent_)) {
+    losses_time_ = now;
+    losses_sent_ = losses;
+    *message->mutable_losses() = losses;
+    return true;
+  }
+  if (reader_.position() != ring_->head()) return false;
+  const auto passed = progress_.Next(now, reader_.position(), open_step);
+  if (passed) message->mutable_progress()->set_passed_step(*passed);
+  return passed.has_value();
+}
+
+bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
+  const TickReader ticks(*header_);
+  const uint64_t freed = header_->tail.load(std::memory_order_relaxed);
+  v1::Batch* const batch = message->mutable_batch();
+  builder_.Start(batch);
+  v1::RecordKind kind;
+  while (reader_.Peek(&kind)) {
+    const uint64_t waiting = reader_.position() - freed;
+    if (waiting > kMaxUnacknowledged) break;
+    if (kind == v1::RecordKind::kRow) {
+      const RowView row = reader_.Row();
+      if (row.record.seq > durable_seq_) {
+        const uint32_t shape = row.record.shape;
+        const bool known = shape == 0 || (shape < shape_sent_.size() && shape_sent_[shape]);
+        if (!known && !builder_.empty()) break;
+        if (!known) {
+          DefineShape(shape, message);
+          return true;
+        }
+        if (!builder_.Add(row, ticks)) break;
+        progress_.OnRow(row.record.step, row.commits());
+      } else {
+        const uint64_t end = reader_.position() + row.record.header.bytes;
+        sent_.push_back({.end = end, .seq = row.record.seq, .control = false, .rows = true});
+      }
+      read_seq_ = std::max(read_seq_, row.record.seq);
+      reader_.Skip();
+      continue;
+    }
+    if (!builder_.empty()) break;
+    if (kind == v1::RecordKind::kShape) {
+      const uint32_t shape = reader_.Shape();
+      reader_.Skip();
+      // A shape is durable when the row after it is. Until then, the ring keeps it.
+      sent_.push_back(
+          {.end = reader_.position(), .seq = read_seq_ + 1, .control = false, .rows = false});
+      DefineShape(shape, message);
+      return true;
+    }
+    TakeControl();
+  }
+  if (builder_.empty()) {
+    message->Clear();
+    Free();
+    return false;
+  }
+  batch->set_urgent(urgent);
+  sent_.push_back({.end = reader_.position(), .seq = read_seq_, .control = false, .rows = true});
+  return true;
+}
+
+void StreamProtocol::DefineShape(uint32_t shape, v1::ClientMessage* message) {
+  if (shape_sent_.size() <= shape) shape_sent_.resize(shape + 1);
+  shape_sent_[shape] = true;
+  v1::DefineShape* const definition = message->mutable_shape();
+  definition->Clear();
+  definition->set_id(shape);
+  for (const std::string& key : reader_.Keys(shape)) definition->add_keys(key);
+}
+
+void StreamProtocol::TakeControl() {
+  const bool answered = ++controls_read_ <= controls_answered_;  // on an earlier connection
+  if (!answered) controls_.emplace_back(reader_.Control());
+  reader_.Skip();
+  sent_.push_back(
+      {.end = reader_.position(), .seq = 0, .control = true, .rows = false, .answered = answered});
+}
+
+bool StreamProtocol::NextUpdate(Time now, v1::UpdateRequest* request) const {
+  if (!attached_ || controls_.empty() || now < unary_not_before_) return false;
+  *request->mutable_stream() = ring_->spool->hello().stream();
+  request->mutable_update()->ParseFromString(controls_.front());
+  return true;
+}
+
+void StreamProtocol::OnUpdate(Time now, absl::StatusCode answer) {
+  unary_not_before_ = answer == absl::StatusCode::kOk ? now : now + kUnaryRetry;
+  if (answer != absl::StatusCode::kOk && answer != absl::StatusCode::kInvalidArgument) return;
+  controls_answered_ = controls_read_ - controls_.size() + 1;
+  controls_.pop_front();
+  for (Sent& sent : sent_) {
+    if (!sent.control || sent.answered) continue;
+    sent.answered = true;
+    break;
+  }
+  ring_->durable_controls.store(controls_answered_, std::memory_order_relaxed);
+  Free();
+}
+
+bool StreamProtocol::NextFinish(Time now, v1::FinishRequest* request) const {
+  if (!attached_ || done() || now < unary_not_before_) return false;
+  // The order matters: once the ring is closing, nothing more is written, so the head that is read
+  // after that is the last one.
+  if (!ring_->closing.load(std::memory_order_acquire)) return false;
+  if (reader_.position() != ring_->head() || !RowsDurable() || !controls_.empty()) return false;
+  *request->mutable_stream() = ring_->spool->hello().stream();
+  request->set_exit_code(header_->exit_code.load(std::memory_order_relaxed));
+  *request->mutable_losses() = CurrentLosses();
+  // A Log() that never continues may have counted a row without publishing it.
+  request->set_last_seq(ring_->cut_off.load(std::memory_order_relaxed)
+                            ? read_seq_
+                            : header_->rows.load(std::memory_order_relaxed));
+  return true;
+}
+
+void StreamProtocol::OnFinish(Time now, absl::StatusCode answer) {
+  if (answer != absl::StatusCode::kOk) {
+    unary_not_before_ = now + kUnaryRetry;
+    return;
+  }
+  ring_->spool->Unlink();
+  ring_->finish_durable.store(true, std::memory_order_release);
+}
+
+void StreamProtocol::Free() {
+  uint64_t tail = header_->tail.load(std::memory_order_relaxed);
+  while (!sent_.empty()) {
+    const Sent& oldest = sent_.front();
+    if (oldest.control ? !oldest.answered : oldest.seq > durable_seq_) break;
+    tail = oldest.end;
+    if (oldest.control) ++controls_freed_;
+    if (oldest.rows) freed_seq_ = std::max(freed_seq_, oldest.seq);
+    sent_.pop_front();
+  }
+  header_->tail.store(tail, std::memory_order_release);
+  ring_->durable_rows.store(std::min(durable_seq_, read_seq_), std::memory_order_relaxed);
+  // A shape that waits for its row must not delay a Flush().
+  const bool all = RowsDurable() && controls_.empty();
+  ring_->durable_end.store(all ? reader_.position() : tail, std::memory_order_release);
+}
+
+v1::Losses StreamProtocol::CurrentLosses() const {
+  v1::Losses losses;
+  losses.set_ring_full(header_->lost_ring_full.load(std::memory_order_relaxed));
+  losses.set_invalid(header_->lost_invalid.load(std::memory_order_relaxed));
+  losses.set_step_behind(header_->lost_step_behind.load(std::memory_order_relaxed));
+  losses.set_too_large(header_->lost_too_large.load(std::memory_order_relaxed));
+  losses.set_after_finish(header_->lost_after_finish.load(std::memory_order_relaxed));
+  return losses;
+}
+
+}  // namespace ranklog::internal

@@ -1,0 +1,74 @@
+#include "service/ingest/orphans/drain.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+#include "service/base/status_macros.h"
+#include "service/ingest/convert.h"
+
+namespace ranklog::ingest {
+namespace {
+
+constexpr size_t kPartBytes = 4 << 20;  // per commit; limits the memory that a drain needs
+
+// Skips unreadable controls, because the rows after them matter more.
+std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
+  std::vector<model::Update> updates;
+  for (const std::string& control : controls) {
+    v1::Update parsed;
+    absl::StatusOr<model::Update> update = absl::InvalidArgumentError("unreadable");
+    if (parsed.ParseFromString(control)) update = ToUpdate(parsed);
+    if (update.ok()) {
+      updates.push_back(*std::move(update));
+    } else {
+      spdlog::warn("skipped an unreadable config or summary record of a spool: {}",
+                   update.status().ToString());
+    }
+  }
+  return updates;
+}
+
+absl::Status StorePart(const RingReader::Part& part, const std::vector<model::Update>& updates,
+                       int64_t stream, absl::Time now, storage::Store& store) {
+  for (const RingReader::Part::Shape& shape : part.shapes) {
+    RETURN_IF_ERROR(store.DefineShape(stream, shape.id, shape.keys));
+  }
+  for (const model::Update& update : updates) {
+    RETURN_IF_ERROR(store.Apply(stream, update, absl::ToUnixMicros(now)));
+  }
+  if (part.has_rows()) RETURN_IF_ERROR(store.Append(stream, part.batch).status());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const std::function<absl::Time()>& wall_clock) {
+  Drained drained;
+  while (drained.damage.ok()) {
+    absl::StatusOr<RingReader::Part> part = ring.Next(kPartBytes);
+    if (!part.ok()) {
+      drained.damage = part.status();
+      break;
+    }
+    if (part->empty()) break;
+    if (part->has_rows()) drained.damage = model::Validate(part->batch);
+    if (!drained.damage.ok()) break;
+    const std::vector<model::Update> updates = ToUpdates(part->controls);
+    absl::Status stored = store.SubmitAndWait([&](storage::Store& open) {
+      return StorePart(*part, updates, stream, wall_clock(), open);
+    });
+    // kInvalidArgument means that the ring is damaged. Any other error is an error of the store,
+    // and the ring is read again later.
+    if (!stored.ok() && !absl::IsInvalidArgument(stored)) return stored;
+    if (stored.ok() && part->has_rows()) drained.rows += part->batch.rows();
+    drained.damage = std::move(stored);
+  }
+  RETURN_IF_ERROR(store.SubmitAndWait(
+      [&](storage::Store& open) { return open.SetLosses(stream, ring.losses()); }));
+  return drained;
+}
+
+}  // namespace ranklog::ingest

@@ -1,0 +1,34 @@
+// Copies the contents of a dead rank's ring into the store.
+
+#ifndef SERVICE_INGEST_ORPHANS_DRAIN_H_
+#define SERVICE_INGEST_ORPHANS_DRAIN_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "service/ingest/ring_reader.h"
+#include "service/pipeline/store_loop.h"
+
+namespace ranklog::ingest {
+
+struct Drained {
+  uint64_t rows = 0;    // found in the ring; the store drops rows that it already has
+  absl::Status damage;  // not OK: the ring is readable only in part; the readable part was stored
+};
+
+// Stores all rows, shapes, controls and losses of the ring, a few MiB per commit. Blocks until they
+// are durable.
+//   kUnavailable     the store is closing
+//   any other error  an error of the store, for example of its disk
+//
+// After either error the ring still holds the missing part. Read it again later, with a new
+// RingReader.
+absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+                                  const std::function<absl::Time()>& wall_clock);
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_ORPHANS_DRAIN_H_

@@ -1,0 +1,266 @@
+#include "service/ingest/orphans/orphans.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/status_macros.h"
+#include "service/base/this_boot.h"
+#include "service/ingest/convert.h"
+#include "service/ingest/orphans/drain.h"
+
+namespace ranklog::ingest {
+std::string Orphans::ReasonOf(const LiveStream& live, absl::string_view how) {
+  return absl::StrCat("rank ", live.key.rank, " (pid ", live.pid, ") ", how, " without Finish()");
+}
+
+Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
+  if (live.peer == nullptr) {
+    return {.reason =
+                ReasonOf(live, "ended") + "; exit status unknown: no daemon saw its process end"};
+  }
+  if (const auto status = live.peer->wait_status()) {
+    return {.reason = ReasonOf(live, live.peer->Describe(*status))};
+  }
+  if (!live.peer->pidfd.valid()) {
+    return {.reason = ReasonOf(live, "ended") +
+                      "; exit status unknown: the daemon cannot see its process"};
+  }
+  if (!live.peer->exited()) {
+    return {.reason = ReasonOf(live, "released its spool") + ", for example by exec()"};
+  }
+  return {.reason = ReasonOf(live, "ended") + "; exit status unknown: its parent reaped it first"};
+}
+
+Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring) {
+  if (ring.finished() && !ring.destroyed()) {
+    return {.state = model::StreamState::kFinished, .exit_code = ring.exit_code(), .reason = ""};
+  }
+  Ending ending = EndingOf(live);
+  const auto status = live.peer != nullptr ? live.peer->wait_status() : absl::nullopt;
+  if (status.has_value() ? !WIFEXITED(*status) : !ring.destroyed()) return ending;
+  ending.state = model::StreamState::kFinished;
+  ending.exit_code = status.has_value() ? WEXITSTATUS(*status) : 0;
+  // An exception may have been caught.
+  if (ending.exit_code == 0) ending.exit_code = ring.exit_code();
+  if (ending.exit_code == 0) {
+    ending.reason.clear();
+  } else if (!status.has_value()) {
+    ending.reason = ReasonOf(live, absl::StrCat("exited with code ", ending.exit_code));
+  }
+  return ending;
+}
+
+bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
+  if (live.ring == nullptr) {
+    Ending ending = EndingOf(live);
+    absl::StrAppend(&ending.reason, model::kSpoolUnread);
+    return End(live, ending);
+  }
+  absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  if (ring.ok() && ring->incarnation() != live.key.incarnation) {
+    ring = absl::DataLossError("it is another rank's spool");
+  }
+  if (!ring.ok()) {
+    const bool other_version = absl::IsFailedPrecondition(ring.status());
+    if (!other_version) ++context_.counters->damaged_rings;
+    Ending ending = EndingOf(live);
+    absl::StrAppend(&ending.reason, model::kSpoolUnread, ": ",
+                    std::string(ring.status().message()));
+    if (!End(live, ending)) return false;
+    if (!other_version) live.ring->SetAside();  // a daemon of the other version reads it
+    return true;
+  }
+  const Ending well = EndingOf(live, *ring);
+  absl::StatusOr<Drained> drained = DrainRing(*ring, live.id, *context_.store, context_.wall_clock);
+  if (absl::IsNotFound(drained.status())) return End(live, well);
+  if (!drained.ok()) return false;
+  ++context_.counters->orphans;
+  context_.counters->orphan_rows += drained->rows;
+  if (drained->damage.ok()) {
+    if (!End(live, well)) return false;
+    if (!process_lives) live.ring->Unlink();
+    return true;
+  }
+  ++context_.counters->damaged_rings;
+  if (absl::IsResourceExhausted(drained->damage)) ++context_.counters->refused_shapes;
+  // An end that the rank reported itself remains valid.
+  Ending damaged = ring->finished() ? well : EndingOf(live);
+  if (damaged.reason.empty()) damaged.reason = absl::StrCat("rank ", live.key.rank, " finished");
+  absl::StrAppend(&damaged.reason, model::kSpoolUnread,
+                  " to its end: ", std::string(drained->damage.message()));
+  if (!End(live, damaged)) return false;
+  live.ring->SetAside();
+  return true;
+}
+
+bool Orphans::End(const LiveStream& live, const Ending& ending) {
+  const absl::Status ended = context_.store->SubmitAndWait([&](storage::Store& store) {
+    return store.EndStream(live.id, ending.state, ending.exit_code, ending.reason,
+                           absl::ToUnixMicros(context_.wall_clock()));
+  });
+  // The run was delivered and removed. Adopt() handles what the ring still holds.
+  if (absl::IsNotFound(ended)) {
+    context_.registry->Remove(live.key);
+    return true;
+  }
+  if (!ended.ok()) {
+    spdlog::error("cannot end the stream of rank {} of {}: {}", live.key.rank, live.key.job_id,
+                  ended.ToString());
+    return false;
+  }
+  context_.registry->Remove(live.key);
+  context_.run_changed(live.run);
+  if (ending.reason.empty()) {
+    spdlog::info("rank {} of {} finished with exit code {}; the rest came from its spool",
+                 live.key.rank, live.key.job_id, ending.exit_code);
+  } else {
+    spdlog::warn("{} of {}", ending.reason, live.key.job_id);
+  }
+  return true;
+}
+
+void Orphans::SetBirths(std::vector<Found>* all) {
+  std::map<std::string, int64_t> boots;  // first Init() of each boot, by the wall clock
+  for (const Found& found : *all) {
+    const int64_t init_us = found.session.settings.start_time_us;
+    int64_t& first = boots.try_emplace(found.session.identity.boot_id, init_us).first->second;
+    first = std::min(first, init_us);
+  }
+  if (!ThisBoot().empty()) boots[ThisBoot()] = std::numeric_limits<int64_t>::max();
+  for (Found& found : *all) {
+    const model::Identity& identity = found.session.identity;
+    const bool unknown = identity.boot_id.empty();
+    found.birth = {boots[identity.boot_id], identity.boot_id,
+                   unknown ? found.session.settings.start_time_us : identity.began_us};
+  }
+}
+
+Orphans::StartKey Orphans::StartOf(const model::Session& session) {
+  const model::Launch& launch = session.launch;
+  return {session.stream.project, launch.given_id, launch.id, launch.restart, launch.requeue};
+}
+
+absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
+  v1::Hello hello;
+  if (!hello.ParseFromString(left.ring.hello())) {
+    return absl::DataLossError("its Hello is unreadable");
+  }
+  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
+  if (session.stream.incarnation != left.ring.incarnation()) {
+    return absl::DataLossError("its Hello is of another ring");
+  }
+  return Found{&left, std::move(session), Birth()};
+}
+
+absl::StatusOr<Orphans::Attached> Orphans::Attach(const Found& found) {
+  model::Session session = found.session;
+  session.first_seq = found.left->ring.FirstSeq();
+  session.left = true;
+  ResolveDestinations(context_.credentials, &session);
+  model::Stream stream;
+  context_.registry->BeginAttaching({.key = session.stream,
+                                     .process = session.launch.process,
+                                     .ring = found.left->file,
+                                     .peer = nullptr});
+  const absl::Status status = context_.store->SubmitAndWait([&](storage::Store& store) {
+    ASSIGN_OR_RETURN(stream, context_.attacher->Attach(session, store));
+    return absl::OkStatus();
+  });
+  // The stream stays known until it is ended, which may need several attempts.
+  if (status.ok()) context_.registry->AddKnown(stream, found.left->file);
+  context_.registry->EndAttaching(session.stream);
+  RETURN_IF_ERROR(status);
+  context_.run_attached(stream.run);
+  return Attached{{.key = stream.key,
+                   .id = stream.id,
+                   .run = stream.run,
+                   .pid = stream.identity.pid,
+                   .ring = found.left->file,
+                   .peer = nullptr},
+                  found.birth,
+                  StartOf(session)};
+}
+
+bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
+                       std::vector<Attached>* attached) {
+  const auto those =
+      std::stable_partition(attached->begin(), attached->end(), std::not_fn(predicate));
+  const bool ended = std::all_of(those, attached->end(),
+                                 [this](const Attached& each) { return EndGone(each.live); });
+  attached->erase(those, attached->end());
+  return ended;
+}
+
+void Orphans::Adopt(const std::vector<Left>& left,
+                    const std::function<void(const Left&, const absl::Status&)>& left_alone,
+                    const std::function<void()>& between) {
+  std::vector<Found> all;
+  for (const Left& each : left) {
+    absl::StatusOr<Found> found = Read(each);
+    if (!found.ok()) {
+      left_alone(each, found.status());
+    } else if (Known(found->session.stream, each.ring)) {
+      each.file->Unlink();
+    } else {
+      all.push_back(*std::move(found));
+    }
+  }
+  SetBirths(&all);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Found& a, const Found& b) { return a.birth < b.birth; });
+  std::map<StartKey, std::set<uint32_t>> ranks;
+  for (const Found& found : all) {
+    ranks[StartOf(found.session)].insert(found.session.stream.rank);
+  }
+  std::vector<Attached> attached;
+  for (const Found& next : all) {
+    between();
+    const StartKey start = StartOf(next.session);
+    // Two starts that share a rank number ran one after the other. Otherwise they are parts of one
+    // start.
+    const auto came_before = [&](const Attached& other) {
+      if (other.birth == next.birth) return false;
+      if (IsSameRank(other.live.key, next.session.stream)) return true;
+      const bool same_id = other.live.key.project == next.session.stream.project &&
+                           other.live.key.job_id == next.session.stream.job_id;
+      if (!same_id || other.start == start) return false;
+      const std::set<uint32_t>& others = ranks[other.start];
+      const std::set<uint32_t>& own = ranks[start];
+      return std::any_of(own.begin(), own.end(),
+                         [&](uint32_t rank) { return others.count(rank) != 0; });
+    };
+    if (!EndThose(came_before, &attached)) return;
+    if (context_.registry->AwaitsEndOfFormer(next.session.stream, next.session.launch.process)) {
+      continue;  // the next scan finds it again
+    }
+    absl::StatusOr<Attached> now = Attach(next);
+    if (now.ok()) {
+      attached.push_back(*std::move(now));
+      continue;
+    }
+    // These two are errors of the store, which may succeed the next time.
+    if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
+    left_alone(*next.left, now.status());
+  }
+  for (const Attached& each : attached) {
+    between();
+    if (!EndGone(each.live)) return;
+  }
+}
+
+bool Orphans::Known(const model::StreamKey& key, const RingReader& ring) {
+  const absl::StatusOr<uint64_t> removed = reader_->RemovedThrough(key);
+  if (removed.ok() && *removed >= ring.rows()) return true;
+  const absl::StatusOr<model::Stream> stream = reader_->StreamOfRing(key);
+  return stream.ok() && stream->state != model::StreamState::kLive &&
+         stream->durable_seq >= ring.rows();
+}
+
+}  // namespace ranklog::ingest

@@ -1,0 +1,110 @@
+// Stores the rows that dead ranks left in their rings, and ends their streams.
+
+#ifndef SERVICE_INGEST_ORPHANS_ORPHANS_H_
+#define SERVICE_INGEST_ORPHANS_ORPHANS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/ingest/ingest_context.h"
+#include "service/ingest/ring_file.h"
+#include "service/ingest/ring_reader.h"
+#include "service/ingest/stream_registry.h"
+#include "service/storage/store.h"
+
+namespace ranklog::ingest {
+
+// The caller decides which ranks are dead. Not thread-safe. Blocks until the rows are durable.
+class Orphans {
+ public:
+  // A ring without a live stream.
+  struct Left {
+    std::shared_ptr<const RingFile> file;
+    RingReader ring;
+  };
+
+  // Both must outlive this object.
+  Orphans(const IngestContext* context, storage::StoreReader* reader)
+      : context_(*context), reader_(reader) {}
+
+  // Drains, ends and forgets the stream of a dead rank, and removes its ring. The ring stays if the
+  // process is alive, because the process may still write to it. False: the store is closing or
+  // failed; try again.
+  bool EndGone(const LiveStream& live, bool process_lives = false);
+  // Does the same for rings without a live stream, after attaching them by the Hello in each ring.
+  // A ring whose contents are all in the store is only removed.
+  //
+  // Order: all rings are attached before the rows of any are stored, so that ranks that ran side by
+  // side are aggregated together. But starts of one job follow each other, and so do the processes
+  // of one rank, in the order in which they lived.
+  //
+  // `left_alone` receives each ring that cannot be read. `between` is called between any two rings.
+  // Rings that the store cannot take now may be passed again later.
+  void Adopt(
+      const std::vector<Left>& left,
+      const std::function<void(const Left&, const absl::Status&)>& left_alone,
+      const std::function<void()>& between = [] {});
+
+ private:
+  // When a process called Init(). Within a boot by the monotonic boot clock, which nobody can set.
+  // Boots are ordered by the wall clock, with the current boot last.
+  struct Birth {
+    int64_t boot_us = 0;
+    std::string boot_id;
+    int64_t at_us = 0;
+    auto operator<=>(const Birth&) const = default;
+  };
+  // One start of a job: its project, given id, launch, restart and requeue.
+  using StartKey = std::tuple<std::string, std::string, std::string, uint32_t, uint32_t>;
+  struct Found {
+    const Left* left;
+    model::Session session;
+    Birth birth;  // the same for all rings of a process and of its forked children
+  };
+  struct Attached {
+    LiveStream live;
+    Birth birth;
+    StartKey start;
+  };
+
+  static void SetBirths(std::vector<Found>* all);
+  static StartKey StartOf(const model::Session& session);
+  absl::StatusOr<Found> Read(const Left& left) const;
+  absl::StatusOr<Attached> Attach(const Found& found);
+  // Ends the streams of `attached` that match `predicate`, and removes them from `attached`. False:
+  // see EndGone().
+  bool EndThose(const std::function<bool(const Attached&)>& predicate,
+                std::vector<Attached>* attached);
+  // How a rank ended, as far as it is known.
+  struct Ending {
+    model::StreamState state = model::StreamState::kCrashed;
+    int32_t exit_code = 0;
+    std::string reason;  // empty: it finished well
+  };
+  // `how` is a predicate, such as "exited with code 3".
+  static std::string ReasonOf(const LiveStream& live, absl::string_view how);
+  // For a rank whose ring is lost or damaged: crashed, because rows may be missing.
+  static Ending EndingOf(const LiveStream& live);
+  // For a rank whose ring was read.
+  static Ending EndingOf(const LiveStream& live, const RingReader& ring);
+  bool End(const LiveStream& live, const Ending& ending);
+  // Whether the store has all rows of the ring and its stream has ended, or had ended before its
+  // run was delivered and removed.
+  bool Known(const model::StreamKey& key, const RingReader& ring);
+
+  const IngestContext& context_;
+  storage::StoreReader* const reader_;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_ORPHANS_ORPHANS_H_

@@ -1,0 +1,254 @@
+#include "service/ingest/orphans/rank_watch.h"
+
+#include <errno.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/fault_point.h"
+#include "service/base/status_macros.h"
+#include "service/ingest/orphans/left_rings.h"
+
+namespace ranklog::ingest {
+namespace {
+
+// A file that has no Hello after this time will never have one.
+constexpr absl::Duration kAbandoned = absl::Minutes(1);
+// Rings per scan, each with a descriptor; the next scan takes more.
+constexpr size_t kMaxLeft = 256;
+
+}  // namespace
+
+WakeEvent::WakeEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+void WakeEvent::Notify() const { eventfd_write(fd_.get(), 1); }
+void WakeEvent::Clear() const {
+  eventfd_t ignored;
+  eventfd_read(fd_.get(), &ignored);
+}
+
+RankWatch::RankWatch(const IngestContext* context, std::unique_ptr<storage::StoreReader> reader,
+                     const WakeEvent* wake, Options options)
+    : context_(*context),
+      reader_(std::move(reader)),
+      orphans_(context, reader_.get()),
+      wake_(wake),
+      options_(std::move(options)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+RankWatch::~RankWatch() { Stop(); }
+
+absl::Status RankWatch::Start() {
+  if (!epoll_.valid() || !stop_.valid()) {
+    return absl::ErrnoToStatus(errno, "make the watch's descriptors");
+  }
+  for (int fd : {stop_.get(), wake_->fd()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  ASSIGN_OR_RETURN(std::vector<model::Stream> streams, reader_->LiveStreams());
+  for (const model::Stream& stream : streams) {
+    if (stream.state == model::StreamState::kLive) context_.registry->AddKnown(stream);
+  }
+  started_ = SteadyNow();
+  WhenCaughtUp([this] {
+    absl::MutexLock lock(&mutex_);
+    caught_up_ = true;
+    changed_.Wake();
+  });
+  thread_ = std::thread([this] { Run(); });
+  absl::MutexLock lock(&mutex_);
+  const auto caught_up = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return caught_up_; };
+  changed_.Await(&mutex_, options_.head_start, caught_up);
+  return absl::OkStatus();
+}
+
+void RankWatch::WhenCaughtUp(absl::AnyInvocable<void()> then) {
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting_.push_back({SteadyNow(), absl::InfiniteFuture(), std::move(then)});
+  }
+  wake_->Notify();
+}
+
+void RankWatch::Stop() {
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void RankWatch::Run() {
+  const Pulse::Loop loop(&pulse_);
+  absl::Time next_scan = absl::InfinitePast();
+  while (true) {
+    const absl::Time now = SteadyNow();
+    // Suspects get their full confirmation time, even if somebody waits.
+    std::vector<Orphans::Left> left;
+    if (now >= next_scan || (suspects_.empty() && AnyAwaitsLook())) {
+      NoteLook(now);
+      left = Scan(now);  // before the sweep: Scan() finds rings of live streams
+      next_scan = SteadyNow() + (suspects_.empty() ? options_.scan_interval : options_.confirm);
+    }
+    WatchPeers();
+    Sweep(now);  // before Adopt(): these streams are older than the rings found
+    orphans_.Adopt(
+        left,
+        [this](const Orphans::Left& ring, const absl::Status& why) { LeaveAlone(*ring.file, why); },
+        [this] { CallWaiting(absl::InfinitePast()); });
+    absl::Time oldest = absl::InfiniteFuture();
+    for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
+    CallWaiting(oldest);
+    absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
+    if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
+    epoll_event events[64];
+    int count = 0;
+    {
+      const Pulse::Rest rest;
+      count = epoll_wait(epoll_.get(), events, 64,
+                         static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    }
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd == stop_.get()) return;
+      if (events[i].data.fd == wake_->fd()) wake_->Clear();
+    }
+  }
+}
+
+bool RankWatch::AnyAwaitsLook() {
+  absl::MutexLock lock(&mutex_);
+  return !waiting_.empty() && waiting_.back().looked == absl::InfiniteFuture();
+}
+
+void RankWatch::NoteLook(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  for (Waiter& each : waiting_) each.looked = std::min(each.looked, now);
+}
+
+void RankWatch::CallWaiting(absl::Time look) {
+  std::vector<Waiter> called;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time long_ago = SteadyNow() - options_.head_start;
+    const auto rest = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiter& each) {
+      return each.looked >= look && each.since > long_ago;
+    });
+    std::move(waiting_.begin(), rest, std::back_inserter(called));
+    waiting_.erase(waiting_.begin(), rest);
+  }
+  for (Waiter& each : called) each.then();
+}
+
+void RankWatch::WatchPeers() {
+  // One-shot, because a pidfd stays readable and one event is enough. It leaves the epoll set when
+  // it is closed.
+  for (const LiveStream& live : context_.registry->Detached()) {
+    if (live.peer == nullptr || !live.peer->pidfd.valid()) continue;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLONESHOT;
+    event.data.fd = live.peer->pidfd.get();
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, live.peer->pidfd.get(), &event);
+  }
+}
+
+void RankWatch::Sweep(absl::Time now) {
+  std::map<model::StreamKey, absl::Time> let_go;
+  for (const LiveStream& live : context_.registry->Detached()) {
+    if (Gone(live, now)) {
+      orphans_.EndGone(live);
+    } else if (HasLetGo(live)) {
+      const auto before = let_go_.find(live.key);
+      const absl::Time since = before == let_go_.end() ? now : before->second;
+      if (now - since < options_.let_go) {
+        let_go[live.key] = since;
+      } else if (orphans_.EndGone(live, /*process_lives=*/true)) {
+        kept_.insert_or_assign({live.ring->device(), live.ring->inode()}, live.peer);
+      }
+    }
+  }
+  let_go_ = std::move(let_go);
+}
+
+bool RankWatch::HasLetGo(const LiveStream& live) {
+  return live.ring != nullptr && !live.ring->locked() && live.peer != nullptr &&
+         live.peer->pidfd.valid();
+}
+
+bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
+  if (live.ring != nullptr && live.ring->locked()) return false;
+  if (live.peer != nullptr && live.peer->pidfd.valid()) {
+    if (live.peer->exited()) return true;
+    // The process runs, but released a ring that is finished, or that belonged to its previous
+    // program.
+    if (live.ring == nullptr) return false;
+    if (live.replaced) return true;
+    absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+    // If its Run was destroyed, the process may be about to end: its descriptors are closed before
+    // it ends.
+    return ring.ok() && ring->finished() && !ring->destroyed();
+  }
+  // Only the lock of its ring could show that it lives, or the rank was not seen since the daemon's
+  // start.
+  return live.ring != nullptr || now - started_ > options_.attach_grace;
+}
+
+std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
+  FAULT_POINT("scan");
+  const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
+  std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
+  std::vector<Orphans::Left> left;
+  std::vector<std::string> dirs = options_.spool_dirs;
+  if (context_.spool_dirs != nullptr) {
+    for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
+  }
+  for (const std::string& dir : dirs) {
+    for (const std::string& path : RingsIn(dir)) Examine(path, now, suspected, &left);
+  }
+  return left;
+}
+
+void RankWatch::Examine(const std::string& path, absl::Time now,
+                        const std::map<FileId, absl::Time>& suspected,
+                        std::vector<Orphans::Left>* left) {
+  absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
+  if (!file.ok()) return;
+  const FileId id((*file)->device(), (*file)->inode());
+  if (ignored_.count(id) != 0 || kept_.count(id) != 0) return;
+  absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
+  if (absl::IsUnavailable(ring.status())) {
+    const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());
+    // Compares wall time with wall time, because the file system has no steady clock.
+    if (!(*file)->locked() && context_.wall_clock() - modified > kAbandoned) (*file)->Unlink();
+    return;
+  }
+  if (absl::IsInternal(ring.status())) return;  // a disk error; the next scan may succeed
+  if (!ring.ok()) return LeaveAlone(**file, ring.status());
+  const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
+  if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
+  if (live || (*file)->locked()) return;  // Sweep() handles it, or its rank is about to attach
+  if (!IsForDaemonAt(options_.socket_path, *ring)) return;
+  const auto same = [&id](const Orphans::Left& other) {
+    return FileId(other.file->device(), other.file->inode()) == id;
+  };
+  if (std::any_of(left->begin(), left->end(), same)) return;  // its directory has two names
+  const auto before = suspected.find(id);
+  if (before == suspected.end() || left->size() >= kMaxLeft) {
+    suspects_[id] = before == suspected.end() ? now : before->second;
+    return;
+  }
+  left->push_back({*std::move(file), *std::move(ring)});
+}
+
+void RankWatch::LeaveAlone(const RingFile& file, const absl::Status& why) {
+  ++context_.counters->left_rings;
+  spdlog::warn("ignored the spool {}: {}", file.path(), why.ToString());
+  ignored_.insert({file.device(), file.inode()});
+}
+
+}  // namespace ranklog::ingest

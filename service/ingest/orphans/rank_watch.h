@@ -1,0 +1,148 @@
+// Detects dead ranks, stores what they left, and ends their streams.
+
+#ifndef SERVICE_INGEST_ORPHANS_RANK_WATCH_H_
+#define SERVICE_INGEST_ORPHANS_RANK_WATCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/base/pulse.h"
+#include "service/base/steady_wait.h"
+#include "service/ingest/attach.h"
+#include "service/ingest/ingest_context.h"
+#include "service/ingest/orphans/orphans.h"
+#include "service/ingest/ring_file.h"
+#include "service/ingest/stream_registry.h"
+#include "service/ingest/unique_fd.h"
+#include "service/storage/store.h"
+
+namespace ranklog::ingest {
+
+// Wakes a thread that waits for descriptors with epoll.
+class WakeEvent {
+ public:
+  WakeEvent();
+  void Notify() const;
+  void Clear() const;
+  int fd() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+// Runs one thread. A rank is alive while its stream is connected, its process runs, or the lock on
+// its ring is held. The rest of a dead rank's ring is stored, its stream is ended, and the ring's
+// file is removed.
+//
+// A running process also counts as dead in two cases:
+//   - It released the lock on the ring and called Finish().
+//   - It runs another program, by exec(). It released the lock without Finish(). Then either no
+//     stream is connected for some seconds, or its next program wants to attach.
+//
+// The spool directories are scanned at the start and every few seconds for rings whose rank never
+// attached: from a time without a daemon, and from forked children that could not connect. A user
+// may have several daemons that scan the same directories. Each takes the rings that name its
+// address, and rings that name none.
+class RankWatch {
+ public:
+  struct Options {
+    std::vector<std::string> spool_dirs;
+    // The address on which this daemon listens. Rings that name another daemon's address are left
+    // to that daemon. Empty: takes all rings.
+    std::string socket_path;
+    absl::Duration scan_interval = absl::Seconds(3);
+    // A ring without a lock is checked again after this time: its rank may be about to take the
+    // lock.
+    absl::Duration confirm = absl::Milliseconds(250);
+    // Start() and WhenCaughtUp() wait at most this long until the rings of dead ranks are stored.
+    // So their rows come before the rows of their successors, and a successor's attach comes after
+    // the end of its predecessor.
+    absl::Duration head_start = absl::Seconds(5);
+    // A process that released its ring has this long to connect again. A process that closes all of
+    // its descriptors loses lock and connection too, but continues.
+    absl::Duration let_go = absl::Seconds(2);
+    // After the daemon's start, a live stream whose ring is not found has this long to attach.
+    absl::Duration attach_grace = absl::Seconds(15);
+  };
+
+  // The registry notifies `wake`. `context` must outlive this object, and so must `wake`.
+  RankWatch(const IngestContext* context, std::unique_ptr<storage::StoreReader> reader,
+            const WakeEvent* wake, Options options);
+  ~RankWatch();  // calls Stop()
+
+  // Loads the streams that the store lists as live, and starts the thread. Waits until the thread
+  // has ended the streams of dead ranks and stored the rings that were left, but at most
+  // Options::head_start.
+  absl::Status Start();
+  // Calls `then` on the watch's thread, once everything from ranks that are dead now is stored, or
+  // after Options::head_start. May be called from any thread. `then` is not called after Stop().
+  void WhenCaughtUp(absl::AnyInvocable<void()> then) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the thread after the current drain. Idempotent.
+  void Stop();
+
+  // Time since the last sign of life of the watch's thread; see base/pulse.h.
+  absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
+
+ private:
+  using FileId = std::pair<uint64_t, uint64_t>;  // device, inode
+  struct Waiter {
+    absl::Time since;
+    absl::Time looked;  // the first scan after `since`; infinite future: no scan yet
+    absl::AnyInvocable<void()> then;
+  };
+
+  void Run();
+  bool AnyAwaitsLook() ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls waiters whose scan came before this time, and those that have waited too long.
+  void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
+  void WatchPeers();
+  void Sweep(absl::Time now);
+  bool Gone(const LiveStream& live, absl::Time now) const;
+  // The process runs, but has released the ring.
+  static bool HasLetGo(const LiveStream& live);
+
+  // Returns the rings to adopt. Offers rings of live streams to these streams.
+  std::vector<Orphans::Left> Scan(absl::Time now);
+  // Adds an unlocked ring to `left` if it was unlocked at the previous scan too.
+  void Examine(const std::string& path, absl::Time now,
+               const std::map<FileId, absl::Time>& suspected, std::vector<Orphans::Left>* left);
+  void LeaveAlone(const RingFile& file, const absl::Status& why);
+
+  const IngestContext& context_;
+  const std::unique_ptr<storage::StoreReader> reader_;
+  Orphans orphans_;
+  const WakeEvent* const wake_;
+  const Options options_;
+  absl::Time started_;
+  UniqueFd epoll_;
+  UniqueFd stop_;  // eventfd
+  // Streams whose process had released the ring at the last sweep, and since when.
+  std::map<model::StreamKey, absl::Time> let_go_;
+  std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
+  // Rings of processes that released them and still run. Read again when the process ends.
+  std::map<FileId, std::shared_ptr<const Peer>> kept_;
+  std::set<FileId> ignored_;  // unreadable rings; logged once each
+  absl::Mutex mutex_;
+  SteadyWait changed_;  // used with mutex_
+  bool caught_up_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Waiter> waiting_ ABSL_GUARDED_BY(mutex_);  // the one that has waited longest first
+  Pulse pulse_;
+  std::thread thread_;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_ORPHANS_RANK_WATCH_H_

@@ -1,0 +1,434 @@
+#include "service/ingest/server/attach_session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/base/fault_point.h"
+#include "service/base/status_macros.h"
+#include "service/base/utf8.h"
+#include "service/ingest/convert.h"
+#include "service/ingest/ring_reader.h"
+
+namespace ranklog::ingest {
+namespace {
+
+// Memory of a queued write, without its message; approximate.
+constexpr size_t kWriteOverhead = 512;
+
+// Reports how the daemon classified the start that the stream belongs to.
+v1::Notice StartNotice(const model::Stream& stream) {
+  v1::Notice notice;
+  notice.set_key("start");
+  notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
+  notice.set_text(ToUtf8(stream.notice));
+  return notice;
+}
+
+}  // namespace
+
+std::shared_ptr<AttachSession> AttachSession::Start(const IngestContext* context,
+                                                    std::shared_ptr<const Peer> peer, Call* call) {
+  std::shared_ptr<AttachSession> session(new AttachSession(context, std::move(peer), call));
+  call->Read();
+  return session;
+}
+
+void AttachSession::OnMessage(const v1::ClientMessage& message) {
+  // Read now: once a Hello is handled, its answer may start the next read, which overwrites
+  // `message`.
+  const bool hello = message.has_hello();
+  const absl::Status handled = Handle(message);
+  absl::MutexLock lock(&mutex_);
+  if (!handled.ok()) {
+    Refuse(handled);
+    return;
+  }
+  // After Hello, the next read waits for the answer; Attached() starts that read. Later messages do
+  // not wait for their answers.
+  if (hello) return;
+  paused_ = context_.store->full() && unanswered_ > 0;
+  if (paused_) ++context_.counters->paused_streams;
+  if (!paused_) ReadOn();
+}
+
+void AttachSession::OnNoMoreMessages() {
+  absl::MutexLock lock(&mutex_);
+  peer_done_ = true;
+  if (unanswered_ == 0 && !writing_) Close(absl::OkStatus());
+}
+
+void AttachSession::OnMessageTooLarge() {
+  // A connection that broke within a message looks the same. In that case the rank sends the
+  // message again and it arrives, but a message that is too large never arrives.
+  if (!context_.registry->WasCutAgain(key_)) return;
+  absl::MutexLock lock(&mutex_);
+  Count(context_.counters->refused_too_large,
+        absl::ResourceExhaustedError(
+            absl::StrCat("a message of more than ", v1::kMaxMessageBytes >> 20, " MiB")));
+}
+
+void AttachSession::OnWritten(bool ok) {
+  absl::MutexLock lock(&mutex_);
+  writing_ = false;
+  if (!ok) {
+    peer_done_ = true;
+    if (unanswered_ == 0) Close(absl::OkStatus());
+    return;
+  }
+  WriteOn();
+}
+
+void AttachSession::OnDone() {
+  uint64_t attachment = 0;
+  uint64_t listener = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    gone_ = true;
+    attachment = attachment_;
+    listener = listener_;
+  }
+  if (listener != 0) context_.notices->Leave(listener);
+  if (attachment != 0) context_.registry->Detach(key_, attachment);
+}
+
+absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
+  if (message.has_hello() == greeted_) {
+    return absl::FailedPreconditionError("a stream must begin with exactly one Hello");
+  }
+  switch (message.message_case()) {
+    case v1::ClientMessage::kHello:
+      greeted_ = true;
+      return HandleHello(message.hello());
+    case v1::ClientMessage::kShape:
+      return HandleShape(message.shape());
+    case v1::ClientMessage::kBatch:
+      return HandleBatch(message.batch());
+    case v1::ClientMessage::kProgress:
+      return HandleProgress(message.progress());
+    case v1::ClientMessage::kLosses:
+      return HandleLosses(message.losses());
+    default:
+      return absl::OkStatus();  // from a newer client, which does not depend on it
+  }
+}
+
+// A process that called exec() has released the rings of its previous program. A process that
+// closed descriptors that it does not own has too, but it still runs the same program.
+absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
+  if (peer_ == nullptr || peer_->pid <= 0) return absl::OkStatus();
+  for (const LiveStream& other : context_.registry->OthersOf(key_)) {
+    if (other.peer == nullptr || other.peer->pid != peer_->pid) continue;
+    if (other.ring == nullptr || other.ring->locked()) continue;
+    const absl::StatusOr<RingReader> ring = RingReader::Open(other.ring->fd());
+    v1::Hello former;
+    if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
+    if (former.identity().began_us() == hello.identity().began_us()) continue;
+    context_.registry->SetReplaced(other.key);
+    return absl::UnavailableError(
+        "the rows of the previous program must be stored first; try again");
+  }
+  return absl::OkStatus();
+}
+
+// No other process may know where the directory is.
+absl::Status AttachSession::RememberDirOf(const RingFile* ring) const {
+  if (context_.spool_dirs == nullptr || ring == nullptr || ring->path().empty()) {
+    return absl::OkStatus();
+  }
+  return context_.spool_dirs->Remember(ring->path());
+}
+
+absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
+  key_ = ToStreamKey(hello.stream());
+  other_version_ = hello.protocol() != v1::kProtocolVersion;
+  ASSIGN_OR_RETURN(model::Session session, ToSession(hello));
+  if (context_.registry->full() && !context_.registry->Find(key_)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
+  }
+  RETURN_IF_ERROR(CheckFormerProgram(hello));
+  context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
+  ResolveDestinations(context_.credentials, &session);
+  HearNotices();  // before the attach, which waits while the disk is full
+  std::shared_ptr<const RingFile> ring;
+  if (peer_ != nullptr) {
+    absl::StatusOr<std::shared_ptr<const RingFile>> opened =
+        RingFile::OpenClaimed(ToClaim(hello.ring()), *peer_);
+    if (opened.ok()) {
+      ring = *std::move(opened);
+    } else {
+      ++context_.counters->unseen_rings;
+      spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
+    }
+  }
+  if (context_.registry->Find(key_) || context_.registry->HasProcess(session.launch.process)) {
+    SubmitAttach(std::move(session), std::move(ring));
+    return absl::OkStatus();
+  }
+  // A new process may be the successor of a dead one.
+  context_.when_caught_up(
+      [self = shared_from_this(), session = std::move(session), ring = std::move(ring)]() mutable {
+        self->SubmitAttach(std::move(session), std::move(ring));
+      });
+  return absl::OkStatus();
+}
+
+void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring) {
+  std::vector<std::string> destinations = session.settings.destinations;
+  // Written by the first lambda, read by the second.
+  auto attached = std::make_shared<model::Stream>();
+  Submit(
+      [this, session = std::move(session), attached, ring](storage::Store& store) -> absl::Status {
+        // Checked here, in the order in which streams are attached.
+        if (context_.registry->AwaitsEndOfFormer(key_, session.launch.process)) {
+          return absl::CancelledError(
+              "the rows of the previous process must be stored first; try again");
+        }
+        context_.registry->BeginAttaching(
+            {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
+        // Before the attach, so that the next daemon finds the ring if this daemon dies now.
+        RememberDirOf(ring.get()).IgnoreError();  // Attached() retries and logs the error
+        ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
+        FAULT_POINT("attach");
+        return absl::OkStatus();
+      },
+      // Copies `ring`, because the evaluation order of the two lambdas is unspecified.
+      [this, attached, destinations = std::move(destinations), ring] {
+        Attached(*attached, ring, destinations);
+      },
+      /*bytes=*/0, /*urgent=*/true);
+}
+
+// Notices for all runs reach the stream at once. Notices of its run come with HelloReply.
+void AttachSession::HearNotices() {
+  if (context_.notices == nullptr) return;
+  const uint64_t listener =
+      context_.notices->Listen([weak = weak_from_this()](const v1::Notice& notice) {
+        if (const auto self = weak.lock()) self->OnNotice(notice);
+      });
+  {
+    absl::MutexLock lock(&mutex_);
+    listener_ = listener;
+    if (!gone_) return;
+  }
+  context_.notices->Leave(listener);
+}
+
+void AttachSession::OnNotice(const v1::Notice& notice) {
+  absl::MutexLock lock(&mutex_);
+  const auto same_key = [&](const v1::Notice& other) { return other.key() == notice.key(); };
+  notices_.erase(std::remove_if(notices_.begin(), notices_.end(), same_key), notices_.end());
+  notices_.push_back(notice);
+  WriteOn();
+}
+
+void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
+                             const std::vector<std::string>& destinations) {
+  stream_ = stream.id;
+  run_ = stream.run;
+  ++context_.counters->attaches;
+  context_.run_attached(stream.run);
+  // Already done, except if the disk was full. Now the disk has stored the attach, so it can
+  // succeed.
+  if (const absl::Status status = RememberDirOf(ring.get()); !status.ok()) {
+    spdlog::warn(
+        "cannot record the directory of the spool {}: {}; the next daemon will not search it",
+        ring->path(), std::string(status.message()));
+  }
+  if (!stream.notice.empty() && stream.identity.thread == 0) spdlog::warn("{}", stream.notice);
+  const uint64_t attachment = context_.registry->Attach(stream, std::move(ring), peer_);
+  context_.registry->EndAttaching(key_);
+  absl::optional<LiveStream> live = context_.registry->Find(stream.key);
+  uint64_t listener = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    listener = listener_;
+  }
+  std::vector<v1::Notice> notices;
+  if (listener != 0) {
+    // This rank may be the first of its node.
+    context_.notices->TellRunId(stream.run, stream.run_id);
+    notices = context_.notices->Follow(listener, stream.run);
+  }
+  if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
+  absl::MutexLock lock(&mutex_);
+  attachment_ = attachment;
+  // Closed before the attach was complete.
+  if (gone_) context_.registry->Detach(stream.key, attachment);
+  durable_ = acknowledged_ = stream.durable_seq;
+  reply_.set_durable_seq(stream.durable_seq);
+  reply_.set_send_descriptor(!live || live->ring == nullptr);
+  reply_.set_daemon_version(RANKLOG_VERSION);
+  reply_.set_run_id(stream.run_id);
+  reply_.set_state_dir(ToUtf8(context_.state_dir));
+  if (stream.refused) {
+    reply_.add_destinations("local");
+  } else {
+    reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  }
+  // Notices that arrived since then are newer.
+  notices_.insert(notices_.begin(), notices.begin(), notices.end());
+  reply_due_ = true;
+  WriteOn();
+  ReadOn();
+}
+
+absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
+  RETURN_IF_ERROR(shapes_.Add(shape.id(), shape.keys()));
+  std::vector<std::string> keys(shape.keys().begin(), shape.keys().end());
+  Submit([this, id = shape.id(), keys = std::move(keys)](
+             storage::Store& store) { return store.DefineShape(stream_, id, keys); },
+         nullptr, shape.ByteSizeLong(), /*urgent=*/false);
+  return absl::OkStatus();
+}
+
+absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
+  ASSIGN_OR_RETURN(model::Batch batch, ToBatch(message));
+  FAULT_POINT("receive");
+  const uint64_t rows = batch.rows();
+  auto durable = std::make_shared<uint64_t>(0);  // written by the first lambda, read by the second
+  Submit(
+      [this, batch = std::move(batch), durable](storage::Store& store) {
+        ASSIGN_OR_RETURN(*durable, store.Append(stream_, batch));
+        return absl::OkStatus();
+      },
+      [this, rows, durable] {
+        ++context_.counters->batches;
+        context_.counters->rows += rows;
+        context_.registry->SetDurable(key_, *durable);
+        absl::MutexLock lock(&mutex_);
+        durable_ = std::max(durable_, *durable);
+        WriteOn();
+      },
+      message.ByteSizeLong(), message.urgent());
+  return absl::OkStatus();
+}
+
+absl::Status AttachSession::HandleProgress(const v1::Progress& progress) {
+  Submit([this, step = progress.passed_step()](
+             storage::Store& store) { return store.SetProgress(stream_, step); },
+         nullptr, /*bytes=*/0, /*urgent=*/false);
+  return absl::OkStatus();
+}
+
+absl::Status AttachSession::HandleLosses(const v1::Losses& losses) {
+  Submit([this, losses = ToLosses(losses)](
+             storage::Store& store) { return store.SetLosses(stream_, losses); },
+         nullptr, /*bytes=*/0, /*urgent=*/false);
+  return absl::OkStatus();
+}
+
+void AttachSession::Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
+                           absl::AnyInvocable<void()> then, size_t bytes, bool urgent) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++unanswered_;
+  }
+  context_.store->Submit(
+      {.apply = [self = shared_from_this(), apply = std::move(apply)](
+                    storage::Store& store) mutable { return self->Apply(store, apply); },
+       .done =
+           [self = shared_from_this(), then = std::move(then)](absl::Status status) mutable {
+             self->Answered(std::move(status), std::move(then));
+           },
+       .bytes = bytes + kWriteOverhead,
+       .urgent = urgent});
+}
+
+// After a message that could not be stored, later messages of the stream must not be stored either.
+// An acknowledgement covers all earlier messages, so the rank would discard, for example, a shape
+// that the store does not have.
+absl::Status AttachSession::Apply(storage::Store& store,
+                                  absl::AnyInvocable<absl::Status(storage::Store&)>& apply) {
+  if (broken_) return absl::AbortedError("an earlier message of this stream could not be stored");
+  absl::Status applied = apply(store);
+  // After these two errors, the whole commit is retried from its first write.
+  broken_ = !applied.ok() && !absl::IsResourceExhausted(applied) && !absl::IsUnavailable(applied);
+  return applied;
+}
+
+void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> then) {
+  broken_ |= !status.ok();
+  if (absl::IsCancelled(status)) status = absl::UnavailableError(status.message());
+  if (status.ok()) {
+    if (then) then();
+    context_.run_changed(run_);
+  }
+  absl::MutexLock lock(&mutex_);
+  --unanswered_;
+  if (!status.ok()) {
+    context_.registry->EndAttaching(key_);
+    if (open_ && !absl::IsUnavailable(status)) {
+      // A failing disk is not the rank's fault; `store.failed_commits` counts that.
+      if (!absl::IsInternal(status)) ++context_.counters->refused_messages;
+      spdlog::warn("closed the stream of rank {} of {}: {}", key_.rank, key_.job_id,
+                   status.ToString());
+    }
+    Close(status);
+    return;
+  }
+  if (paused_ && (unanswered_ == 0 || !context_.store->full())) {
+    paused_ = false;
+    ReadOn();
+  }
+  if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
+}
+
+// RESOURCE_EXHAUSTED after Hello means too many shapes; before the attach, it means too many
+// streams.
+void AttachSession::Refuse(const absl::Status& why) {
+  if (absl::IsUnavailable(why)) return Close(why);  // the rank will try again
+  IngestCounters& counters = *context_.counters;
+  if (other_version_) {
+    Count(counters.refused_versions, why);
+    return Close(why);
+  }
+  const bool exceeds = absl::IsResourceExhausted(why);
+  Count(!exceeds       ? counters.refused_messages
+        : stream_ == 0 ? counters.refused_streams
+                       : counters.refused_shapes,
+        why);
+  Close(why);
+}
+
+// Logged once, because a client may retry forever.
+void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& why) {
+  if (counter++ > 0) return;
+  spdlog::warn("refused rank {} of {}: {}; further refusals are only counted, see `ranklog status`",
+               key_.rank, key_.job_id, std::string(why.message()));
+}
+
+void AttachSession::ReadOn() {
+  if (open_ && !peer_done_) call_->Read();
+}
+
+void AttachSession::WriteOn() {
+  if (!open_ || writing_) return;
+  outgoing_.Clear();
+  if (reply_due_) {
+    reply_due_ = false;
+    *outgoing_.mutable_hello() = reply_;
+  } else if (durable_ > acknowledged_) {
+    acknowledged_ = durable_;
+    outgoing_.mutable_ack()->set_durable_seq(acknowledged_);
+  } else if (notices_.empty()) {
+    if (peer_done_ && unanswered_ == 0) Close(absl::OkStatus());
+    return;
+  }
+  for (v1::Notice& notice : notices_) *outgoing_.add_notices() = std::move(notice);
+  notices_.clear();
+  writing_ = true;
+  call_->Write(outgoing_);
+}
+
+void AttachSession::Close(const absl::Status& status) {
+  if (!open_) return;
+  open_ = false;
+  call_->Finish(status);
+}
+
+}  // namespace ranklog::ingest

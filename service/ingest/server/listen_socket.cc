@@ -1,0 +1,162 @@
+#include "service/ingest/server/listen_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "service/base/status_macros.h"
+
+namespace ranklog::ingest {
+namespace {
+
+constexpr int kBacklog = 1024;  // all ranks of a node may connect at once
+constexpr int kSystemdFd = 3;   // first descriptor that systemd passes; see sd_listen_fds(3)
+
+absl::Status Errno(const std::string& doing) { return absl::ErrnoToStatus(errno, doing); }
+
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+}  // namespace
+
+bool SomebodyAnswers(const std::string& path) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = AddressOf(path);
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+         errno == EAGAIN;  // EAGAIN: the backlog is full, so a process listens
+}
+
+bool SystemdAnswers(const std::string& path) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = AddressOf(path);
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return false;
+  }
+  ucred listener{};  // the process that called listen()
+  socklen_t size = sizeof(listener);
+  if (getsockopt(probe.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0) return false;
+  std::string program;
+  std::getline(std::ifstream(absl::StrCat("/proc/", listener.pid, "/comm")), program);
+  return program == "systemd";
+}
+
+absl::Status PreparePrivateDirectory(const std::string& dir) {
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("stat ", dir));
+  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0) {
+    return absl::OkStatus();
+  }
+  constexpr absl::string_view kElsewhere = "; choose a directory of your own with --listen";
+  std::string why;
+  if (!S_ISDIR(info.st_mode)) {
+    why = absl::StrCat(" is not a directory", kElsewhere);
+  } else if ((info.st_mode & S_ISVTX) != 0) {  // such as /tmp: its mode must stay
+    why = absl::StrCat(" is shared with other users", kElsewhere);
+  } else if (info.st_uid != geteuid()) {
+    why = absl::StrCat(" belongs to user ", info.st_uid, kElsewhere);
+  } else {
+    why = absl::StrCat(" is accessible to other users; run: chmod 700 ", dir);
+  }
+  return absl::FailedPreconditionError(dir + why);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return absl::InvalidArgumentError(absl::StrCat("the socket path has ", path.size(),
+                                                   " bytes, and the kernel accepts 1 to ",
+                                                   kMaxSocketPath, ": ", path));
+  }
+  std::error_code error;
+  const std::filesystem::path dir =
+      std::filesystem::absolute(path, error).lexically_normal().parent_path();
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("find the directory of ", path));
+  }
+  RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
+  if (SomebodyAnswers(path)) {
+    return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
+  }
+  // Short, so that it fits in nearly all directories where `path` fits.
+  std::string temporary = absl::StrCat(path.substr(0, path.rfind('/') + 1), ".", getpid());
+  // Binds in place: no room for another name.
+  if (temporary.size() > kMaxSocketPath) temporary = path;
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Errno("make a socket");
+  unlink(temporary.c_str());
+  const sockaddr_un address = AddressOf(temporary);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Errno(absl::StrCat("bind ", temporary));
+  }
+  if (chmod(temporary.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0 ||
+      rename(temporary.c_str(), path.c_str()) != 0) {
+    absl::Status status = Errno(absl::StrCat("listen at ", path));
+    unlink(temporary.c_str());
+    return status;
+  }
+  ListenSocket made(std::move(fd), path);
+  made.file_ = FileIdentity(path);
+  made.made_ = true;
+  return made;
+}
+
+absl::StatusOr<ListenSocket> ListenSocket::FromSystemd() {
+  const char* pid_text = getenv("LISTEN_PID");
+  const char* count_text = getenv("LISTEN_FDS");
+  int pid = 0;
+  int count = 0;
+  const bool ours = pid_text != nullptr && count_text != nullptr &&
+                    absl::SimpleAtoi(pid_text, &pid) && pid == getpid();
+  if (!ours) return absl::NotFoundError("no socket was passed");
+  const bool one = absl::SimpleAtoi(count_text, &count) && count == 1;
+
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  int listening = 0;
+  socklen_t listening_size = sizeof(listening);
+  if (!one || getsockname(kSystemdFd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      address.sun_family != AF_UNIX ||
+      getsockopt(kSystemdFd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_size) != 0 ||
+      listening == 0) {
+    return absl::InvalidArgumentError(
+        "systemd must pass exactly one listening Unix socket (LISTEN_FDS)");
+  }
+  fcntl(kSystemdFd, F_SETFD, FD_CLOEXEC);
+  fcntl(kSystemdFd, F_SETFL, fcntl(kSystemdFd, F_GETFL) | O_NONBLOCK);
+  UniqueFd fd(fcntl(kSystemdFd, F_DUPFD_CLOEXEC, 0));
+  if (!fd.valid()) return Errno("take the socket of systemd");
+  ListenSocket passed(std::move(fd), address.sun_path);
+  passed.file_ = FileIdentity(passed.path_);
+  return passed;
+}
+
+ListenSocket& ListenSocket::operator=(ListenSocket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(made_, other.made_);
+  return *this;
+}
+
+ListenSocket::~ListenSocket() {
+  if (made_ && fd_.valid() && file_.InPlace()) unlink(path_.c_str());
+}
+
+}  // namespace ranklog::ingest
