@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "client/base/keys.h"
 #include "client/base/uncancelled.h"
-#include "client/handles.h"
+#include "client/ring/handles.h"
 #include "client/run_state.h"
 #include "client/values.h"
 

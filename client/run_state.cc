@@ -12,10 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/base/uncancelled.h"
+#include "client/fork.h"
 #include "client/launch/launch.h"
+#include "client/launch/resolve.h"
 #include "client/ring/ticks.h"
 #include "client/settings/environment.h"
-#include "client/settings/resolve.h"
+#include "client/settings/validate.h"
 #include "client/stream/sender.h"
 
 namespace ranklog::internal {
@@ -111,11 +113,6 @@ void AddTo(Stats* stats, const Ring& ring) {
   stats->updates_pending += ring.writer.controls.load(std::memory_order_relaxed) -
                             ring.durable_controls.load(std::memory_order_relaxed);
   stats->connected |= ring.attached.load(std::memory_order_relaxed);
-}
-
-TickRate& ProcessTickRate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex()) {
-  static TickRate rate;
-  return rate;
 }
 
 }  // namespace
@@ -275,12 +272,6 @@ std::shared_ptr<Ring> RunState::MakeRing(uint32_t thread, size_t record_bytes) {
   }
   Sender::Get()->Add(shared_from_this(), ring);
   return ring;
-}
-
-void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) {
-  MutexLock lock(StateMutex());
-  ProcessTickRate().Measure();
-  for (v1::SpoolHeader* const ring : rings) ProcessTickRate().Calibrate(ring);
 }
 
 void RunState::ReturnRing(std::shared_ptr<Ring> ring) {

@@ -20,6 +20,7 @@
 #include "client/base/stderr_lines.h"
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
+#include "client/stream/streamed_run.h"
 #include "client/voice.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"
@@ -34,7 +35,7 @@ struct ThreadCache {
 };
 extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec")));
 
-class RunState : public std::enable_shared_from_this<RunState> {
+class RunState final : public StreamedRun, public std::enable_shared_from_this<RunState> {
  public:
   // Never returns null. Repairs invalid settings and reports that to the user. Without memory for a
   // ring, the run accepts no rows.
@@ -49,33 +50,26 @@ class RunState : public std::enable_shared_from_this<RunState> {
   // `by_destructor`: the program gave no exit code, so that of the process counts if it ends soon.
   FlushResult Finish(int exit_code, std::chrono::milliseconds timeout, bool by_destructor = false)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // For exit(), which does not destroy a Run that lives in a function. Waits as Finish() does, if
-  // the end of the run must wait for delivery.
-  void FinishAtExit(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
   Stats GetStats() const ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  const Settings& settings() const { return settings_; }
-  const std::map<std::string, std::string>& job_variables() const { return job_variables_; }
-  int64_t open_step() const { return steps_->open(); }
-  void SetLastError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // Why no daemon takes the rows; empty if one does.
-  void SetConnectionError(std::string error) ABSL_LOCKS_EXCLUDED(StateMutex());
-
-  // Handles a message from the daemon for one of the run's streams. For the sender's thread.
-  void OnServerMessage(const v1::ServerMessage& message) ABSL_LOCKS_EXCLUDED(StateMutex());
-  // True while the end of the run waits until the tracker has the whole run.
-  bool AwaitsDelivery() const { return delivery_.load() == Delivery::kAwaited && leaves_.load(); }
-  // Called when the daemon can no longer report the delivery.
-  void StopAwaitingDelivery() { delivery_.store(Delivery::kNotAwaited); }
-  // Prints new messages for the user. Returns true if no more will follow. `last`: the process
-  // ends, so this is the last call.
-  bool Speak(std::chrono::steady_clock::time_point now, bool last)
+  const Settings& settings() const override { return settings_; }
+  const std::map<std::string, std::string>& job_variables() const override {
+    return job_variables_;
+  }
+  int64_t open_step() const override { return steps_->open(); }
+  void SetLastError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
+  void SetConnectionError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
+  void OnServerMessage(const v1::ServerMessage& message) override ABSL_LOCKS_EXCLUDED(StateMutex());
+  bool AwaitsDelivery() const override {
+    return delivery_.load() == Delivery::kAwaited && leaves_.load();
+  }
+  void StopAwaitingDelivery() override { delivery_.store(Delivery::kNotAwaited); }
+  bool Speak(std::chrono::steady_clock::time_point now, bool last) override
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // Stops the calls of on_message at the exit of the process, because objects that it uses may be
-  // destroyed already.
-  void LeaveProgramAlone() {
+  void LeaveProgramAlone() override {
     if (settings_.on_message) speaks_.store(false, std::memory_order_release);
   }
+  void FinishAtExit(int exit_code) override ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // The calling thread ends; another thread may get its ring.
   void ReturnRing(std::shared_ptr<Ring> ring) ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -179,9 +173,6 @@ class RunState : public std::enable_shared_from_this<RunState> {
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
-
-// Updates the calibration of `rings` to the current clock. Only one thread may write calibrations.
-void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) ABSL_LOCKS_EXCLUDED(StateMutex());
 
 // Drops the rings that the only thread of a forked child inherited. Touches nothing in them.
 void ForgetThreadRings();

@@ -1,4 +1,4 @@
-// Per-process state of the library, and its handling of fork().
+// Per-process state of the library, which a forked child gets anew.
 
 #ifndef CLIENT_BASE_PROCESS_H_
 #define CLIENT_BASE_PROCESS_H_
@@ -17,8 +17,8 @@ Mutex* StateMutex();
 // an ancestor, and must not be touched.
 uint64_t Generation();
 
-// Installs the fork handlers at the first call.
-void ArmForkHandlers();
+// For the handler of fork() in the child. Threads that waited for the lock exist only in the parent.
+void BeginForkedChild();
 
 // Whether this process may use gRPC. False in a child of a process in which other code used gRPC at
 // the fork. For the sender's thread.

@@ -10,8 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/process.h"
+#include "client/base/short_name.h"
 #include "client/settings/environment.h"
-#include "client/settings/resolve.h"
 
 namespace ranklog::internal {
 namespace {

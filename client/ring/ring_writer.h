@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/handles.h"
+#include "client/ring/handles.h"
 #include "client/ring/shapes.h"
 #include "client/ring/spool.h"
 #include "client/ring/steps.h"

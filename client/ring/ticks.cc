@@ -117,4 +117,15 @@ TickReader::TickReader(const v1::SpoolHeader& header) {
   us_per_tick_ = calibration.us_per_tick.load(std::memory_order_relaxed);
 }
 
+TickRate& ProcessTickRate() {
+  static TickRate rate;
+  return rate;
+}
+
+void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) {
+  MutexLock lock(StateMutex());
+  ProcessTickRate().Measure();
+  for (v1::SpoolHeader* const ring : rings) ProcessTickRate().Calibrate(ring);
+}
+
 }  // namespace ranklog::internal

@@ -5,11 +5,14 @@
 #define CLIENT_RING_TICKS_H_
 
 #include <cstdint>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
+#include "absl/base/thread_annotations.h"
+#include "client/base/process.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {
@@ -80,6 +83,12 @@ class TickReader {
   int64_t base_unix_us_;
   double us_per_tick_;
 };
+
+// The rate of this process's counter.
+TickRate& ProcessTickRate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
+
+// Updates the calibration of `rings` to the current clock. Only one thread may write calibrations.
+void CalibrateClocks(const std::vector<v1::SpoolHeader*>& rings) ABSL_LOCKS_EXCLUDED(StateMutex());
 
 }  // namespace ranklog::internal
 

@@ -1,4 +1,4 @@
-// Settings::Validate(): all errors, one sentence each.
+#include "client/settings/validate.h"
 
 #include <algorithm>
 #include <array>
@@ -9,11 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/base/keys.h"
+#include "client/base/short_name.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
-#include "client/settings/resolve.h"
 #include "client/settings/socket_address.h"
-#include "ranklog/settings.h"
 #include "ranklog/v1/base_url.h"
 #include "ranklog/v1/spool_layout.h"
 
@@ -206,6 +205,14 @@ bool KeepKnown(Items known, std::vector<std::string>* items) {
 }
 
 }  // namespace
+
+bool internal::IsRunId(std::string_view text) {
+  return text.size() <= 128 &&
+         text.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") ==
+             std::string_view::npos &&
+         text.find_first_not_of('.') != std::string_view::npos;
+}
 
 Errors internal::RankErrors(const Settings& settings) {
   Errors errors;

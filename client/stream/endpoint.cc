@@ -37,7 +37,7 @@ Endpoint::~Endpoint() {
   if (connection_ != nullptr) EndConnection();
 }
 
-void Endpoint::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+void Endpoint::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   streams_.push_back(std::make_unique<RingStream>(std::move(run), std::move(ring)));
   if (connection_ != nullptr) {
     AttachWaiting();

@@ -29,7 +29,7 @@ class Endpoint {
   ~Endpoint();  // closes the connection
 
   const std::string& address() const { return address_; }
-  void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
+  void Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring);
 
   // Does everything that can be done now. Returns at `deadline` at the latest, and earlier if
   // `hurry()` returns true. Waits for the daemon only while an answer is expected soon, or, if

@@ -54,7 +54,6 @@ Sender::Sender() { trouble = nullptr; }  // it belonged to the parent
 
 Sender* Sender::Get() {
   static uint64_t generation = 0;  // guarded like process_sender
-  ArmForkHandlers();
   MutexLock lock(StateMutex());
   if (process_sender == nullptr || generation != Generation()) {
     // The parent's sender is kept but never called: its thread and its calls do not exist here.
@@ -66,7 +65,7 @@ Sender* Sender::Get() {
   return process_sender;
 }
 
-void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   new_rings_.emplace_back(std::move(run), std::move(ring));
@@ -75,7 +74,7 @@ void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
   wake_.NotifyAll();
 }
 
-void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
+void Sender::AddSpeaker(std::shared_ptr<StreamedRun> run) {
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
   new_speakers_.push_back(std::move(run));
@@ -84,14 +83,14 @@ void Sender::AddSpeaker(std::shared_ptr<RunState> run) {
   wake_.NotifyAll();
 }
 
-void Sender::AddToFinish(const std::shared_ptr<RunState>& run) {
+void Sender::AddToFinish(const std::shared_ptr<StreamedRun>& run) {
   MutexLock lock(StateMutex());
   std::erase_if(to_finish_, [](const auto& other) { return other.expired(); });
   to_finish_.push_back(run);
 }
 
 void Sender::FinishRuns(int exit_code) {
-  std::vector<std::shared_ptr<RunState>> runs;
+  std::vector<std::shared_ptr<StreamedRun>> runs;
   {
     MutexLock lock(StateMutex());
     exiting_ = true;

@@ -2,7 +2,7 @@
 // what is durable.
 //
 // Between its ticks no call of ours is inside gRPC, so that a fork can shut gRPC down first (see
-// process.cc).
+// fork.cc).
 
 #ifndef CLIENT_STREAM_SENDER_H_
 #define CLIENT_STREAM_SENDER_H_
@@ -32,14 +32,14 @@ class Sender {
   static Sender* Get() ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // Sends a ring until the daemon has all of it. The first call starts the thread.
-  void Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
+  void Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring)
       ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // Calls the run's Speak() after each tick, until the run has printed its last message.
-  void AddSpeaker(std::shared_ptr<RunState> run) ABSL_LOCKS_EXCLUDED(StateMutex());
+  void AddSpeaker(std::shared_ptr<StreamedRun> run) ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // Lets exit() wait for the end of the run, as RunState::FinishAtExit() does.
-  void AddToFinish(const std::shared_ptr<RunState>& run) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Lets exit() wait for the end of the run, as StreamedRun::FinishAtExit() does.
+  void AddToFinish(const std::shared_ptr<StreamedRun>& run) ABSL_LOCKS_EXCLUDED(StateMutex());
   // Called at the exit of the process, before Stop().
   void FinishRuns(int exit_code) ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -67,7 +67,7 @@ class Sender {
   void ReleaseAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
-  using NewRings = std::vector<std::pair<std::shared_ptr<RunState>, std::shared_ptr<Ring>>>;
+  using NewRings = std::vector<std::pair<std::shared_ptr<StreamedRun>, std::shared_ptr<Ring>>>;
 
   Sender();
 
@@ -89,10 +89,10 @@ class Sender {
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_calibration_ ABSL_GUARDED_BY(tick_mutex_);
 
-  std::vector<std::shared_ptr<RunState>> speakers_;  // only for the thread
+  std::vector<std::shared_ptr<StreamedRun>> speakers_;  // only for the thread
 
-  std::vector<std::shared_ptr<RunState>> new_speakers_ ABSL_GUARDED_BY(StateMutex());
-  std::vector<std::weak_ptr<RunState>> to_finish_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::shared_ptr<StreamedRun>> new_speakers_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::weak_ptr<StreamedRun>> to_finish_ ABSL_GUARDED_BY(StateMutex());
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());
   bool started_ ABSL_GUARDED_BY(StateMutex()) = false;

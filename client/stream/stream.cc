@@ -24,7 +24,7 @@ absl::StatusCode CodeOf(const grpc::Status& status) {
 
 }  // namespace
 
-RingStream::RingStream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring)
+RingStream::RingStream(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring)
     : run_(std::move(run)), ring_(std::move(ring)), protocol_(ring_.get()) {
   for (int i = 0; i < kOperations; ++i) tags_[i] = {this, i};
 }

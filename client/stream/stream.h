@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "client/run_state.h"
 #include "client/stream/connection.h"
 #include "client/stream/stream_protocol.h"
+#include "client/stream/streamed_run.h"
 
 namespace ranklog::internal {
 
@@ -20,7 +20,7 @@ class RingStream : public CallListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  RingStream(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring);
+  RingStream(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring);
 
   // Begins on a new connection. `attached` receives the daemon's answer. If the answer asks for the
   // ring's descriptor, the caller must pass it.
@@ -68,7 +68,7 @@ class RingStream : public CallListener {
   bool heard() const { return heard_; }
   Time attach_time() const { return attach_time_; }
 
-  const std::shared_ptr<RunState>& run() const { return run_; }
+  const std::shared_ptr<StreamedRun>& run() const { return run_; }
   const std::shared_ptr<Ring>& ring() const { return ring_; }
 
  private:
@@ -102,7 +102,7 @@ class RingStream : public CallListener {
   // Reports to the run why the daemon refused a unary call. A lost connection is not a refusal.
   void Report(const char* what, const grpc::Status& status);
 
-  const std::shared_ptr<RunState> run_;
+  const std::shared_ptr<StreamedRun> run_;
   const std::shared_ptr<Ring> ring_;
   CallTag tags_[kOperations];
   StreamProtocol protocol_;

@@ -118,12 +118,13 @@ Sender* Sender::Get() {
   alignas(Sender) static std::byte nothing[sizeof(Sender)];
   return reinterpret_cast<Sender*>(nothing);
 }
-void Sender::Add(std::shared_ptr<RunState> run, std::shared_ptr<Ring> ring) {
+void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   MutexLock lock(StateMutex());
-  world->new_rings.emplace_back(std::move(run), std::move(ring));
+  world->new_rings.emplace_back(std::static_pointer_cast<RunState>(std::move(run)),
+                                std::move(ring));
 }
-void Sender::AddSpeaker(std::shared_ptr<RunState>) {}
-void Sender::AddToFinish(const std::shared_ptr<RunState>&) {}
+void Sender::AddSpeaker(std::shared_ptr<StreamedRun>) {}
+void Sender::AddToFinish(const std::shared_ptr<StreamedRun>&) {}
 bool Sender::SendUntil(Time, const std::function<bool()>& done) {
   while (!done()) testing::Yield();
   return true;

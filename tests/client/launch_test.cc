@@ -10,7 +10,8 @@
 #include <map>
 #include <string>
 
-#include "client/settings/resolve.h"
+#include "client/base/short_name.h"
+#include "client/launch/resolve.h"
 
 namespace ranklog::internal {
 namespace {

@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "client/launch/resolve.h"
 #include "client/settings/environment.h"
-#include "client/settings/resolve.h"
+#include "client/settings/validate.h"
 
 extern char** environ;
 

@@ -1,4 +1,4 @@
-#include "client/handles.h"
+#include "client/ring/handles.h"
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_set.h"

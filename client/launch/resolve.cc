@@ -1,58 +1,23 @@
-#include "client/settings/resolve.h"
+#include "client/launch/resolve.h"
 
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/base/keys.h"
+#include "client/base/short_name.h"
+#include "client/base/version.h"
 #include "client/launch/launch.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
 #include "client/settings/socket_address.h"
-#include "client/version.h"
+#include "client/settings/validate.h"
 #include "ranklog/v1/base_url.h"
 
 namespace ranklog::internal {
-namespace {
-
-std::string ShortName(uint64_t number) {  // 8 characters of [a-z0-9]
-  std::string name;
-  for (int i = 0; i < 8; ++i, number /= 36) {
-    name.push_back("abcdefghijklmnopqrstuvwxyz0123456789"[number % 36]);
-  }
-  return name;
-}
-
-}  // namespace
-
-// FNV-1a: all ranks must get the same number, so a hash that is seeded per process does not work.
-std::string HashName(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
-  return ShortName(hash);
-}
-
-bool IsRunId(std::string_view text) {
-  return text.size() <= 128 &&
-         text.find_first_not_of(
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") ==
-             std::string_view::npos &&
-         text.find_first_not_of('.') != std::string_view::npos;
-}
-
-std::string RandomName() {
-  uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) {
-    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
-  return ShortName(number);
-}
-
 namespace {
 
 std::string DeriveRunId(const Settings& settings) {

@@ -1,8 +1,8 @@
 // The keys behind MetricHandle and RowHandle, checked before the first row with them. One table for
 // the process, so that a handle means the same in every run, every thread, and in a forked child.
 
-#ifndef CLIENT_HANDLES_H_
-#define CLIENT_HANDLES_H_
+#ifndef CLIENT_RING_HANDLES_H_
+#define CLIENT_RING_HANDLES_H_
 
 #include <cstdint>
 #include <memory>
@@ -30,4 +30,4 @@ std::shared_ptr<const RowShape> InternRow(std::span<const std::string_view> keys
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_HANDLES_H_
+#endif  // CLIENT_RING_HANDLES_H_

@@ -1,0 +1,27 @@
+// Which settings are valid, and what replaces the others.
+
+#ifndef CLIENT_SETTINGS_VALIDATE_H_
+#define CLIENT_SETTINGS_VALIDATE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ranklog/settings.h"
+
+namespace ranklog::internal {
+
+// 1 to 128 characters of A-Z a-z 0-9 _ - . and not dots alone.
+bool IsRunId(std::string_view text);
+
+// `settings` with a usable replacement for each value that Validate() rejects. The result is the
+// same on all ranks of a job, so that the rows are kept. A tracker's key and address stay
+// unchanged: the run goes to that tracker, and waits until the user corrects them.
+Settings Repair(Settings settings);
+
+// The errors of Validate() about the rank and the world size.
+std::vector<std::string> RankErrors(const Settings& settings);
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_SETTINGS_VALIDATE_H_
