@@ -14,7 +14,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "service/aggregate/run_aggregator.h"
+#include "service/aggregate/aggregated.h"
 #include "service/model/rank_statistics.h"
 
 namespace ranklog::aggregate {

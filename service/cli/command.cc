@@ -10,13 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/select_run.h"
 #include "service/cli/terminal.h"
 #include "service/model/run.h"
 #include "service/model/session.h"
+#include "service/query/select_run.h"
 #include "service/storage/state_dirs.h"
 #include "service/storage/store.h"
 
@@ -91,7 +92,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
 }
 
 void RunArgument::AddTo(Options& options) {
-  options.Add("RUN", &text, kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("RUN", &text, query::kRunHelp, {.check = CheckNotEmpty, .required = true});
   options.Add("--project", &project, "consider only the runs of this project", {.type = "NAME"});
 }
 
@@ -127,7 +128,7 @@ absl::StatusOr<model::Run> RunArgument::Find(const Globals& globals,
   // The run may be only in a spool, as in `./train && ranklog show latest`.
   WarnOfUntakenRows(globals);
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
-  ASSIGN_OR_RETURN(const model::Run run, SelectRun(runs, text, project));
+  ASSIGN_OR_RETURN(const model::Run run, query::SelectRun(runs, text, project));
   return AwaitEnd(globals, reader, run);
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "service/base/printable.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/terminal.h"

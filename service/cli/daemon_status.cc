@@ -27,8 +27,8 @@
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/clock.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
-#include "service/cli/number_text.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {

@@ -3,10 +3,10 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
-#include "service/cli/number_text.h"
 #include "service/cli/table.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"

@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/cli/terminal.h"
 
 namespace ranklog::cli {
@@ -39,11 +40,11 @@ std::string Advice(const Deliveries& sum, bool daemon_runs) {
 
 }  // namespace
 
-std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool daemon_runs) {
+std::vector<Finding> LookAtDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs) {
   std::map<std::string, Deliveries> by_kind;
-  for (const RunReport& report : runs) {
-    for (const DestinationReport& destination : report.destinations) {
-      if (destination.kind == kLocal) continue;  // the store is this destination
+  for (const query::RunReport& report : runs) {
+    for (const query::DestinationReport& destination : report.destinations) {
+      if (destination.kind == query::kLocal) continue;  // the store is this destination
       Deliveries& sum = by_kind[destination.kind];
       ++sum.runs;
       sum.pending_rows += destination.pending_rows;
@@ -59,7 +60,7 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
     }
   }
   std::vector<Finding> findings;
-  for (const RunReport& report : runs) {
+  for (const query::RunReport& report : runs) {
     if (!report.run.refused) continue;
     findings.push_back({"start",
                         {{"run_id", report.run.run_id}, {"notice", report.run.notice}},
@@ -68,7 +69,7 @@ std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool d
                                      Printable(report.run.run_id), " --to wandb` to upload it")});
   }
   for (auto& [kind, sum] : by_kind) {
-    sum.reasons = WaitingTexts(runs, kind);
+    sum.reasons = query::WaitingTexts(runs, kind);
     std::string text =
         absl::StrCat(Printable(kind), ", ", Counted(sum.runs, "run"), ", ", sum.waiting_runs,
                      " waiting, ", Counted(sum.pending_rows, "row"), " to deliver");

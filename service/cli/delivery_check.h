@@ -5,14 +5,14 @@
 
 #include <vector>
 
-#include "service/cli/examination.h"
-#include "service/cli/run_report.h"
+#include "service/cli/finding.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 
 // One finding for each kind of tracker. It has advice if the last answer for a waiting run was an
 // error, or if rows wait and no process delivers. In addition, one finding for each refused run.
-std::vector<Finding> LookAtDeliveries(const std::vector<RunReport>& runs, bool daemon_runs);
+std::vector<Finding> LookAtDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs);
 
 }  // namespace ranklog::cli
 

@@ -4,11 +4,11 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/examination.h"
 #include "service/cli/json_text.h"
-#include "service/cli/number_text.h"
 #include "service/cli/terminal.h"
 
 namespace ranklog::cli {

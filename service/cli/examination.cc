@@ -18,18 +18,19 @@
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 #include "ranklog/v1/places.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/delivery_check.h"
 #include "service/cli/disk_outlook.h"
 #include "service/cli/left_spools.h"
 #include "service/cli/node_check.h"
-#include "service/cli/number_text.h"
 #include "service/cli/progress.h"
-#include "service/cli/run_report.h"
 #include "service/cli/salvage_report.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
+#include "service/query/run_report.h"
 #include "service/storage/file_system.h"
 #include "service/storage/recovery/damage.h"
 #include "service/storage/state_dirs.h"
@@ -283,10 +284,10 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
 
 // Runs with rows that are missing from the run or were logged twice. Nothing can be done about
 // them.
-std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
+std::vector<Finding> LookAtRows(const std::vector<query::RunReport>& runs) {
   std::vector<std::string> names;
   model::Json data = model::Json::array();
-  for (const RunReport& report : runs) {
+  for (const query::RunReport& report : runs) {
     const std::pair<uint64_t, const char*> counts[] = {{report.losses.total(), " lost"},
                                                        {report.run.late_rows, " late"},
                                                        {report.run.replayed_rows, " replayed"}};
@@ -310,10 +311,10 @@ std::vector<Finding> LookAtRows(const std::vector<RunReport>& runs) {
 }
 
 // Empty if the store cannot be read; the finding for the store reports that.
-std::vector<RunReport> ReadRuns(const std::string& dir) {
+std::vector<query::RunReport> ReadRuns(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return {};
-  return ReportRuns(**reader).value_or(std::vector<RunReport>());
+  return query::ReportRuns(**reader).value_or(std::vector<query::RunReport>());
 }
 
 // The libranklog versions of live ranks. An older version is not a problem.
@@ -376,12 +377,12 @@ Finding LookAtStore(const std::string& dir) {
 absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return absl::nullopt;
-  const auto runs = ReportRuns(**reader);
+  const auto runs = query::ReportRuns(**reader);
   if (!runs.ok()) return absl::nullopt;
-  const auto open = std::count_if(runs->begin(), runs->end(), [](const RunReport& run) {
+  const auto open = std::count_if(runs->begin(), runs->end(), [](const query::RunReport& run) {
     return run.run.state == model::RunState::kRunning ||
            std::any_of(run.destinations.begin(), run.destinations.end(),
-                       [&](const DestinationReport& to) { return IsOpen(run, to); });
+                       [&](const query::DestinationReport& to) { return IsOpen(run, to); });
   });
   Finding finding{"other store",
                   {{"path", dir}, {"runs", runs->size()}, {"waiting_runs", open}},
@@ -481,9 +482,9 @@ absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::stri
 }
 
 // Rings that are not files, because no directory had room for them.
-std::vector<Finding> LookAtUnnamedSpools(const std::vector<RunReport>& runs) {
+std::vector<Finding> LookAtUnnamedSpools(const std::vector<query::RunReport>& runs) {
   std::vector<Finding> findings;
-  for (const RunReport& run : runs) {
+  for (const query::RunReport& run : runs) {
     for (const std::string& unnamed : UnnamedTexts(run)) {
       findings.push_back(
           {"spool",
@@ -528,7 +529,7 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   if (auto ends = LookAtSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
   if (auto clients = LookAtClients(state_dir); clients.has_value()) add({*std::move(clients)});
   findings.push_back(LookAtStore(state_dir));
-  const std::vector<RunReport> runs = ReadRuns(state_dir);
+  const std::vector<query::RunReport> runs = ReadRuns(state_dir);
   add(LookAtRows(runs));
   add(LookAtDeliveries(runs, pid != 0));
   add(LookAtServers(state_dir, runs));

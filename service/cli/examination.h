@@ -7,17 +7,9 @@
 #include <vector>
 
 #include "service/cli/command.h"
-#include "service/model/run.h"
+#include "service/cli/finding.h"
 
 namespace ranklog::cli {
-
-struct Finding {
-  // One of: directory, disk, socket, daemon, store, rows, delivery, set aside, spool, ...
-  std::string part;
-  model::Json data;  // for programs
-  std::string text;
-  std::string advice;  // empty: no problem
-};
 
 // Checks `state_dir`, its daemon and the spools of this user, and changes nothing. Reads the whole
 // store, with a progress bar on a terminal. Anything that cannot be checked is a finding. `ranks`

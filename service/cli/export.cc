@@ -9,13 +9,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/output_file.h"
 #include "service/cli/progress.h"
 #include "service/cli/row_format.h"
-#include "service/cli/row_reader.h"
 #include "service/cli/terminal.h"
+#include "service/query/row_reader.h"
 
 namespace ranklog::cli {
 namespace {
@@ -52,7 +53,7 @@ struct ExportFlags {
 // Rows of a run, or of one of its streams.
 struct Part {
   const model::Stream* stream = nullptr;  // null: rows of the run itself
-  RowRange range;
+  query::RowRange range;
 };
 
 // Reduces rows to the selected metrics.
@@ -61,7 +62,8 @@ class MetricFilter {
   explicit MetricFilter(const std::vector<std::string>& metrics) : metrics_(metrics) {}
 
   // Visits the remaining part of `row`. Rows without any of the metrics are skipped.
-  absl::Status Visit(const Row& row, absl::FunctionRef<absl::Status(const Row&)> visitor) {
+  absl::Status Visit(const query::Row& row,
+                     absl::FunctionRef<absl::Status(const query::Row&)> visitor) {
     if (metrics_.empty()) return visitor(row);
     model::Block block;
     block.shape = row.block.shape;
@@ -124,7 +126,7 @@ class Exporter {
     ASSIGN_OR_RETURN(const std::unique_ptr<RowFormat> format, MakeFormat());
     std::string text;
     format->AppendHeader(&text);
-    RETURN_IF_ERROR(VisitAll([&](const Row& row, const model::Stream* stream) {
+    RETURN_IF_ERROR(VisitAll([&](const query::Row& row, const model::Stream* stream) {
       format->AppendRow(row, stream, &text);
       return text.size() < kWriteBytes ? absl::OkStatus() : Write(&text);
     }));
@@ -138,8 +140,9 @@ class Exporter {
  private:
   absl::Status PlanParts() {
     if (!flags_.raw) {
-      ASSIGN_OR_RETURN(const std::vector<RowRange> ranges, VisibleRows(reader_, run_));
-      for (const RowRange& range : ranges) parts_.push_back({nullptr, range});
+      ASSIGN_OR_RETURN(const std::vector<query::RowRange> ranges,
+                       query::VisibleRows(reader_, run_));
+      for (const query::RowRange& range : ranges) parts_.push_back({nullptr, range});
     } else {
       ASSIGN_OR_RETURN(streams_, reader_.Streams(run_.id));
       std::stable_sort(
@@ -159,7 +162,7 @@ class Exporter {
     if (flags_.format == "jsonl") return NewJsonFormat();
     ColumnCollector columns;
     total_ *= 2;
-    RETURN_IF_ERROR(VisitAll([&](const Row& row, const model::Stream*) {
+    RETURN_IF_ERROR(VisitAll([&](const query::Row& row, const model::Stream*) {
       columns.Add(row);
       return absl::OkStatus();
     }));
@@ -169,13 +172,14 @@ class Exporter {
   template <typename Fn>
   absl::Status VisitAll(Fn&& fn) {
     for (const Part& part : parts_) {
-      const auto visit = [&](const Row& row) {
+      const auto visit = [&](const query::Row& row) {
         progress_.Update(++done_, total_);
-        return filter_.Visit(row, [&](const Row& left) { return fn(left, part.stream); });
+        return filter_.Visit(row, [&](const query::Row& left) { return fn(left, part.stream); });
       };
-      RETURN_IF_ERROR(part.stream == nullptr
-                          ? VisitRunRows(reader_, run_.id, part.range, visit)
-                          : VisitStreamRows(reader_, part.stream->id, part.range.end, visit));
+      RETURN_IF_ERROR(
+          part.stream == nullptr
+              ? query::VisitRunRows(reader_, run_.id, part.range, visit)
+              : query::VisitStreamRows(reader_, part.stream->id, part.range.end, visit));
     }
     return absl::OkStatus();
   }

@@ -19,6 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/terminal.h"

@@ -20,7 +20,8 @@
 #include "ranklog/v1/base_url.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/cli/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
@@ -236,12 +237,12 @@ Finding LookAtClock(int64_t newest_us) {
 }
 
 std::vector<Finding> LookAtServers(const std::string& state_dir,
-                                   const std::vector<RunReport>& runs) {
+                                   const std::vector<query::RunReport>& runs) {
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
   std::set<std::string> urls;
-  for (const RunReport& report : runs) {
-    for (const DestinationReport& to : report.destinations) {
+  for (const query::RunReport& report : runs) {
+    for (const query::DestinationReport& to : report.destinations) {
       if (to.kind != deliver::wandb::kKind || !IsOpen(report, to)) continue;
       urls.insert(pipeline::WandbBaseUrl(report.run.settings));
     }

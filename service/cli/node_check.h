@@ -10,8 +10,8 @@
 
 #include "absl/types/optional.h"
 #include "service/cli/daemon_status.h"
-#include "service/cli/examination.h"
-#include "service/cli/run_report.h"
+#include "service/cli/finding.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 
@@ -30,7 +30,7 @@ Finding LookAtClock(int64_t newest_us);
 // proxy. These are the servers of runs that go to W&B, and the public server if there is a key for
 // it. Sends no request if there are neither.
 std::vector<Finding> LookAtServers(const std::string& state_dir,
-                                   const std::vector<RunReport>& runs);
+                                   const std::vector<query::RunReport>& runs);
 
 // What may end the daemon with process id `pid` before its rows are delivered: the end of a Slurm
 // job step, or of the user's session. nullopt: no known cause.

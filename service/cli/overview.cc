@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
-#include "service/cli/number_text.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
 #include "service/storage/recovery/damage.h"
@@ -13,11 +14,11 @@ namespace ranklog::cli {
 namespace {
 
 void AddUpRuns(Overview* overview) {
-  for (const RunReport& report : overview->runs) {
+  for (const query::RunReport& report : overview->runs) {
     overview->late_rows += report.run.late_rows;
-    AddLosses(report.losses, &overview->losses);
-    for (const DestinationReport& one : report.destinations) {
-      DestinationReport& sum = overview->destinations[one.kind];
+    query::AddLosses(report.losses, &overview->losses);
+    for (const query::DestinationReport& one : report.destinations) {
+      query::DestinationReport& sum = overview->destinations[one.kind];
       sum.kind = one.kind;
       sum.delivered_rows += one.delivered_rows;
       sum.pending_rows += one.pending_rows;
@@ -31,19 +32,19 @@ void AddUpRuns(Overview* overview) {
 }
 
 // Why the rows of a run are not delivered and will not be without help.
-std::vector<std::string> ProblemsOfRun(const RunReport& report) {
+std::vector<std::string> ProblemsOfRun(const query::RunReport& report) {
   std::vector<std::string> problems;
   if (!report.stopped.empty()) problems.push_back(Printable(StoppedText(report)));
   for (const std::string& unread : UnreadTexts(report)) problems.push_back(Printable(unread));
   const auto& destinations = report.destinations;
-  const bool taken_since =
-      std::any_of(destinations.begin(), destinations.end(),
-                  [](const DestinationReport& to) { return to.kind != kLocal && to.complete; });
+  const bool taken_since = std::any_of(
+      destinations.begin(), destinations.end(),
+      [](const query::DestinationReport& to) { return to.kind != query::kLocal && to.complete; });
   if (report.run.refused && !taken_since) {
     problems.push_back(absl::StrCat("run ", Printable(report.run.run_id),
                                     " was refused and is kept on this node only"));
   }
-  for (const DestinationReport& destination : destinations) {
+  for (const query::DestinationReport& destination : destinations) {
     if (!AwaitsPerson(report, destination)) continue;
     problems.push_back(absl::StrCat("run ", Printable(report.run.run_id), " waits for ",
                                     destination.kind, ": ", Printable(destination.last_error)));
@@ -71,7 +72,7 @@ storage::Queue Overview::Queued() const {
   return all;
 }
 
-uint64_t Overview::Sum(uint64_t DestinationReport::*field) const {
+uint64_t Overview::Sum(uint64_t query::DestinationReport::*field) const {
   uint64_t sum = 0;
   for (const auto& [kind, destination] : destinations) sum += destination.*field;
   return sum;
@@ -94,7 +95,8 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   }
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs,
-                   ReportRuns(*reader, overview.daemon ? &*overview.daemon : nullptr));
+                   query::ReportRuns(*reader, overview.daemon ? overview.daemon->stopped_runs
+                                                              : query::StoppedRuns()));
   overview.set_aside = storage::SetAsideStores(overview.state_dir);
   overview.damaged_rings = DamagedRings(overview.state_dir);
   ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());
@@ -109,11 +111,11 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   return overview;
 }
 
-std::vector<std::pair<const RunReport*, const DestinationReport*>> SetApart(
+std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>> SetApart(
     const Overview& overview) {
-  std::vector<std::pair<const RunReport*, const DestinationReport*>> apart;
-  for (const RunReport& report : overview.runs) {
-    for (const DestinationReport& destination : report.destinations) {
+  std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>> apart;
+  for (const query::RunReport& report : overview.runs) {
+    for (const query::DestinationReport& destination : report.destinations) {
       if (destination.set_apart) apart.emplace_back(&report, &destination);
     }
   }
@@ -149,13 +151,13 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
   if (!overview.unmade.empty()) problems.push_back(overview.unmade);
   if (overview.lost() > 0) {
-    problems.push_back(
-        absl::StrCat(Counted(overview.lost(), "row"), " lost: ", LossesText(overview.losses)));
+    problems.push_back(absl::StrCat(Counted(overview.lost(), "row"),
+                                    " lost: ", query::LossesText(overview.losses)));
   }
   if (overview.refused() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.refused(), "row"), " refused by a tracker"));
   }
-  for (const RunReport& report : overview.runs) {
+  for (const query::RunReport& report : overview.runs) {
     for (std::string& problem : ProblemsOfRun(report)) problems.push_back(std::move(problem));
   }
   if (const size_t damaged = overview.damaged_rings.size(); damaged > 0) {

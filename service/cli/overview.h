@@ -16,7 +16,7 @@
 #include "service/cli/daemon_status.h"
 #include "service/cli/disk_outlook.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/run_report.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 
@@ -31,7 +31,7 @@ struct Overview {
   std::string silent_at;                         // its address, if it does not answer
   absl::optional<DaemonStatus> daemon;           // its answer, if it could be asked
   absl::optional<DaemonLog> log;                 // if a rank started the daemon
-  std::vector<RunReport> runs;                   // newest first
+  std::vector<query::RunReport> runs;            // newest first
   std::vector<std::string> set_aside;            // damaged stores that were set aside
   std::map<std::string, storage::Queue> queues;  // by kind of tracker
   std::vector<std::string> damaged_rings;        // paths of rings that were set aside
@@ -40,27 +40,27 @@ struct Overview {
   std::string left_advice;
   std::string unmade;  // rows in the store that no daemon aggregates; empty: there are none
   // Sums over all runs.
-  std::map<std::string, DestinationReport> destinations;
+  std::map<std::string, query::DestinationReport> destinations;
   uint64_t late_rows = 0;
   model::Losses losses;
 
-  uint64_t queued() const { return Sum(&DestinationReport::pending_rows); }
-  uint64_t delivered() const { return Sum(&DestinationReport::delivered_rows); }
-  uint64_t refused() const { return Sum(&DestinationReport::refused_rows); }
+  uint64_t queued() const { return Sum(&query::DestinationReport::pending_rows); }
+  uint64_t delivered() const { return Sum(&query::DestinationReport::delivered_rows); }
+  uint64_t refused() const { return Sum(&query::DestinationReport::refused_rows); }
   uint64_t lost() const { return losses.total(); }
   // The waiting rows of all trackers: their bytes, and the time of the oldest row (0: no row
   // waits).
   storage::Queue Queued() const;
 
  private:
-  uint64_t Sum(uint64_t DestinationReport::*field) const;
+  uint64_t Sum(uint64_t query::DestinationReport::*field) const;
 };
 
 // Takes one snapshot. `await_ends`: first waits for runs that are about to end; see AwaitEnds().
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
 // Destinations that are set apart, with their runs.
-std::vector<std::pair<const RunReport*, const DestinationReport*>> SetApart(
+std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>> SetApart(
     const Overview& overview);
 
 // Why the daemon cannot store rows; empty: it can, or no daemon runs.

@@ -7,7 +7,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 
 namespace ranklog::cli {
 namespace {
@@ -74,7 +75,7 @@ class Canvas {
 struct Range {
   double low, high;
 
-  explicit Range(const Series& series) : low(series.min()), high(series.max()) {
+  explicit Range(const query::Series& series) : low(series.min()), high(series.max()) {
     if (high > low) return;
     const double room = low == 0 ? 1 : std::abs(low) * 0.05;  // draws a constant through the middle
     constexpr double kLargest = std::numeric_limits<double>::max();
@@ -85,16 +86,16 @@ struct Range {
   double At(double part) const { return low * (1 - part) + high * part; }
 };
 
-void DrawCurve(const Series& series, const Range& range, Canvas& canvas) {
+void DrawCurve(const query::Series& series, const Range& range, Canvas& canvas) {
   const auto y_of = [&](double value) {
     // Halves the values before subtracting, so that the largest doubles do not overflow.
     const double part = (value / 2 - range.low / 2) / (range.high / 2 - range.low / 2);
     return static_cast<int>(std::lround(part * (canvas.dots_high() - 1)));
   };
-  const Series::Column* before = nullptr;
+  const query::Series::Column* before = nullptr;
   int before_x = 0;
   for (int x = 0; x < static_cast<int>(series.columns().size()); ++x) {
-    const Series::Column& column = series.columns()[x];
+    const query::Series::Column& column = series.columns()[x];
     if (column.count == 0) continue;
     if (before != nullptr) canvas.Line(before_x, y_of(before->last), x, y_of(column.first));
     canvas.Line(x, y_of(column.min), x, y_of(column.max));
@@ -123,7 +124,7 @@ std::string Padded(const std::string& text, int width) {
   return std::string(std::max<int>(0, width - static_cast<int>(text.size())), ' ') + text;
 }
 
-std::string XAxis(const Series& series, int columns, bool ascii) {
+std::string XAxis(const query::Series& series, int columns, bool ascii) {
   std::string axis(kLabelWidth + 1, ' ');
   axis += ascii ? "+" : "└";
   for (int c = 0; c < columns; ++c) axis += ascii ? "-" : "─";
@@ -142,7 +143,7 @@ std::string XAxis(const Series& series, int columns, bool ascii) {
   return absl::StrCat(axis, "\n", labels, right, "\n");
 }
 
-std::string Title(const std::string& title, const Series& series, const Terminal& terminal) {
+std::string Title(const std::string& title, const query::Series& series, const Terminal& terminal) {
   std::string text = terminal.Bold(Printable(title));
   if (series.count() > 0) {
     // Uses as many digits as needed to distinguish the smallest value from the largest.
@@ -164,30 +165,7 @@ std::string Title(const std::string& title, const Series& series, const Terminal
 
 int PlotSize::dot_columns() const { return (width - kMargin) * Canvas::DotsX(ascii); }
 
-Series::Series(int64_t x_min, int64_t x_max, int columns)
-    : x_min_(x_min), x_max_(std::max(x_min, x_max)), columns_(std::max(columns, 1)) {}
-
-void Series::Add(int64_t x, double y) {
-  if (!std::isfinite(y)) {
-    ++not_finite_;
-    return;
-  }
-  const double span = static_cast<double>(x_max_) - static_cast<double>(x_min_);
-  const double part = span == 0 ? 0 : (static_cast<double>(x) - static_cast<double>(x_min_)) / span;
-  const double last_column = static_cast<double>(columns_.size() - 1);
-  Column& column = columns_[std::lround(std::clamp(part, 0.0, 1.0) * last_column)];
-  if (column.count++ == 0) column.first = column.min = column.max = y;
-  column.last = y;
-  column.min = std::min(column.min, y);
-  column.max = std::max(column.max, y);
-  min_ = count_ == 0 ? y : std::min(min_, y);
-  max_ = count_ == 0 ? y : std::max(max_, y);
-  last_ = y;
-  last_x_ = x;
-  ++count_;
-}
-
-std::string DrawPlot(const std::string& title, const Series& series, const PlotSize& size,
+std::string DrawPlot(const std::string& title, const query::Series& series, const PlotSize& size,
                      const Terminal& terminal) {
   std::string text = Title(title, series, terminal);
   if (series.count() == 0) return text;

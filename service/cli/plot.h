@@ -3,11 +3,10 @@
 #ifndef SERVICE_CLI_PLOT_H_
 #define SERVICE_CLI_PLOT_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "service/cli/terminal.h"
+#include "service/query/series.h"
 
 namespace ranklog::cli {
 
@@ -23,46 +22,9 @@ struct PlotSize {
 
 inline constexpr int kMinPlotWidth = 30;
 
-// The values of one metric, summarized by column of the plot. Memory is a few numbers per column,
-// for any number of values. No peak is lost, because each column keeps its smallest and its largest
-// value.
-class Series {
- public:
-  struct Column {
-    uint64_t count = 0;
-    double first = 0, last = 0;
-    double min = 0, max = 0;
-  };
-
-  // `x_min` to `x_max` covers the whole width. Values outside go into the outermost columns.
-  Series(int64_t x_min, int64_t x_max, int columns);
-
-  // Call it in the order of x. NaN and infinities are counted but not plotted.
-  void Add(int64_t x, double y);
-
-  const std::vector<Column>& columns() const { return columns_; }
-  int64_t x_min() const { return x_min_; }
-  int64_t x_max() const { return x_max_; }
-  uint64_t count() const { return count_; }
-  uint64_t not_finite() const { return not_finite_; }
-  double min() const { return min_; }
-  double max() const { return max_; }
-  double last() const { return last_; }
-  int64_t last_x() const { return last_x_; }
-
- private:
-  const int64_t x_min_;
-  const int64_t x_max_;
-  std::vector<Column> columns_;
-  uint64_t count_ = 0;
-  uint64_t not_finite_ = 0;
-  double min_ = 0, max_ = 0, last_ = 0;
-  int64_t last_x_ = 0;
-};
-
 // The curve between its axes, below a title with the last, the smallest and the largest value.
 // `series` must have size.dot_columns() columns.
-std::string DrawPlot(const std::string& title, const Series& series, const PlotSize& size,
+std::string DrawPlot(const std::string& title, const query::Series& series, const PlotSize& size,
                      const Terminal& terminal);
 
 }  // namespace ranklog::cli

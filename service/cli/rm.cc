@@ -9,15 +9,16 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
-#include "service/cli/number_text.h"
 #include "service/cli/run_remover.h"
-#include "service/cli/run_report.h"
-#include "service/cli/select_run.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
+#include "service/query/run_report.h"
+#include "service/query/select_run.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {
@@ -54,7 +55,7 @@ class RunRemoval {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     RETURN_IF_ERROR(Choose());
-    for (const RunReport& report : chosen_) RETURN_IF_ERROR(CheckMayGo(report));
+    for (const query::RunReport& report : chosen_) RETURN_IF_ERROR(CheckMayGo(report));
     if (!flags_.yes && !Ask()) return absl::CancelledError("nothing was removed");
     ASSIGN_OR_RETURN(remover_, RunRemover::Open(state_dir_, globals_.address));
     absl::Status status;
@@ -69,15 +70,15 @@ class RunRemoval {
     ASSIGN_OR_RETURN(const std::vector<model::Run> all, reader_->Runs());
     std::set<int64_t> ids;
     for (const std::string& text : flags_.runs) {
-      ASSIGN_OR_RETURN(model::Run run, SelectRun(all, text, flags_.project));
+      ASSIGN_OR_RETURN(model::Run run, query::SelectRun(all, text, flags_.project));
       if (!ids.insert(run.id).second) continue;
       ASSIGN_OR_RETURN(run, AwaitEnd(globals_, *reader_, run));
-      ASSIGN_OR_RETURN(chosen_.emplace_back(), ReportRun(*reader_, run));
+      ASSIGN_OR_RETURN(chosen_.emplace_back(), query::ReportRun(*reader_, run));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckMayGo(const RunReport& report) const {
+  absl::Status CheckMayGo(const query::RunReport& report) const {
     if (report.run.state == model::RunState::kRunning) {
       return absl::FailedPreconditionError(
           absl::StrCat("run ", NameOf(report), " is still running; nothing was removed",
@@ -86,7 +87,7 @@ class RunRemoval {
                            : "; if its ranks have ended, start ranklogd: it reads their spools and "
                              "ends the run"));
     }
-    for (const DestinationReport& destination : report.destinations) {
+    for (const query::DestinationReport& destination : report.destinations) {
       if (flags_.force || !WaitsFor(report, destination)) continue;
       return absl::FailedPreconditionError(
           absl::StrCat("run ", NameOf(report), ": ", WaitingText(destination),
@@ -97,12 +98,12 @@ class RunRemoval {
   }
 
   bool Ask() const {
-    for (const RunReport& report : chosen_) {
+    for (const query::RunReport& report : chosen_) {
       std::cerr << NameOf(report) << "  " << Printable(report.run.name) << ", "
                 << model::Name(report.run.state) << ", " << Counted(report.run.rows, "row")
                 << ", started " << TimeText(report.run.started_us);
       if (!IsAtATracker(report)) std::cerr << ", on this node only";
-      for (const DestinationReport& destination : report.destinations) {
+      for (const query::DestinationReport& destination : report.destinations) {
         if (WaitsFor(report, destination)) std::cerr << ", " << WaitingText(destination);
       }
       std::cerr << "\n";
@@ -115,7 +116,7 @@ class RunRemoval {
     return word == "y" || word == "yes";
   }
 
-  absl::Status Remove(const RunReport& report) {
+  absl::Status Remove(const query::RunReport& report) {
     ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader_->Streams(report.run.id));
     std::set<uint64_t> incarnations;
     for (const model::Stream& stream : streams) incarnations.insert(stream.key.incarnation);
@@ -129,7 +130,7 @@ class RunRemoval {
     RETURN_IF_ERROR(removed);
     RemoveRings(state_dir_, incarnations);
     uint64_t waiting = 0;
-    for (const DestinationReport& destination : report.destinations) {
+    for (const query::DestinationReport& destination : report.destinations) {
       waiting = std::max(waiting, destination.pending_rows);
     }
     if (flags_.json) {
@@ -144,21 +145,23 @@ class RunRemoval {
     return absl::OkStatus();
   }
 
-  static bool WaitsFor(const RunReport& report, const DestinationReport& destination) {
-    return destination.kind != kLocal && IsOpen(report, destination);
+  static bool WaitsFor(const query::RunReport& report,
+                       const query::DestinationReport& destination) {
+    return destination.kind != query::kLocal && IsOpen(report, destination);
   }
-  static std::string WaitingText(const DestinationReport& destination) {
+  static std::string WaitingText(const query::DestinationReport& destination) {
     return absl::StrCat(destination.pending_rows > 0
                             ? Counted(destination.pending_rows, "row") + " not delivered"
                             : "its end is not delivered",
                         " to ", Printable(destination.kind));
   }
-  static bool IsAtATracker(const RunReport& report) {
-    return std::any_of(
-        report.destinations.begin(), report.destinations.end(),
-        [](const DestinationReport& destination) { return destination.kind != kLocal; });
+  static bool IsAtATracker(const query::RunReport& report) {
+    return std::any_of(report.destinations.begin(), report.destinations.end(),
+                       [](const query::DestinationReport& destination) {
+                         return destination.kind != query::kLocal;
+                       });
   }
-  static std::string NameOf(const RunReport& report) {
+  static std::string NameOf(const query::RunReport& report) {
     return Printable(report.run.project + ":" + report.run.run_id);
   }
 
@@ -166,7 +169,7 @@ class RunRemoval {
   const RemoveFlags& flags_;
   std::string state_dir_;
   std::unique_ptr<storage::StoreReader> reader_;
-  std::vector<RunReport> chosen_;
+  std::vector<query::RunReport> chosen_;
   std::unique_ptr<RunRemover> remover_;
   model::Json removed_ = model::Json::array();
 };
@@ -180,7 +183,7 @@ absl::Status RemoveRuns(const Globals& globals, const RemoveFlags& flags) {
 void AddRemove(Program& program) {
   auto [options, flags] =
       program.Add("rm", "remove runs from this node's store", kRemoveFooter, RemoveRuns);
-  options.Add("RUN", &flags.runs, kRunHelp, {.check = CheckNotEmpty, .required = true});
+  options.Add("RUN", &flags.runs, query::kRunHelp, {.check = CheckNotEmpty, .required = true});
   options.Add("--project", &flags.project, "consider only the runs of this project",
               {.type = "NAME"});
   options.Add("--yes", &flags.yes, "do not ask");

@@ -20,7 +20,7 @@ class JsonFormat : public RowFormat {
  public:
   void AppendHeader(std::string*) override {}
 
-  void AppendRow(const Row& row, const model::Stream* stream, std::string* out) override {
+  void AppendRow(const query::Row& row, const model::Stream* stream, std::string* out) override {
     if (stream == nullptr) {
       out->append("{\"_step\":");
       deliver::AppendInteger(row.step(), out);
@@ -44,7 +44,7 @@ class JsonFormat : public RowFormat {
   }
 
  private:
-  void AppendValues(const Row& row, bool first, std::string* out) {
+  void AppendValues(const query::Row& row, bool first, std::string* out) {
     const std::vector<std::string>& names = NamesOf(row);
     const absl::Span<const double> values = row.values();
     for (size_t i = 0; i < values.size(); ++i) {
@@ -63,7 +63,7 @@ class JsonFormat : public RowFormat {
   }
 
   // The shape's keys in the form `"key":`, escaped once.
-  const std::vector<std::string>& NamesOf(const Row& row) {
+  const std::vector<std::string>& NamesOf(const query::Row& row) {
     std::vector<std::string>& names = names_[ShapeKey(row.owner, row.block.shape)];
     if (names.size() != row.keys.size()) {
       names.clear();
@@ -94,7 +94,7 @@ class CsvFormat : public RowFormat {
     out->append("\r\n");
   }
 
-  void AppendRow(const Row& row, const model::Stream* stream, std::string* out) override {
+  void AppendRow(const query::Row& row, const model::Stream* stream, std::string* out) override {
     if (stream != nullptr) {
       deliver::AppendInteger(stream->key.rank, out);
       out->append(",").append(StreamName(*stream)).append(",");
@@ -114,7 +114,7 @@ class CsvFormat : public RowFormat {
   }
 
  private:
-  void FillCells(const Row& row) {
+  void FillCells(const query::Row& row) {
     const std::vector<size_t>& places = PlacesOf(row);
     const absl::Span<const double> values = row.values();
     for (size_t i = 0; i < values.size(); ++i) deliver::AppendNumber(values[i], &cells_[places[i]]);
@@ -128,7 +128,7 @@ class CsvFormat : public RowFormat {
   }
 
   // The columns of the shape's values.
-  const std::vector<size_t>& PlacesOf(const Row& row) {
+  const std::vector<size_t>& PlacesOf(const query::Row& row) {
     std::vector<size_t>& places = places_[ShapeKey(row.owner, row.block.shape)];
     if (places.size() != row.keys.size()) {
       places.clear();
@@ -152,7 +152,7 @@ std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool r
   return std::make_unique<CsvFormat>(std::move(columns), raw);
 }
 
-void ColumnCollector::Add(const Row& row) {
+void ColumnCollector::Add(const query::Row& row) {
   bool& seen = shapes_[ShapeKey(row.owner, row.block.shape)];
   if (!seen) {
     for (const std::string& key : row.keys) AddKey(key);

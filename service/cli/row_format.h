@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "service/cli/row_reader.h"
 #include "service/model/run.h"
+#include "service/query/row_reader.h"
 
 namespace ranklog::cli {
 
@@ -22,7 +22,7 @@ class RowFormat {
   // Appends the text before the first row, which may be empty.
   virtual void AppendHeader(std::string* out) = 0;
   // `stream` is the stream of a rank's row, and null for a run's row.
-  virtual void AppendRow(const Row& row, const model::Stream* stream, std::string* out) = 0;
+  virtual void AppendRow(const query::Row& row, const model::Stream* stream, std::string* out) = 0;
 };
 
 // For a run's row:
@@ -39,7 +39,7 @@ std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool r
 // advance.
 class ColumnCollector {
  public:
-  void Add(const Row& row);
+  void Add(const query::Row& row);
   std::vector<std::string> Take() { return std::move(columns_); }
 
  private:

@@ -9,15 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/json_text.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/number_text.h"
-#include "service/cli/run_report.h"
 #include "service/cli/table.h"
 #include "service/cli/terminal.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 namespace {
@@ -44,7 +45,7 @@ std::string CheckPositive(const std::string& text) {
   return absl::SimpleAtoi(text, &number) && number > 0 ? "" : "must be 1 or more";
 }
 
-std::string DestinationText(const DestinationReport& destination) {
+std::string DestinationText(const query::DestinationReport& destination) {
   std::string text = absl::StrCat(destination.kind, " ", destination.delivered_rows);
   if (destination.pending_rows > 0) absl::StrAppend(&text, " +", destination.pending_rows);
   if (destination.refused_rows > 0) {
@@ -63,10 +64,10 @@ std::string WithoutYear(const std::string& time) {
   return time.size() > kYear ? time.substr(kYear, kDayAndTime) : time;
 }
 
-std::string TableOf(const std::vector<RunReport>& reports) {
+std::string TableOf(const std::vector<query::RunReport>& reports) {
   const auto any = [&](uint64_t model::Run::*rows) {
     return std::any_of(reports.begin(), reports.end(),
-                       [rows](const RunReport& report) { return report.run.*rows > 0; });
+                       [rows](const query::RunReport& report) { return report.run.*rows > 0; });
   };
   const bool late = any(&model::Run::late_rows);
   const bool replayed = any(&model::Run::replayed_rows);
@@ -76,7 +77,7 @@ std::string TableOf(const std::vector<RunReport>& reports) {
   if (replayed) head.push_back("REPLAYED");
   head.insert(head.end(), {"STARTED", "DELIVERED"});
   Table table(head, {{"STARTED", WithoutYear}, {"RANKS"}, {"NAME"}, {"PROJECT"}, {"STARTED"}});
-  for (const RunReport& report : reports) {
+  for (const query::RunReport& report : reports) {
     const model::Run& run = report.run;
     std::vector<std::string> row = {run.run_id,
                                     run.name,
@@ -90,7 +91,7 @@ std::string TableOf(const std::vector<RunReport>& reports) {
     if (replayed) row.push_back(absl::StrCat(run.replayed_rows));
     row.push_back(TimeText(run.started_us));
     row.push_back(absl::StrJoin(report.destinations, ", ",
-                                [](std::string* out, const DestinationReport& destination) {
+                                [](std::string* out, const query::DestinationReport& destination) {
                                   out->append(DestinationText(destination));
                                 }));
     table.AddRow(row);
@@ -98,12 +99,12 @@ std::string TableOf(const std::vector<RunReport>& reports) {
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   std::string text = table.ToString(terminal);
   std::set<std::string> notices;  // runs of one job have the same notice
-  for (const RunReport& report : reports) {
+  for (const query::RunReport& report : reports) {
     const std::string notice = Printable(report.run.notice);
     if (notice.empty() || !notices.insert(notice).second) continue;
     absl::StrAppend(&text, report.run.refused ? terminal.Red(notice) : notice, "\n");
   }
-  for (const RunReport& report : reports) {
+  for (const query::RunReport& report : reports) {
     for (const std::string& unnamed : UnnamedTexts(report)) {
       absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
     }
@@ -116,10 +117,10 @@ std::string TableOf(const std::vector<RunReport>& reports) {
 }
 
 // Why the rows of each run wait.
-std::string WaitingText(const std::vector<RunReport>& reports) {
+std::string WaitingText(const std::vector<query::RunReport>& reports) {
   std::string text;
-  for (const RunReport& report : reports) {
-    for (const DestinationReport& destination : report.destinations) {
+  for (const query::RunReport& report : reports) {
+    for (const query::DestinationReport& destination : report.destinations) {
       if (destination.last_error.empty() || !IsOpen(report, destination)) continue;
       absl::StrAppend(&text, Printable(report.run.run_id), " waits for ",
                       Printable(destination.kind), ": ", Printable(destination.last_error), "\n");
@@ -135,9 +136,10 @@ absl::Status ListRuns(const Globals& globals, const RunsFlags& flags) {
   ASSIGN_OR_RETURN(std::vector<model::Run> runs, reader->Runs());
   RETURN_IF_ERROR(AwaitEnds(globals, *reader, &runs));  // for `./train && ranklog runs`
   const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, globals.address);
-  ASSIGN_OR_RETURN(std::vector<RunReport> reports,
-                   ReportRuns(*reader, daemon ? &*daemon : nullptr));
-  std::erase_if(reports, [&](const RunReport& report) {
+  ASSIGN_OR_RETURN(
+      std::vector<query::RunReport> reports,
+      query::ReportRuns(*reader, daemon ? daemon->stopped_runs : query::StoppedRuns()));
+  std::erase_if(reports, [&](const query::RunReport& report) {
     return (!flags.project.empty() && report.run.project != flags.project) ||
            (!flags.state.empty() && model::Name(report.run.state) != flags.state);
   });

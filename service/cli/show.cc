@@ -6,15 +6,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
-#include "service/cli/main_metrics.h"
-#include "service/cli/number_text.h"
 #include "service/cli/plot.h"
-#include "service/cli/run_digest.h"
-#include "service/cli/run_report.h"
 #include "service/deliver/json_writer.h"
+#include "service/query/main_metrics.h"
+#include "service/query/run_digest.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 namespace {
@@ -43,13 +44,13 @@ struct ShowFlags {
   int height = 8;
 };
 
-model::Json RunJson(const RunReport& report, const RunDigest& digest) {
+model::Json RunJson(const query::RunReport& report, const query::RunDigest& digest) {
   model::Json json = ToJson(report);
   json["config"] = digest.config;
   json["summary"] = digest.summary;
   json["metrics"] = model::Json::object();
-  for (const RunDigest::Metric& metric : digest.metrics) {
-    const Series& series = metric.series;
+  for (const query::RunDigest::Metric& metric : digest.metrics) {
+    const query::Series& series = metric.series;
     json["metrics"][metric.name] = {{"count", series.count()}, {"not_finite", series.not_finite()}};
     if (series.count() == 0) continue;
     json["metrics"][metric.name].update({{"last", series.last()},
@@ -76,12 +77,12 @@ std::string StateText(const model::Run& run, const Terminal& terminal) {
   return state;
 }
 
-bool IsLocal(const RunReport& report) {
+bool IsLocal(const query::RunReport& report) {
   return std::all_of(report.destinations.begin(), report.destinations.end(),
-                     [](const DestinationReport& one) { return one.kind == kLocal; });
+                     [](const query::DestinationReport& one) { return one.kind == query::kLocal; });
 }
 
-std::string HeadText(const RunReport& report, const Terminal& terminal) {
+std::string HeadText(const query::RunReport& report, const Terminal& terminal) {
   const model::Run& run = report.run;
   const absl::Time end = run.ended_us == 0 ? absl::Now() : absl::FromUnixMicros(run.ended_us);
   // Not negative, even if the clock was set back.
@@ -103,11 +104,11 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
     const std::string notice = Printable(run.notice);
     absl::StrAppend(&text, run.refused ? terminal.Red(notice) : notice, "\n");
   }
-  for (const RankReport& rank : report.ranks) {
+  for (const query::RankReport& rank : report.ranks) {
     absl::StrAppend(&text, "rank ", rank.rank, ": ", rank.rows, " rows logged");
     if (const uint64_t lost = rank.losses.total(); lost > 0) {
       absl::StrAppend(&text, ", ", terminal.Red(absl::StrCat(lost, " lost")), " (",
-                      LossesText(rank.losses), ")");
+                      query::LossesText(rank.losses), ")");
     }
     if (rank.late_rows > 0) absl::StrAppend(&text, ", ", rank.late_rows, " late");
     if (rank.replayed_rows > 0) absl::StrAppend(&text, ", ", rank.replayed_rows, " replayed");
@@ -116,8 +117,8 @@ std::string HeadText(const RunReport& report, const Terminal& terminal) {
   for (const std::string& unnamed : UnnamedTexts(report)) {
     absl::StrAppend(&text, terminal.Red(Printable(unnamed)), "\n");
   }
-  for (const DestinationReport& destination : report.destinations) {
-    if (destination.kind == kLocal) continue;  // its rows are the rows on this node
+  for (const query::DestinationReport& destination : report.destinations) {
+    if (destination.kind == query::kLocal) continue;  // its rows are the rows on this node
     absl::StrAppend(&text, Printable(destination.kind), ": ", destination.delivered_rows,
                     " rows delivered, ", destination.pending_rows, " pending, ",
                     destination.refused_rows, " refused", ReplayedText(destination), "\n");
@@ -160,7 +161,7 @@ std::string SectionText(const std::string& title, const model::Json& object, boo
   int width = 0;
   for (auto item = object.begin(); item != object.end(); ++item) {
     if (!all && (item.key() == "_step" || item.key() == "_timestamp")) continue;  // shown above
-    if (!all && (IsRankStatistic(item.key()) || shown.size() == kMostLines)) {
+    if (!all && (query::IsRankStatistic(item.key()) || shown.size() == kMostLines)) {
       ++hidden;
       continue;
     }
@@ -191,13 +192,13 @@ PlotSize SizeOf(const ShowFlags& flags, const Terminal& terminal) {
 absl::Status Show(const Globals& globals, const ShowFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(const model::Run run, flags.run.Find(globals, *reader));
-  ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader, run));
+  ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader, run));
   const Terminal terminal = Terminal::Of(STDOUT_FILENO);
   const PlotSize size = SizeOf(flags, terminal);
-  DigestOptions options;
+  query::DigestOptions options;
   options.plotted = flags.metrics;
   options.columns = size.dot_columns();
-  ASSIGN_OR_RETURN(const RunDigest digest, DigestRun(*reader, run, options));
+  ASSIGN_OR_RETURN(const query::RunDigest digest, query::DigestRun(*reader, run, options));
 
   std::string text;
   if (flags.json) {
@@ -207,7 +208,7 @@ absl::Status Show(const Globals& globals, const ShowFlags& flags) {
            SectionText("config", digest.config, /*all=*/true, flags.all, terminal) +
            SectionText("summary", digest.summary, flags.all, flags.all, terminal);
     for (const size_t i : digest.plotted) {
-      const RunDigest::Metric& metric = digest.metrics[i];
+      const query::RunDigest::Metric& metric = digest.metrics[i];
       absl::StrAppend(&text, "\n", DrawPlot(metric.name, metric.series, size, terminal));
     }
   }

@@ -13,17 +13,18 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/disk_outlook.h"
 #include "service/cli/json_text.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/number_text.h"
 #include "service/cli/overview.h"
-#include "service/cli/run_report.h"
 #include "service/cli/table.h"
 #include "service/cli/terminal.h"
+#include "service/query/run_report.h"
 
 namespace ranklog::cli {
 namespace {
@@ -68,9 +69,9 @@ struct StatusFlags {
 
 constexpr absl::Duration kInterval = absl::Seconds(2);  // same as watch(1)
 
-std::vector<const RunReport*> Live(const Overview& overview) {
-  std::vector<const RunReport*> live;
-  for (const RunReport& report : overview.runs) {
+std::vector<const query::RunReport*> Live(const Overview& overview) {
+  std::vector<const query::RunReport*> live;
+  for (const query::RunReport& report : overview.runs) {
     if (report.run.state == model::RunState::kRunning) live.push_back(&report);
   }
   return live;
@@ -143,7 +144,7 @@ model::Json DiskJson(const DiskOutlook& disk) {
 
 model::Json OverviewJson(const Overview& overview) {
   model::Json live = model::Json::array();
-  for (const RunReport* report : Live(overview)) live.push_back(ToJson(*report));
+  for (const query::RunReport* report : Live(overview)) live.push_back(ToJson(*report));
   model::Json destinations = model::Json::array();
   for (const auto& [kind, destination] : overview.destinations) {
     const storage::Queue queue = QueueOf(overview, kind);
@@ -159,7 +160,7 @@ model::Json OverviewJson(const Overview& overview) {
                             {"refused_rows", destination.refused_rows},
                             {"replayed_rows", destination.replayed_rows},
                             {"last_error", destination.last_error},
-                            {"reasons", WaitingTexts(overview.runs, kind)}});
+                            {"reasons", query::WaitingTexts(overview.runs, kind)}});
   }
   return {{"daemon", DaemonJson(overview)},
           {"state_dir", overview.state_dir},
@@ -181,7 +182,7 @@ model::Json OverviewJson(const Overview& overview) {
             {"refused", overview.refused()},
             {"late", overview.late_rows},
             {"lost", overview.lost()}}},
-          {"lost", LossesJson(overview.losses)},
+          {"lost", query::LossesJson(overview.losses)},
           {"destinations", destinations},
           {"set_apart", SetApartJson(overview)},
           {"problems", ProblemsOf(overview)}};
@@ -229,10 +230,10 @@ std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
 std::string LostText(const Overview& overview, const Terminal& terminal) {
   if (overview.lost() > 0) {
     return terminal.Red(
-        absl::StrCat(Counted(overview.lost(), "row"), ": ", LossesText(overview.losses)));
+        absl::StrCat(Counted(overview.lost(), "row"), ": ", query::LossesText(overview.losses)));
   }
   std::vector<std::string> zeros;
-  for (const auto& [reason, count] : ByReason(overview.losses)) {
+  for (const auto& [reason, count] : query::ByReason(overview.losses)) {
     zeros.push_back(absl::StrCat(reason, " 0"));
   }
   return terminal.Green(absl::StrJoin(zeros, ", "));
@@ -299,7 +300,7 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
 }
 
 std::string OverviewText(const Overview& overview, const Terminal& terminal) {
-  const std::vector<const RunReport*> live = Live(overview);
+  const std::vector<const query::RunReport*> live = Live(overview);
   std::string text = absl::StrCat(
       "daemon  ", DaemonText(overview, terminal), "\n",  //
       "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
@@ -320,12 +321,12 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   if (!overview.unmade.empty()) {
     absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToMakeThem, "\n");
   }
-  for (const RunReport* report : live) {
+  for (const query::RunReport* report : live) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {
       absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unnamed)), "\n");
     }
   }
-  for (const RunReport& report : overview.runs) {
+  for (const query::RunReport& report : overview.runs) {
     if (!report.stopped.empty()) {
       absl::StrAppend(&text, "stopped ", terminal.Red(Printable(StoppedText(report))),
                       ": see `ranklog doctor`\n");
@@ -354,7 +355,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   for (const std::string& path : overview.set_aside) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
   }
-  for (const RunReport& report : overview.runs) {
+  for (const query::RunReport& report : overview.runs) {
     if (!report.run.refused) continue;
     absl::StrAppend(&text, "start   ", terminal.Red(Printable(report.run.notice)), "\n");
   }
@@ -363,7 +364,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
                  "LAST ERROR", "WAITS FOR"},
                 {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
     for (const auto& [kind, destination] : overview.destinations) {
-      const std::vector<std::string> reasons = WaitingTexts(overview.runs, kind);
+      const std::vector<std::string> reasons = query::WaitingTexts(overview.runs, kind);
       const DaemonStatus::Destination seen = SeenOf(overview, kind);
       table.AddRow(
           {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
@@ -376,7 +377,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     }
     absl::StrAppend(&text, "\n", table.ToString(terminal));
     for (const auto& [kind, destination] : overview.destinations) {
-      for (const std::string& reason : WaitingTexts(overview.runs, kind)) {
+      for (const std::string& reason : query::WaitingTexts(overview.runs, kind)) {
         absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
       }
       const DaemonStatus::Destination seen = SeenOf(overview, kind);
@@ -388,7 +389,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   }
   if (!live.empty()) {
     Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
-    for (const RunReport* report : live) {
+    for (const query::RunReport* report : live) {
       const model::Run& run = report->run;
       table.AddRow({run.run_id, run.name, run.project, absl::StrCat(run.rows),
                     run.last_step < 0 ? "-" : absl::StrCat(run.last_step),

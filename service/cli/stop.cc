@@ -18,10 +18,10 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
-#include "service/cli/number_text.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {

@@ -12,16 +12,17 @@
 #include "absl/types/optional.h"
 #include "service/base/clock.h"
 #include "service/base/file_identity.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/number_text.h"
 #include "service/cli/progress.h"
-#include "service/cli/run_report.h"
-#include "service/cli/select_run.h"
 #include "service/cli/sync_pipeline.h"
 #include "service/pipeline/slurm_job.h"
+#include "service/query/run_report.h"
+#include "service/query/select_run.h"
 
 namespace ranklog::cli {
 namespace {
@@ -67,9 +68,11 @@ struct SyncFlags {
   std::string timeout = "2m";
 };
 
-bool Leaves(const DestinationReport& destination) { return destination.kind != kLocal; }
+bool Leaves(const query::DestinationReport& destination) {
+  return destination.kind != query::kLocal;
+}
 
-bool HasTracker(const RunReport& report) {
+bool HasTracker(const query::RunReport& report) {
   return std::any_of(report.destinations.begin(), report.destinations.end(), Leaves);
 }
 
@@ -83,11 +86,11 @@ struct Sum {
   friend bool operator==(const Sum&, const Sum&) = default;
 };
 
-Sum SumOf(const std::vector<RunReport>& reports) {
+Sum SumOf(const std::vector<query::RunReport>& reports) {
   Sum sum;
-  for (const RunReport& report : reports) {
+  for (const query::RunReport& report : reports) {
     if (report.run.state == model::RunState::kRunning) ++sum.going;
-    for (const DestinationReport& destination : report.destinations) {
+    for (const query::DestinationReport& destination : report.destinations) {
       if (!Leaves(destination)) continue;
       sum.done += report.run.rows - destination.pending_rows;
       sum.total += report.run.rows;
@@ -256,7 +259,7 @@ class Sync {
     }
     std::vector<model::Run> runs;
     for (const std::string& text : flags_.runs) {
-      ASSIGN_OR_RETURN(runs.emplace_back(), SelectRun(all, text, flags_.project));
+      ASSIGN_OR_RETURN(runs.emplace_back(), query::SelectRun(all, text, flags_.project));
     }
     return runs;
   }
@@ -273,7 +276,7 @@ class Sync {
 
   // Returns whether the run has a tracker.
   absl::StatusOr<bool> ChooseIfOpen(const model::Run& run) {
-    ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
+    ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader_, run));
     if (!HasTracker(report)) return false;
     ASSIGN_OR_RETURN(const bool elsewhere, GoesOnElsewhere(run));
     if (elsewhere) return true;
@@ -330,9 +333,9 @@ class Sync {
     return added;
   }
 
-  static bool Settled(const RunReport& report) {
+  static bool Settled(const query::RunReport& report) {
     return std::all_of(report.destinations.begin(), report.destinations.end(),
-                       [](const DestinationReport& destination) {
+                       [](const query::DestinationReport& destination) {
                          return !Leaves(destination) || destination.complete;
                        });
   }
@@ -357,8 +360,8 @@ class Sync {
   absl::Status CheckCredentials() const {
     for (const int64_t id : chosen_) {
       ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(id));
-      ASSIGN_OR_RETURN(const RunReport report, ReportRun(*reader_, run));
-      for (const DestinationReport& destination : report.destinations) {
+      ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(*reader_, run));
+      for (const query::DestinationReport& destination : report.destinations) {
         if (Leaves(destination) && !destination.complete) {
           RETURN_IF_ERROR(pipeline_->CheckCredentials(run, destination.kind));
         }
@@ -369,20 +372,20 @@ class Sync {
 
   // Remembers errors from before this command, so that they are not reported as new.
   absl::Status LeaveOldErrors() {
-    ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
-    for (const RunReport& report : reports) {
-      for (const DestinationReport& destination : report.destinations) {
+    ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, Reports());
+    for (const query::RunReport& report : reports) {
+      for (const query::DestinationReport& destination : report.destinations) {
         errors_[{report.run.id, destination.kind}] = destination.last_error;
       }
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<RunReport>> Reports() const {
-    std::vector<RunReport> reports;
+  absl::StatusOr<std::vector<query::RunReport>> Reports() const {
+    std::vector<query::RunReport> reports;
     for (const int64_t id : chosen_) {
       ASSIGN_OR_RETURN(const model::Run run, reader_->GetRun(id));
-      ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(*reader_, run));
+      ASSIGN_OR_RETURN(reports.emplace_back(), query::ReportRun(*reader_, run));
     }
     return reports;
   }
@@ -397,7 +400,7 @@ class Sync {
         return absl::DataLossError(
             absl::StrCat(StorePath(), " was removed or replaced; its undelivered rows are lost"));
       }
-      ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
+      ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, Reports());
       const Sum sum = SumOf(reports);
       // Once all rows are delivered, the ends of runs remain.
       progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
@@ -448,8 +451,8 @@ class Sync {
   bool HandOver() const {
     const auto reports = Reports();
     if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
-    for (const RunReport& report : *reports) {
-      for (const DestinationReport& destination : report.destinations) {
+    for (const query::RunReport& report : *reports) {
+      for (const query::DestinationReport& destination : report.destinations) {
         if (!Leaves(destination) || destination.set_apart || !IsOpen(report, destination)) continue;
         // The daemon reports what it lacks.
         AskDaemonToDeliver(report.run, destination.kind).IgnoreError();
@@ -461,9 +464,9 @@ class Sync {
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
 
   // Prints each error once, when it is new.
-  void SayErrors(const std::vector<RunReport>& reports, Progress* progress) {
-    for (const RunReport& report : reports) {
-      for (const DestinationReport& destination : report.destinations) {
+  void SayErrors(const std::vector<query::RunReport>& reports, Progress* progress) {
+    for (const query::RunReport& report : reports) {
+      for (const query::DestinationReport& destination : report.destinations) {
         std::string& said = errors_[{report.run.id, destination.kind}];
         if (said == destination.last_error) continue;
         said = destination.last_error;
@@ -497,10 +500,10 @@ class Sync {
   absl::Status Conclude() {
     pipeline_.reset();
     lock_.reset();
-    ASSIGN_OR_RETURN(const std::vector<RunReport> reports, Reports());
+    ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, Reports());
     uint64_t unfinished = 0;
-    for (const RunReport& report : reports) {
-      for (const DestinationReport& destination : report.destinations) {
+    for (const query::RunReport& report : reports) {
+      for (const query::DestinationReport& destination : report.destinations) {
         if (!Leaves(destination)) continue;
         const std::string left = WhatIsLeft(report, destination);
         std::cout << NameOf(report.run) << "  " << destination.kind << "  "
@@ -519,7 +522,8 @@ class Sync {
         "not all rows are delivered; undelivered rows stay in the store; the next sync continues");
   }
 
-  std::string WhatIsLeft(const RunReport& report, const DestinationReport& destination) const {
+  std::string WhatIsLeft(const query::RunReport& report,
+                         const query::DestinationReport& destination) const {
     std::string left;
     if (destination.refused_rows > 0) {
       absl::StrAppend(&left, ", ", destination.refused_rows, " refused (see `ranklog dead ",
@@ -567,7 +571,7 @@ absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {
 
 void AddSync(Program& program) {
   auto [options, flags] = program.Add("sync", "deliver all waiting rows", kSyncFooter, RunSync);
-  options.Add("RUN", &flags.runs, kRunHelp);
+  options.Add("RUN", &flags.runs, query::kRunHelp);
   options.Add("--project", &flags.project, "only runs of this project", {.type = "NAME"});
   options.Add("--to", &flags.to, "also deliver to this tracker", {.one_of = {"wandb"}});
   options.Add("--wandb", &flags.wandb, "the same as --to wandb", {.excludes = "--to"});

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "service/base/printable.h"
 
 namespace ranklog::cli {
 namespace {

@@ -6,13 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/main_metrics.h"
-#include "service/cli/number_text.h"
 #include "service/cli/row_format.h"
-#include "service/cli/row_reader.h"
 #include "service/cli/terminal.h"
+#include "service/query/main_metrics.h"
+#include "service/query/row_reader.h"
 
 namespace ranklog::cli {
 namespace {
@@ -53,7 +54,7 @@ class LineFormat {
   explicit LineFormat(const TailFlags& flags) : flags_(flags) {}
 
   // Empty if the row has none of the selected metrics.
-  std::string Line(const Row& row) const {
+  std::string Line(const query::Row& row) const {
     std::string values;
     size_t count = 0;
     for (size_t i = 0; i < row.keys.size(); ++i) {
@@ -80,7 +81,7 @@ class LineFormat {
 
  private:
   bool IsShown(const std::string& key) const {
-    if (flags_.metrics.empty()) return flags_.all || !IsRankStatistic(key);
+    if (flags_.metrics.empty()) return flags_.all || !query::IsRankStatistic(key);
     return std::count(flags_.metrics.begin(), flags_.metrics.end(), key) > 0;
   }
   bool Fits(size_t count) const {
@@ -108,7 +109,7 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(model::Run run, flags.run.Find(globals, *reader));
   const std::unique_ptr<RowFormat> json = NewJsonFormat();
   const LineFormat line(flags);
-  const auto print = [&](const Row& row) {
+  const auto print = [&](const query::Row& row) {
     std::string text;
     if (flags.json) {
       json->AppendRow(row, /*stream=*/nullptr, &text);
@@ -118,12 +119,12 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
     return std::cout << text ? absl::OkStatus() : absl::UnavailableError("cannot write the output");
   };
 
-  ASSIGN_OR_RETURN(std::vector<RowRange> ranges, VisibleRows(*reader, run));
-  ranges = LastOf(std::move(ranges), flags.rows);
+  ASSIGN_OR_RETURN(std::vector<query::RowRange> ranges, query::VisibleRows(*reader, run));
+  ranges = query::LastOf(std::move(ranges), flags.rows);
   if (!flags.no_follow && run.state == model::RunState::kRunning) WarnIfNobodyWrites(globals);
   while (true) {
-    for (const RowRange& range : ranges) {
-      RETURN_IF_ERROR(VisitRunRows(*reader, run.id, range, print));
+    for (const query::RowRange& range : ranges) {
+      RETURN_IF_ERROR(query::VisitRunRows(*reader, run.id, range, print));
     }
     if (!std::cout.flush()) return absl::UnavailableError("cannot write the output");
     // State and row count were read together, so if the run had ended, these were all its rows.
@@ -131,7 +132,7 @@ absl::Status Tail(const Globals& globals, const TailFlags& flags) {
     absl::SleepFor(kTailPoll);
     const model::Run before = run;
     ASSIGN_OR_RETURN(run, reader->GetRun(run.id));
-    ASSIGN_OR_RETURN(ranges, MadeSince(*reader, before, run));
+    ASSIGN_OR_RETURN(ranges, query::MadeSince(*reader, before, run));
   }
 }
 

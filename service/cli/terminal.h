@@ -29,10 +29,6 @@ struct Terminal {
   std::string Paint(absl::string_view code, absl::string_view text) const;
 };
 
-// `text` with '?' for control characters (C0, DEL and C1) and for Unicode characters that start a
-// line or change the direction of text. So a run's name cannot control the terminal.
-std::string Printable(absl::string_view text);
-
 // The beginning and the end of `text`, in UTF-8, with "..." between them, in at most `width`
 // columns (at least 5). The whole text if it fits.
 std::string CutMiddle(const std::string& text, int width);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
@@ -66,17 +67,17 @@ class Verify {
   absl::Status Run() {
     ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     ASSIGN_OR_RETURN(const model::Run run, flags_.run.Find(globals_, *reader_));
-    ASSIGN_OR_RETURN(report_.run, ReportRun(*reader_, run));
+    ASSIGN_OR_RETURN(report_.run, query::ReportRun(*reader_, run));
     ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
     ASSIGN_OR_RETURN(const auto audit, storage::StoreAudit::Open(state_dir));
     {
       Progress progress("check the store", /*lines=*/false);
       ASSIGN_OR_RETURN(report_.store,
-                       CheckStore(*reader_, *audit, run, [&](uint64_t done, uint64_t total) {
+                       query::CheckStore(*reader_, *audit, run, [&](uint64_t done, uint64_t total) {
                          progress.Update(done, total);
                        }));
     }
-    for (const DestinationReport& destination : report_.run.destinations) {
+    for (const query::DestinationReport& destination : report_.run.destinations) {
       DestinationCheck& check = report_.destinations.emplace_back();
       check.report = destination;
       if (destination.kind != deliver::wandb::kKind) continue;

@@ -5,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/cli/table.h"
 
 namespace ranklog::cli {
@@ -27,7 +28,7 @@ struct Figures {
 
 Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destination) {
   Figures figures;
-  if (destination.report.kind == kLocal) {
+  if (destination.report.kind == query::kLocal) {
     figures.sent = report.store.rows;
     figures.there = report.store.there;
     figures.missing = figures.sent - std::min(figures.sent, figures.there);
@@ -44,7 +45,7 @@ Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destinatio
   return figures;
 }
 
-void AddDocument(const char* name, const DocumentDiff& diff, Findings* problems) {
+void AddDocument(const char* name, const DocumentDiff& diff, query::Findings* problems) {
   for (const std::string& text : diff.problems) {
     problems->Add(absl::StrCat(name, ": ", text));
   }
@@ -54,7 +55,7 @@ void AddDocument(const char* name, const DocumentDiff& diff, Findings* problems)
   }
 }
 
-void AddReadBack(const ReadBackReport& read_back, bool complete, Findings* problems) {
+void AddReadBack(const ReadBackReport& read_back, bool complete, query::Findings* problems) {
   const HistoryDiff& diff = read_back.diff;
   if (diff.missing > 0) {
     problems->Add(absl::StrCat(Counted(diff.missing, "row"), " missing"));
@@ -86,13 +87,13 @@ std::string DocumentText(const char* name, const DocumentDiff& diff) {
   return absl::StrCat(name, " ", diff.there, " of ", Counted(diff.keys(), "key"));
 }
 
-Json Texts(const Findings& findings) {
+Json Texts(const query::Findings& findings) {
   Json array = Json::array();
   for (const std::string& text : findings.texts()) array.push_back(text);
   return array;
 }
 
-Json RankJson(const RankCheck& rank) {
+Json RankJson(const query::RankCheck& rank) {
   return {{"rank", rank.rank},
           {"rows", rank.rows},
           {"there", rank.there},
@@ -103,13 +104,13 @@ Json RankJson(const RankCheck& rank) {
           {"replayed_rows", rank.replayed},
           {"missing_rows", rank.missing()},
           {"lost", rank.losses.total()},
-          {"losses", LossesJson(rank.losses)},
+          {"losses", query::LossesJson(rank.losses)},
           {"problems", Texts(ProblemsOf(rank))}};
 }
 
 Json DestinationJson(const VerifyReport& report, const DestinationCheck& destination) {
   const Figures figures = FiguresOf(report, destination);
-  const Findings problems = ProblemsOf(report, destination);
+  const query::Findings problems = ProblemsOf(report, destination);
   Json gaps = Json::array();
   for (const HistoryDiff::Rows& gap : figures.diff.gaps) {
     gaps.push_back({{"first", gap.first}, {"last", gap.last}});
@@ -142,7 +143,7 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
 std::string Tables(const VerifyReport& report, const Terminal& terminal) {
   Table ranks(
       {"RANK", "ROWS", "THERE", "MERGED", "REPLAYED", "LATE", "WAITING", "MISSING", "LOST"});
-  for (const RankCheck& rank : report.store.ranks) {
+  for (const query::RankCheck& rank : report.store.ranks) {
     ranks.AddRow({absl::StrCat(rank.rank), absl::StrCat(rank.rows), absl::StrCat(rank.placed()),
                   absl::StrCat(rank.merged), absl::StrCat(rank.replayed), absl::StrCat(rank.late),
                   absl::StrCat(rank.waiting), absl::StrCat(rank.missing()),
@@ -162,14 +163,15 @@ std::string Tables(const VerifyReport& report, const Terminal& terminal) {
   return absl::StrCat(ranks.ToString(terminal), "\n", table.ToString(terminal));
 }
 
-std::string SumText(const RowSum& sum) {
+std::string SumText(const query::RowSum& sum) {
   return absl::StrCat("rows: ", sum.rows, sum.holds() ? " = " : ", not ", sum.placed, " there + ",
                       sum.merged, " merged + ", sum.replayed, " replayed + ", sum.late, " late + ",
                       sum.waiting, " waiting + ", sum.missing, " missing\n");
 }
 
 // One line for each finding, starting with its place.
-std::string Lines(const std::string& where, const Findings& findings, const Terminal& terminal) {
+std::string Lines(const std::string& where, const query::Findings& findings,
+                  const Terminal& terminal) {
   std::string text;
   for (const std::string& line : findings.texts()) {
     std::vector<std::string> parts;
@@ -184,8 +186,8 @@ std::string Lines(const std::string& where, const Findings& findings, const Term
 
 }  // namespace
 
-Findings ProblemsOf(const RankCheck& rank) {
-  Findings problems = rank.findings;
+query::Findings ProblemsOf(const query::RankCheck& rank) {
+  query::Findings problems = rank.findings;
   if (rank.there != rank.rows && rank.findings.empty()) {
     problems.Add(absl::StrCat(rank.there, " of ", rank.rows, " rows are there"));
   }
@@ -201,10 +203,10 @@ Findings ProblemsOf(const RankCheck& rank) {
   return problems;
 }
 
-Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination) {
-  Findings problems;
-  const DestinationReport& stored = destination.report;
-  if (stored.kind == kLocal) return report.store.findings;
+query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination) {
+  query::Findings problems;
+  const query::DestinationReport& stored = destination.report;
+  if (stored.kind == query::kLocal) return report.store.findings;
   if (!destination.error.empty()) problems.Add(destination.error);
   if (stored.pending_rows > 0) {
     problems.Add(Counted(stored.pending_rows, "row") + " not yet delivered");
@@ -225,7 +227,7 @@ Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destinat
 bool VerifyReport::ok() const {
   return store.ok() &&
          std::all_of(store.ranks.begin(), store.ranks.end(),
-                     [](const RankCheck& rank) { return ProblemsOf(rank).empty(); }) &&
+                     [](const query::RankCheck& rank) { return ProblemsOf(rank).empty(); }) &&
          std::all_of(destinations.begin(), destinations.end(), [this](const DestinationCheck& one) {
            return ProblemsOf(*this, one).empty();
          });
@@ -233,12 +235,12 @@ bool VerifyReport::ok() const {
 
 Json ToJson(const VerifyReport& report) {
   Json ranks = Json::array();
-  for (const RankCheck& rank : report.store.ranks) ranks.push_back(RankJson(rank));
+  for (const query::RankCheck& rank : report.store.ranks) ranks.push_back(RankJson(rank));
   Json destinations = Json::array();
   for (const DestinationCheck& destination : report.destinations) {
     destinations.push_back(DestinationJson(report, destination));
   }
-  const RowSum sum = report.store.sum();
+  const query::RowSum sum = report.store.sum();
   Json problems = Texts(report.store.file);
   for (const std::string& text : report.store.findings.texts()) problems.push_back(text);
   return {{"run_id", report.run.run.run_id},
@@ -275,11 +277,12 @@ std::string ToText(const VerifyReport& report, const Terminal& terminal) {
                    SumText(report.store.sum()));
   absl::StrAppend(&text, Lines("file", report.store.file, terminal),
                   Lines("run", report.store.findings, terminal));
-  for (const RankCheck& rank : report.store.ranks) {
+  for (const query::RankCheck& rank : report.store.ranks) {
     absl::StrAppend(&text, Lines(absl::StrCat("rank ", rank.rank), ProblemsOf(rank), terminal));
   }
   for (const DestinationCheck& destination : report.destinations) {
-    if (destination.report.kind == kLocal) continue;  // same as the store, which is listed above
+    if (destination.report.kind == query::kLocal)
+      continue;  // same as the store, which is listed above
     absl::StrAppend(&text,
                     Lines(destination.report.kind, ProblemsOf(report, destination), terminal));
     if (destination.read_back.has_value()) {

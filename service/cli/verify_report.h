@@ -7,23 +7,23 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "service/cli/findings.h"
-#include "service/cli/run_report.h"
-#include "service/cli/store_check.h"
 #include "service/cli/terminal.h"
 #include "service/deliver/wandb/read_back.h"
+#include "service/query/findings.h"
+#include "service/query/run_report.h"
+#include "service/query/store_check.h"
 
 namespace ranklog::cli {
 
 struct DestinationCheck {
-  DestinationReport report;
+  query::DestinationReport report;
   absl::optional<deliver::wandb::ReadBackReport> read_back;  // if the tracker was read back
   std::string error;                                         // why it was not read back
 };
 
 struct VerifyReport {
-  RunReport run;
-  StoreCheck store;
+  query::RunReport run;
+  query::StoreCheck store;
   std::vector<DestinationCheck> destinations;
 
   // Every row that Log() accepted is in the store, undamaged, and at every destination, once and
@@ -32,8 +32,8 @@ struct VerifyReport {
 };
 
 // The problems of a rank or a destination; empty if nothing is missing.
-Findings ProblemsOf(const RankCheck& rank);
-Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
+query::Findings ProblemsOf(const query::RankCheck& rank);
+query::Findings ProblemsOf(const VerifyReport& report, const DestinationCheck& destination);
 
 // The object of `ranklog verify --json`, an interface for scripts; service/json.md describes it.
 model::Json ToJson(const VerifyReport& report);

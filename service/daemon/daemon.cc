@@ -16,7 +16,7 @@
 #include "service/base/status_macros.h"
 #include "service/daemon/notices.h"
 #include "service/deliver/wandb/wandb_delivery.h"
-#include "service/ingest/server/ingest_credentials.h"
+#include "service/ingest/ingest_credentials.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
 #include "service/storage/recovery/damage.h"

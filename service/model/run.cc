@@ -30,14 +30,6 @@ absl::string_view Name(RunState state) {
   return "unknown";
 }
 
-absl::optional<RunState> ParseRunState(absl::string_view name) {
-  for (RunState state :
-       {RunState::kRunning, RunState::kFinished, RunState::kFailed, RunState::kCrashed}) {
-    if (Name(state) == name) return state;
-  }
-  return absl::nullopt;
-}
-
 std::string WithNumber(absl::string_view id, uint64_t number) {
   std::string numbered = absl::StrCat(id, "-", number);
   if (numbered.size() <= kMaxIdBytes) return numbered;

@@ -139,7 +139,6 @@ bool AddNumberNotice(absl::string_view job_id, absl::string_view run_id, uint32_
 
 enum class RunState { kRunning, kFinished, kFailed, kCrashed };
 absl::string_view Name(RunState state);  // running, finished, failed, crashed
-absl::optional<RunState> ParseRunState(absl::string_view name);
 
 // A run in the store.
 struct Run {

@@ -61,13 +61,6 @@ absl::string_view Name(LogStrategy strategy) {
   return "unknown";
 }
 
-absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name) {
-  for (LogStrategy strategy : {LogStrategy::kMain, LogStrategy::kNode, LogStrategy::kAll}) {
-    if (Name(strategy) == name) return strategy;
-  }
-  return absl::nullopt;
-}
-
 bool IsSameRank(const StreamKey& one, const StreamKey& other) {
   return one.project == other.project && one.job_id == other.job_id && one.rank == other.rank;
 }

@@ -15,7 +15,6 @@ namespace ranklog::model {
 
 enum class LogStrategy { kMain, kNode, kAll };
 absl::string_view Name(LogStrategy strategy);  // main, node, all
-absl::optional<LogStrategy> ParseLogStrategy(absl::string_view name);
 
 // Names one ring of a rank, and the stream that carries it. Ordered, for use as a map's key.
 struct StreamKey {

@@ -12,11 +12,11 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // A run of 5 rows that has ended.
-RunReport Ended(const std::string& kind, uint64_t pending, const std::string& error) {
-  RunReport report;
+query::RunReport Ended(const std::string& kind, uint64_t pending, const std::string& error) {
+  query::RunReport report;
   report.run.state = model::RunState::kFinished;
   report.run.rows = 5;
-  DestinationReport destination;
+  query::DestinationReport destination;
   destination.kind = kind;
   destination.delivered_rows = 5 - pending;
   destination.pending_rows = pending;
@@ -38,7 +38,7 @@ TEST(DeliveryCheckTest, AnErrorOfARunThatIsDeliveredIsOver) {
 }
 
 TEST(DeliveryCheckTest, RowsThatWaitWantADaemon) {
-  const std::vector<RunReport> runs = {Ended("wandb", 2, ""), Ended("wandb", 0, "")};
+  const std::vector<query::RunReport> runs = {Ended("wandb", 2, ""), Ended("wandb", 0, "")};
   EXPECT_EQ(LookAtDeliveries(runs, /*daemon_runs=*/true)[0].advice, "");
   const auto findings = LookAtDeliveries(runs, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
@@ -54,7 +54,7 @@ TEST(DeliveryCheckTest, LastTrackerErrorIsShown) {
 }
 
 TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
-  std::vector<RunReport> runs;
+  std::vector<query::RunReport> runs;
   for (const char* id : {"a", "b", "c", "d", "e"}) {
     runs.push_back(Ended("wandb", 2, "no API key"));
     runs.back().run.run_id = id;
@@ -69,7 +69,7 @@ TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
 }
 
 TEST(DeliveryCheckTest, TheEndOfARunIsToBeDeliveredToo) {
-  RunReport report = Ended("wandb", 0, "");
+  query::RunReport report = Ended("wandb", 0, "");
   report.destinations[0].complete = false;
   report.destinations[0].refused_rows = 1;
   const auto findings = LookAtDeliveries({report}, /*daemon_runs=*/false);

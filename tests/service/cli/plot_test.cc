@@ -41,9 +41,9 @@ std::vector<std::string> Curve(const std::string& text, int height) {
 }
 
 TEST(SeriesTest, KeepsTheSmallestAndTheLargestValueOfEachColumn) {
-  Series series(0, 999999, 10);
+  query::Series series(0, 999999, 10);
   for (int x = 0; x < 1000000; ++x) series.Add(x, x == 345678 ? 100 : x == 345679 ? -100 : 1);
-  const Series::Column& column = series.columns()[3];
+  const query::Series::Column& column = series.columns()[3];
   EXPECT_EQ(column.max, 100);
   EXPECT_EQ(column.min, -100);
   EXPECT_EQ(column.last, 1);
@@ -53,7 +53,7 @@ TEST(SeriesTest, KeepsTheSmallestAndTheLargestValueOfEachColumn) {
 }
 
 TEST(SeriesTest, CountsWhatIsNotFiniteAndLeavesItOut) {
-  Series series(0, 2, 3);
+  query::Series series(0, 2, 3);
   series.Add(0, NAN);
   series.Add(1, 5);
   series.Add(2, INFINITY);
@@ -65,17 +65,17 @@ TEST(SeriesTest, CountsWhatIsNotFiniteAndLeavesItOut) {
 }
 
 TEST(SeriesTest, TakesOneRowAndStepsOutsideTheRange) {
-  Series one(7, 7, 5);
+  query::Series one(7, 7, 5);
   one.Add(7, 1);
   EXPECT_EQ(one.columns()[0].count, 1);
-  Series late(0, 10, 5);
+  query::Series late(0, 10, 5);
   late.Add(99, 1);
   EXPECT_EQ(late.columns()[4].count, 1);
 }
 
 TEST(PlotTest, AFallingCurveGoesFromTheUpperLeftToTheLowerRight) {
   const PlotSize size = Ascii(32, 5);
-  Series series(0, 19, size.dot_columns());
+  query::Series series(0, 19, size.dot_columns());
   for (int x = 0; x < 20; ++x) series.Add(x, 20 - x);
   const std::vector<std::string> curve = Curve(DrawPlot("loss", series, size, {}), 5);
   EXPECT_NE(curve.front().front(), ' ');
@@ -86,7 +86,7 @@ TEST(PlotTest, AFallingCurveGoesFromTheUpperLeftToTheLowerRight) {
 
 TEST(PlotTest, IsAsLargeAsItWasAskedToBe) {
   const PlotSize size = Ascii(60, 7);
-  Series series(0, 100, size.dot_columns());
+  query::Series series(0, 100, size.dot_columns());
   for (int x = 0; x <= 100; ++x) series.Add(x, std::sin(x));
   const std::vector<std::string> lines = Lines(DrawPlot("sine", series, size, {}));
   EXPECT_THAT(lines, SizeIs(1 + 7 + 2)) << "title, curve, axis and its labels";
@@ -95,7 +95,7 @@ TEST(PlotTest, IsAsLargeAsItWasAskedToBe) {
 
 TEST(PlotTest, LabelsTheAxes) {
   const PlotSize size = Ascii(60, 5);
-  Series series(10, 250, size.dot_columns());
+  query::Series series(10, 250, size.dot_columns());
   series.Add(10, 4);
   series.Add(250, 2);
   const std::vector<std::string> lines = Lines(DrawPlot("train/loss", series, size, {}));
@@ -110,7 +110,7 @@ TEST(PlotTest, LabelsTheAxes) {
 
 TEST(PlotTest, TellsLabelsApartThatDifferLate) {
   const PlotSize size = Ascii(60, 3);
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1.00001);
   series.Add(1, 1.00002);
   const std::vector<std::string> lines = Lines(DrawPlot("x", series, size, {}));
@@ -120,7 +120,7 @@ TEST(PlotTest, TellsLabelsApartThatDifferLate) {
 
 TEST(PlotTest, TheTitleTellsTheLeastFromTheLargest) {
   const PlotSize size = Ascii(60, 3);
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1e9 + 0.25);
   series.Add(1, 1e9 + 0.5);
   EXPECT_EQ(Lines(DrawPlot("x", series, size, {}))[0],
@@ -130,21 +130,21 @@ TEST(PlotTest, TheTitleTellsTheLeastFromTheLargest) {
 TEST(PlotTest, LabelsTheLargestDoubles) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   const PlotSize size = Ascii(60, 3);
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, -kLargest);
   series.Add(1, kLargest);
   const std::vector<std::string> lines = Lines(DrawPlot("x", series, size, {}));
   EXPECT_THAT(lines[1], StartsWith("1.798e+308 |"));
   EXPECT_THAT(lines[2], StartsWith("         0 |"));
   EXPECT_THAT(lines[3], StartsWith("-1.798e+308 |"));
-  Series constant(0, 1, size.dot_columns());
+  query::Series constant(0, 1, size.dot_columns());
   constant.Add(0, kLargest);
   EXPECT_THAT(DrawPlot("x", constant, size, {}), Not(HasSubstr("Infinity")));
 }
 
 TEST(PlotTest, DrawsAConstantAsALineThroughTheMiddle) {
   const PlotSize size = Ascii(32, 5);
-  Series series(0, 19, size.dot_columns());
+  query::Series series(0, 19, size.dot_columns());
   for (int x = 0; x < 20; ++x) series.Add(x, 3);
   const std::vector<std::string> curve = Curve(DrawPlot("lr", series, size, {}), 5);
   EXPECT_THAT(curve[2], Not(HasSubstr(" ")));
@@ -154,7 +154,7 @@ TEST(PlotTest, DrawsBrailleInUnicode) {
   PlotSize size;
   size.width = 32;
   size.height = 1 + 1;
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, 0);
   series.Add(1, 1);
   const std::string text = DrawPlot("x", series, size, {});
@@ -165,7 +165,7 @@ TEST(PlotTest, DrawsBrailleInUnicode) {
 
 TEST(PlotTest, SaysSoWhereNothingIsFinite) {
   const PlotSize size = Ascii(60, 5);
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, NAN);
   EXPECT_EQ(DrawPlot("loss", series, size, {}), "loss  1 not finite\n");
 }
@@ -173,7 +173,7 @@ TEST(PlotTest, SaysSoWhereNothingIsFinite) {
 TEST(PlotTest, SurvivesTheLargestNumbers) {
   const PlotSize size = Ascii(60, 5);
   const int64_t far = std::numeric_limits<int64_t>::max();
-  Series series(-far, far, size.dot_columns());
+  query::Series series(-far, far, size.dot_columns());
   series.Add(-far, std::numeric_limits<double>::lowest());
   series.Add(far, std::numeric_limits<double>::max());
   EXPECT_THAT(Lines(DrawPlot("x", series, size, {})), SizeIs(8));
@@ -181,7 +181,7 @@ TEST(PlotTest, SurvivesTheLargestNumbers) {
 
 TEST(PlotTest, ATitleCannotDriveTheTerminal) {
   const PlotSize size = Ascii(60, 5);
-  Series series(0, 1, size.dot_columns());
+  query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1);
   EXPECT_THAT(DrawPlot("evil\x1b[2J", series, size, {}), Not(HasSubstr("\x1b")));
 }

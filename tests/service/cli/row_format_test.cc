@@ -28,21 +28,21 @@ class RowFormatTest : public ::testing::Test {
     stream_.key.incarnation = 0xC0FFEE;
   }
 
-  std::vector<Row> Rows() const {
-    return {Row{7, 0, numbers_, 0, keys_}, Row{7, 1, numbers_, 1, keys_},
-            Row{7, 2, texts_, 0, no_keys_}};
+  std::vector<query::Row> Rows() const {
+    return {query::Row{7, 0, numbers_, 0, keys_}, query::Row{7, 1, numbers_, 1, keys_},
+            query::Row{7, 2, texts_, 0, no_keys_}};
   }
 
   std::string All(RowFormat& format, const model::Stream* stream) const {
     std::string text;
     format.AppendHeader(&text);
-    for (const Row& row : Rows()) format.AppendRow(row, stream, &text);
+    for (const query::Row& row : Rows()) format.AppendRow(row, stream, &text);
     return text;
   }
 
   std::vector<std::string> Columns() const {
     ColumnCollector collector;
-    for (const Row& row : Rows()) collector.Add(row);
+    for (const query::Row& row : Rows()) collector.Add(row);
     return collector.Take();
   }
 

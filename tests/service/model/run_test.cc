@@ -6,17 +6,6 @@
 namespace ranklog::model {
 namespace {
 
-using ::testing::Optional;
-
-TEST(RunStateTest, IsParsedFromItsName) {
-  for (RunState state :
-       {RunState::kRunning, RunState::kFinished, RunState::kFailed, RunState::kCrashed}) {
-    EXPECT_THAT(ParseRunState(Name(state)), Optional(state));
-  }
-  EXPECT_EQ(Name(RunState::kCrashed), "crashed");
-  EXPECT_FALSE(ParseRunState("dead").has_value());
-}
-
 TEST(IsNumberedTest, TakesTheIdAndTheNumbersFromTwoOn) {
   for (const char* id : {"job", "job-2", "job-17"}) EXPECT_TRUE(IsNumbered(id, "job")) << id;
   for (const char* id : {"jo", "jobs", "job-", "job-0", "job-1", "job-2-2", "job-2-pending"}) {

@@ -11,7 +11,6 @@ namespace {
 using ::ranklog::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Optional;
 
 Session Good() {
   Session session;
@@ -78,14 +77,6 @@ TEST(SessionTest, KnowsItsStatistics) {
   session.settings.rank_statistics = {"none", "mean"};
   EXPECT_THAT(Validate(session), StatusIs(absl::StatusCode::kInvalidArgument,
                                           HasSubstr("'none' excludes all others")));
-}
-
-TEST(LogStrategyTest, IsParsedFromItsName) {
-  for (LogStrategy strategy : {LogStrategy::kMain, LogStrategy::kNode, LogStrategy::kAll}) {
-    EXPECT_THAT(ParseLogStrategy(Name(strategy)), Optional(strategy));
-  }
-  EXPECT_EQ(Name(LogStrategy::kNode), "node");
-  EXPECT_FALSE(ParseLogStrategy("Main").has_value());
 }
 
 TEST(LossesTest, AddUp) {

@@ -1,12 +1,12 @@
-#ifndef SERVICE_CLI_FINDINGS_H_
-#define SERVICE_CLI_FINDINGS_H_
+#ifndef SERVICE_QUERY_FINDINGS_H_
+#define SERVICE_QUERY_FINDINGS_H_
 
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 // The problems that a check found, as sentences: the first few, and the total number.
 class Findings {
@@ -25,6 +25,6 @@ class Findings {
   std::vector<std::string> texts_;
 };
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_FINDINGS_H_
+#endif  // SERVICE_QUERY_FINDINGS_H_

@@ -1,4 +1,4 @@
-#include "service/cli/run_digest.h"
+#include "service/query/run_digest.h"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,12 @@
 #include "absl/strings/str_join.h"
 #include "service/aggregate/run_config.h"
 #include "service/aggregate/run_summary.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
-#include "service/cli/main_metrics.h"
-#include "service/cli/row_reader.h"
+#include "service/query/main_metrics.h"
+#include "service/query/row_reader.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 using Updates = std::vector<model::StoredUpdate>;
@@ -147,4 +148,4 @@ absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::R
   return digest;
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

@@ -1,5 +1,5 @@
-#ifndef SERVICE_CLI_RUN_DIGEST_H_
-#define SERVICE_CLI_RUN_DIGEST_H_
+#ifndef SERVICE_QUERY_RUN_DIGEST_H_
+#define SERVICE_QUERY_RUN_DIGEST_H_
 
 #include <cstdint>
 #include <string>
@@ -8,11 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "service/aggregate/metric_table.h"
-#include "service/cli/plot.h"
 #include "service/model/run.h"
+#include "service/query/series.h"
 #include "service/storage/store.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 struct DigestOptions {
   std::vector<std::string> plotted;  // metrics with a series of `columns`; empty: MainMetrics()
@@ -39,6 +39,6 @@ struct RunDigest {
 absl::StatusOr<RunDigest> DigestRun(storage::StoreReader& reader, const model::Run& run,
                                     const DigestOptions& options);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_RUN_DIGEST_H_
+#endif  // SERVICE_QUERY_RUN_DIGEST_H_

@@ -1,19 +1,19 @@
 // The state of a run from the store, for users and programs.
 
-#ifndef SERVICE_CLI_RUN_REPORT_H_
-#define SERVICE_CLI_RUN_REPORT_H_
+#ifndef SERVICE_QUERY_RUN_REPORT_H_
+#define SERVICE_QUERY_RUN_REPORT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/cli/daemon_status.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 // The destination of a run that stays on this node.
 inline constexpr char kLocal[] = "local";
@@ -62,9 +62,11 @@ bool IsOpen(const RunReport& report, const DestinationReport& destination);
 bool AwaitsPerson(const RunReport& report, const DestinationReport& destination);
 
 absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::Run& run);
-// All runs, newest first. `daemon` is the store's daemon, or null.
+// Why the daemon cannot aggregate rows, by the run's id in the store.
+using StoppedRuns = std::map<int64_t, std::string>;
+// All runs, newest first. `stopped`: from the store's daemon.
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
-                                                  const DaemonStatus* daemon = nullptr);
+                                                  const StoppedRuns& stopped = {});
 
 // The reasons for which runs wait, in the order of `reports`: each reason with its runs.
 std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
@@ -94,6 +96,6 @@ std::vector<std::string> UnreadTexts(const RunReport& report);
 // The object of `ranklog runs --json`, an interface for scripts.
 model::Json ToJson(const RunReport& report);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_RUN_REPORT_H_
+#endif  // SERVICE_QUERY_RUN_REPORT_H_

@@ -1,4 +1,4 @@
-#include "service/cli/store_check.h"
+#include "service/query/store_check.h"
 
 #include <algorithm>
 #include <map>
@@ -7,12 +7,12 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "service/base/number_text.h"
 #include "service/base/status_macros.h"
-#include "service/cli/number_text.h"
-#include "service/cli/row_reader.h"
-#include "service/cli/run_report.h"
+#include "service/query/row_reader.h"
+#include "service/query/run_report.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 // The rows of a stream or of a run, by position.
@@ -223,4 +223,4 @@ absl::StatusOr<StoreCheck> CheckStore(
   return check;
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

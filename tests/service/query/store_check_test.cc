@@ -1,6 +1,6 @@
 // What CheckStore() reports of a valid store, and of real files that were damaged.
 
-#include "service/cli/store_check.h"
+#include "service/query/store_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/file_content.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 using ::ranklog::testing::Dense;
@@ -218,4 +218,4 @@ TEST_F(StoreCheckTest, ADamagedPageIsFoundWhereverItLies) {
 }
 
 }  // namespace
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

@@ -1,9 +1,9 @@
-#include "service/cli/main_metrics.h"
+#include "service/query/main_metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 using ::testing::ElementsAre;
@@ -35,4 +35,4 @@ TEST(MainMetricsTest, LeavesOutWhatIsDefinedAsHidden) {
 }
 
 }  // namespace
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

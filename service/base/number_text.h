@@ -1,14 +1,14 @@
 // Numbers in texts for users. For programs, use deliver/json_writer.h.
 
-#ifndef SERVICE_CLI_NUMBER_TEXT_H_
-#define SERVICE_CLI_NUMBER_TEXT_H_
+#ifndef SERVICE_BASE_NUMBER_TEXT_H_
+#define SERVICE_BASE_NUMBER_TEXT_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
 
-namespace ranklog::cli {
+namespace ranklog {
 
 // With at most `digits` significant digits: 2.3079, 3e-04.
 std::string ShortNumber(double value, int digits = 5);
@@ -21,6 +21,6 @@ std::string BytesText(int64_t bytes);                          // 512 B, 1.2 MiB
 std::string DurationText(absl::Duration value);  // 0.4 s, 2 m 13 s, 5 h 02 m, 3 d 04 h
 std::string TimeText(int64_t unix_us);           // in the local time zone; "-" for 0
 
-}  // namespace ranklog::cli
+}  // namespace ranklog
 
-#endif  // SERVICE_CLI_NUMBER_TEXT_H_
+#endif  // SERVICE_BASE_NUMBER_TEXT_H_

@@ -1,7 +1,7 @@
 // Reads rows from the store one by one, in bounded memory.
 
-#ifndef SERVICE_CLI_ROW_READER_H_
-#define SERVICE_CLI_ROW_READER_H_
+#ifndef SERVICE_QUERY_ROW_READER_H_
+#define SERVICE_QUERY_ROW_READER_H_
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 #include "service/model/batch.h"
 #include "service/storage/store.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 // One row. Valid only during the visit.
 struct Row {
@@ -80,6 +80,6 @@ absl::Status VisitRunRows(storage::StoreReader& reader, int64_t run, const RowRa
 absl::Status VisitStreamRows(storage::StoreReader& reader, int64_t stream, uint64_t last_seq,
                              RowVisitor visitor);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_ROW_READER_H_
+#endif  // SERVICE_QUERY_ROW_READER_H_

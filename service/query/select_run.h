@@ -1,5 +1,5 @@
-#ifndef SERVICE_CLI_SELECT_RUN_H_
-#define SERVICE_CLI_SELECT_RUN_H_
+#ifndef SERVICE_QUERY_SELECT_RUN_H_
+#define SERVICE_QUERY_SELECT_RUN_H_
 
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "service/model/run.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 inline constexpr char kRunHelp[] =
     "a run's id, the start of its id, its name, or `latest`; put `project:` before it if several "
@@ -28,6 +28,6 @@ inline constexpr char kRunHelp[] =
 absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const std::string& text,
                                      const std::string& project);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_SELECT_RUN_H_
+#endif  // SERVICE_QUERY_SELECT_RUN_H_

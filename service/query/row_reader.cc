@@ -1,4 +1,4 @@
-#include "service/cli/row_reader.h"
+#include "service/query/row_reader.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "absl/types/optional.h"
 #include "service/base/status_macros.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 constexpr size_t kPageBytes = 4 << 20;
@@ -208,4 +208,4 @@ absl::Status VisitStreamRows(storage::StoreReader& reader, int64_t stream, uint6
   return VisitRows({stream, page, shapes}, 1, last_seq + 1, visitor);
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

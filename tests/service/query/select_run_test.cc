@@ -1,11 +1,11 @@
-#include "service/cli/select_run.h"
+#include "service/query/select_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/status_matchers.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 using ::ranklog::testing::IsOkAndHolds;
@@ -110,4 +110,4 @@ TEST_F(SelectRunTest, TheRunItselfGoesBeforeThePartThatAnotherNodeKept) {
 }
 
 }  // namespace
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

@@ -1,10 +1,10 @@
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace ranklog::cli {
+namespace ranklog {
 namespace {
 
 TEST(NumberTextTest, ShortNumbersKeepAFewDigits) {
@@ -63,4 +63,4 @@ TEST(NumberTextTest, ATimeThatIsNotKnownIsADash) {
 }
 
 }  // namespace
-}  // namespace ranklog::cli
+}  // namespace ranklog

@@ -1,4 +1,4 @@
-#include "service/cli/number_text.h"
+#include "service/base/number_text.h"
 
 #include <array>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace ranklog::cli {
+namespace ranklog {
 
 std::string ShortNumber(double value, int digits) {
   if (std::isnan(value)) return "NaN";
@@ -56,4 +56,4 @@ std::string TimeText(int64_t unix_us) {
                           absl::LocalTimeZone());
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog

@@ -1,4 +1,4 @@
-#include "service/ingest/server/ingest_credentials.h"
+#include "service/ingest/ingest_credentials.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "service/cli/run_report.h"
+#include "service/query/run_report.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include "service/deliver/wandb/place.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 using model::Json;
@@ -129,14 +129,13 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
 }
 
 absl::StatusOr<std::vector<RunReport>> ReportRuns(storage::StoreReader& reader,
-                                                  const DaemonStatus* daemon) {
+                                                  const StoppedRuns& stopped) {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
   std::vector<RunReport> reports;
   for (const model::Run& run : runs) {
     ASSIGN_OR_RETURN(reports.emplace_back(), ReportRun(reader, run));
-    if (daemon == nullptr) continue;
-    const auto stopped = daemon->stopped_runs.find(run.id);
-    if (stopped != daemon->stopped_runs.end()) reports.back().stopped = stopped->second;
+    const auto why = stopped.find(run.id);
+    if (why != stopped.end()) reports.back().stopped = why->second;
   }
   return reports;
 }
@@ -249,4 +248,4 @@ std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
   return texts;
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

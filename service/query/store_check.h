@@ -1,7 +1,7 @@
 // Checks for `ranklog verify` that the store has all rows of a run that it claims to have.
 
-#ifndef SERVICE_CLI_STORE_CHECK_H_
-#define SERVICE_CLI_STORE_CHECK_H_
+#ifndef SERVICE_QUERY_STORE_CHECK_H_
+#define SERVICE_QUERY_STORE_CHECK_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "service/cli/findings.h"
 #include "service/model/run.h"
+#include "service/query/findings.h"
 #include "service/storage/store.h"
 #include "service/storage/store_audit.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 // Totals over all streams of the rank.
 struct RankCheck {
@@ -85,6 +85,6 @@ absl::StatusOr<StoreCheck> CheckStore(
     storage::StoreReader& reader, storage::StoreAudit& audit, const model::Run& run,
     const std::function<void(uint64_t done, uint64_t total)>& progress);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_STORE_CHECK_H_
+#endif  // SERVICE_QUERY_STORE_CHECK_H_

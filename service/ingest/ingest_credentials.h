@@ -1,7 +1,7 @@
 // Connects ingest, which receives keys, to the credentials that the deliveries use.
 
-#ifndef SERVICE_INGEST_SERVER_INGEST_CREDENTIALS_H_
-#define SERVICE_INGEST_SERVER_INGEST_CREDENTIALS_H_
+#ifndef SERVICE_INGEST_INGEST_CREDENTIALS_H_
+#define SERVICE_INGEST_INGEST_CREDENTIALS_H_
 
 #include "service/deliver/credentials.h"
 #include "service/ingest/attach.h"
@@ -13,4 +13,4 @@ Credentials IngestCredentials(deliver::CredentialStore* store);
 
 }  // namespace ranklog::ingest
 
-#endif  // SERVICE_INGEST_SERVER_INGEST_CREDENTIALS_H_
+#endif  // SERVICE_INGEST_INGEST_CREDENTIALS_H_

@@ -1,4 +1,4 @@
-#include "service/cli/main_metrics.h"
+#include "service/query/main_metrics.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 bool IsRankStatistic(const std::string& key) {
   constexpr std::array<const char*, 6> kPrefixes = {"rank_mean/", "rank_min/",    "rank_max/",
@@ -30,4 +30,4 @@ std::vector<std::string> MainMetrics(const std::vector<std::string>& keys,
   return chosen;
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

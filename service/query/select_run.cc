@@ -1,11 +1,11 @@
-#include "service/cli/select_run.h"
+#include "service/query/select_run.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/cli/number_text.h"
-#include "service/cli/terminal.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 namespace {
 
 constexpr size_t kListed = 10;  // candidates in a message
@@ -96,4 +96,4 @@ absl::StatusOr<model::Run> SelectRun(const std::vector<model::Run>& runs, const 
                                           "'; the newest are:", List(all)));
 }
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query

@@ -1,12 +1,12 @@
-#ifndef SERVICE_CLI_MAIN_METRICS_H_
-#define SERVICE_CLI_MAIN_METRICS_H_
+#ifndef SERVICE_QUERY_MAIN_METRICS_H_
+#define SERVICE_QUERY_MAIN_METRICS_H_
 
 #include <string>
 #include <vector>
 
 #include "service/aggregate/metric_table.h"
 
-namespace ranklog::cli {
+namespace ranklog::query {
 
 // Whether the daemon computed this metric from values of several ranks: rank_mean/loss and similar.
 bool IsRankStatistic(const std::string& key);
@@ -16,6 +16,6 @@ bool IsRankStatistic(const std::string& key);
 std::vector<std::string> MainMetrics(const std::vector<std::string>& keys,
                                      const aggregate::MetricTable& definitions, size_t limit);
 
-}  // namespace ranklog::cli
+}  // namespace ranklog::query
 
-#endif  // SERVICE_CLI_MAIN_METRICS_H_
+#endif  // SERVICE_QUERY_MAIN_METRICS_H_
