@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/base/descriptor.h"
 #include "client/base/keys.h"
 #include "client/ring/spool_room.h"
 
@@ -183,7 +184,8 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t in
   absl::Status status;
   path_ = absl::StrCat(dir.path, "/ring-", getpid(), "-", absl::Hex(incarnation, absl::kZeroPad16),
                        ".spool");
-  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  fd_ =
+      AboveStandard(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd_ < 0) {
     status = ErrnoStatus("create " + path_);
     path_.clear();
@@ -217,7 +219,7 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t in
 }
 
 absl::Status Spool::CreateAnonymous() {
-  fd_ = memfd_create("ranklog-spool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fd_ = AboveStandard(memfd_create("ranklog-spool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd_ < 0) return ErrnoStatus("memfd_create");
   if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0 ||
       fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "client/base/descriptor.h"
 #include "ranklog/v1/spool_layout.h"
 
 namespace ranklog::internal {
@@ -24,7 +25,7 @@ bool IsOursOrRoots(int fd) {
 absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
   const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
   if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = AboveStandard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

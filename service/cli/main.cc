@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "service/base/standard_descriptors.h"
 #include "service/cli/command.h"
 #include "service/cli/command_line.h"
 
@@ -38,6 +39,7 @@ std::string CheckAddress(const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ranklog::OpenStandardDescriptors();
   ranklog::cli::Globals globals;
   ranklog::cli::Program program(kTexts, globals);
   program.options().Add(

@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "ranklog/v1/places.h"
 #include "service/base/clock.h"
+#include "service/base/standard_descriptors.h"
 #include "service/daemon/background.h"
 #include "service/daemon/config.h"
 #include "service/daemon/daemon.h"
@@ -156,6 +157,7 @@ constexpr int kLargeBlock = 1 << 20;
 }  // namespace
 
 int main(int argc, char** argv) {
+  ranklog::OpenStandardDescriptors();
   const ranklog::daemon::Parsed parsed = ranklog::daemon::ParseConfig(argc, argv);
   if (!parsed.run) {
     fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);

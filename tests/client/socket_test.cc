@@ -16,6 +16,7 @@
 
 #include "client/ring/spool.h"
 #include "ranklog/v1/spool_layout.h"
+#include "tests/client/closed_descriptors.h"
 #include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -45,6 +46,21 @@ TEST(SocketTest, MissingSocketIsNotFound) {
   close(Listen(dir.File("sock")));  // the file stays, but no process listens
   EXPECT_THAT(Connect(SocketPlaces("unix:" + dir.File("sock")), &answered),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(SocketTest, TakesNoStandardDescriptor) {
+  TempDir dir;
+  const int listener = Listen(dir.File("sock"));
+  bool left_closed;
+  {
+    const testing::ClosedDescriptors closed;
+    size_t answered;
+    const auto fd = Connect(SocketPlaces("unix:" + dir.File("sock")), &answered);
+    left_closed = fd.ok() && closed.AreClosed();
+    if (fd.ok()) close(*fd);
+  }
+  EXPECT_TRUE(left_closed);
+  close(listener);
 }
 
 TEST(SocketTest, TakesTheFirstPlaceThatAnswers) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "tests/client/closed_descriptors.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -53,6 +54,17 @@ TEST_F(SpoolPlaceTest, SaysWhyItLiesElsewhere) {
                                                 " belongs to another user, or others can write it"),
                                      HasSubstr("the spool is at " + spool->path())));
   spool->Unlink();
+}
+
+// The program still writes its messages to descriptor 2.
+TEST_F(SpoolPlaceTest, TakesNoStandardDescriptor) {
+  bool left_closed;
+  {
+    const testing::ClosedDescriptors closed;
+    const auto spool = Spool::Create({dir_.path(), 64 << 10}, v1::Hello());
+    left_closed = spool.ok() && closed.AreClosed();
+  }
+  EXPECT_TRUE(left_closed);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace ranklog::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -53,6 +54,17 @@ TEST(DaemonTest, TooFewDescriptorsEndItWithTheReason) {
   const ChildProcess daemon(limited(72));
   ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"});
   EXPECT_EQ(rank.Wait(), 0) << rank.Output() << daemon.Output();
+}
+
+// Else its messages would go to a file or a socket of its own.
+TEST(DaemonTest, WritesToNoFileOrSocketIfStderrIsClosed) {
+  Node node({}, {}, {"sh", "-c", "exec \"$@\" 0<&- 1>&- 2>&-", "sh"});
+  node.Start();
+  for (int fd = 0; fd < 3; ++fd) {
+    const std::string path = absl::StrCat("/proc/", node.daemon().pid(), "/fd/", fd);
+    EXPECT_THAT(std::filesystem::read_symlink(path).string(),
+                AnyOf("/dev/null", "anon_inode:[eventfd]"));
+  }
 }
 
 TEST(DaemonTest, TwoJobsAtOnceKeepTheirRowsApart) {
