@@ -158,7 +158,7 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
     MutexLock lock(StateMutex());
     ProcessTickRate();  // starts to measure
   }
-  run->StartVoice(std::move(errors), rank_errors);
+  run->StartMessages(std::move(errors), rank_errors);
   if (run->settings_.delivery_timeout.count() > 0) Sender::Get()->AddToFinish(run);
   // This thread will probably log, and the daemon must know of a rank that does not.
   run->FindWriter();
@@ -293,8 +293,8 @@ void RunState::ForgetParent() {
   why_full_rows_ = 0;
   spool_notice_.clear();
   daemon_error_.clear();
-  static_cast<void>(voice_.release());  // the parent's sender may have been using it
-  voice_ = std::make_unique<Voice>(settings_, nullptr);
+  static_cast<void>(messages_.release());  // the parent's sender may have been using it
+  messages_ = std::make_unique<UserMessages>(settings_, nullptr);
   speaks_ = false;
   is_forked_ = true;
   delivery_ = Delivery::kNotAwaited;
@@ -334,11 +334,11 @@ bool RunState::RefusedWithoutRing() noexcept {
   return false;
 }
 
-bool RunState::Refused(RingWriter* writer, Outcome outcome, std::string_view reason) noexcept {
+bool RunState::Refused(RingWriter* writer, WriteResult outcome, std::string_view reason) noexcept {
   writer->CountLoss(outcome);
   last_refusal_.store(outcome, std::memory_order_relaxed);
   try {
-    if (outcome != Outcome::kInvalid) return false;
+    if (outcome != WriteResult::kInvalid) return false;
     MutexLock lock(StateMutex());
     last_error_ = invalid_ = std::string(reason);
   } catch (const std::bad_alloc&) {  // the row is counted anyway
@@ -356,14 +356,14 @@ bool RunState::Control(v1::Update& update) {
   if (update.has_summary()) update.set_before_step(steps_->next());
   const std::string bytes = update.SerializeAsString();
   RingWriter* const writer = FindWriter();
-  switch (writer == nullptr ? Outcome::kRingFull : WriteControl(writer, bytes)) {
-    case Outcome::kTaken:
+  switch (writer == nullptr ? WriteResult::kRingFull : WriteControl(writer, bytes)) {
+    case WriteResult::kTaken:
       return true;
-    case Outcome::kTooLarge:
+    case WriteResult::kTooLarge:
       SetLastError("an update is larger than half of the spool");
       return false;
-    case Outcome::kInterrupting:
-      last_refusal_.store(Outcome::kInterrupting, std::memory_order_relaxed);
+    case WriteResult::kInterrupting:
+      last_refusal_.store(WriteResult::kInterrupting, std::memory_order_relaxed);
       return false;
     default:
       if (closed_.load(std::memory_order_relaxed)) {
@@ -375,12 +375,12 @@ bool RunState::Control(v1::Update& update) {
   }
 }
 
-Outcome RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
-  if (WriterCall::IsInterrupted(*writer)) return Outcome::kInterrupting;
+WriteResult RunState::WriteControl(RingWriter* writer, std::string_view bytes) {
+  if (WriterCall::IsInterrupted(*writer)) return WriteResult::kInterrupting;
   const WriterCall call(writer);
-  if (closed_.load(std::memory_order_relaxed)) return Outcome::kAfterFinish;
-  const Outcome outcome = writer->WriteControl(bytes);
-  if (outcome != Outcome::kTooLarge || !TakeLargerRing(*writer)) return outcome;
+  if (closed_.load(std::memory_order_relaxed)) return WriteResult::kAfterFinish;
+  const WriteResult outcome = writer->WriteControl(bytes);
+  if (outcome != WriteResult::kTooLarge || !TakeLargerRing(*writer)) return outcome;
   return WriteControl(FindWriter(), bytes);
 }
 
@@ -528,7 +528,7 @@ Stats RunState::GetStats() const {
   stats.lost_ring_full += lost_ring_full_.load(std::memory_order_relaxed);
   stats.lost_invalid += lost_invalid_.load(std::memory_order_relaxed);
   stats.lost_after_finish += lost_after_finish_.load(std::memory_order_relaxed);
-  if (Stalled() >= Voice::kConnectGrace) stats.connected = false;
+  if (Stalled() >= UserMessages::kConnectGrace) stats.connected = false;
   stats.last_error = LastError(stats.lost_ring_full);
   stats.run_id = run_id_.empty() ? settings_.run_id : run_id_;
   return stats;

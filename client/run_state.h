@@ -21,7 +21,7 @@
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
 #include "client/stream/streamed_run.h"
-#include "client/voice.h"
+#include "client/user_messages.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"
 
@@ -106,16 +106,16 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::chrono::steady_clock::time_point Close(int exit_code, bool by_destructor)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   bool CloseRing(Ring* ring, std::chrono::steady_clock::time_point deadline);
-  Outcome WriteControl(RingWriter* writer, std::string_view bytes);
+  WriteResult WriteControl(RingWriter* writer, std::string_view bytes);
   template <typename WriteFn>
   [[gnu::noinline]] bool LogAgain(const int64_t* step, WriteFn& write) noexcept {
     return LogRow(step, write);
   }
   bool RefusedWithoutRing() noexcept;
-  bool Refused(RingWriter* writer, Outcome outcome, std::string_view reason = "") noexcept;
-  void StartVoice(std::vector<std::string> errors, std::vector<std::string> rank_errors)
+  bool Refused(RingWriter* writer, WriteResult outcome, std::string_view reason = "") noexcept;
+  void StartMessages(std::vector<std::string> errors, std::vector<std::string> rank_errors)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  Voice::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
+  UserMessages::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // How long the daemon has taken none of the rows that wait for it.
   std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
@@ -126,7 +126,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   const uint64_t token_;  // unique per run
   std::unique_ptr<SharedSteps> steps_;
   std::atomic<bool> closed_ = false;  // set under StateMutex()
-  std::atomic<Outcome> last_refusal_ = Outcome::kTaken;
+  std::atomic<WriteResult> last_refusal_ = WriteResult::kTaken;
   bool usable_ = false;  // set by Create()
   Settings settings_;
   std::map<std::string, std::string> job_variables_;
@@ -134,7 +134,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   v1::Hello hello_;             // the common part of its rings' Hellos
 
   // For the sender's thread. A forked child does not touch its parent's.
-  std::unique_ptr<Voice> voice_;
+  std::unique_ptr<UserMessages> messages_;
   StderrLines lines_;
   std::chrono::steady_clock::time_point next_look_;
   bool only_mistakes_ = false;         // report only mistakes in the settings
@@ -205,26 +205,26 @@ bool RunState::LogRow(const int64_t* step, WriteFn&& write) noexcept {
     RingWriter* const writer = thread_cache.token == token_ ? thread_cache.writer : FindWriter();
     if (writer == nullptr) return RefusedWithoutRing();
     if (WriterCall::IsInterrupted(*writer)) [[unlikely]] {
-      return Refused(writer, Outcome::kInterrupting);
+      return Refused(writer, WriteResult::kInterrupting);
     }
     const WriterCall call(writer);
-    if (closed_.load(std::memory_order_relaxed)) return Refused(writer, Outcome::kAfterFinish);
+    if (closed_.load(std::memory_order_relaxed)) return Refused(writer, WriteResult::kAfterFinish);
     if (step != nullptr && *step > kMaxStep) {
-      return Refused(writer, Outcome::kInvalid, "a step is above 2^53");
+      return Refused(writer, WriteResult::kInvalid, "a step is above 2^53");
     }
-    Outcome outcome;
+    WriteResult outcome;
     try {
       outcome =
           write(*writer, step == nullptr ? RowStep::Open(steps_.get())
                                          : RowStep::Given(steps_.get(), writer->steps_word, *step));
     } catch (const std::bad_alloc&) {
-      outcome = Outcome::kRingFull;
+      outcome = WriteResult::kRingFull;
     }
-    if (outcome == Outcome::kTaken) [[likely]] {
+    if (outcome == WriteResult::kTaken) [[likely]] {
       return true;
     }
-    if (outcome == Outcome::kTooLarge && TakeLargerRing(*writer)) return LogAgain(step, write);
-    if (outcome == Outcome::kStepBehind && TakeRingFrom(*step, *writer)) {
+    if (outcome == WriteResult::kTooLarge && TakeLargerRing(*writer)) return LogAgain(step, write);
+    if (outcome == WriteResult::kStepBehind && TakeRingFrom(*step, *writer)) {
       return LogAgain(step, write);
     }
     return Refused(writer, outcome, writer->reason());

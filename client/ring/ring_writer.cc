@@ -84,9 +84,9 @@ void RingWriter::Publish(size_t bytes) {
   header_->head.store(head_, std::memory_order_release);
 }
 
-Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
-                               size_t text_count, const RowStep& step) {
-  if (step.IsBelow(least_step_)) return Outcome::kStepBehind;
+WriteResult RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values,
+                                   size_t text_bytes, size_t text_count, const RowStep& step) {
+  if (step.IsBelow(least_step_)) return WriteResult::kStepBehind;
   const int64_t taken = step.Take();
   least_step_ = taken + (step.commits() ? 1 : 0);
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values + Align(text_bytes);
@@ -104,16 +104,16 @@ Outcome RingWriter::PublishRow(std::byte* record, Shape* shape, size_t values, s
   header_->rows.store(rows_, std::memory_order_relaxed);
   Publish(bytes);
   shapes_.Follow(shape);
-  return Outcome::kTaken;
+  return WriteResult::kTaken;
 }
 
-Outcome RingWriter::Refusal(size_t bytes) {
-  if (bytes <= capacity_ / 2) return Outcome::kRingFull;
+WriteResult RingWriter::Refusal(size_t bytes) {
+  if (bytes <= capacity_ / 2) return WriteResult::kRingFull;
   too_large_ = bytes;
-  return Outcome::kTooLarge;
+  return WriteResult::kTooLarge;
 }
 
-Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
   Shape* const guess = shapes_.guess();
   const size_t width = row.size();
   std::byte* const record = Reserve(sizeof(v1::RowRecord) + 8 * width);
@@ -136,7 +136,7 @@ Outcome RingWriter::Write(std::span<const Metric> row, const RowStep& step) {
   return PublishRow(record, guess, width, 0, 0, step);
 }
 
-Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step) {
   keys_.clear();
   values_.clear();
   texts_.clear();
@@ -151,15 +151,15 @@ Outcome RingWriter::WriteSlowly(std::span<const Metric> row, const RowStep& step
     if (reason_.empty() && !IsUtf8(metric.text)) {
       reason_ = "the text of " + std::string(metric.key) + " is not UTF-8";
     }
-    if (!reason_.empty()) return Outcome::kInvalid;
+    if (!reason_.empty()) return WriteResult::kInvalid;
     texts_.push_back(&metric);
     text_bytes += 8 + metric.key.size() + metric.text.size();
   }
   if (HasRepeatedText()) return WriteLastOfEach(row, step);
   Shape* shape = nullptr;
-  const Outcome outcome = FindOrDefine(keys_, step, &shape);
-  if (outcome == Outcome::kInvalid && duplicates_) return WriteLastOfEach(row, step);
-  if (outcome != Outcome::kTaken) return outcome;
+  const WriteResult outcome = FindOrDefine(keys_, step, &shape);
+  if (outcome == WriteResult::kInvalid && duplicates_) return WriteLastOfEach(row, step);
+  if (outcome != WriteResult::kTaken) return outcome;
 
   const size_t bytes = sizeof(v1::RowRecord) + 8 * values_.size() + Align(text_bytes);
   std::byte* const record = Reserve(bytes);
@@ -188,7 +188,7 @@ bool RingWriter::HasRepeatedText() {
          std::any_of(keys_.begin(), keys_.end(), is_text);
 }
 
-Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {
+WriteResult RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& step) {
   absl::flat_hash_map<std::string, size_t> last;
   for (size_t i = 0; i < row.size(); ++i) last[std::string(row[i].key)] = i;
   std::vector<Metric> unique;
@@ -198,25 +198,25 @@ Outcome RingWriter::WriteLastOfEach(std::span<const Metric> row, const RowStep& 
   return WriteSlowly(unique, step);
 }
 
-Outcome RingWriter::FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
-                                 Shape** shape) {
+WriteResult RingWriter::FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
+                                     Shape** shape) {
   *shape = keys.empty() ? shapes_.empty() : shapes_.Find(keys);
-  if (*shape != nullptr) return Outcome::kTaken;
-  return step.IsBelow(least_step_) ? Outcome::kStepBehind : Define(keys, shape);
+  if (*shape != nullptr) return WriteResult::kTaken;
+  return step.IsBelow(least_step_) ? WriteResult::kStepBehind : Define(keys, shape);
 }
 
-Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
+WriteResult RingWriter::Define(std::span<const std::string_view> keys, Shape** shape) {
   duplicates_ = false;
   size_t key_bytes = 0;
   for (std::string_view key : keys) {
     reason_ = KeyError(key);
-    if (!reason_.empty()) return Outcome::kInvalid;
+    if (!reason_.empty()) return WriteResult::kInvalid;
     key_bytes += 4 + key.size();
   }
   reason_ = ShapeError(keys.size(), key_bytes, shapes_);
-  if (!reason_.empty()) return Outcome::kInvalid;
+  if (!reason_.empty()) return WriteResult::kInvalid;
   duplicates_ = HasDuplicates(keys);
-  if (duplicates_) return Outcome::kInvalid;
+  if (duplicates_) return WriteResult::kInvalid;
 
   // A row that can never fit needs no shape.
   const size_t row_bytes = sizeof(v1::RowRecord) + 8 * keys.size();
@@ -235,7 +235,7 @@ Outcome RingWriter::Define(std::span<const std::string_view> keys, Shape** shape
   std::byte* at = record + sizeof header;
   for (std::string_view key : keys) at = Append(AppendLength(at, key.size()), key);
   Publish(bytes);
-  return Outcome::kTaken;
+  return WriteResult::kTaken;
 }
 
 bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
@@ -246,7 +246,7 @@ bool RingWriter::HasDuplicates(std::span<const std::string_view> keys) {
   return false;
 }
 
-Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
+WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& step) {
   Shape* shape = shapes_.guess();
   const size_t width = row.size();
   if (width == 0) return WriteSlowly({}, step);
@@ -269,17 +269,17 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step)
     for (const HandleValue& item : row) {
       if (item.metric.key_ == nullptr) {
         reason_ = "a MetricHandle refers to nothing";
-        return Outcome::kInvalid;
+        return WriteResult::kInvalid;
       }
       keys_.push_back(*item.metric.key_);
     }
-    const Outcome outcome = FindOrDefine(keys_, step, &shape);
-    if (outcome == Outcome::kInvalid && duplicates_) {
+    const WriteResult outcome = FindOrDefine(keys_, step, &shape);
+    if (outcome == WriteResult::kInvalid && duplicates_) {
       std::vector<Metric> metrics;
       for (size_t i = 0; i < width; ++i) metrics.emplace_back(keys_[i], row[i].value);
       return WriteLastOfEach(metrics, step);
     }
-    if (outcome != Outcome::kTaken) return outcome;
+    if (outcome != WriteResult::kTaken) return outcome;
     if (shape->handles.size() != width) {  // never changes once set: keys are interned
       std::vector<const std::string*> handles;
       for (const HandleValue& item : row) handles.push_back(item.metric.key_);
@@ -291,23 +291,23 @@ Outcome RingWriter::Write(std::span<const HandleValue> row, const RowStep& step)
   return PublishRow(record, shape, width, 0, 0, step);
 }
 
-Outcome RingWriter::Write(const RowShape& row, std::span<const double> values,
-                          const RowStep& step) {
+WriteResult RingWriter::Write(const RowShape& row, std::span<const double> values,
+                              const RowStep& step) {
   if (row.keys.empty()) {
     reason_ = "a RowHandle refers to nothing";
-    return Outcome::kInvalid;
+    return WriteResult::kInvalid;
   }
   if (values.size() != row.keys.size()) {
     reason_ = "a row of " + std::to_string(row.keys.size()) + " keys got " +
               std::to_string(values.size()) + " values";
-    return Outcome::kInvalid;
+    return WriteResult::kInvalid;
   }
   if (row.index >= by_row_shape_.size()) by_row_shape_.resize(row.index + 1);
   Shape*& shape = by_row_shape_[row.index];
   if (shape == nullptr) {
     keys_.assign(row.keys.begin(), row.keys.end());
-    const Outcome outcome = FindOrDefine(keys_, step, &shape);
-    if (outcome != Outcome::kTaken) return outcome;
+    const WriteResult outcome = FindOrDefine(keys_, step, &shape);
+    if (outcome != WriteResult::kTaken) return outcome;
   }
   const size_t bytes = sizeof(v1::RowRecord) + values.size_bytes();
   std::byte* const record = Reserve(bytes);
@@ -316,7 +316,7 @@ Outcome RingWriter::Write(const RowShape& row, std::span<const double> values,
   return PublishRow(record, shape, values.size(), 0, 0, step);
 }
 
-Outcome RingWriter::WriteControl(std::string_view update) {
+WriteResult RingWriter::WriteControl(std::string_view update) {
   const size_t bytes = sizeof(v1::RecordHeader) + 8 + Align(update.size());
   std::byte* const record = Reserve(bytes);
   if (record == nullptr) return Refusal(bytes);
@@ -326,46 +326,46 @@ Outcome RingWriter::WriteControl(std::string_view update) {
   Append(AppendLength(at, 0), update);
   Increment(controls);
   Publish(bytes);
-  return Outcome::kTaken;
+  return WriteResult::kTaken;
 }
 
-const char* WhyRefused(Outcome outcome) {
+const char* WhyRefused(WriteResult outcome) {
   switch (outcome) {
-    case Outcome::kRingFull:
+    case WriteResult::kRingFull:
       return "the spool is full";
-    case Outcome::kStepBehind:
+    case WriteResult::kStepBehind:
       return "a step is below the last one of its thread";
-    case Outcome::kTooLarge:
+    case WriteResult::kTooLarge:
       return "a row is larger than half of the spool; raise spool_bytes, or free space for the "
              "spool";
-    case Outcome::kAfterFinish:
+    case WriteResult::kAfterFinish:
       return "the run has finished";
-    case Outcome::kInterrupting:
+    case WriteResult::kInterrupting:
       return "a signal handler called Log() while its thread was in Log()";
-    case Outcome::kTaken:
-    case Outcome::kInvalid:
+    case WriteResult::kTaken:
+    case WriteResult::kInvalid:
       break;
   }
   return "";
 }
 
-void RingWriter::CountLoss(Outcome outcome) {
+void RingWriter::CountLoss(WriteResult outcome) {
   const auto count = [](std::atomic<uint64_t>& counter) {
     counter.fetch_add(1, std::memory_order_relaxed);
   };
   switch (outcome) {
-    case Outcome::kTaken:
+    case WriteResult::kTaken:
       return;
-    case Outcome::kRingFull:
+    case WriteResult::kRingFull:
       return count(header_->lost_ring_full);
-    case Outcome::kInvalid:
-    case Outcome::kInterrupting:
+    case WriteResult::kInvalid:
+    case WriteResult::kInterrupting:
       return count(header_->lost_invalid);
-    case Outcome::kStepBehind:
+    case WriteResult::kStepBehind:
       return count(header_->lost_step_behind);
-    case Outcome::kTooLarge:
+    case WriteResult::kTooLarge:
       return count(header_->lost_too_large);
-    case Outcome::kAfterFinish:
+    case WriteResult::kAfterFinish:
       return count(header_->lost_after_finish);
   }
 }

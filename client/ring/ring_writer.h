@@ -24,7 +24,7 @@
 
 namespace ranklog::internal {
 
-enum class Outcome {
+enum class WriteResult {
   kTaken,
   kRingFull,
   kInvalid,
@@ -36,7 +36,7 @@ enum class Outcome {
 
 // Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
 // RingWriter::reason().
-const char* WhyRefused(Outcome outcome);
+const char* WhyRefused(WriteResult outcome);
 
 class RingWriter {
  public:
@@ -46,15 +46,15 @@ class RingWriter {
   // Each writes one row, after its shape if the shape is new. If a key occurs twice in a row, the
   // last value counts, whether it is a number or a text. After kInvalid, reason() gives the reason.
   // A refused row does not take `step`.
-  Outcome Write(std::span<const Metric> row, const RowStep& step);
-  Outcome Write(std::span<const HandleValue> row, const RowStep& step);
-  Outcome Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
+  WriteResult Write(std::span<const Metric> row, const RowStep& step);
+  WriteResult Write(std::span<const HandleValue> row, const RowStep& step);
+  WriteResult Write(const RowShape& shape, std::span<const double> values, const RowStep& step);
 
   // Writes a serialized ranklog.v1.Update.
-  Outcome WriteControl(std::string_view update);
+  WriteResult WriteControl(std::string_view update);
 
   // Counts a row that was refused. A signal handler may call it.
-  void CountLoss(Outcome outcome);
+  void CountLoss(WriteResult outcome);
 
   const std::string& reason() const { return reason_; }
 
@@ -84,13 +84,14 @@ class RingWriter {
   }
   std::byte* ReserveSlowly(size_t bytes);
   void Publish(size_t bytes);
-  Outcome PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
-                     size_t text_count, const RowStep& step);
-  Outcome Refusal(size_t bytes);
-  Outcome WriteSlowly(std::span<const Metric> row, const RowStep& step);
-  Outcome WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
-  Outcome FindOrDefine(std::span<const std::string_view> keys, const RowStep& step, Shape** shape);
-  Outcome Define(std::span<const std::string_view> keys, Shape** shape);
+  WriteResult PublishRow(std::byte* record, Shape* shape, size_t values, size_t text_bytes,
+                         size_t text_count, const RowStep& step);
+  WriteResult Refusal(size_t bytes);
+  WriteResult WriteSlowly(std::span<const Metric> row, const RowStep& step);
+  WriteResult WriteLastOfEach(std::span<const Metric> row, const RowStep& step);
+  WriteResult FindOrDefine(std::span<const std::string_view> keys, const RowStep& step,
+                           Shape** shape);
+  WriteResult Define(std::span<const std::string_view> keys, Shape** shape);
   bool HasDuplicates(std::span<const std::string_view> keys);
   bool HasRepeatedText();
 

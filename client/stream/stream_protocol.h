@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "client/ring/ring.h"
 #include "client/ring/ring_reader.h"
-#include "client/stream/batch_builder.h"
-#include "client/stream/progress.h"
+#include "client/stream/batch_encoder.h"
+#include "client/stream/idle_progress.h"
 #include "ranklog/v1/ranklog.pb.h"
 
 namespace ranklog::internal {
@@ -92,8 +92,8 @@ class StreamProtocol {
   Ring* const ring_;
   v1::SpoolHeader* const header_;
   RingReader reader_;
-  BatchBuilder builder_;
-  Progress progress_;
+  BatchEncoder builder_;
+  IdleProgress progress_;
   uint64_t durable_seq_ = 0;
   uint64_t read_seq_ = 0;   // the last row that was read
   uint64_t freed_seq_ = 0;  // the last row that was freed from the ring

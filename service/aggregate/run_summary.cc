@@ -25,7 +25,7 @@ size_t RunSummary::IndexOf(absl::string_view key) {
   return found->second;
 }
 
-void RunSummary::AddNumber(Figures& figures, double value, int64_t step) {
+void RunSummary::AddNumber(MetricSummary& figures, double value, int64_t step) {
   if (!figures.any || step < figures.first_step) {
     figures.first_step = step;
     figures.first_number = value;
@@ -45,7 +45,7 @@ void RunSummary::AddNumber(Figures& figures, double value, int64_t step) {
   ++figures.count;
 }
 
-void RunSummary::AddText(Figures& figures, const std::string& text, int64_t step) {
+void RunSummary::AddText(MetricSummary& figures, const std::string& text, int64_t step) {
   if (!figures.any || step < figures.first_step) {
     figures.first_step = step;
     figures.first = text;
@@ -96,7 +96,7 @@ void RunSummary::Set(const SummaryValue& value) {
   explicit_[found->second] = value;
 }
 
-double RunSummary::Figures::mean() const {
+double RunSummary::MetricSummary::mean() const {
   const auto numbers = static_cast<double>(count);
   if (std::isfinite(sum)) return sum / numbers;
   if (!std::isfinite(small_sum)) return small_sum;  // one of the numbers is not finite
@@ -105,7 +105,7 @@ double RunSummary::Figures::mean() const {
 }
 
 // Null: no entry.
-Json RunSummary::Shown(const std::string& key, const Figures& figures) const {
+Json RunSummary::Shown(const std::string& key, const MetricSummary& figures) const {
   const Json first = figures.first.is_null() ? Json(figures.first_number) : figures.first;
   const Json last = figures.last.is_null() ? Json(figures.last_number) : figures.last;
   const model::MetricDefinition* const definition = table_->Find(key);

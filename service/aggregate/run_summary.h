@@ -49,7 +49,7 @@ class RunSummary {
   model::Json ToJson() const;
 
  private:
-  struct Figures {
+  struct MetricSummary {
     int64_t first_step = 0;
     int64_t last_step = 0;
     model::Json first;  // a text if the first value is one; else null: see first_number
@@ -68,13 +68,13 @@ class RunSummary {
   };
 
   size_t IndexOf(absl::string_view key);
-  void AddNumber(Figures& figures, double value, int64_t step);
-  void AddText(Figures& figures, const std::string& text, int64_t step);
-  model::Json Shown(const std::string& key, const Figures& figures) const;
+  void AddNumber(MetricSummary& figures, double value, int64_t step);
+  void AddText(MetricSummary& figures, const std::string& text, int64_t step);
+  model::Json Shown(const std::string& key, const MetricSummary& figures) const;
 
   const MetricTable* const table_;
-  std::vector<std::string> keys_;  // by first appearance
-  std::vector<Figures> figures_;   // by key
+  std::vector<std::string> keys_;       // by first appearance
+  std::vector<MetricSummary> figures_;  // by key
   std::map<std::string, size_t> index_;
   std::map<uint32_t, std::vector<size_t>> shape_indexes_;  // into figures_, by position
   std::vector<SummaryValue> explicit_;  // in the order in which their keys were first set

@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
       why = absl::StrCat("; the daemon could not start: ", Printable(log->last_words), " (",
                          log->path, ")");
     }
-    if (const auto left = FindUntakenSpools(*this, dir); !left.empty()) {
+    if (const auto left = FindUnreadSpools(*this, dir); !left.empty()) {
       absl::StrAppend(&why, "; ", LeftSpoolsText(left), ": ", HowToTake(*this, dir, left));
     }
     return absl::NotFoundError(

@@ -121,7 +121,7 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
     return absl::UnavailableError(
         absl::StrCat("no daemon answers at ", address, " in time: ", WhySilent(pid)));
   };
-  if (IsSilent(address)) return silence(SilentPid(address));
+  if (TimedOut(address)) return silence(TimedOutPid(address));
   int64_t pid = 0;
   ASSIGN_OR_RETURN(const auto channel, Connect(address, &pid));
   const auto stub = v1::Control::NewStub(channel);
@@ -165,17 +165,17 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
   return daemon;
 }
 
-bool IsSilent(const std::string& address) {
+bool TimedOut(const std::string& address) {
   const auto silent = Silent().find(address);
   return silent != Silent().end() && SteadyNow() < silent->second.until;
 }
 
-int64_t SilentPid(const std::string& address) {
+int64_t TimedOutPid(const std::string& address) {
   const auto silent = Silent().find(address);
   return silent == Silent().end() ? 0 : silent->second.pid;
 }
 
-std::string SilentAddress(int64_t pid, const std::string& address) {
+std::string TimedOutAddress(int64_t pid, const std::string& address) {
   const std::vector<std::string> addresses =
       address.empty() ? UsualAddresses() : std::vector<std::string>{address};
   for (const std::string& candidate : addresses) {
@@ -186,7 +186,7 @@ std::string SilentAddress(int64_t pid, const std::string& address) {
   return "";
 }
 
-std::string SilentText(int64_t pid, const std::string& address) {
+std::string TimeoutText(int64_t pid, const std::string& address) {
   return absl::StrCat("it does not answer at ", address, ": ", WhySilent(pid));
 }
 
@@ -249,7 +249,7 @@ std::string LastWords(const std::string& path) {
 
 }  // namespace
 
-std::string StoreTrouble(const DaemonStatus& daemon) {
+std::string StoreProblem(const DaemonStatus& daemon) {
   const auto failing = daemon.counters.find("store.failing");
   if (failing == daemon.counters.end() || failing->second == 0) return "";
   std::error_code error;

@@ -52,20 +52,20 @@ absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
 
 // Whether AskDaemon() timed out at `address` within the last second although a process listens
 // there.
-bool IsSilent(const std::string& address);
+bool TimedOut(const std::string& address);
 
 // The process that let the last AskDaemon() at `address` time out. It is the daemon, or systemd,
 // which bound the socket. 0: no such timeout, or a process in another pid namespace.
-int64_t SilentPid(const std::string& address);
+int64_t TimedOutPid(const std::string& address);
 
 // The first of FindDaemon()'s addresses where AskDaemon() timed out and the listener may be `pid`:
 // `pid` itself, or a process that is not a daemon, such as systemd. Empty: there is no such
 // address.
-std::string SilentAddress(int64_t pid, const std::string& address);
+std::string TimedOutAddress(int64_t pid, const std::string& address);
 
 // Describes that state: "it does not answer at ADDRESS: is process PID stopped (kill -CONT PID), or
 // does its disk hang?"
-std::string SilentText(int64_t pid, const std::string& address);
+std::string TimeoutText(int64_t pid, const std::string& address);
 
 // The addresses where a rank looks for its daemon: only $RANKLOG_ADDRESS if it is set, else the
 // standard addresses that exist, best first.
@@ -80,7 +80,7 @@ absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std:
 absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
 
 // Why the daemon cannot store rows now, such as a full disk, and what to do; empty if it can.
-std::string StoreTrouble(const DaemonStatus& daemon);
+std::string StoreProblem(const DaemonStatus& daemon);
 
 // The systemd unit of a process.
 struct SystemdUnit {

@@ -40,7 +40,7 @@ std::string Advice(const Deliveries& sum, bool daemon_runs) {
 
 }  // namespace
 
-std::vector<Finding> LookAtDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs) {
+std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs) {
   std::map<std::string, Deliveries> by_kind;
   for (const query::RunReport& report : runs) {
     for (const query::DestinationReport& destination : report.destinations) {

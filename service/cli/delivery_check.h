@@ -12,7 +12,7 @@ namespace ranklog::cli {
 
 // One finding for each kind of tracker. It has advice if the last answer for a waiting run was an
 // error, or if rows wait and no process delivers. In addition, one finding for each refused run.
-std::vector<Finding> LookAtDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs);
+std::vector<Finding> CheckDeliveries(const std::vector<query::RunReport>& runs, bool daemon_runs);
 
 }  // namespace ranklog::cli
 

@@ -14,7 +14,7 @@ constexpr absl::Duration kVeryLong = absl::Hours(24 * 365);
 
 }  // namespace
 
-DiskOutlook LookAtDisk(const std::string& dir, absl::optional<double> growth_per_second) {
+DiskOutlook CheckDisk(const std::string& dir, absl::optional<double> growth_per_second) {
   DiskOutlook disk;
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(dir, error);

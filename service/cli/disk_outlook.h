@@ -22,7 +22,7 @@ struct DiskOutlook {
 };
 
 // Looks at the disk of `dir`. `growth_per_second` is the daemon's measurement, if there is one.
-DiskOutlook LookAtDisk(const std::string& dir, absl::optional<double> growth_per_second);
+DiskOutlook CheckDisk(const std::string& dir, absl::optional<double> growth_per_second);
 
 // "120.0 GiB free of 500.0 GiB, full in 3 d 04 h at 1.2 MiB/s".
 std::string DiskText(const DiskOutlook& disk);

@@ -62,7 +62,7 @@ model::Json FindingsJson(const std::vector<Finding>& findings) {
 
 absl::Status Doctor(const Globals& globals, const DoctorFlags& flags) {
   ASSIGN_OR_RETURN(const std::string dir, globals.StateDir());
-  const std::vector<Finding> findings = Examine(globals, dir, flags.ranks);
+  const std::vector<Finding> findings = RunChecks(globals, dir, flags.ranks);
   if (flags.json) {
     std::cout << PrettyJson(FindingsJson(findings));
   } else {

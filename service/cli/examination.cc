@@ -26,7 +26,7 @@
 #include "service/cli/disk_outlook.h"
 #include "service/cli/left_spools.h"
 #include "service/cli/node_check.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 #include "service/cli/salvage_report.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/terminal.h"
@@ -125,12 +125,12 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
       finding.advice = "this program has version " RANKLOG_VERSION
                        "; restart the daemon, or use the program that came with it";
     }
-    if (const std::string trouble = StoreTrouble(*daemon); !trouble.empty()) {
+    if (const std::string trouble = StoreProblem(*daemon); !trouble.empty()) {
       finding.advice = trouble;
     }
-  } else if (const std::string silent = SilentAddress(pid, globals.address); !silent.empty()) {
+  } else if (const std::string silent = TimedOutAddress(pid, globals.address); !silent.empty()) {
     finding.data["address"] = silent;
-    finding.advice = SilentText(pid, silent);
+    finding.advice = TimeoutText(pid, silent);
   } else if (globals.address.empty()) {
     absl::StrAppend(&finding.text,
                     "; it listens at none of the usual addresses; give its address with --address");
@@ -156,11 +156,11 @@ absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::str
                      absl::StrCat("ranks send their rows to that daemon, so they are not in ", dir,
                                   "; run: ranklog doctor --address ", address)};
     }
-    if (!IsSilent(address)) continue;
+    if (!TimedOut(address)) continue;
     return Finding{"elsewhere",
-                   {{"pid", SilentPid(address)}, {"address", address}},
+                   {{"pid", TimedOutPid(address)}, {"address", address}},
                    absl::StrCat("a process listens at ", address),
-                   SilentText(SilentPid(address), address)};
+                   TimeoutText(TimedOutPid(address), address)};
   }
   return absl::nullopt;
 }
@@ -217,7 +217,7 @@ Finding LookAtSocket(const Globals& globals) {
 Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
   constexpr int64_t kLittle = 256 << 20;  // enough for minutes of a fast training
   const DiskOutlook disk =
-      LookAtDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());
+      CheckDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());
   const absl::string_view is_volatile = storage::VolatileFileSystemName(dir);
   Finding finding{
       "disk",
@@ -265,7 +265,7 @@ absl::Status ReadRun(storage::StoreReader& reader, int64_t run) {
 // Finds runs with unreadable data. Reads all rows.
 absl::Status FindDamagedRuns(storage::StoreReader& reader, std::vector<std::string>* damaged) {
   ASSIGN_OR_RETURN(const std::vector<model::Run> runs, reader.Runs());
-  Progress progress("read the store", /*lines=*/false);
+  ProgressBar progress("read the store", /*lines=*/false);
   uint64_t done = 0;
   for (const model::Run& run : runs) {
     const absl::Status status = ReadRun(reader, run.id);
@@ -471,7 +471,7 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
 
 // Rows of ranks for which no daemon runs.
 absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir) {
-  const std::vector<LeftSpool> left = FindUntakenSpools(globals, dir);
+  const std::vector<LeftSpool> left = FindUnreadSpools(globals, dir);
   if (left.empty()) return absl::nullopt;
   std::vector<std::string> paths;
   for (const LeftSpool& spool : left) paths.push_back(spool.path);
@@ -512,7 +512,7 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
 
 }  // namespace
 
-std::vector<Finding> Examine(const Globals& globals, const std::string& state_dir, int ranks) {
+std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_dir, int ranks) {
   std::vector<Finding> findings = {LookAtDirectory(state_dir)};
   const auto add = [&](std::vector<Finding> more) {
     for (Finding& finding : more) findings.push_back(std::move(finding));
@@ -526,16 +526,16 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
   if (pid == 0) {
     if (auto other = LookAtOtherDaemon(globals, state_dir)) add({*std::move(other)});
   }
-  if (auto ends = LookAtSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
+  if (auto ends = CheckSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
   if (auto clients = LookAtClients(state_dir); clients.has_value()) add({*std::move(clients)});
   findings.push_back(LookAtStore(state_dir));
   const std::vector<query::RunReport> runs = ReadRuns(state_dir);
   add(LookAtRows(runs));
-  add(LookAtDeliveries(runs, pid != 0));
-  add(LookAtServers(state_dir, runs));
-  findings.push_back(LookAtClock(runs.empty() ? 0 : runs.front().run.started_us));
-  findings.push_back(LookAtLimits(ranks));
-  findings.push_back(LookAtSpoolRoom(ranks));
+  add(CheckDeliveries(runs, pid != 0));
+  add(CheckServers(state_dir, runs));
+  findings.push_back(CheckClock(runs.empty() ? 0 : runs.front().run.started_us));
+  findings.push_back(CheckLimits(ranks));
+  findings.push_back(CheckSpoolRoom(ranks));
   for (const std::string& dir : storage::DefaultStateDirs()) {
     std::error_code ignored;
     if (fs::equivalent(dir, state_dir, ignored)) continue;
@@ -551,8 +551,8 @@ std::vector<Finding> Examine(const Globals& globals, const std::string& state_di
     if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
   if (auto left = LookAtLeftSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
-  if (const std::string unmade = UnmadeRowsText(state_dir); !unmade.empty()) {
-    findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToMakeThem});
+  if (const std::string unmade = UnaggregatedRowsText(state_dir); !unmade.empty()) {
+    findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToAggregate});
   }
   for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));

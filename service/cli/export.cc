@@ -13,8 +13,8 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/output_file.h"
-#include "service/cli/progress.h"
-#include "service/cli/row_format.h"
+#include "service/cli/progress_bar.h"
+#include "service/cli/row_writer.h"
 #include "service/cli/terminal.h"
 #include "service/query/row_reader.h"
 
@@ -123,7 +123,7 @@ class Exporter {
 
   absl::Status Export() {
     RETURN_IF_ERROR(PlanParts());
-    ASSIGN_OR_RETURN(const std::unique_ptr<RowFormat> format, MakeFormat());
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowWriter> format, MakeFormat());
     std::string text;
     format->AppendHeader(&text);
     RETURN_IF_ERROR(VisitAll([&](const query::Row& row, const model::Stream* stream) {
@@ -158,7 +158,7 @@ class Exporter {
   }
 
   // CSV needs its columns before the first row, so the rows are read twice.
-  absl::StatusOr<std::unique_ptr<RowFormat>> MakeFormat() {
+  absl::StatusOr<std::unique_ptr<RowWriter>> MakeFormat() {
     if (flags_.format == "jsonl") return NewJsonFormat();
     ColumnCollector columns;
     total_ *= 2;
@@ -195,7 +195,7 @@ class Exporter {
   const ExportFlags& flags_;
   const Output out_;
   MetricFilter filter_;
-  Progress progress_;
+  ProgressBar progress_;
   std::vector<model::Stream> streams_;  // parts_ points into it
   std::vector<Part> parts_;
   uint64_t done_ = 0;

@@ -31,7 +31,7 @@
 #include "service/ingest/orphans/left_rings.h"
 #include "service/ingest/orphans/rank_watch.h"
 #include "service/ingest/ring_file.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store.h"
@@ -131,7 +131,7 @@ std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& sta
       if (!file.ok()) continue;
       // Checked first: if the rank dies now, all its rows are counted.
       const bool lives = (*file)->locked();
-      const auto ring = ingest::RingReader::Open((*file)->fd());
+      const auto ring = ingest::SpoolReader::Open((*file)->fd());
       if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
       if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
       v1::Hello hello;
@@ -149,13 +149,13 @@ std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& sta
   return left;
 }
 
-std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir) {
+std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir) {
   std::vector<LeftSpool> left = FindSpools(globals, state_dir);
   std::erase_if(left, [](const LeftSpool& each) { return each.lives; });
   return left;
 }
 
-std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir) {
+std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir) {
   std::vector<LeftSpool> left = FindSpools(globals, state_dir);
   if (left.empty()) return left;
   if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
@@ -169,7 +169,7 @@ bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_d
       globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
   return !FindDaemon(state_dir, globals.address) &&
          std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
-           return AskDaemon(address).ok() || IsSilent(address);
+           return AskDaemon(address).ok() || TimedOut(address);
          });
 }
 
@@ -198,7 +198,7 @@ std::string HowToTake(const Globals& globals, const std::string& state_dir,
                       state_dir, globals.address.empty() ? "" : " --listen " + globals.address);
 }
 
-std::string UnmadeRowsText(const std::string& state_dir) {
+std::string UnaggregatedRowsText(const std::string& state_dir) {
   if (storage::StateLock::Holder(state_dir) != 0) return "";
   const auto reader = storage::StoreReader::Open(state_dir);
   if (!reader.ok()) return "";
@@ -222,15 +222,15 @@ std::string UnmadeRowsText(const std::string& state_dir) {
 void WarnOfUntakenRows(const Globals& globals) {
   const absl::StatusOr<std::string> state_dir = globals.StateDir();
   if (!state_dir.ok()) return;
-  if (const auto left = FindUntakenSpools(globals, *state_dir); !left.empty()) {
+  if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
     std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
   }
-  if (const std::string unmade = UnmadeRowsText(*state_dir); !unmade.empty()) {
-    std::cerr << unmade << ": " << kHowToMakeThem << "\n";
+  if (const std::string unmade = UnaggregatedRowsText(*state_dir); !unmade.empty()) {
+    std::cerr << unmade << ": " << kHowToAggregate << "\n";
   }
 }
 
-absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir) {
+absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir) {
   LogToStderr();
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> opened, storage::Store::Open(state_dir, {}));
   pipeline::StoreLoop store(std::move(opened), {});

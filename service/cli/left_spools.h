@@ -27,11 +27,11 @@ struct LeftSpool {
 std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir);
 
 // The same, but only rings of dead ranks.
-std::vector<LeftSpool> FindSpoolsOfTheDead(const Globals& globals, const std::string& state_dir);
+std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir);
 
 // The same as FindSpools(). Empty if a daemon holds `state_dir` or listens where the ranks look for
 // their daemon, because it will read the rings.
-std::vector<LeftSpool> FindUntakenSpools(const Globals& globals, const std::string& state_dir);
+std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
 
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
@@ -50,8 +50,8 @@ std::string HowToTake(const Globals& globals, const std::string& state_dir,
 
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
 // that would aggregate them. Empty: there are no such rows.
-std::string UnmadeRowsText(const std::string& state_dir);
-inline constexpr char kHowToMakeThem[] =
+std::string UnaggregatedRowsText(const std::string& state_dir);
+inline constexpr char kHowToAggregate[] =
     "no daemon is running; run `ranklog sync` to aggregate and deliver them";
 
 // Warns on stderr about spools and rows for which no daemon runs.
@@ -60,7 +60,7 @@ void WarnOfUntakenRows(const Globals& globals);
 // Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their
 // streams, and aggregates the rows. Creates the store if it is missing. The caller must hold the
 // lock. Unreadable rings stay in place. The errors are those of storage::Store::Open.
-absl::Status TakeLeftSpools(const Globals& globals, const std::string& state_dir);
+absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir);
 
 }  // namespace ranklog::cli
 

@@ -152,7 +152,7 @@ Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::stri
 
 }  // namespace
 
-Finding LookAtSpoolRoom(int ranks) {
+Finding CheckSpoolRoom(int ranks) {
   const std::string dir = FirstSpoolDir();
   if (dir.empty()) {
     return {"spool room",
@@ -189,7 +189,7 @@ Finding LookAtSpoolRoom(int ranks) {
   return finding;
 }
 
-Finding LookAtLimits(int ranks) {
+Finding CheckLimits(int ranks) {
   const rlim_t files = HardLimit(RLIMIT_NOFILE);
   const rlim_t size = HardLimit(RLIMIT_FSIZE);
   const rlim_t locked = HardLimit(RLIMIT_MEMLOCK);
@@ -217,7 +217,7 @@ Finding LookAtLimits(int ranks) {
   return finding;
 }
 
-Finding LookAtClock(int64_t newest_us) {
+Finding CheckClock(int64_t newest_us) {
   timex state{};
   const bool kept = ntp_adjtime(&state) != -1 && (state.status & STA_UNSYNC) == 0;
   const absl::Time now = absl::Now();
@@ -236,8 +236,8 @@ Finding LookAtClock(int64_t newest_us) {
   return finding;
 }
 
-std::vector<Finding> LookAtServers(const std::string& state_dir,
-                                   const std::vector<query::RunReport>& runs) {
+std::vector<Finding> CheckServers(const std::string& state_dir,
+                                  const std::vector<query::RunReport>& runs) {
   const deliver::CredentialStore keys(
       deliver::CredentialStore::Options::FromEnvironment(state_dir));
   std::set<std::string> urls;
@@ -257,7 +257,7 @@ std::vector<Finding> LookAtServers(const std::string& state_dir,
   return findings;
 }
 
-absl::optional<Finding> LookAtSupervision(int64_t pid) {
+absl::optional<Finding> CheckSupervision(int64_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/cgroup"));
   const std::string cgroups(std::istreambuf_iterator<char>(file), {});
   const passwd* const user = getpwuid(geteuid());

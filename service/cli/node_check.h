@@ -16,25 +16,25 @@
 namespace ranklog::cli {
 
 // Whether the rings of `ranks` ranks fit where they are created first.
-Finding LookAtSpoolRoom(int ranks);
+Finding CheckSpoolRoom(int ranks);
 
 // Descriptors, file size and locked memory, as limited in this shell. A training or a daemon that
 // is started here inherits these limits.
-Finding LookAtLimits(int ranks);
+Finding CheckLimits(int ranks);
 
 // Whether the clock is plausible and synchronized. `newest_us` is the start of the newest run in
 // the store; 0: there are no runs.
-Finding LookAtClock(int64_t newest_us);
+Finding CheckClock(int64_t newest_us);
 
 // Checks the keys that a daemon started here would find, and their servers, through the configured
 // proxy. These are the servers of runs that go to W&B, and the public server if there is a key for
 // it. Sends no request if there are neither.
-std::vector<Finding> LookAtServers(const std::string& state_dir,
-                                   const std::vector<query::RunReport>& runs);
+std::vector<Finding> CheckServers(const std::string& state_dir,
+                                  const std::vector<query::RunReport>& runs);
 
 // What may end the daemon with process id `pid` before its rows are delivered: the end of a Slurm
 // job step, or of the user's session. nullopt: no known cause.
-absl::optional<Finding> LookAtSupervision(int64_t pid);
+absl::optional<Finding> CheckSupervision(int64_t pid);
 
 }  // namespace ranklog::cli
 

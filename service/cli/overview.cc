@@ -91,7 +91,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   overview.daemon_pid = storage::StateLock::Holder(overview.state_dir);
   if (overview.daemon_pid != 0) overview.daemon = FindDaemon(overview.state_dir, globals.address);
   if (overview.daemon_pid != 0 && !overview.daemon) {
-    overview.silent_at = SilentAddress(overview.daemon_pid, globals.address);
+    overview.silent_at = TimedOutAddress(overview.daemon_pid, globals.address);
   }
   overview.log = FindDaemonLog(overview.daemon ? overview.daemon->address : globals.address);
   ASSIGN_OR_RETURN(overview.runs,
@@ -101,11 +101,10 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   overview.damaged_rings = DamagedRings(overview.state_dir);
   ASSIGN_OR_RETURN(const std::vector<storage::Queue> queues, reader->Queues());
   for (const storage::Queue& queue : queues) overview.queues[queue.kind] = queue;
-  overview.disk =
-      LookAtDisk(overview.state_dir,
-                 overview.daemon ? overview.daemon->growth_per_second : absl::optional<double>());
-  if (overview.daemon_pid == 0) overview.left = FindUntakenSpools(globals, overview.state_dir);
-  overview.unmade = UnmadeRowsText(overview.state_dir);
+  overview.disk = CheckDisk(overview.state_dir, overview.daemon ? overview.daemon->growth_per_second
+                                                                : absl::optional<double>());
+  if (overview.daemon_pid == 0) overview.left = FindUnreadSpools(globals, overview.state_dir);
+  overview.unmade = UnaggregatedRowsText(overview.state_dir);
   overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
   AddUpRuns(&overview);
   return overview;
@@ -123,7 +122,7 @@ std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>>
 }
 
 std::string StoreTroubleOf(const Overview& overview) {
-  return overview.daemon ? StoreTrouble(*overview.daemon) : "";
+  return overview.daemon ? StoreProblem(*overview.daemon) : "";
 }
 
 std::string SilenceText(const Overview& overview) {

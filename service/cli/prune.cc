@@ -16,7 +16,7 @@
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/json_text.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 #include "service/cli/run_remover.h"
 #include "service/cli/spool_dirs.h"
 #include "service/cli/table.h"
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<Going>> Choose(storage::StoreReader& reader,
   ASSIGN_OR_RETURN(const std::vector<storage::RemovableRun> removable,
                    reader.Removable(absl::ToUnixMicros(now - storage::kLeastAge)));
   std::vector<Going> going;
-  Progress progress("measure the runs", /*lines=*/false);
+  ProgressBar progress("measure the runs", /*lines=*/false);
   for (const storage::RemovableRun& run : removable) {
     if (!storage::MustGo(run, used, limits, now)) break;  // later runs may stay too
     Going& one = going.emplace_back();
@@ -156,7 +156,7 @@ absl::Status RemoveAll(const Globals& globals, const std::string& dir, storage::
   ASSIGN_OR_RETURN(const std::unique_ptr<RunRemover> remover,
                    RunRemover::Open(dir, globals.address));
   std::vector<Going> gone;
-  Progress progress("remove", /*lines=*/false);
+  ProgressBar progress("remove", /*lines=*/false);
   absl::Status status;
   for (const Going& one : *going) {
     std::set<uint64_t> incarnations;

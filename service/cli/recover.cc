@@ -14,7 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 #include "service/cli/salvage_report.h"
 #include "service/cli/sync_pipeline.h"
 #include "service/cli/table.h"
@@ -55,7 +55,7 @@ absl::Status MakeRunRows(const std::string& dir) {
   ASSIGN_OR_RETURN(const auto pipeline, SyncPipeline::Open(dir));
   RETURN_IF_ERROR(pipeline->Start({}));
   ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(dir));
-  Progress progress("aggregate the rows", /*lines=*/false);
+  ProgressBar progress("aggregate the rows", /*lines=*/false);
   uint64_t made = 0;
   uint64_t total = 0;  // at the first check, because completed streams are no longer live
   absl::Time changed = SteadyNow();

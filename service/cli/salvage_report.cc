@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 
 namespace ranklog::cli {
 
@@ -17,8 +17,8 @@ absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, cons
   if (mkdtemp(scratch.data()) == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("make a directory in ", near));
   }
-  Progress reading("read", /*lines=*/false);
-  Progress saving("save", /*lines=*/false);
+  ProgressBar reading("read", /*lines=*/false);
+  ProgressBar saving("save", /*lines=*/false);
   absl::StatusOr<storage::Salvaged> salvaged = storage::Salvage(
       file, {.scratch = scratch,
              .to = to,

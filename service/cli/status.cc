@@ -107,7 +107,7 @@ model::Json DaemonJson(const Overview& overview) {
   }
   json["keep_bytes"] = nullptr;
   if (const auto& bytes = overview.daemon->keep_bytes) json["keep_bytes"] = *bytes;
-  json["trouble"] = StoreTrouble(*overview.daemon);
+  json["trouble"] = StoreProblem(*overview.daemon);
   json["live_streams"] = overview.daemon->live_streams;
   json["live_jobs"] = overview.daemon->live_jobs;
   json["live_ranks"] = overview.daemon->live_ranks;
@@ -319,7 +319,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
                     overview.left_advice, "\n");
   }
   if (!overview.unmade.empty()) {
-    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToMakeThem, "\n");
+    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToAggregate, "\n");
   }
   for (const query::RunReport* report : live) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {

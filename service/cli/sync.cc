@@ -18,7 +18,7 @@
 #include "service/cli/command.h"
 #include "service/cli/daemon_status.h"
 #include "service/cli/left_spools.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 #include "service/cli/sync_pipeline.h"
 #include "service/pipeline/slurm_job.h"
 #include "service/query/run_report.h"
@@ -107,8 +107,8 @@ class Sync {
   absl::Status Run() {
     ASSIGN_OR_RETURN(state_dir_, globals_.StateDir());
     absl::ParseDuration(flags_.timeout, &timeout_);  // cannot fail: the flag's check accepted it
-    const bool left = !FindSpoolsOfTheDead(globals_, state_dir_).empty();
-    const bool unmade = !UnmadeRowsText(state_dir_).empty();
+    const bool left = !FindSpoolsOfDeadRanks(globals_, state_dir_).empty();
+    const bool unmade = !UnaggregatedRowsText(state_dir_).empty();
     if (!left) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // does not create a store
     }
@@ -172,7 +172,7 @@ class Sync {
   }
 
   bool AnyNewSpool() const {
-    const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
+    const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
     return std::any_of(left.begin(), left.end(), [this](const LeftSpool& spool) {
       return tried_spools_.count(spool.path) == 0;
     });
@@ -183,7 +183,7 @@ class Sync {
   absl::Status CheckDaemon() {
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
     const int64_t pid = storage::StateLock::Holder(state_dir_);
-    const std::string address = SilentAddress(pid, globals_.address);
+    const std::string address = TimedOutAddress(pid, globals_.address);
     if (address.empty()) return absl::OkStatus();  // listens elsewhere or not yet, or is a sync
     absl::SleepFor(kAskAgain);
     if (FindDaemon(state_dir_, globals_.address)) return absl::OkStatus();
@@ -195,25 +195,25 @@ class Sync {
     }
     const std::vector<LeftSpool> left = FindSpools(globals_, state_dir_);
     return absl::UnavailableError(absl::StrCat(
-        "the daemon has the store, but ", SilentText(pid, address),
+        "the daemon has the store, but ", TimeoutText(pid, address),
         left.empty() ? "" : "\nuntil it continues: ", left.empty() ? "" : LeftSpoolsText(left)));
   }
 
   // Gets the rows of dead ranks stored: by this process, or by the daemon that holds the store and
   // may be starting.
   absl::Status TakeSpools() {
-    const std::vector<LeftSpool> before = FindSpoolsOfTheDead(globals_, state_dir_);
+    const std::vector<LeftSpool> before = FindSpoolsOfDeadRanks(globals_, state_dir_);
     for (const LeftSpool& spool : before) tried_spools_.insert(spool.path);
     if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
     if (lock_ == nullptr) {
       const absl::Time deadline = SteadyNow() + kDaemonTakes;
-      while (!FindSpoolsOfTheDead(globals_, state_dir_).empty() && SteadyNow() < deadline) {
+      while (!FindSpoolsOfDeadRanks(globals_, state_dir_).empty() && SteadyNow() < deadline) {
         absl::SleepFor(kSyncPoll);
       }
       return absl::OkStatus();
     }
-    RETURN_IF_ERROR(TakeLeftSpools(globals_, state_dir_));
-    const std::vector<LeftSpool> after = FindSpoolsOfTheDead(globals_, state_dir_);
+    RETURN_IF_ERROR(DrainLeftSpools(globals_, state_dir_));
+    const std::vector<LeftSpool> after = FindSpoolsOfDeadRanks(globals_, state_dir_);
     if (after.size() < before.size()) {
       std::cout << "took "
                 << Counted(LeftRows(before) - std::min(LeftRows(after), LeftRows(before)), "row")
@@ -226,7 +226,7 @@ class Sync {
   // Fails if rows are left in a spool, because they are not delivered.
   absl::Status AllIsTaken() const {
     RETURN_IF_ERROR(LivingHaveADaemon());
-    const std::vector<LeftSpool> left = FindSpoolsOfTheDead(globals_, state_dir_);
+    const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
     if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
     return absl::UnavailableError(
         absl::StrCat("not in the store yet: ", LeftSpoolsText(left),
@@ -237,7 +237,7 @@ class Sync {
   absl::Status LivingHaveADaemon() const {
     const absl::Time deadline = SteadyNow() + kDaemonStarts;
     while (true) {
-      std::vector<LeftSpool> left = FindUntakenSpools(globals_, state_dir_);
+      std::vector<LeftSpool> left = FindUnreadSpools(globals_, state_dir_);
       std::erase_if(left, [](const LeftSpool& each) { return !each.lives; });
       if (left.empty()) return absl::OkStatus();
       if (SteadyNow() > deadline) {
@@ -392,7 +392,7 @@ class Sync {
 
   // Waits until everything is delivered, or nothing has changed for the timeout.
   absl::Status Wait() {
-    Progress progress("sync", /*lines=*/true);
+    ProgressBar progress("sync", /*lines=*/true);
     absl::optional<Sum> last;
     absl::Time moved = SteadyNow();
     while (true) {
@@ -406,7 +406,7 @@ class Sync {
       progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
       SayErrors(reports, &progress);
       SayStoreError(&progress);
-      if (lock_ != nullptr && storage::StateWish::Any(state_dir_)) {
+      if (lock_ != nullptr && storage::StateRequest::Any(state_dir_)) {
         progress.Clear();
         GiveWay();
         last.reset();
@@ -437,7 +437,7 @@ class Sync {
   // Follows the daemon that took over the store. If that daemon is gone, this process continues by
   // itself.
   absl::Status Follow() {
-    if (storage::StateLock::Holder(state_dir_) != 0 || storage::StateWish::Any(state_dir_)) {
+    if (storage::StateLock::Holder(state_dir_) != 0 || storage::StateRequest::Any(state_dir_)) {
       if (!handed_over_) handed_over_ = HandOver();
       return absl::OkStatus();
     }
@@ -464,7 +464,7 @@ class Sync {
   std::string StorePath() const { return absl::StrCat(state_dir_, "/", storage::kStoreFile); }
 
   // Prints each error once, when it is new.
-  void SayErrors(const std::vector<query::RunReport>& reports, Progress* progress) {
+  void SayErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress) {
     for (const query::RunReport& report : reports) {
       for (const query::DestinationReport& destination : report.destinations) {
         std::string& said = errors_[{report.run.id, destination.kind}];
@@ -480,7 +480,7 @@ class Sync {
 
   // The same for errors of the store while this process holds it, because no other process reports
   // them.
-  void SayStoreError(Progress* progress) {
+  void SayStoreError(ProgressBar* progress) {
     const std::string error = pipeline_ == nullptr ? "" : pipeline_->StoreError();
     if (error.empty() == store_error_.empty()) return;
     store_error_ = error;

@@ -10,7 +10,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/row_format.h"
+#include "service/cli/row_writer.h"
 #include "service/cli/terminal.h"
 #include "service/query/main_metrics.h"
 #include "service/query/row_reader.h"
@@ -107,7 +107,7 @@ void WarnIfNobodyWrites(const Globals& globals) {
 absl::Status Tail(const Globals& globals, const TailFlags& flags) {
   ASSIGN_OR_RETURN(const auto reader, globals.OpenStore());
   ASSIGN_OR_RETURN(model::Run run, flags.run.Find(globals, *reader));
-  const std::unique_ptr<RowFormat> json = NewJsonFormat();
+  const std::unique_ptr<RowWriter> json = NewJsonFormat();
   const LineFormat line(flags);
   const auto print = [&](const query::Row& row) {
     std::string text;

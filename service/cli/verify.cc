@@ -10,12 +10,12 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/json_text.h"
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 #include "service/cli/sync_pipeline.h"
 #include "service/cli/verify_report.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/pipeline/trackers.h"
 
@@ -71,7 +71,7 @@ class Verify {
     ASSIGN_OR_RETURN(const std::string state_dir, globals_.StateDir());
     ASSIGN_OR_RETURN(const auto audit, storage::StoreAudit::Open(state_dir));
     {
-      Progress progress("check the store", /*lines=*/false);
+      ProgressBar progress("check the store", /*lines=*/false);
       ASSIGN_OR_RETURN(report_.store,
                        query::CheckStore(*reader_, *audit, run, [&](uint64_t done, uint64_t total) {
                          progress.Update(done, total);
@@ -101,7 +101,7 @@ class Verify {
     ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader_->Deliveries(run.id));
     for (const model::Delivery& delivery : deliveries) {
       if (delivery.kind != check->report.kind) continue;
-      if (!deliver::wandb::PlaceFrom(delivery.place).created()) return absl::OkStatus();
+      if (!deliver::wandb::CursorFrom(delivery.place).created()) return absl::OkStatus();
       ASSIGN_OR_RETURN(check->read_back, ReadBack(run, delivery));
     }
     return absl::OkStatus();
@@ -118,7 +118,7 @@ class Verify {
         deliver::CurlTransport::Create(
             {.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http,
              .ca_file = ""}));
-    Progress progress("read back", /*lines=*/false);
+    ProgressBar progress("read back", /*lines=*/false);
     deliver::wandb::ReadBackOptions options;
     // Cannot fail: the flag's check accepted it.
     absl::ParseDuration(flags_.timeout, &options.timeout);

@@ -127,7 +127,7 @@ absl::Status Daemon::StartStages() {
   aggregate_options.run.step_wait = config_.step_wait;
   aggregate_options.run.first_row_wait = config_.first_row_wait;
   aggregate_options.on_primary_chosen = [this](int64_t run) {
-    notices_.TellRunId(run, attacher_->RunId(run));
+    notices_.SendRunId(run, attacher_->RunId(run));
     deliver_->AddRun(run);
   };
   aggregate_ = std::make_unique<pipeline::AggregateLoop>(
@@ -384,9 +384,9 @@ ControlService::Now Daemon::StatusNow() const {
           .counters = Counters()};
 }
 
-Figures Daemon::FiguresNow() const {
+MetricValues Daemon::FiguresNow() const {
   const ingest::StreamRegistry::Attached attached = registry_.CountAttached();
-  Figures figures;
+  MetricValues figures;
   figures.version = RANKLOG_VERSION;
   figures.start_time_us = start_time_us_;
   figures.counters = Counters();

@@ -95,7 +95,7 @@ class Daemon {
   void StartMetrics();
   std::map<std::string, uint64_t> Counters() const;
   ControlService::Now StatusNow() const;
-  Figures FiguresNow() const;
+  MetricValues FiguresNow() const;
 
   const Config config_;
   storage::LockedDir place_;  // initialized first, destroyed last

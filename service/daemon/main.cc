@@ -164,10 +164,10 @@ int main(int argc, char** argv) {
     return parsed.exit_code;
   }
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
-  const sigset_t ending = ranklog::daemon::TakeSignals();
+  const sigset_t ending = ranklog::daemon::BlockEndSignals();
   umask(077);  // a stricter mask inherited from a rank would block access to our own files
   ranklog::daemon::RaiseLimits();
-  if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::LeavePlacement();
+  if (ranklog::daemon::StartedBy() == ranklog::daemon::kRank) ranklog::daemon::ResetPlacement();
   // Buffers of gRPC and curl hold copies of the trackers' keys, which MADV_DONTDUMP cannot cover.
   if (!parsed.config.core_dumps) prctl(PR_SET_DUMPABLE, 0);
   ranklog::daemon::LogTo(std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -177,7 +177,7 @@ int main(int argc, char** argv) {
     ranklog::daemon::LogForJournal();
   }
   spdlog::set_level(spdlog::level::from_str(parsed.config.log_level));
-  ranklog::daemon::SayFileLimit();
+  ranklog::daemon::LogFileLimit();
   ranklog::daemon::Background background;
   if (parsed.config.background) {
     const std::string& path = parsed.config.socket_path;

@@ -140,7 +140,7 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
-void AddCounters(const Figures& figures, Families& to) {
+void AddCounters(const MetricValues& figures, Families& to) {
   for (const Named& named : kNames) {
     const auto found = figures.counters.find(named.counter);
     if (found == figures.counters.end()) continue;
@@ -153,7 +153,7 @@ void AddCounters(const Figures& figures, Families& to) {
 }
 
 // Writes each family with all kinds, one after the other.
-void AddDestinations(const Figures& figures, Families& to) {
+void AddDestinations(const MetricValues& figures, Families& to) {
   const auto each = [&](const auto& add) {
     for (const auto& [kind, destination] : figures.destinations) {
       add(Families::Labels{{"destination", kind}}, destination);
@@ -186,7 +186,7 @@ void AddDestinations(const Figures& figures, Families& to) {
 
 // A tracker without waiting runs has no queue in the store. It gets 0, so that its time series
 // continues.
-void AddQueues(const Figures& figures, Families& to) {
+void AddQueues(const MetricValues& figures, Families& to) {
   std::map<std::string, storage::Queue> queues;
   for (const auto& [kind, destination] : figures.destinations) queues[kind];
   for (const storage::Queue& queue : figures.queues) queues[queue.kind] = queue;
@@ -219,7 +219,7 @@ void AddLosses(const model::Losses& losses, Families& to) {
   }
 }
 
-std::vector<MetricFamily> FamiliesOf(const Figures& figures) {
+std::vector<MetricFamily> FamiliesOf(const MetricValues& figures) {
   Families to;
   to.Gauge("ranklog_build_info", "Always 1; the label is the version.", 1,
            {{"version", figures.version}});
@@ -258,16 +258,16 @@ std::vector<std::string> OptionsOf(const std::string& address) {
 
 class Collector final : public prometheus::Collectable {
  public:
-  explicit Collector(std::function<Figures()> figures) : figures_(std::move(figures)) {}
+  explicit Collector(std::function<MetricValues()> figures) : figures_(std::move(figures)) {}
   std::vector<MetricFamily> Collect() const override { return FamiliesOf(figures_()); }
 
  private:
-  const std::function<Figures()> figures_;
+  const std::function<MetricValues()> figures_;
 };
 
 }  // namespace
 
-void AddProcess(Figures* figures) {
+void AddProcess(MetricValues* figures) {
   timespec cpu{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
   figures->cpu_seconds = static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) / 1e9;
@@ -283,7 +283,7 @@ void AddProcess(Figures* figures) {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) figures->max_files = limit.rlim_cur;
 }
 
-std::string MetricsText(const Figures& figures) {
+std::string MetricsText(const MetricValues& figures) {
   const prometheus::TextSerializer serializer;
   return serializer.Serialize(FamiliesOf(figures));
 }
@@ -297,7 +297,7 @@ MetricsServer::MetricsServer(std::unique_ptr<Parts> parts) : parts_(std::move(pa
 MetricsServer::~MetricsServer() = default;
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    int port, std::function<Figures()> figures) {
+    int port, std::function<MetricValues()> figures) {
   const std::string address = absl::StrCat("127.0.0.1:", port);
   try {
     std::unique_ptr<Parts> parts(new Parts{std::make_shared<Collector>(std::move(figures)),

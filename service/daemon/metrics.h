@@ -20,7 +20,7 @@
 namespace ranklog::daemon {
 
 // The values at one moment.
-struct Figures {
+struct MetricValues {
   std::string version;
   int64_t start_time_us = 0;                 // Unix time
   std::map<std::string, uint64_t> counters;  // by their names in `ranklog status --json`
@@ -41,10 +41,10 @@ struct Figures {
 };
 
 // Sets the figures of this process.
-void AddProcess(Figures* figures);
+void AddProcess(MetricValues* figures);
 
 // Formats the figures in the text exposition format.
-std::string MetricsText(const Figures& figures);
+std::string MetricsText(const MetricValues& figures);
 
 // Answers `GET /metrics` on loopback, on its own threads. Any user of the node may ask. The answer
 // contains numbers, kinds of destinations and versions, but no names of runs.
@@ -53,8 +53,8 @@ class MetricsServer {
   // `port` 0 selects any free port. `figures` is called for each request, on a thread of the
   // server.
   //   kUnavailable  the port is in use or not permitted
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(int port,
-                                                              std::function<Figures()> figures);
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      int port, std::function<MetricValues()> figures);
   ~MetricsServer();
   std::string url() const;
 

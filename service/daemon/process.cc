@@ -24,7 +24,7 @@ constexpr rlim_t kDescriptors = 64;
 
 }  // namespace
 
-sigset_t TakeSignals() {
+sigset_t BlockEndSignals() {
   sigset_t all;
   sigemptyset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -65,7 +65,7 @@ absl::Status CheckDescriptors() {
                    "; raise the hard limit (ulimit -Hn, or LimitNOFILE= of the service)"));
 }
 
-void SayFileLimit() {
+void LogFileLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   spdlog::warn(
@@ -74,7 +74,7 @@ void SayFileLimit() {
       limit.rlim_cur);
 }
 
-void LeavePlacement() {
+void ResetPlacement() {
   // The kernel reduces the mask to the CPUs that the cgroup allows. 2^16 CPUs are more than any
   // machine has.
   std::vector<unsigned long> all(1024, ~0UL);

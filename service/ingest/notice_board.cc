@@ -20,7 +20,7 @@ void NoticeBoard::Post(int64_t run, const v1::Notice& notice) {
   }
 }
 
-void NoticeBoard::TellRunId(int64_t run, const std::string& run_id) {
+void NoticeBoard::SendRunId(int64_t run, const std::string& run_id) {
   if (run_id.empty()) return;
   v1::Notice notice;
   notice.set_key("run");
@@ -38,14 +38,14 @@ void NoticeBoard::Forget(int64_t run) {
   current_.erase(run);
 }
 
-uint64_t NoticeBoard::Listen(Listener listener) {
+uint64_t NoticeBoard::AddListener(Listener listener) {
   absl::MutexLock lock(&mutex_);
   for (const auto& [key, notice] : current_[kAllRuns]) listener(notice);
   listeners_[++last_listener_] = {std::move(listener), kAllRuns, ""};
   return last_listener_;
 }
 
-std::vector<v1::Notice> NoticeBoard::Follow(uint64_t listener, int64_t run) {
+std::vector<v1::Notice> NoticeBoard::FollowRun(uint64_t listener, int64_t run) {
   absl::MutexLock lock(&mutex_);
   const auto entry = listeners_.find(listener);
   if (entry != listeners_.end()) entry->second.run = run;
@@ -58,7 +58,7 @@ std::vector<v1::Notice> NoticeBoard::Follow(uint64_t listener, int64_t run) {
   return notices;
 }
 
-void NoticeBoard::Leave(uint64_t listener) {
+void NoticeBoard::RemoveListener(uint64_t listener) {
   absl::MutexLock lock(&mutex_);
   listeners_.erase(listener);
 }

@@ -32,18 +32,18 @@ class NoticeBoard {
   // Passes the run's id to the run's listeners, once each, after the first rank of its node is
   // known. Listeners that follow the run later already know the id. Does nothing if `run_id` is
   // empty, which means that the id is not known yet.
-  void TellRunId(int64_t run, const std::string& run_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SendRunId(int64_t run, const std::string& run_id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Call it when the run has ended and all of it is delivered.
   void Forget(int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Passes the current notices for all runs to `listener` at once, and later ones as they are
   // posted.
-  uint64_t Listen(Listener listener) ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t AddListener(Listener listener) ABSL_LOCKS_EXCLUDED(mutex_);
   // From now on `listener` also receives the notices of `run`. Returns the current notices of the
   // run, and those for all runs.
-  std::vector<v1::Notice> Follow(uint64_t listener, int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<v1::Notice> FollowRun(uint64_t listener, int64_t run) ABSL_LOCKS_EXCLUDED(mutex_);
   // Removes the listener; it is not called any more. Idempotent.
-  void Leave(uint64_t listener) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveListener(uint64_t listener) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "service/base/clock.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // Its Run is finished or destroyed, and the process may have created another Run.
 bool HasFinished(const LiveStream& live) {
   if (live.ring == nullptr) return false;
-  const absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(live.ring->fd());
   return ring.ok() && ring->finished();
 }
 
@@ -149,8 +149,8 @@ void StreamRegistry::EndAttaching(const model::StreamKey& key) {
   attaching_.erase(key);
 }
 
-bool StreamRegistry::AwaitsEndOfFormer(const model::StreamKey& key,
-                                       const std::string& process) const {
+bool StreamRegistry::MustWaitForPredecessor(const model::StreamKey& key,
+                                            const std::string& process) const {
   if (process.empty()) return false;
   const std::vector<LiveStream> others = OthersOf(key);
   return std::any_of(others.begin(), others.end(), [&](const LiveStream& other) {
@@ -162,7 +162,7 @@ bool StreamRegistry::AwaitsEndOfFormer(const model::StreamKey& key,
   });
 }
 
-bool StreamRegistry::WasCutAgain(const model::StreamKey& key) {
+bool StreamRegistry::EndedMidMessageAgain(const model::StreamKey& key) {
   absl::MutexLock lock(&mutex_);
   auto found = streams_.find(key);
   return found != streams_.end() && std::exchange(found->second.was_cut, true);

@@ -87,14 +87,14 @@ class StreamRegistry {
   // gone since the daemon's start, or if it is a finished Init() of this same process. Until it has
   // ended, it is unknown whether the rank continues or runs twice. `process` is Launch::process of
   // the new stream.
-  bool AwaitsEndOfFormer(const model::StreamKey& key, const std::string& process) const
+  bool MustWaitForPredecessor(const model::StreamKey& key, const std::string& process) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Records that the stream's process runs another program now.
   void SetReplaced(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records that the stream's connection ended within a message. True if the previous one did too,
   // and no row of the stream became durable in between.
-  bool WasCutAgain(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool EndedMidMessageAgain(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Records that the stream's Run was destroyed. Returns when that was first recorded, by a steady
   // clock.

@@ -37,8 +37,8 @@ struct Record {
 static_assert(sizeof(Record) == 64);
 
 // State that the handler reads. All except `at` is written before the handler is installed, or
-// while no thread has an UnderWay.
-constinit thread_local const UnderWay* at = nullptr;
+// while no thread has an DeliveryInProgress.
+constinit thread_local const DeliveryInProgress* at = nullptr;
 std::atomic<int> marks_fd{-1};
 uint64_t store_device = 0;
 uint64_t store_inode = 0;
@@ -127,13 +127,13 @@ absl::StatusOr<std::vector<CrashMark>> TakeCrashMarks(const std::string& state_d
   return marks;
 }
 
-UnderWay::UnderWay(size_t worker, int64_t run, const std::string& kind)
+DeliveryInProgress::DeliveryInProgress(size_t worker, int64_t run, const std::string& kind)
     : slot_(worker % kSlots), run_(run) {
   kind.copy(kind_, sizeof kind_);
   at = this;
 }
 
-UnderWay::~UnderWay() { at = nullptr; }
+DeliveryInProgress::~DeliveryInProgress() { at = nullptr; }
 
 CrashStack::CrashStack() : memory_(new char[kCrashStackBytes]) {
   stack_t stack{};

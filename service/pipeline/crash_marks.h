@@ -32,20 +32,20 @@ struct CrashMark {
 // and power failures leave no mark.
 //
 // The store must be open, and the caller must hold the lock of the state directory. May be called
-// again for another store, while no thread has an UnderWay. After an error there are no marks, and
+// again for another store, while no thread has an DeliveryInProgress. After an error there are no marks, and
 // no mark will be left. storage/schema.md describes the file.
 absl::StatusOr<std::vector<CrashMark>> TakeCrashMarks(const std::string& state_dir);
 
-// While an UnderWay exists, a crash of its thread is marked as a crash of this delivery. One at a
+// While an DeliveryInProgress exists, a crash of its thread is marked as a crash of this delivery. One at a
 // time per thread.
-class UnderWay {
+class DeliveryInProgress {
  public:
   // `worker` must be unique for each thread, so that threads that crash together leave one mark
   // each.
-  UnderWay(size_t worker, int64_t run, const std::string& kind);
-  ~UnderWay();
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
+  DeliveryInProgress(size_t worker, int64_t run, const std::string& kind);
+  ~DeliveryInProgress();
+  DeliveryInProgress(const DeliveryInProgress&) = delete;
+  DeliveryInProgress& operator=(const DeliveryInProgress&) = delete;
 
  private:
   friend void OnCrash(int signal, siginfo_t* info, void* context);

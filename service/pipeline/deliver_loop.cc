@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/pipeline/crash_marks.h"
 #include "service/pipeline/run_name.h"
 
@@ -77,7 +77,7 @@ bool DeliverLoop::Drain(absl::Duration timeout) {
     if (!task.stepping) Schedule(key, task, absl::InfinitePast());
   }
   auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return taken_up_ && !looking_ && runs_to_look_for_.empty() &&
+    return pending_loaded_ && !looking_ && runs_to_look_for_.empty() &&
            std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task.second.delivered; });
   };
@@ -149,11 +149,11 @@ absl::Duration DeliverLoop::Step() {
 
 void DeliverLoop::Do(const Job& job, Worker& worker) {
   if (!job.silent.empty()) {
-    TellSilence(job, worker);
+    StoreSilence(job, worker);
   } else if (job.task != nullptr) {
     StepTask(job, worker);
   } else {
-    LookFor(job.run, worker);
+    LoadDeliveries(job.run, worker);
   }
 }
 
@@ -182,7 +182,7 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
   const absl::Time now = options_.steady_clock();
   // One at a time: the result of an earlier look must not overwrite that of a later one.
   const bool look = !runs_to_look_for_.empty() && !looking_;
-  if (look && now >= no_look_before_) {
+  if (look && now >= next_load_) {
     job->run = *runs_to_look_for_.begin();
     runs_to_look_for_.erase(runs_to_look_for_.begin());
     looking_ = true;
@@ -200,7 +200,7 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
     server->last_turn = ++turns_;
     return true;
   }
-  if (look) *next = std::min(*next, no_look_before_);
+  if (look) *next = std::min(*next, next_load_);
   return false;
 }
 
@@ -247,7 +247,7 @@ bool DeliverLoop::FindSilent(Job* job, absl::Time* next) {
   return !job->silent.empty();
 }
 
-void DeliverLoop::TellSilence(const Job& job, Worker& worker) {
+void DeliverLoop::StoreSilence(const Job& job, Worker& worker) {
   std::vector<std::pair<Silent, deliver::StepResult>> waiting;
   for (const Silent& silent : job.silent) {
     const absl::StatusOr<model::Run> run = worker.reader->GetRun(silent.key.first);
@@ -271,7 +271,7 @@ void DeliverLoop::TellSilence(const Job& job, Worker& worker) {
   }
   const absl::Status stored = store_->SubmitAndWait([&](storage::Store& store) {
     for (const auto& [silent, result] : waiting) {
-      if (!TakeSilence(silent, result.delivery.last_error)) continue;
+      if (!ApplySilence(silent, result.delivery.last_error)) continue;
       if (!store.PutDelivery(result.delivery).ok()) continue;  // its run was removed
       if (options_.on_step) options_.on_step(result);
     }
@@ -293,7 +293,7 @@ void DeliverLoop::TellSilence(const Job& job, Worker& worker) {
   }
 }
 
-bool DeliverLoop::TakeSilence(const Silent& silent, const std::string& error) {
+bool DeliverLoop::ApplySilence(const Silent& silent, const std::string& error) {
   absl::MutexLock lock(&mutex_);
   const auto found = tasks_.find(silent.key);
   if (found == tasks_.end() || !found->second.silent ||
@@ -304,7 +304,7 @@ bool DeliverLoop::TakeSilence(const Silent& silent, const std::string& error) {
   return true;
 }
 
-void DeliverLoop::LookAtSilence(const Job& job, deliver::StepResult* result) {
+void DeliverLoop::UpdateSilence(const Job& job, deliver::StepResult* result) {
   using Exchange = deliver::StepResult::Exchange;
   absl::MutexLock lock(&mutex_);
   Task& task = *job.task;
@@ -327,7 +327,7 @@ void DeliverLoop::LookAtSilence(const Job& job, deliver::StepResult* result) {
   }
 }
 
-void DeliverLoop::LookFor(int64_t run, Worker& worker) {
+void DeliverLoop::LoadDeliveries(int64_t run, Worker& worker) {
   absl::StatusOr<std::vector<model::Delivery>> deliveries =
       run == kAllPending ? worker.reader->PendingDeliveries() : worker.reader->Deliveries(run);
   if (!deliveries.ok()) {
@@ -346,10 +346,10 @@ void DeliverLoop::LookFor(int64_t run, Worker& worker) {
   Changed();
   if (!deliveries.ok()) {
     runs_to_look_for_.insert(run);
-    no_look_before_ = options_.steady_clock() + options_.retry_interval;
+    next_load_ = options_.steady_clock() + options_.retry_interval;
     return;
   }
-  taken_up_ |= run == kAllPending;
+  pending_loaded_ |= run == kAllPending;
   for (const model::Delivery& delivery : *deliveries) {
     if (delivery.complete) continue;
     if (delivery.set_apart()) {
@@ -407,8 +407,8 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     Finish(job, job.task->not_before - now, nullptr, /*delivered=*/false);
     return;
   }
-  const UnderWay under_way(static_cast<size_t>(&worker - workers_.data()), job.key.first,
-                           job.key.second);
+  const DeliveryInProgress under_way(static_cast<size_t>(&worker - workers_.data()), job.key.first,
+                                     job.key.second);
   FAULT_POINT(absl::StrCat("deliver ", job.key.first));
   if (job.task->delivery == nullptr && !Make(job, worker)) {
     Finish(job, absl::Minutes(1), nullptr, /*delivered=*/false);
@@ -418,7 +418,7 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   const absl::Time began = options_.steady_clock();
   deliver::StepResult result = job.task->delivery->Step(*worker.reader, began, job.draining);
   const absl::Duration took = options_.steady_clock() - began;
-  LookAtSilence(job, &result);
+  UpdateSilence(job, &result);
   FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
@@ -515,7 +515,7 @@ void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::Ste
     bool complete = false;
     if (result != nullptr) {
       error = result->delivery.last_error;
-      // A silence that was stored after LookAtSilence(); the next step detects that it may be over.
+      // A silence that was stored after UpdateSilence(); the next step detects that it may be over.
       if (error.empty() && task.silent) error = task.last_error;
       changed = error != task.last_error;
       task.last_error = error;

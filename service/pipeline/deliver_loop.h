@@ -36,7 +36,7 @@ namespace ranklog::pipeline {
 //
 // What a failure can delay:
 //   a step that hangs    one worker, and nothing else of the daemon
-//   a dead tracker       one worker: its deliveries share a circuit breaker (deliver/gate.h)
+//   a dead tracker       one worker: its deliveries share a circuit breaker (deliver/circuit_breaker.h)
 //   a tracker that answers some requests and hangs at others
 //                        about half of the workers
 //
@@ -179,14 +179,14 @@ class DeliverLoop {
   // behind it make no step.
   bool FindSilent(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores the silence of the server for those of the tasks that have rows to send.
-  void TellSilence(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StoreSilence(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // On the store loop's thread. False: a step of the task began or ended in the meantime. Its
   // result is newer and is stored after this.
-  bool TakeSilence(const Silent& silent, const std::string& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ApplySilence(const Silent& silent, const std::string& error) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called after a step: clears a stored silence of the server unless the silence continues.
-  void LookAtSilence(const Job& job, deliver::StepResult* result) ABSL_LOCKS_EXCLUDED(mutex_);
+  void UpdateSilence(const Job& job, deliver::StepResult* result) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the deliveries of `run` from the store. If that fails, the look is repeated later.
-  void LookFor(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void LoadDeliveries(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddTask(const model::Delivery& delivery, const model::Run& run)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For a task that is not stepping: makes its next step due now, without the state of earlier
@@ -224,11 +224,12 @@ class DeliverLoop {
   absl::Time next_silence_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::set<TaskKey> set_apart_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
-  absl::Time no_look_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_load_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   SteadyWait changed_;  // used with mutex_: changes_, stopping_, or the condition of Drain()
-  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;   // counts changes that may make work due
-  size_t next_worker_ = 0;                         // used only by Step()
-  bool taken_up_ ABSL_GUARDED_BY(mutex_) = false;  // the pending deliveries of the start were read
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // counts changes that may make work due
+  size_t next_worker_ = 0;                        // used only by Step()
+  bool pending_loaded_ ABSL_GUARDED_BY(mutex_) =
+      false;  // the pending deliveries of the start were read
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a worker reads deliveries

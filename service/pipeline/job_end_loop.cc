@@ -46,7 +46,7 @@ class JobEndLoop::Thread {
         if (inbox->stopping) break;
         ended.swap(inbox->ended);
       }
-      for (int64_t run : ended) TakeIn(run);
+      for (int64_t run : ended) AddRun(run);
     }
     absl::MutexLock lock(&inbox->mutex);
     inbox->over = true;
@@ -64,7 +64,7 @@ class JobEndLoop::Thread {
     absl::optional<std::string> why;
   };
 
-  void TakeIn(int64_t id) {
+  void AddRun(int64_t id) {
     const absl::StatusOr<model::Run> run = reader_->GetRun(id);
     const absl::StatusOr<std::vector<model::Stream>> streams = reader_->Streams(id);
     if (!run.ok() || !streams.ok()) return;  // removed or damaged; other code reports that
@@ -116,13 +116,13 @@ class JobEndLoop::Thread {
       return true;
     }
     ++job->asked;
-    if (job->has_rank_0 && job->asked == kSayAfter) SayUnknown(key.first, output);
+    if (job->has_rank_0 && job->asked == kSayAfter) LogUnknown(key.first, output);
     if (job->asked >= options_.waits.size()) return false;
     job->due = SteadyNow() + options_.waits[job->asked];
     return true;
   }
 
-  static void SayUnknown(const std::string& job, const absl::StatusOr<std::string>& output) {
+  static void LogUnknown(const std::string& job, const absl::StatusOr<std::string>& output) {
     if (output.ok() && !output->empty()) return;  // the job has not ended yet
     spdlog::info(
         "cannot find out yet why Slurm ended job {}: {}; if scontrol cannot find slurm.conf, set "

@@ -182,7 +182,7 @@ bool LiveRun::AllRead() const {
   });
 }
 
-bool LiveRun::AllRanksCame() const {
+bool LiveRun::AllRanksAttached() const {
   if (run_.settings.strategy == model::LogStrategy::kAll) return true;
   uint32_t newest = 0;
   for (const Stream& stream : streams_) newest = std::max(newest, stream.attempt);
@@ -203,7 +203,7 @@ bool LiveRun::CanBeClosed(absl::Time now) {
     return false;
   }
   ended_since_ = std::min(ended_since_, now);
-  return AllRanksCame() || now >= ended_since_ + options_.close_wait;
+  return AllRanksAttached() || now >= ended_since_ + options_.close_wait;
 }
 
 // The lowest rank that attached becomes the first of its node, once no other rank is expected.

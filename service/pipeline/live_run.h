@@ -100,7 +100,7 @@ class LiveRun {
                             const model::Batch& batch);
   bool CanBeClosed(absl::Time now);
   bool AllRead() const;
-  bool AllRanksCame() const;
+  bool AllRanksAttached() const;
 
   model::Run run_;  // as read at Open(), or when its primary was found
   const Options options_;

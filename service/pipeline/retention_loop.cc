@@ -66,7 +66,7 @@ absl::Duration RetentionLoop::Step() {
     sweeping_ = true;
     return absl::ZeroDuration();
   }
-  SayRound();
+  LogRemovals();
   return options_.interval;
 }
 
@@ -94,7 +94,7 @@ bool RetentionLoop::RemoveNext() {
     const auto found = reader_->Removable(absl::ToUnixMicros(now - age));
     if (!found.ok()) return false;
     candidates_.assign(found->begin(), found->end());
-    if (too_large && candidates_.empty()) SayTooLarge(*used);
+    if (too_large && candidates_.empty()) LogTooLarge(*used);
     too_large_ &= too_large;
   }
   while (!candidates_.empty() &&
@@ -116,7 +116,7 @@ bool RetentionLoop::RemoveNext() {
   return false;
 }
 
-void RetentionLoop::SayRound() {
+void RetentionLoop::LogRemovals() {
   const Counters now = counters();
   const Counters before = std::exchange(said_, now);
   if (now.removed_runs == before.removed_runs && now.removed_bytes == before.removed_bytes) return;
@@ -125,7 +125,7 @@ void RetentionLoop::SayRound() {
                (now.removed_bytes - before.removed_bytes) >> 10);
 }
 
-void RetentionLoop::SayTooLarge(int64_t used_bytes) {
+void RetentionLoop::LogTooLarge(int64_t used_bytes) {
   // With a limit of 0, the user wants to remove as much as possible; that needs no warning.
   if (options_.limits.keep_bytes == 0 || std::exchange(too_large_, true)) return;
   spdlog::warn(

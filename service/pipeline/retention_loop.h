@@ -63,9 +63,9 @@ class RetentionLoop {
   // Removes the next run that must go. False: no run must go.
   bool RemoveNext();
   // Logs the runs that were removed since the last call.
-  void SayRound();
+  void LogRemovals();
   // Logs once that the store is too large but no run may be removed.
-  void SayTooLarge(int64_t used_bytes);
+  void LogTooLarge(int64_t used_bytes);
 
   StoreLoop* const store_;
   const std::unique_ptr<storage::StoreReader> reader_;

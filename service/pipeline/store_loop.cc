@@ -50,7 +50,7 @@ void StoreLoop::Submit(Write write) {
       urgent_ |= write.urgent;
       queued_bytes_ += write.bytes;
       queue_.push_back(std::move(write));
-      if (Hurry()) changed_.Wake();
+      if (MustCommitNow()) changed_.Wake();
       return;
     }
   }
@@ -135,7 +135,7 @@ void StoreLoop::Run() {
   }
 }
 
-bool StoreLoop::Hurry() const {
+bool StoreLoop::MustCommitNow() const {
   return urgent_ || stopping_ || queued_bytes_ >= options_.commit_bytes;
 }
 
@@ -146,7 +146,7 @@ std::deque<StoreLoop::Write> StoreLoop::Take() {
   };
   const Pulse::Rest rest;
   mutex_.Await(absl::Condition(&has_work));
-  const auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return Hurry(); };
+  const auto hurry = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return MustCommitNow(); };
   changed_.Await(&mutex_, options_.commit_interval, hurry);
   urgent_ = false;
   return std::exchange(queue_, {});
@@ -211,7 +211,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) 
     if (committed.ok()) {
       ++counters_.commits;
       counters_.commit_time.Add(took);
-      unchecked_ = true;
+      needs_checkpoint_ = true;
     } else {
       ++counters_.failed_commits;
       retry = WantsRetry(committed) && retrying_;
@@ -233,13 +233,14 @@ void StoreLoop::Checkpoints() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
-      auto wanted = [this]()
-                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return unchecked_ || stopping_; };
+      auto wanted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return needs_checkpoint_ || stopping_;
+      };
       mutex_.Await(absl::Condition(&wanted));
       const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
       changed_.Await(&mutex_, options_.checkpoint_interval, stopping);
       if (stopping_) return;  // closing the store runs the last checkpoint
-      unchecked_ = false;
+      needs_checkpoint_ = false;
       ++counters_.checkpoints;
     }
     Checkpoint();

@@ -104,7 +104,7 @@ class StoreLoop {
   // Waits for writes and for more to join the commit. An empty result: the loop must end.
   std::deque<Write> Take() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the waiting writes must be committed now.
-  bool Hurry() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MustCommitNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Applies and commits all of `writes` once. `statuses` receives the answers. After an error,
   // nothing was committed.
   absl::Status TryCommit(std::deque<Write>& writes, std::vector<absl::Status>& statuses);
@@ -129,7 +129,8 @@ class StoreLoop {
   bool urgent_ ABSL_GUARDED_BY(mutex_) = false;
   bool retrying_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool unchecked_ ABSL_GUARDED_BY(mutex_) = false;  // there were commits since the last checkpoint
+  bool needs_checkpoint_ ABSL_GUARDED_BY(mutex_) =
+      false;  // there were commits since the last checkpoint
   Counters counters_ ABSL_GUARDED_BY(mutex_);
   absl::StatusCode outcome_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kOk;  // of the last commit
   Pulse pulse_;

@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/curl_transport.h"
-#include "service/deliver/gate.h"
 #include "service/deliver/local_delivery.h"
 #include "service/deliver/transport_pool.h"
 #include "service/deliver/wandb/base_url.h"
@@ -54,14 +54,15 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
   // Shared by the functions below; destroyed with the last worker.
   struct Shared {
     deliver::TransportPool transport;
-    deliver::Gates gates;
+    deliver::CircuitBreakers breakers;
   };
   std::vector<std::unique_ptr<deliver::Transport>> transports;
   for (int i = 0; i < kWorkers; ++i) {
     ASSIGN_OR_RETURN(transports.emplace_back(), deliver::CurlTransport::Create(transport_options));
   }
-  const std::shared_ptr<Shared> shared(new Shared{deliver::TransportPool(std::move(transports)),
-                                                  deliver::Gates(wandb.backoff, SteadyNow)});
+  const std::shared_ptr<Shared> shared(
+      new Shared{deliver::TransportPool(std::move(transports)),
+                 deliver::CircuitBreakers(wandb.backoff, SteadyNow)});
 
   std::vector<DeliverLoop::Worker> workers;
   for (int i = 0; i < kWorkers; ++i) {
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<DeliverLoop::Worker>> MakeTrackerWorkers(
       if (delivery.kind != deliver::wandb::kKind) return nullptr;
       if (wanted != nullptr && !wanted(run.id)) return nullptr;
       return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, &shared->transport,
-                                                             &shared->gates, credentials, wandb);
+                                                             &shared->breakers, credentials, wandb);
     };
     workers.push_back(std::move(worker));
   }

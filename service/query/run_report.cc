@@ -10,7 +10,7 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/retry.h"
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 
 namespace ranklog::query {

@@ -50,7 +50,7 @@ bool IsHeldHere(const std::string& dir) { return !HolderHere(dir).empty(); }
 // A command releases the directory soon.
 absl::StatusOr<StateLock> AcquireFromCommand(const std::string& dir) {
   // Kept until we hold the directory, so that the command does not take it again.
-  absl::optional<StateWish> wish;
+  absl::optional<StateRequest> wish;
   if (HolderHere(dir) == kCommand) wish.emplace(dir);
   const absl::Time deadline = SteadyNow() + kCommandWait;
   while (wish && StateLock::Holder(dir) != 0 && SteadyNow() < deadline) {

@@ -34,7 +34,7 @@ struct LockedDir {
 
 // Locks the first of `dirs` that this process can use. Skips a directory that is on a network file
 // system, that cannot be made, or that a daemon of another container or node holds. If `ranklog
-// sync` or another command of this node holds it, requests it from that command (StateWish) and
+// sync` or another command of this node holds it, requests it from that command (StateRequest) and
 // waits at most 8 s.
 //   kAlreadyExists       a process of this node holds it: another daemon, or still that command
 //   kResourceExhausted   no space

@@ -149,16 +149,16 @@ StateLock::~StateLock() {
   if (fd_ >= 0) close(fd_);
 }
 
-StateWish::StateWish(const std::string& state_dir) : fd_(OpenLockFile(state_dir)) {
+StateRequest::StateRequest(const std::string& state_dir) : fd_(OpenLockFile(state_dir)) {
   struct flock lock = WishLock(F_RDLCK);
   if (fd_ >= 0) fcntl(fd_, F_OFD_SETLK, &lock);
 }
 
-StateWish::~StateWish() {
+StateRequest::~StateRequest() {
   if (fd_ >= 0) close(fd_);
 }
 
-bool StateWish::Any(const std::string& state_dir) {
+bool StateRequest::Any(const std::string& state_dir) {
   const int fd = OpenLockFile(state_dir);
   if (fd < 0) return false;
   struct flock lock = WishLock(F_WRLCK);

@@ -416,12 +416,12 @@ class StateLock {
 // While it lives, signals that a daemon waits for a state directory. `ranklog sync`, which may hold
 // the directory for hours, checks for it and releases the directory. Without effect if its lock
 // cannot be taken.
-class StateWish {
+class StateRequest {
  public:
-  explicit StateWish(const std::string& state_dir);
-  ~StateWish();
-  StateWish(const StateWish&) = delete;
-  StateWish& operator=(const StateWish&) = delete;
+  explicit StateRequest(const std::string& state_dir);
+  ~StateRequest();
+  StateRequest(const StateRequest&) = delete;
+  StateRequest& operator=(const StateRequest&) = delete;
 
   // Whether any process waits. Does not take the lock.
   static bool Any(const std::string& state_dir);

@@ -47,7 +47,7 @@ function(copy from to)
     "thread_cache.token = @BUG@ ? token_ : 0;\n")
   plant(run_state.h closed_before_busy
     "    const WriterCall call(writer);\n"
-    "    if (@BUG@ && closed_.load()) return Refused(writer, Outcome::kAfterFinish); const WriterCall call(writer);\n")
+    "    if (@BUG@ && closed_.load()) return Refused(writer, WriteResult::kAfterFinish); const WriterCall call(writer);\n")
   plant(run_state.h closed_before_busy
     "    if (closed_.load(std::memory_order_relaxed)) return Refused("
     "    if (!@BUG@ && closed_.load(std::memory_order_relaxed)) return Refused(")

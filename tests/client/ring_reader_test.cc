@@ -33,9 +33,9 @@ class RingReaderTest : public ::testing::Test {
       const Metric rows[] = {{"loss", step}, {"rate", 0.5}, {"note", text}};
       ASSERT_EQ(
           ring_->writer.Write(std::span(rows).first(step % 4 == 0 ? 1 : 3), RowStep::Taken(step)),
-          Outcome::kTaken);
+          WriteResult::kTaken);
       if (step % 5 != 0) continue;
-      ASSERT_EQ(ring_->writer.WriteControl("an update"), Outcome::kTaken);
+      ASSERT_EQ(ring_->writer.WriteControl("an update"), WriteResult::kTaken);
     }
   }
 

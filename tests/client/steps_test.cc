@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/stream/progress.h"
+#include "client/stream/idle_progress.h"
 
 namespace ranklog::internal {
 namespace {
@@ -127,23 +127,23 @@ TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
 
 // Otherwise it would hold back the steps of the others.
 TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
-  Progress progress;
-  Progress::Time now{};
+  IdleProgress progress;
+  IdleProgress::Time now{};
   progress.OnRow(3, /*commits=*/false);
   EXPECT_EQ(progress.Next(now, /*head=*/100, /*open_step=*/8), std::nullopt);
-  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 7) << "what was open a second ago";
-  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 11);
+  EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 100, 12), 7) << "what was open a second ago";
+  EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 100, 12), 11);
 }
 
 TEST(ProgressTest, RingThatFellBackGetsMoreTime) {
-  Progress progress;
-  Progress::Time now{};
+  IdleProgress progress;
+  IdleProgress::Time now{};
   progress.Next(now, 100, 8);
-  EXPECT_EQ(progress.Next(now += Progress::kIdle, 100, 12), 7);
+  EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 100, 12), 7);
   progress.OnRow(4, /*commits=*/false);
   EXPECT_EQ(progress.Next(now, 200, 20), std::nullopt);
-  EXPECT_EQ(progress.Next(now += Progress::kIdle, 200, 30), std::nullopt);
-  EXPECT_EQ(progress.Next(now += Progress::kIdleBehind, 200, 40), 19);
+  EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 200, 30), std::nullopt);
+  EXPECT_EQ(progress.Next(now += IdleProgress::kIdleBehind, 200, 40), 19);
 }
 
 }  // namespace

@@ -271,7 +271,7 @@ class Delivered {
         tracker_(*tracker),
         run_(runs.reader().GetRun(run).value()),
         credentials_({.environment_key = kKey, .netrc = {}, .files = {}}),
-        gates_({.seed = 1}, [tracker] { return tracker->now; }) {
+        breakers_({.seed = 1}, [tracker] { return tracker->now; }) {
     stored_.run = run;
     stored_.kind = deliver::wandb::kKind;
     Restart();
@@ -302,8 +302,8 @@ class Delivered {
     options.backoff.seed = 1;
     options.max_line_bytes = 2000;
     options.max_post_bytes = 1000;
-    delivery_ = std::make_unique<deliver::wandb::WandbDelivery>(run_, stored_, &tracker_, &gates_,
-                                                                &credentials_, options);
+    delivery_ = std::make_unique<deliver::wandb::WandbDelivery>(run_, stored_, &tracker_,
+                                                                &breakers_, &credentials_, options);
   }
 
   void Check(const deliver::StepResult& result) {
@@ -335,14 +335,14 @@ class Delivered {
   }
 
   static bool Continued(const model::Delivery& delivery) {
-    return deliver::wandb::PlaceFrom(delivery.place).continued;
+    return deliver::wandb::CursorFrom(delivery.place).continued;
   }
 
   const Runs& runs_;
   Tracker& tracker_;
   const model::Run run_;
   const deliver::CredentialStore credentials_;
-  deliver::Gates gates_;
+  deliver::CircuitBreakers breakers_;
   model::Delivery stored_;
   std::set<uint64_t> dead_;  // rows
   std::unique_ptr<deliver::wandb::WandbDelivery> delivery_;

@@ -12,7 +12,7 @@
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/convert.h"
 #include "service/ingest/ring_file.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 #include "service/storage/batch_codec.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -20,7 +20,7 @@ namespace ranklog::fuzz {
 namespace {
 
 using ingest::RingFile;
-using ingest::RingReader;
+using ingest::SpoolReader;
 using ingest::UniqueFd;
 
 constexpr size_t kFileBytes = v1::kSpoolDataOffset + v1::kMinRingBytes;
@@ -50,8 +50,8 @@ struct Content {
   size_t controls = 0;
 };
 
-void Look(const RingReader::Part& part) {
-  for (const RingReader::Part::Shape& shape : part.shapes) {
+void Look(const SpoolReader::Part& part) {
+  for (const SpoolReader::Part::Shape& shape : part.shapes) {
     MUST(shape.id != 0);
     for (const std::string& key : shape.keys) MUST(!key.empty() && key.size() <= 1024);
   }
@@ -71,11 +71,11 @@ void Look(const RingReader::Part& part) {
 
 Content Read(int fd, size_t part_bytes) {
   Content content;
-  absl::StatusOr<RingReader> ring = RingReader::Open(fd);
+  absl::StatusOr<SpoolReader> ring = SpoolReader::Open(fd);
   if (!ring.ok()) return content;
   const uint64_t first = ring->FirstSeq();
   while (true) {
-    const absl::StatusOr<RingReader::Part> part = ring->Next(part_bytes);
+    const absl::StatusOr<SpoolReader::Part> part = ring->Next(part_bytes);
     if (!part.ok() || part->empty()) break;
     Look(*part);
     content.shapes += part->shapes.size();
@@ -105,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ingest::RingFile::FromDescriptor(ingest::UniqueFd(fcntl(memory, F_DUPFD_CLOEXEC, 0)), peer);
   MUST(file.ok());
   MUST(!(*file)->locked());
-  if (const auto ring = ingest::RingReader::Open((*file)->fd()); ring.ok()) {
+  if (const auto ring = ingest::SpoolReader::Open((*file)->fd()); ring.ok()) {
     v1::Hello hello;
     if (hello.ParseFromString(ring->hello())) {
       if (const auto session = ingest::ToSession(hello); session.ok()) {

@@ -10,9 +10,9 @@
 
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
+#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
-#include "service/deliver/gate.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/store.h"
 #include "tests/support/temp_dir.h"
@@ -120,8 +120,8 @@ absl::Status Deliver(const std::string& base_url, const std::string& run_id, int
   model::Delivery delivery;
   delivery.run = run.id;
   delivery.kind = deliver::wandb::kKind;
-  deliver::Gates gates({}, SteadyNow);
-  deliver::wandb::WandbDelivery wandb(run, delivery, transport.get(), &gates, &credentials, {});
+  deliver::CircuitBreakers breakers({}, SteadyNow);
+  deliver::wandb::WandbDelivery wandb(run, delivery, transport.get(), &breakers, &credentials, {});
   while (true) {
     const deliver::StepResult result = wandb.Step(*reader, SteadyNow(), /*draining=*/true);
     if (result.delivery.complete) return absl::OkStatus();

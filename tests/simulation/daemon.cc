@@ -26,7 +26,7 @@ DaemonLife::DaemonLife(World* world, Surroundings surroundings)
       surroundings_(std::move(surroundings)),
       started_(world->now()),
       credentials_({.environment_key = std::string(40, 'k'), .netrc = {}, .files = {}}),
-      gates_({.seed = 1}, [world] { return world->now(); }),
+      breakers_({.seed = 1}, [world] { return world->now(); }),
       next_checkpoint_(world->now() + absl::Seconds(1)) {}
 
 absl::StatusOr<std::unique_ptr<DaemonLife>> DaemonLife::Start(World* world,
@@ -57,7 +57,7 @@ std::vector<pipeline::DeliverLoop::Worker> DaemonLife::Workers() {
                       const model::Delivery& delivery) -> std::unique_ptr<deliver::RunDelivery> {
       if (delivery.kind == "local") return std::make_unique<deliver::LocalDelivery>(delivery);
       return std::make_unique<deliver::wandb::WandbDelivery>(run, delivery, transport.get(),
-                                                             &gates_, &credentials_, options);
+                                                             &breakers_, &credentials_, options);
     };
     workers.push_back(std::move(worker));
   }
@@ -188,7 +188,7 @@ void DaemonLife::Watch() {
     if (!works() || surroundings_.lives(live.key.incarnation)) continue;
     if (live.ring == nullptr && world_.now() - started_ <= kAttachGrace) continue;
     world_.Note("drains rank ", live.key.rank);
-    orphans_->EndGone(live);
+    orphans_->EndDead(live);
   }
   const std::vector<std::string> files = surroundings_.ring_files();
   const bool caught_up = std::none_of(files.begin(), files.end(), [](const std::string& path) {
@@ -205,12 +205,12 @@ void DaemonLife::Watch() {
 }
 
 void DaemonLife::FindRings() {
-  std::vector<ingest::Orphans::Left> left;
+  std::vector<ingest::Orphans::OrphanRing> left;
   for (const std::string& path : surroundings_.ring_files()) {
     if (!works()) return;
     auto file = ingest::RingFile::OpenLeft(path);
     if (!file.ok()) continue;
-    auto ring = ingest::RingReader::Open((*file)->fd());
+    auto ring = ingest::SpoolReader::Open((*file)->fd());
     if (!ring.ok()) continue;
     const auto live = registry_.FindIncarnation(ring->incarnation());
     if (live && live->ring == nullptr) registry_.OfferRing(ring->incarnation(), *file);

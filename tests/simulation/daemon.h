@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/gate.h"
 #include "service/ingest/orphans/orphans.h"
 #include "service/ingest/server/unary_calls.h"
 #include "service/pipeline/aggregate_loop.h"
@@ -69,7 +69,7 @@ class DaemonLife {
   const std::shared_ptr<bool> dead_ = std::make_shared<bool>(false);
   const absl::Time started_;
   deliver::CredentialStore credentials_;
-  deliver::Gates gates_;
+  deliver::CircuitBreakers breakers_;
   ingest::IngestCounters counters_;
   ingest::StreamRegistry registry_{[] {}};
   std::shared_ptr<const ingest::Peer> peer_;

@@ -43,7 +43,7 @@ plant(stream_protocol.cc ring_freed_at_send
 plant(store_streams.cc duplicate_not_dropped
   "if (batch.first <= durable) {"
   "if (batch.first <= durable && !@BUG@) {")
-plant(ingest/ring_reader.cc drain_skips_last_record
+plant(ingest/spool_reader.cc drain_skips_last_record
   "while (position_ < head_ && "
   "while (position_ + (@BUG@ ? 160 : 0) < head_ && ")
 plant(orphans.cc crash_unseen
@@ -62,21 +62,21 @@ plant(deliver_loop.cc dead_letter_not_stored
   "RETURN_IF_ERROR(store.AddDeadLetter(letter));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddDeadLetter(letter));")
 plant(wandb_delivery.cc resend_renumbered
-  "  if (!place_.created()) {
-    place_.storage_id"
-  "  if (!place_.created() || @BUG@) {
-    place_.storage_id")
+  "  if (!cursor_.created()) {
+    cursor_.storage_id"
+  "  if (!cursor_.created() || @BUG@) {
+    cursor_.storage_id")
 plant(wandb_delivery.cc place_asked_once
   "if (!asked_) return AskStanding(now);"
-  "if (@BUG@ && place_.created()) {
+  "if (@BUG@ && cursor_.created()) {
     asked_ = true;
     known_at_ = absl::InfiniteFuture();
   }
   if (!asked_) return AskStanding(now);")
 plant(wandb_delivery.cc config_lost_on_restart
-  "if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {"
-  "if (@BUG@ && place_.created() && sent_config_.empty()) sent_config_ = config_;
-    if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {")
+  "if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {"
+  "if (@BUG@ && cursor_.created() && sent_config_.empty()) sent_config_ = config_;
+    if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {")
 plant(wandb_rows.cc late_definition_unseen
   "const uint64_t version = table_.version();
   RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"

@@ -189,9 +189,9 @@ void Rank::Log() {
   std::vector<Metric> metrics;
   for (const auto& [key, number] : row.numbers) metrics.emplace_back(key, number);
   for (const auto& [key, text] : row.texts) metrics.emplace_back(key, text);
-  const internal::Outcome outcome =
+  const internal::WriteResult outcome =
       sender.ring.writer.Write(metrics, internal::RowStep::Taken(step, commits, counted));
-  if (outcome == internal::Outcome::kTaken) {
+  if (outcome == internal::WriteResult::kTaken) {
     sender.record->rows.push_back(row);
   } else {
     sender.ring.writer.CountLoss(outcome);
@@ -218,7 +218,7 @@ void Rank::Configure(bool last) {
     field->set_key(config ? record.ConfigKey() : record.SummaryKey());
     field->mutable_value()->set_integer(config ? record.config + 1 : record.summary + 1);
   }
-  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != internal::Outcome::kTaken)
+  if (sender.ring.writer.WriteControl(update.SerializeAsString()) != internal::WriteResult::kTaken)
     return;
   if (update.has_config()) ++record.config;
   if (update.has_summary()) ++record.summary;

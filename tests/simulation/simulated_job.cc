@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 
 namespace ranklog::simulation {
 namespace {

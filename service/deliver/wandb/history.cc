@@ -80,9 +80,9 @@ History::History(const aggregate::MetricTable* table, int64_t start_us, size_t m
       sync_at_mark_(table),
       summary_(table) {}
 
-void History::StartBehind(int64_t step) {
-  steps_.StartBehind(step);
-  steps_at_mark_.StartBehind(step);
+void History::SetFirstStep(int64_t step) {
+  steps_.SetFirstStep(step);
+  steps_at_mark_.SetFirstStep(step);
 }
 
 void History::Mark() {

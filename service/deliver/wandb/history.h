@@ -60,7 +60,7 @@ class History {
   bool at_replay() const { return at_replay_; }
 
   // Another store had brought the run to this step. Call it before any row is written.
-  void StartBehind(int64_t step);
+  void SetFirstStep(int64_t step);
 
   // Takes the rows from next() up to `to` without writing them, because they are delivered.
   void Skip(const model::Batch& batch, const std::vector<std::vector<std::string>>& shapes,

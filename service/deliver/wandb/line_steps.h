@@ -16,7 +16,7 @@ namespace ranklog::deliver::wandb {
 class LineSteps {
  public:
   // Sets the last step at the server before the next row.
-  void StartBehind(int64_t step) { last_ = std::max(last_, step); }
+  void SetFirstStep(int64_t step) { last_ = std::max(last_, step); }
 
   bool IsReplay(const model::Block& block, size_t row) const {
     return !block.counted && block.steps[row] <= last_;

@@ -13,10 +13,10 @@
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
 #include "service/deliver/wandb/masking.h"
-#include "service/deliver/wandb/place.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/deliver/wandb/summary_document.h"
 #include "service/deliver/wandb/wandb_delivery.h"
@@ -43,9 +43,9 @@ class ExpectedLines {
 
   // Reads the definitions that apply according to `place`, and the rows that are bare at the
   // server.
-  absl::Status Prepare(absl::string_view kind, const Place& place) {
-    own_.StartBehind(place.replays_through);
-    with_added_.StartBehind(place.replays_through);
+  absl::Status Prepare(absl::string_view kind, const Cursor& place) {
+    own_.SetFirstStep(place.replays_through);
+    with_added_.SetFirstStep(place.replays_through);
     ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader_.Updates(run_.id, 0));
     cut_updates_ = place.cut_updates;
     for (const model::StoredUpdate& stored : updates) {
@@ -225,7 +225,7 @@ bool ReadBackReport::ok(bool ended) const {
 absl::StatusOr<ReadBackReport> ReadBack(storage::StoreReader& reader, const model::Run& run,
                                         const model::Delivery& delivery, Transport& transport,
                                         const std::string& key, const ReadBackOptions& options) {
-  const Place place = PlaceFrom(delivery.place);
+  const Cursor place = CursorFrom(delivery.place);
   ASSIGN_OR_RETURN(const std::string base_url, CheckBaseUrl(run.settings.base_url));
   Asker asker(&transport, GraphqlUrl(base_url), key, options);
   ExpectedLines expected(&reader, run, WandbDelivery::Options().max_line_bytes);

@@ -48,21 +48,22 @@ int64_t StartOf(const model::Run& run) {
 }
 
 WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
-                             Gates* gates, const CredentialStore* credentials, Options options)
+                             CircuitBreakers* breakers, const CredentialStore* credentials,
+                             Options options)
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
-      place_(PlaceFrom(delivery_.place)),
+      cursor_(CursorFrom(delivery_.place)),
       transport_(transport),
-      server_(gates->Of(ServerOf(run_))),
+      server_(breakers->Of(ServerOf(run_))),
       project_(
-          gates->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
+          breakers->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
       credentials_(credentials),
       options_(std::move(options)),
       reported_(delivery_),
       backoff_(options_.backoff),
       history_(&table_, StartOf(run_), options_.max_line_bytes),
       post_bytes_(options_.max_post_bytes) {
-  history_.StartBehind(place_.replays_through);
+  history_.SetFirstStep(cursor_.replays_through);
 }
 
 StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, bool draining) {
@@ -80,9 +81,9 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
     if (!ended()) {
       if (absl::StatusOr<model::Run> run = reader.GetRun(run_.id); run.ok()) run_ = *std::move(run);
     }
-    TellWhy(wait);
+    SetWaitReason(wait);
   }
-  if (place_.created()) delivery_.place = ToJson(place_);
+  if (cursor_.created()) delivery_.place = ToJson(cursor_);
   StepResult result;
   result.delivery = delivery_;
   result.dead_letters = std::exchange(letters_, {});
@@ -91,8 +92,8 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.rows = run_.rows;
   result.live = !ended();
   result.exchange = std::exchange(exchange_, StepResult::Exchange::kNone);
-  if (place_.created()) {
-    result.url = RunUrl(ServerOf(run_), place_.entity, place_.project, place_.run_id);
+  if (cursor_.created()) {
+    result.url = RunUrl(ServerOf(run_), cursor_.entity, cursor_.project, cursor_.run_id);
   }
   result.prepared = !lines_.content.empty() && wait <= absl::ZeroDuration();
   reported_ = delivery_;
@@ -109,7 +110,7 @@ absl::Duration WandbDelivery::Enter(absl::Time now) {
 }
 
 // For a run that sent no request itself and waits because another one failed.
-void WandbDelivery::TellWhy(absl::Duration wait) {
+void WandbDelivery::SetWaitReason(absl::Duration wait) {
   constexpr absl::Duration kBrief = absl::Seconds(5);  // shorter waits are not reported
   const bool nothing_to_do = !ended() && delivery_.delivered_rows >= run_.rows;
   if (wait < kBrief || nothing_to_do || !delivery_.last_error.empty()) return;
@@ -163,12 +164,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
     return absl::ZeroDuration();
   }
   if (!features_known_) return AskFeatures(now);
-  if (standing_.has_value()) return Settle(reader, now);
+  if (standing_.has_value()) return ApplyStanding(reader, now);
   if (!asked_) return AskStanding(now);
-  if (!place_.created() || now >= next_config_ || ended() || draining) {
+  if (!cursor_.created() || now >= next_config_ || ended() || draining) {
     RETURN_IF_ERROR(ReadConfig(reader));
     next_config_ = now + options_.config_interval;
-    if (!place_.created() || (config_ != sent_config_ && !place_.continued)) {
+    if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {
       if (now < known_at_ + options_.ask_after) return UpsertRun(now);
       next_config_ = absl::InfinitePast();  // the config must still be sent
       return AskStanding(now);
@@ -192,7 +193,7 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
   gzip_ = options_.gzip && features.count("FILESTREAM_GZIP") > 0;
   globs_ = features.count("EXPAND_DEFINED_METRIC_GLOBS") > 0;
   features_known_ = true;
-  WentWell();
+  OnSuccess();
   return absl::ZeroDuration();
 }
 
@@ -239,7 +240,7 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
 
 absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
   const model::RunSettings& settings = run_.settings;
-  Upsert upsert = {.storage_id = place_.storage_id,
+  Upsert upsert = {.storage_id = cursor_.storage_id,
                    .run_id = run_.run_id,
                    .entity = settings.entity,
                    .project = run_.project,
@@ -252,11 +253,11 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
                    .tags = settings.tags,
                    .config = config_};
   // An existing run keeps its config.
-  if (config_ == refused_config_) upsert.config = place_.created() ? std::string() : bare_config_;
-  if (place_.created()) {
-    upsert.run_id = place_.run_id;
-    upsert.entity = place_.entity;
-    upsert.project = place_.project;
+  if (config_ == refused_config_) upsert.config = cursor_.created() ? std::string() : bare_config_;
+  if (cursor_.created()) {
+    upsert.run_id = cursor_.run_id;
+    upsert.entity = cursor_.entity;
+    upsert.project = cursor_.project;
   }
   return OnUpserted(Send(Endpoint::kGraphql, UpsertBody(upsert)), now);
 }
@@ -274,13 +275,13 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   if (absl::IsFailedPrecondition(upserted.status())) return UpsertRefused(answer, now);
   if (!upserted.ok()) return Blocked(absl::string_view(upserted.status().message()), now);
 
-  if (!place_.created()) {
-    place_.storage_id = std::move(upserted->storage_id);
-    place_.entity = std::move(upserted->entity);
-    place_.project = std::move(upserted->project);
-    place_.run_id = std::move(upserted->run_id);
-    place_.display_name = std::move(upserted->display_name);
-    place_.base_offset = upserted->history_lines;
+  if (!cursor_.created()) {
+    cursor_.storage_id = std::move(upserted->storage_id);
+    cursor_.entity = std::move(upserted->entity);
+    cursor_.project = std::move(upserted->project);
+    cursor_.run_id = std::move(upserted->run_id);
+    cursor_.display_name = std::move(upserted->display_name);
+    cursor_.base_offset = upserted->history_lines;
   }
   if (config_ != refused_config_) {  // it includes everything from an earlier refused config
     refused_config_.clear();
@@ -292,7 +293,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
   sent_config_ = config_;
   last_sign_ = now;
   delivery_.last_error.clear();
-  WentWell();
+  OnSuccess();
   return absl::ZeroDuration();
 }
 
@@ -311,7 +312,7 @@ absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& 
 
 // After a restart, reads the delivered rows once, for the summary.
 absl::StatusOr<absl::Duration> WandbDelivery::Scan(storage::StoreReader& reader) {
-  if (history_.next() == 0) RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+  if (history_.next() == 0) RETURN_IF_ERROR(DefineMetrics(reader, cursor_.cut_updates));
   const uint64_t before = history_.next();
   ASSIGN_OR_RETURN(const std::vector<storage::StoredBatch> batches,
                    reader.RunBatches(run_.id, before, kScanBytes));
@@ -364,7 +365,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   awaits_key_ = !key.ok();
   if (!key.ok()) return blocked(key.status());
   HttpRequest request;
-  request.url = stream ? FileStreamUrl(*base_url, place_.entity, place_.project, place_.run_id)
+  request.url = stream ? FileStreamUrl(*base_url, cursor_.entity, cursor_.project, cursor_.run_id)
                        : GraphqlUrl(*base_url);
   request.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
                      {"Content-Type", "application/json"}};
@@ -397,7 +398,7 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
     server_->Answered();
     project_->Answered();
-    if (stream && answer->quota_after) project_->CloseFor(*answer->quota_after);
+    if (stream && answer->quota_after) project_->OpenFor(*answer->quota_after);
   }
   // The next source may have a valid key.
   if (answer.ok() && answer->code == kUnauthorized) {
@@ -426,7 +427,7 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
   return Until(not_before_, now);
 }
 
-void WandbDelivery::WentWell() {
+void WandbDelivery::OnSuccess() {
   answers_at_failure_.reset();
   backoff_.Reset();
 }

@@ -15,14 +15,14 @@
 #include "absl/types/optional.h"
 #include "service/aggregate/metric_table.h"
 #include "service/deliver/backend.h"
+#include "service/deliver/circuit_breaker.h"
 #include "service/deliver/credentials.h"
-#include "service/deliver/gate.h"
 #include "service/deliver/retry.h"
 #include "service/deliver/transport.h"
+#include "service/deliver/wandb/bisection.h"
+#include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
-#include "service/deliver/wandb/narrowing.h"
-#include "service/deliver/wandb/place.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -66,25 +66,25 @@ class WandbDelivery : public RunDelivery {
     // The daemon's restart loses the keys of the ranks. Until this time of a steady clock, the
     // ranks of a live run may still send them again.
     absl::Time ranks_return_by = absl::InfinitePast();
-    Backoff::Options backoff;  // for failures of only this run; the gates have their own
+    Backoff::Options backoff;  // for failures of only this run; the breakers have their own
     std::string user_agent;    // empty: ranklog/VERSION
     std::string username;      // user shown for runs of a service account
     std::string user_email;
   };
 
-  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `gates` and
-  // `credentials` must outlive this object. There is one gate per server, and one per project
+  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `breakers` and
+  // `credentials` must outlive this object. There is one breaker per server, and one per project
   // because limits are per project.
-  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport, Gates* gates,
-                const CredentialStore* credentials, Options options);
+  WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
+                CircuitBreakers* breakers, const CredentialStore* credentials, Options options);
 
   StepResult Step(storage::StoreReader& reader, absl::Time now, bool draining) override;
 
  private:
-  // The time that this run must wait; zero: it is inside both gates.
+  // The time that this run must wait; zero: it is inside both breakers.
   absl::Duration Enter(absl::Time now);
   void Leave();
-  void TellWhy(absl::Duration wait);
+  void SetWaitReason(absl::Duration wait);
   absl::Duration Until(absl::Time time, absl::Time now) const;
   bool HasNewKey() const;
   bool HasKey() const;
@@ -95,11 +95,11 @@ class WandbDelivery : public RunDelivery {
   // Defined in wandb_standing.cc.
   absl::Duration AskStanding(absl::Time now);
   // Records that the run's standing is not known; `last_error` has the reason.
-  absl::Duration Unsettled(absl::Duration wait);
-  absl::StatusOr<absl::Duration> Settle(storage::StoreReader& reader, absl::Time now);
+  absl::Duration StandingUnknown(absl::Duration wait);
+  absl::StatusOr<absl::Duration> ApplyStanding(storage::StoreReader& reader, absl::Time now);
   absl::StatusOr<absl::Duration> LookForRow(storage::StoreReader& reader, absl::Time now);
-  absl::Status GoBehind(storage::StoreReader& reader, uint64_t found);
-  absl::StatusOr<bool> TakesUp(storage::StoreReader& reader) const;
+  absl::Status MoveAfterOthers(storage::StoreReader& reader, uint64_t found);
+  absl::StatusOr<bool> ContinuesRun(storage::StoreReader& reader) const;
   absl::StatusOr<int64_t> TimeOfRow(storage::StoreReader& reader, uint64_t row) const;
   absl::StatusOr<bool> IsNewest(storage::StoreReader& reader) const;
   void DropCut();
@@ -108,8 +108,8 @@ class WandbDelivery : public RunDelivery {
   absl::StatusOr<absl::Duration> Scan(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> Stream(storage::StoreReader& reader, absl::Time now,
                                         bool draining);
-  absl::StatusOr<absl::Duration> StreamBehind(storage::StoreReader& reader, absl::Time now,
-                                              bool draining);
+  absl::StatusOr<absl::Duration> PostAfterOthers(storage::StoreReader& reader, absl::Time now,
+                                                 bool draining);
   absl::StatusOr<absl::Duration> Cut(storage::StoreReader& reader);
   absl::StatusOr<absl::Duration> PassReplays(storage::StoreReader& reader);
   absl::Status WriteCut(storage::StoreReader& reader);
@@ -121,7 +121,7 @@ class WandbDelivery : public RunDelivery {
   absl::Status DefineMetrics(storage::StoreReader& reader, int64_t through);
   absl::Status WriteLines(storage::StoreReader& reader, uint64_t to, size_t max_bytes);
   // Whether the server has answered for a row.
-  bool has_sent() const { return delivery_.delivered_rows > place_.replayed_rows; }
+  bool has_sent() const { return delivery_.delivered_rows > cursor_.replayed_rows; }
   bool ended() const { return run_.state != model::RunState::kRunning; }
   bool MaySendRows(absl::Time now, bool draining) const;
   bool MustAsk(absl::Time now) const;
@@ -141,17 +141,17 @@ class WandbDelivery : public RunDelivery {
                              const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   absl::Duration Failed(Outcome outcome, absl::string_view what,
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);
-  void WentWell();
+  void OnSuccess();
   absl::Duration WaitForServer(const absl::StatusOr<HttpResponse>& answer);
   absl::Duration Blocked(absl::string_view message, absl::Time now);
   void AddLetter(uint64_t row, std::string answer, std::string content);
 
   model::Run run_;
   model::Delivery delivery_;
-  Place place_;
+  Cursor cursor_;
   Transport* const transport_;
-  Gate* const server_;
-  Gate* const project_;
+  CircuitBreaker* const server_;
+  CircuitBreaker* const project_;
   const CredentialStore* const credentials_;
   const Options options_;
 
@@ -210,7 +210,7 @@ class WandbDelivery : public RunDelivery {
   std::vector<std::vector<std::string>> shapes_;
   HistoryLines lines_;       // lines of the cut; empty if they must be written again
   std::set<uint64_t> bare_;  // rows to write without values
-  Narrowing narrowing_;
+  Bisection bisection_;
   absl::optional<model::DeadLetter> trial_;  // a refused row whose bare line is being tried
   size_t post_bytes_;                        // size of the next cut; reduced after HTTP 413
   double bytes_per_row_ = 0;                 // of the last cut

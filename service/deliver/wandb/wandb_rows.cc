@@ -23,8 +23,8 @@ constexpr size_t kSmallestPost = 64 << 10;
 
 absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reader, absl::Time now,
                                                      bool draining) {
-  if (place_.cut_rows > 0) return MustAsk(now) ? AskStanding(now) : PostCut(reader, now);
-  if (place_.continued) return StreamBehind(reader, now, draining);
+  if (cursor_.cut_rows > 0) return MustAsk(now) ? AskStanding(now) : PostCut(reader, now);
+  if (cursor_.continued) return PostAfterOthers(reader, now, draining);
   const bool pending = run_.rows > delivery_.delivered_rows;
   // A definition may arrive after the last row and change how its metric is summarized.
   const uint64_t version = table_.version();
@@ -43,8 +43,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
 
 // Another store continues the run. The remaining rows of this store go after its lines, once no
 // other store is writing. The standing is checked before each post.
-absl::StatusOr<absl::Duration> WandbDelivery::StreamBehind(storage::StoreReader& reader,
-                                                           absl::Time now, bool draining) {
+absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreReader& reader,
+                                                              absl::Time now, bool draining) {
   if (run_.rows == delivery_.delivered_rows) {
     if (!ended()) return options_.poll_interval;
     delivery_.complete = true;  // the other store sends the end
@@ -55,8 +55,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::StreamBehind(storage::StoreReader&
   if (MustAsk(now)) return AskStanding(now);
   if (fed_elsewhere_) {
     known_at_ = absl::InfinitePast();
-    return Unsettled(
-        Blocked(absl::StrCat("another store is writing to run ", place_.run_id,
+    return StandingUnknown(
+        Blocked(absl::StrCat("another store is writing to run ", cursor_.run_id,
                              "; this store sends its remaining rows (",
                              run_.rows - delivery_.delivered_rows, ") after the run has ended"),
                 now));
@@ -83,8 +83,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::Cut(storage::StoreReader& reader) 
   lines_ = {};
   RETURN_IF_ERROR(WriteLines(reader, run_.rows, post_bytes_));
   if (lines_.ends.empty()) return PassReplays(reader);
-  place_.cut_rows = lines_.ends.size();
-  place_.cut_updates = defined_updates_;
+  cursor_.cut_rows = lines_.ends.size();
+  cursor_.cut_updates = defined_updates_;
   bytes_per_row_ = static_cast<double>(lines_.line_bytes) / static_cast<double>(lines_.ends.size());
   return absl::ZeroDuration();
 }
@@ -101,8 +101,8 @@ absl::StatusOr<absl::Duration> WandbDelivery::PassReplays(storage::StoreReader& 
   }
   const uint64_t replays = history_.next() - delivery_.delivered_rows;
   delivery_.delivered_rows += replays;
-  place_.replayed_rows += replays;
-  place_.base_offset -= static_cast<int64_t>(replays);
+  cursor_.replayed_rows += replays;
+  cursor_.base_offset -= static_cast<int64_t>(replays);
   summary_changed_ = true;
   return absl::ZeroDuration();
 }
@@ -132,10 +132,10 @@ absl::Status WandbDelivery::WriteLines(storage::StoreReader& reader, uint64_t to
 
 // Writes the lines of the cut, unless they exist already.
 absl::Status WandbDelivery::WriteCut(storage::StoreReader& reader) {
-  const uint64_t end = delivery_.delivered_rows + place_.cut_rows;
+  const uint64_t end = delivery_.delivered_rows + cursor_.cut_rows;
   if (lines_.end() == end) return absl::OkStatus();
   if (history_.next() == delivery_.delivered_rows) {  // the cut is from an earlier daemon
-    RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+    RETURN_IF_ERROR(DefineMetrics(reader, cursor_.cut_updates));
     history_.Mark();
   } else {
     history_.Rewind();
@@ -147,7 +147,7 @@ absl::Status WandbDelivery::WriteCut(storage::StoreReader& reader) {
 absl::StatusOr<absl::Duration> WandbDelivery::PostCut(storage::StoreReader& reader,
                                                       absl::Time now) {
   RETURN_IF_ERROR(WriteCut(reader));
-  return PostRows(narrowing_.Rows(delivery_.delivered_rows, place_.cut_rows), now);
+  return PostRows(bisection_.Rows(delivery_.delivered_rows, cursor_.cut_rows), now);
 }
 
 // Posts the first `rows` rows of the cut, the summary if it changed, and the run's end if nothing
@@ -155,12 +155,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostCut(storage::StoreReader& read
 absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   const uint64_t first = delivery_.delivered_rows;
   StreamPost post;
-  post.history_offset = place_.base_offset + static_cast<int64_t>(first);
+  post.history_offset = cursor_.base_offset + static_cast<int64_t>(first);
   post.history = lines_.Of(first, rows);
   // The end is sent with the summary. So it waits until it is clear whether the summary can be
   // sent, and until all definitions apply; definitions after the cut do not apply yet.
   const bool whole = !hold_summary_ && defined_updates_ >= config_updates_;
-  const bool ours = !place_.continued;  // we send config, summary and end
+  const bool ours = !cursor_.continued;  // we send config, summary and end
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
   if (ours && (summary_changed_ || last) && !hold_summary_) {
@@ -199,16 +199,16 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   SettleRefusals(delivery_.delivered_rows + rows);
   delivery_.delivered_rows += rows;
   delivery_.complete = last;
-  place_.cut_rows -= rows;
+  cursor_.cut_rows -= rows;
   if (rows > 0) known_at_ = now;
-  reopened_ |= place_.continued && !end_there_.has_value();
-  if (place_.cut_rows == 0) {
+  reopened_ |= cursor_.continued && !end_there_.has_value();
+  if (cursor_.cut_rows == 0) {
     DropCut();
-    if (place_.continued || ask_after_cut_) known_at_ = absl::InfinitePast();
+    if (cursor_.continued || ask_after_cut_) known_at_ = absl::InfinitePast();
   }
   last_sign_ = now;
   delivery_.last_error.clear();
-  WentWell();
+  OnSuccess();
   return last ? absl::InfiniteDuration() : absl::ZeroDuration();
 }
 
@@ -237,7 +237,7 @@ void WandbDelivery::SettleRefusals(uint64_t end) {
     AddLetter(trial_->row, std::move(trial_->answer), std::move(trial_->content));
     ++delivery_.refused_rows;
     trial_.reset();
-    narrowing_.Clear();
+    bisection_.Clear();
   }
   if (!summary_answer_.empty()) {
     AddLetter(end == 0 ? 0 : end - 1,
@@ -266,14 +266,14 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
   }
   if (outcome == Outcome::kTooLarge) CutLess();
   if (rows > 1) {
-    narrowing_.Refused(first, rows);
+    bisection_.Refused(first, rows);
     return absl::ZeroDuration();
   }
   trial_.emplace();
   trial_->row = first;
   trial_->answer = Explain(answer);
   trial_->content = lines_.Shown(first);
-  narrowing_.Refused(first, 1);
+  bisection_.Refused(first, 1);
   bare_.insert(first);
   lines_ = {};
   return absl::ZeroDuration();

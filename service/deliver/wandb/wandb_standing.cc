@@ -47,35 +47,37 @@ bool WandbDelivery::MustAsk(absl::Time now) const {
   return now >= known_at_ + (at_ends ? options_.ask_after_at_ends : options_.ask_after);
 }
 
-absl::Duration WandbDelivery::Unsettled(absl::Duration wait) {
+absl::Duration WandbDelivery::StandingUnknown(absl::Duration wait) {
   unsettled_ = delivery_.last_error;
   return wait;
 }
 
 absl::Duration WandbDelivery::AskStanding(absl::Time now) {
-  const bool created = place_.created();
-  const absl::StatusOr<HttpResponse> answer = Send(
-      Endpoint::kGraphql,
-      StandingBody(created ? place_.entity : run_.settings.entity,
-                   created ? place_.project : run_.project, created ? place_.run_id : run_.run_id),
-      kMaxSummaryAnswer);
+  const bool created = cursor_.created();
+  const absl::StatusOr<HttpResponse> answer =
+      Send(Endpoint::kGraphql,
+           StandingBody(created ? cursor_.entity : run_.settings.entity,
+                        created ? cursor_.project : run_.project,
+                        created ? cursor_.run_id : run_.run_id),
+           kMaxSummaryAnswer);
   const Outcome outcome = Judge(answer);
   absl::StatusOr<Standing> standing = outcome == Outcome::kAccepted
                                           ? ParseStanding(answer->body)
                                           : absl::UnavailableError("no answer");
   if (absl::IsNotFound(standing.status())) {
     if (!created && run_.must_be_there) {
-      return Unsettled(Blocked(absl::StrCat(kMustBeThere, run_.run_id,
-                                            "'; the rows stay on this node until the run exists; "
-                                            "RANKLOG_RESUME=allow creates it"),
-                               now));
+      return StandingUnknown(
+          Blocked(absl::StrCat(kMustBeThere, run_.run_id,
+                               "'; the rows stay on this node until the run exists; "
+                               "RANKLOG_RESUME=allow creates it"),
+                  now));
     }
     standing = Standing();
   }
   if (!standing.ok()) {
     return outcome == Outcome::kAccepted
-               ? Unsettled(Blocked(absl::string_view(standing.status().message()), now))
-               : Unsettled(Failed(OfQuestion(outcome), "query the run's state", answer, now));
+               ? StandingUnknown(Blocked(absl::string_view(standing.status().message()), now))
+               : StandingUnknown(Failed(OfQuestion(outcome), "query the run's state", answer, now));
   }
   standing_ = *std::move(standing);
   found_ = 0;
@@ -85,30 +87,31 @@ absl::Duration WandbDelivery::AskStanding(absl::Time now) {
 
 // The number of lines does not show which lines after the delivered rows are ours. So this looks
 // for the rows that may be there by their steps, starting with the first.
-absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reader, absl::Time now) {
+absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader& reader,
+                                                            absl::Time now) {
   const uint64_t first = delivery_.delivered_rows;
-  const bool more = standing_->lines > place_.base_offset + static_cast<int64_t>(first);
-  ASSIGN_OR_RETURN(const bool takes_up, TakesUp(reader));
+  const bool more = standing_->lines > cursor_.base_offset + static_cast<int64_t>(first);
+  ASSIGN_OR_RETURN(const bool takes_up, ContinuesRun(reader));
   if (takes_up) {
-    place_.replays_through = std::max(place_.replays_through, standing_->last_step);
+    cursor_.replays_through = std::max(cursor_.replays_through, standing_->last_step);
     DropCut();
-    history_.StartBehind(place_.replays_through);
-  } else if (more && place_.created() && run_.rows > first) {
+    history_.SetFirstStep(cursor_.replays_through);
+  } else if (more && cursor_.created() && run_.rows > first) {
     if (history_.next() < first) return Scan(reader);
     // Includes rows that were not cut yet: this store may be an older copy of the store that sent
     // them.
-    if (place_.cut_rows == 0) {
-      RETURN_IF_ERROR(DefineMetrics(reader, place_.cut_updates));
+    if (cursor_.cut_rows == 0) {
+      RETURN_IF_ERROR(DefineMetrics(reader, cursor_.cut_updates));
       RETURN_IF_ERROR(Cut(reader).status());
       if (delivery_.delivered_rows > first) return absl::ZeroDuration();  // replays were skipped
     }
-    not_found_ = std::min(not_found_, place_.cut_rows);
+    not_found_ = std::min(not_found_, cursor_.cut_rows);
     if (found_ < not_found_) return LookForRow(reader, now);
   }
-  const bool others = standing_->lines > place_.base_offset + static_cast<int64_t>(first + found_);
-  if (others || place_.continued) RETURN_IF_ERROR(GoBehind(reader, found_));
+  const bool others = standing_->lines > cursor_.base_offset + static_cast<int64_t>(first + found_);
+  if (others || cursor_.continued) RETURN_IF_ERROR(MoveAfterOthers(reader, found_));
   reopened_ &= !others;
-  fed_elsewhere_ = place_.continued && standing_->state == "running" && !reopened_;
+  fed_elsewhere_ = cursor_.continued && standing_->state == "running" && !reopened_;
   const bool waits = fed_elsewhere_ && run_.rows > first;
   if (!waits && delivery_.last_error == unsettled_) delivery_.last_error.clear();
   end_there_.reset();
@@ -117,7 +120,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Settle(storage::StoreReader& reade
   standing_.reset();
   asked_ = true;
   // The first row of this store may make the run ours.
-  const bool without_rows = place_.continued && run_.rows == first;
+  const bool without_rows = cursor_.continued && run_.rows == first;
   known_at_ = without_rows ? absl::InfinitePast() : now;
   return absl::ZeroDuration();
 }
@@ -128,7 +131,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
                                                          absl::Time now) {
   RETURN_IF_ERROR(WriteCut(reader));
   uint64_t at = (found_ + not_found_) / 2;
-  if (not_found_ == place_.cut_rows) at = found_ == 0 ? 0 : not_found_ - 1;
+  if (not_found_ == cursor_.cut_rows) at = found_ == 0 ? 0 : not_found_ - 1;
   const uint64_t row = delivery_.delivered_rows + at;
   const std::string line = Unquoted(lines_.Of(row, 1));
   const nlohmann::json members = ParseServerJson(line);
@@ -137,9 +140,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
   }
   const int64_t step = lines_.steps[row - lines_.first];
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kGraphql,
-                                                   HistoryBody({.entity = place_.entity,
-                                                                .project = place_.project,
-                                                                .run_id = place_.run_id,
+                                                   HistoryBody({.entity = cursor_.entity,
+                                                                .project = cursor_.project,
+                                                                .run_id = cursor_.run_id,
                                                                 .min_step = step,
                                                                 .max_step = step + 1,
                                                                 .max_lines = kLinesOfAStep}),
@@ -152,9 +155,9 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
     standing_.reset();  // will be out of date at the next try
     asked_ = false;
     return outcome == Outcome::kAccepted
-               ? Unsettled(Blocked(absl::string_view(page.status().message()), now))
-               : Unsettled(Failed(OfQuestion(outcome), "look for rows that the tracker has", answer,
-                                  now));
+               ? StandingUnknown(Blocked(absl::string_view(page.status().message()), now))
+               : StandingUnknown(Failed(OfQuestion(outcome), "look for rows that the tracker has",
+                                        answer, now));
   }
   if (IsThere(row, step, line, page->lines) || IsThere(row, step, BareLine(members), page->lines)) {
     found_ = at + 1;
@@ -167,35 +170,35 @@ absl::StatusOr<absl::Duration> WandbDelivery::LookForRow(storage::StoreReader& r
 // Other stores have written lines after ours. The first `found` rows of the cut are at the server:
 // they are sent again to the same lines, because no answer for them was stored. All other rows go
 // after the last line.
-absl::Status WandbDelivery::GoBehind(storage::StoreReader& reader, uint64_t found) {
+absl::Status WandbDelivery::MoveAfterOthers(storage::StoreReader& reader, uint64_t found) {
   const uint64_t first = delivery_.delivered_rows;
   ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
-  if (newest && place_.continued) {  // the other store may have changed these
+  if (newest && cursor_.continued) {  // the other store may have changed these
     sent_config_.clear();
     sent_summary_.clear();
     summary_changed_ = true;
     next_config_ = absl::InfinitePast();
   }
-  place_.continued = !newest;
-  place_.continued_us =
-      newest ? 0 : std::max(place_.continued_us, standing_->newest_us.value_or(0));
-  if (place_.continued && !place_.created()) {  // an upsert would start the run anew
-    place_.storage_id = standing_->storage_id;
-    place_.run_id = standing_->run_id;
-    place_.display_name = standing_->display_name;
-    place_.entity = standing_->entity.empty() ? run_.settings.entity : standing_->entity;
-    place_.project = standing_->project.empty() ? run_.project : standing_->project;
+  cursor_.continued = !newest;
+  cursor_.continued_us =
+      newest ? 0 : std::max(cursor_.continued_us, standing_->newest_us.value_or(0));
+  if (cursor_.continued && !cursor_.created()) {  // an upsert would start the run anew
+    cursor_.storage_id = standing_->storage_id;
+    cursor_.run_id = standing_->run_id;
+    cursor_.display_name = standing_->display_name;
+    cursor_.entity = standing_->entity.empty() ? run_.settings.entity : standing_->entity;
+    cursor_.project = standing_->project.empty() ? run_.project : standing_->project;
   }
-  if (!place_.created() || standing_->lines <= place_.base_offset + static_cast<int64_t>(first)) {
+  if (!cursor_.created() || standing_->lines <= cursor_.base_offset + static_cast<int64_t>(first)) {
     return absl::OkStatus();
   }
   ask_after_cut_ = found > 0;
   if (found > 0) {
-    place_.cut_rows = found;
+    cursor_.cut_rows = found;
     if (lines_.end() != first + found) lines_ = {};
   } else {
     DropCut();
-    place_.base_offset = standing_->lines - static_cast<int64_t>(first);
+    cursor_.base_offset = standing_->lines - static_cast<int64_t>(first);
   }
   return absl::OkStatus();
 }
@@ -215,17 +218,17 @@ absl::StatusOr<int64_t> WandbDelivery::TimeOfRow(storage::StoreReader& reader, u
 
 // Whether the newest row of the run was logged here. Then the run continues here.
 absl::StatusOr<bool> WandbDelivery::IsNewest(storage::StoreReader& reader) const {
-  if (!standing_->newest_us.has_value()) return !place_.created();
+  if (!standing_->newest_us.has_value()) return !cursor_.created();
   if (run_.rows == 0) return false;
   ASSIGN_OR_RETURN(const int64_t last_us, TimeOfRow(reader, run_.rows - 1));
-  return last_us + kSameTimeUs >= std::max(*standing_->newest_us, place_.continued_us);
+  return last_us + kSameTimeUs >= std::max(*standing_->newest_us, cursor_.continued_us);
 }
 
 // Whether this store continues the run of other stores. True if all of this holds: no row of this
 // store was sent, its starts continue an existing run, and its first row is newer than all rows at
 // the server.
-absl::StatusOr<bool> WandbDelivery::TakesUp(storage::StoreReader& reader) const {
-  if (has_sent() || place_.cut_rows > 0 || run_.rows == 0) return false;
+absl::StatusOr<bool> WandbDelivery::ContinuesRun(storage::StoreReader& reader) const {
+  if (has_sent() || cursor_.cut_rows > 0 || run_.rows == 0) return false;
   if (!standing_->newest_us.has_value()) return false;
   ASSIGN_OR_RETURN(const int64_t first_us, TimeOfRow(reader, 0));
   if (first_us <= *standing_->newest_us + kSameTimeUs) return false;
@@ -238,10 +241,10 @@ absl::StatusOr<bool> WandbDelivery::TakesUp(storage::StoreReader& reader) const 
 }
 
 void WandbDelivery::DropCut() {
-  place_.cut_rows = 0;
+  cursor_.cut_rows = 0;
   lines_ = {};
   bare_.clear();
-  narrowing_.Clear();
+  bisection_.Clear();
   trial_.reset();
   hold_summary_ = false;
   if (history_.next() > delivery_.delivered_rows) history_.Rewind();

@@ -30,9 +30,9 @@ std::vector<model::Update> ToUpdates(const std::vector<std::string>& controls) {
   return updates;
 }
 
-absl::Status StorePart(const RingReader::Part& part, const std::vector<model::Update>& updates,
+absl::Status StorePart(const SpoolReader::Part& part, const std::vector<model::Update>& updates,
                        int64_t stream, absl::Time now, storage::Store& store) {
-  for (const RingReader::Part::Shape& shape : part.shapes) {
+  for (const SpoolReader::Part::Shape& shape : part.shapes) {
     RETURN_IF_ERROR(store.DefineShape(stream, shape.id, shape.keys));
   }
   for (const model::Update& update : updates) {
@@ -44,11 +44,11 @@ absl::Status StorePart(const RingReader::Part& part, const std::vector<model::Up
 
 }  // namespace
 
-absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const std::function<absl::Time()>& wall_clock) {
   Drained drained;
   while (drained.damage.ok()) {
-    absl::StatusOr<RingReader::Part> part = ring.Next(kPartBytes);
+    absl::StatusOr<SpoolReader::Part> part = ring.Next(kPartBytes);
     if (!part.ok()) {
       drained.damage = part.status();
       break;

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 #include "service/pipeline/store_loop.h"
 
 namespace ranklog::ingest {
@@ -25,8 +25,8 @@ struct Drained {
 //   any other error  an error of the store, for example of its disk
 //
 // After either error the ring still holds the missing part. Read it again later, with a new
-// RingReader.
-absl::StatusOr<Drained> DrainRing(RingReader& ring, int64_t stream, pipeline::StoreLoop& store,
+// SpoolReader.
+absl::StatusOr<Drained> DrainRing(SpoolReader& ring, int64_t stream, pipeline::StoreLoop& store,
                                   const std::function<absl::Time()>& wall_clock);
 
 }  // namespace ranklog::ingest

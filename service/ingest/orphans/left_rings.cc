@@ -49,7 +49,7 @@ std::vector<std::string> RingsIn(const std::string& dir) {
   return paths;
 }
 
-bool IsForDaemonAt(const std::string& socket_path, const RingReader& ring) {
+bool IsForDaemonAt(const std::string& socket_path, const SpoolReader& ring) {
   v1::Hello hello;
   if (socket_path.empty() || !hello.ParseFromString(ring.hello())) return true;
   absl::string_view address = hello.ring().address();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 namespace ranklog::ingest {
 
@@ -16,7 +16,7 @@ std::vector<std::string> RingsIn(const std::string& dir);
 
 // Whether a ring that never attached is for the daemon at this socket, by the address in its Hello.
 // An empty path matches every ring.
-bool IsForDaemonAt(const std::string& socket_path, const RingReader& ring);
+bool IsForDaemonAt(const std::string& socket_path, const SpoolReader& ring);
 
 }  // namespace ranklog::ingest
 

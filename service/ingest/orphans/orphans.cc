@@ -38,7 +38,7 @@ Orphans::Ending Orphans::EndingOf(const LiveStream& live) {
   return {.reason = ReasonOf(live, "ended") + "; exit status unknown: its parent reaped it first"};
 }
 
-Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring) {
+Orphans::Ending Orphans::EndingOf(const LiveStream& live, const SpoolReader& ring) {
   if (ring.finished() && !ring.destroyed()) {
     return {.state = model::StreamState::kFinished, .exit_code = ring.exit_code(), .reason = ""};
   }
@@ -57,13 +57,13 @@ Orphans::Ending Orphans::EndingOf(const LiveStream& live, const RingReader& ring
   return ending;
 }
 
-bool Orphans::EndGone(const LiveStream& live, bool process_lives) {
+bool Orphans::EndDead(const LiveStream& live, bool process_lives) {
   if (live.ring == nullptr) {
     Ending ending = EndingOf(live);
     absl::StrAppend(&ending.reason, model::kSpoolUnread);
     return End(live, ending);
   }
-  absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  absl::StatusOr<SpoolReader> ring = SpoolReader::Open(live.ring->fd());
   if (ring.ok() && ring->incarnation() != live.key.incarnation) {
     ring = absl::DataLossError("it is another rank's spool");
   }
@@ -147,7 +147,7 @@ Orphans::StartKey Orphans::StartOf(const model::Session& session) {
   return {session.stream.project, launch.given_id, launch.id, launch.restart, launch.requeue};
 }
 
-absl::StatusOr<Orphans::Found> Orphans::Read(const Left& left) const {
+absl::StatusOr<Orphans::Found> Orphans::Read(const OrphanRing& left) const {
   v1::Hello hello;
   if (!hello.ParseFromString(left.ring.hello())) {
     return absl::DataLossError("its Hello is unreadable");
@@ -193,19 +193,20 @@ bool Orphans::EndThose(const std::function<bool(const Attached&)>& predicate,
   const auto those =
       std::stable_partition(attached->begin(), attached->end(), std::not_fn(predicate));
   const bool ended = std::all_of(those, attached->end(),
-                                 [this](const Attached& each) { return EndGone(each.live); });
+                                 [this](const Attached& each) { return EndDead(each.live); });
   attached->erase(those, attached->end());
   return ended;
 }
 
-void Orphans::Adopt(const std::vector<Left>& left,
-                    const std::function<void(const Left&, const absl::Status&)>& left_alone,
-                    const std::function<void()>& between) {
+void Orphans::Adopt(
+    const std::vector<OrphanRing>& left,
+    const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,
+    const std::function<void()>& between) {
   std::vector<Found> all;
-  for (const Left& each : left) {
+  for (const OrphanRing& each : left) {
     absl::StatusOr<Found> found = Read(each);
     if (!found.ok()) {
-      left_alone(each, found.status());
+      on_unreadable(each, found.status());
     } else if (Known(found->session.stream, each.ring)) {
       each.file->Unlink();
     } else {
@@ -237,7 +238,8 @@ void Orphans::Adopt(const std::vector<Left>& left,
                          [&](uint32_t rank) { return others.count(rank) != 0; });
     };
     if (!EndThose(came_before, &attached)) return;
-    if (context_.registry->AwaitsEndOfFormer(next.session.stream, next.session.launch.process)) {
+    if (context_.registry->MustWaitForPredecessor(next.session.stream,
+                                                  next.session.launch.process)) {
       continue;  // the next scan finds it again
     }
     absl::StatusOr<Attached> now = Attach(next);
@@ -247,15 +249,15 @@ void Orphans::Adopt(const std::vector<Left>& left,
     }
     // These two are errors of the store, which may succeed the next time.
     if (absl::IsUnavailable(now.status()) || absl::IsInternal(now.status())) return;
-    left_alone(*next.left, now.status());
+    on_unreadable(*next.left, now.status());
   }
   for (const Attached& each : attached) {
     between();
-    if (!EndGone(each.live)) return;
+    if (!EndDead(each.live)) return;
   }
 }
 
-bool Orphans::Known(const model::StreamKey& key, const RingReader& ring) {
+bool Orphans::Known(const model::StreamKey& key, const SpoolReader& ring) {
   const absl::StatusOr<uint64_t> removed = reader_->RemovedThrough(key);
   if (removed.ok() && *removed >= ring.rows()) return true;
   const absl::StatusOr<model::Stream> stream = reader_->StreamOfRing(key);

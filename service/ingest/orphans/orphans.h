@@ -17,7 +17,7 @@
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/ring_file.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 #include "service/ingest/stream_registry.h"
 #include "service/storage/store.h"
 
@@ -27,9 +27,9 @@ namespace ranklog::ingest {
 class Orphans {
  public:
   // A ring without a live stream.
-  struct Left {
+  struct OrphanRing {
     std::shared_ptr<const RingFile> file;
-    RingReader ring;
+    SpoolReader ring;
   };
 
   // Both must outlive this object.
@@ -39,7 +39,7 @@ class Orphans {
   // Drains, ends and forgets the stream of a dead rank, and removes its ring. The ring stays if the
   // process is alive, because the process may still write to it. False: the store is closing or
   // failed; try again.
-  bool EndGone(const LiveStream& live, bool process_lives = false);
+  bool EndDead(const LiveStream& live, bool process_lives = false);
   // Does the same for rings without a live stream, after attaching them by the Hello in each ring.
   // A ring whose contents are all in the store is only removed.
   //
@@ -50,8 +50,8 @@ class Orphans {
   // `left_alone` receives each ring that cannot be read. `between` is called between any two rings.
   // Rings that the store cannot take now may be passed again later.
   void Adopt(
-      const std::vector<Left>& left,
-      const std::function<void(const Left&, const absl::Status&)>& left_alone,
+      const std::vector<OrphanRing>& left,
+      const std::function<void(const OrphanRing&, const absl::Status&)>& on_unreadable,
       const std::function<void()>& between = [] {});
 
  private:
@@ -66,7 +66,7 @@ class Orphans {
   // One start of a job: its project, given id, launch, restart and requeue.
   using StartKey = std::tuple<std::string, std::string, std::string, uint32_t, uint32_t>;
   struct Found {
-    const Left* left;
+    const OrphanRing* left;
     model::Session session;
     Birth birth;  // the same for all rings of a process and of its forked children
   };
@@ -78,10 +78,10 @@ class Orphans {
 
   static void SetBirths(std::vector<Found>* all);
   static StartKey StartOf(const model::Session& session);
-  absl::StatusOr<Found> Read(const Left& left) const;
+  absl::StatusOr<Found> Read(const OrphanRing& left) const;
   absl::StatusOr<Attached> Attach(const Found& found);
   // Ends the streams of `attached` that match `predicate`, and removes them from `attached`. False:
-  // see EndGone().
+  // see EndDead().
   bool EndThose(const std::function<bool(const Attached&)>& predicate,
                 std::vector<Attached>* attached);
   // How a rank ended, as far as it is known.
@@ -95,11 +95,11 @@ class Orphans {
   // For a rank whose ring is lost or damaged: crashed, because rows may be missing.
   static Ending EndingOf(const LiveStream& live);
   // For a rank whose ring was read.
-  static Ending EndingOf(const LiveStream& live, const RingReader& ring);
+  static Ending EndingOf(const LiveStream& live, const SpoolReader& ring);
   bool End(const LiveStream& live, const Ending& ending);
   // Whether the store has all rows of the ring and its stream has ended, or had ended before its
   // run was delivered and removed.
-  bool Known(const model::StreamKey& key, const RingReader& ring);
+  bool Known(const model::StreamKey& key, const SpoolReader& ring);
 
   const IngestContext& context_;
   storage::StoreReader* const reader_;

@@ -90,7 +90,7 @@ void RankWatch::Run() {
   while (true) {
     const absl::Time now = SteadyNow();
     // Suspects get their full confirmation time, even if somebody waits.
-    std::vector<Orphans::Left> left;
+    std::vector<Orphans::OrphanRing> left;
     if (now >= next_scan || (suspects_.empty() && AnyAwaitsLook())) {
       NoteLook(now);
       left = Scan(now);  // before the sweep: Scan() finds rings of live streams
@@ -100,13 +100,15 @@ void RankWatch::Run() {
     Sweep(now);  // before Adopt(): these streams are older than the rings found
     orphans_.Adopt(
         left,
-        [this](const Orphans::Left& ring, const absl::Status& why) { LeaveAlone(*ring.file, why); },
+        [this](const Orphans::OrphanRing& ring, const absl::Status& why) {
+          IgnoreRing(*ring.file, why);
+        },
         [this] { CallWaiting(absl::InfinitePast()); });
     absl::Time oldest = absl::InfiniteFuture();
     for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
     CallWaiting(oldest);
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
-    if (!let_go_.empty()) wait = std::min(wait, options_.let_go);
+    if (!let_go_.empty()) wait = std::min(wait, options_.release_grace);
     epoll_event events[64];
     int count = 0;
     {
@@ -158,21 +160,21 @@ void RankWatch::WatchPeers() {
 }
 
 void RankWatch::Sweep(absl::Time now) {
-  std::map<model::StreamKey, absl::Time> let_go;
+  std::map<model::StreamKey, absl::Time> release_grace;
   for (const LiveStream& live : context_.registry->Detached()) {
-    if (Gone(live, now)) {
-      orphans_.EndGone(live);
+    if (IsDead(live, now)) {
+      orphans_.EndDead(live);
     } else if (HasLetGo(live)) {
       const auto before = let_go_.find(live.key);
       const absl::Time since = before == let_go_.end() ? now : before->second;
-      if (now - since < options_.let_go) {
-        let_go[live.key] = since;
-      } else if (orphans_.EndGone(live, /*process_lives=*/true)) {
+      if (now - since < options_.release_grace) {
+        release_grace[live.key] = since;
+      } else if (orphans_.EndDead(live, /*process_lives=*/true)) {
         kept_.insert_or_assign({live.ring->device(), live.ring->inode()}, live.peer);
       }
     }
   }
-  let_go_ = std::move(let_go);
+  let_go_ = std::move(release_grace);
 }
 
 bool RankWatch::HasLetGo(const LiveStream& live) {
@@ -180,7 +182,7 @@ bool RankWatch::HasLetGo(const LiveStream& live) {
          live.peer->pidfd.valid();
 }
 
-bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
+bool RankWatch::IsDead(const LiveStream& live, absl::Time now) const {
   if (live.ring != nullptr && live.ring->locked()) return false;
   if (live.peer != nullptr && live.peer->pidfd.valid()) {
     if (live.peer->exited()) return true;
@@ -188,7 +190,7 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
     // program.
     if (live.ring == nullptr) return false;
     if (live.replaced) return true;
-    absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+    absl::StatusOr<SpoolReader> ring = SpoolReader::Open(live.ring->fd());
     // If its Run was destroyed, the process may be about to end: its descriptors are closed before
     // it ends.
     return ring.ok() && ring->finished() && !ring->destroyed();
@@ -198,11 +200,11 @@ bool RankWatch::Gone(const LiveStream& live, absl::Time now) const {
   return live.ring != nullptr || now - started_ > options_.attach_grace;
 }
 
-std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
+std::vector<Orphans::OrphanRing> RankWatch::Scan(absl::Time now) {
   FAULT_POINT("scan");
   const std::map<FileId, absl::Time> suspected = std::exchange(suspects_, {});
   std::erase_if(kept_, [](const auto& ring) { return ring.second->exited(); });
-  std::vector<Orphans::Left> left;
+  std::vector<Orphans::OrphanRing> left;
   std::vector<std::string> dirs = options_.spool_dirs;
   if (context_.spool_dirs != nullptr) {
     for (std::string& dir : context_.spool_dirs->All()) dirs.push_back(std::move(dir));
@@ -215,12 +217,12 @@ std::vector<Orphans::Left> RankWatch::Scan(absl::Time now) {
 
 void RankWatch::Examine(const std::string& path, absl::Time now,
                         const std::map<FileId, absl::Time>& suspected,
-                        std::vector<Orphans::Left>* left) {
+                        std::vector<Orphans::OrphanRing>* left) {
   absl::StatusOr<std::shared_ptr<const RingFile>> file = RingFile::OpenLeft(path);
   if (!file.ok()) return;
   const FileId id((*file)->device(), (*file)->inode());
   if (ignored_.count(id) != 0 || kept_.count(id) != 0) return;
-  absl::StatusOr<RingReader> ring = RingReader::Open((*file)->fd());
+  absl::StatusOr<SpoolReader> ring = SpoolReader::Open((*file)->fd());
   if (absl::IsUnavailable(ring.status())) {
     const absl::Time modified = absl::FromUnixMicros((*file)->modified_us());
     // Compares wall time with wall time, because the file system has no steady clock.
@@ -228,12 +230,12 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
     return;
   }
   if (absl::IsInternal(ring.status())) return;  // a disk error; the next scan may succeed
-  if (!ring.ok()) return LeaveAlone(**file, ring.status());
+  if (!ring.ok()) return IgnoreRing(**file, ring.status());
   const absl::optional<LiveStream> live = context_.registry->FindIncarnation(ring->incarnation());
   if (live && live->ring == nullptr) context_.registry->OfferRing(ring->incarnation(), *file);
   if (live || (*file)->locked()) return;  // Sweep() handles it, or its rank is about to attach
   if (!IsForDaemonAt(options_.socket_path, *ring)) return;
-  const auto same = [&id](const Orphans::Left& other) {
+  const auto same = [&id](const Orphans::OrphanRing& other) {
     return FileId(other.file->device(), other.file->inode()) == id;
   };
   if (std::any_of(left->begin(), left->end(), same)) return;  // its directory has two names
@@ -245,7 +247,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
   left->push_back({*std::move(file), *std::move(ring)});
 }
 
-void RankWatch::LeaveAlone(const RingFile& file, const absl::Status& why) {
+void RankWatch::IgnoreRing(const RingFile& file, const absl::Status& why) {
   ++context_.counters->left_rings;
   spdlog::warn("ignored the spool {}: {}", file.path(), why.ToString());
   ignored_.insert({file.device(), file.inode()});

@@ -72,7 +72,7 @@ class RankWatch {
     absl::Duration head_start = absl::Seconds(5);
     // A process that released its ring has this long to connect again. A process that closes all of
     // its descriptors loses lock and connection too, but continues.
-    absl::Duration let_go = absl::Seconds(2);
+    absl::Duration release_grace = absl::Seconds(2);
     // After the daemon's start, a live stream whose ring is not found has this long to attach.
     absl::Duration attach_grace = absl::Seconds(15);
   };
@@ -110,16 +110,17 @@ class RankWatch {
   void CallWaiting(absl::Time look) ABSL_LOCKS_EXCLUDED(mutex_);
   void WatchPeers();
   void Sweep(absl::Time now);
-  bool Gone(const LiveStream& live, absl::Time now) const;
+  bool IsDead(const LiveStream& live, absl::Time now) const;
   // The process runs, but has released the ring.
   static bool HasLetGo(const LiveStream& live);
 
   // Returns the rings to adopt. Offers rings of live streams to these streams.
-  std::vector<Orphans::Left> Scan(absl::Time now);
+  std::vector<Orphans::OrphanRing> Scan(absl::Time now);
   // Adds an unlocked ring to `left` if it was unlocked at the previous scan too.
   void Examine(const std::string& path, absl::Time now,
-               const std::map<FileId, absl::Time>& suspected, std::vector<Orphans::Left>* left);
-  void LeaveAlone(const RingFile& file, const absl::Status& why);
+               const std::map<FileId, absl::Time>& suspected,
+               std::vector<Orphans::OrphanRing>* left);
+  void IgnoreRing(const RingFile& file, const absl::Status& why);
 
   const IngestContext& context_;
   const std::unique_ptr<storage::StoreReader> reader_;

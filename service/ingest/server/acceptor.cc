@@ -72,7 +72,7 @@ Acceptor::Acceptor(ListenSocket socket, Options options, Handlers handlers, Coun
       counters_(*counters),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      look_(SteadyNow() + options.look_interval) {}
+      look_(SteadyNow() + options.check_interval) {}
 
 Acceptor::~Acceptor() { Stop(); }
 
@@ -105,7 +105,7 @@ void Acceptor::Run() {
     const absl::Time now = SteadyNow();
     CloseLate(now);
     Resume(now);
-    LookAtFile(now);
+    CheckSocketFile(now);
   }
 }
 
@@ -167,9 +167,9 @@ void Acceptor::Resume(absl::Time now) {
   Watch(epoll_.get(), socket_.fd(), EPOLLIN);
 }
 
-void Acceptor::LookAtFile(absl::Time now) {
+void Acceptor::CheckSocketFile(absl::Time now) {
   if (now < look_) return;
-  look_ = now + options_.look_interval;
+  look_ = now + options_.check_interval;
   if (socket_.InPlace()) return;
   absl::StatusOr<ListenSocket> again = ListenSocket::Bind(path_);
   if (!again.ok() && SystemdAnswers(path_)) {
@@ -192,7 +192,7 @@ void Acceptor::LookAtFile(absl::Time now) {
   spdlog::warn("the socket {} was removed and has been created again", path_);
 }
 
-Acceptor::Decision Acceptor::Look(int fd) {
+Acceptor::Decision Acceptor::Classify(int fd) {
   char bytes[kDescriptorMessage];
   const ssize_t size = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EINTR ? Decision::kWait : Decision::kRefuse;
@@ -210,9 +210,9 @@ Acceptor::Decision Acceptor::Look(int fd) {
 void Acceptor::Decide(int fd) {
   auto found = undecided_.find(fd);
   if (found == undecided_.end()) return;
-  const Decision decision = Look(fd);
+  const Decision decision = Classify(fd);
   if (decision == Decision::kWait) return;
-  Undecided connection = std::move(found->second);
+  PendingConnection connection = std::move(found->second);
   undecided_.erase(found);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   if (decision == Decision::kGrpc) {
@@ -224,7 +224,7 @@ void Acceptor::Decide(int fd) {
   }
 }
 
-void Acceptor::ReceiveDescriptor(Undecided connection) {
+void Acceptor::ReceiveDescriptor(PendingConnection connection) {
   char bytes[kDescriptorMessage];
   iovec part{.iov_base = bytes, .iov_len = sizeof(bytes)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

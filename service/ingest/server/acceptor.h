@@ -38,7 +38,7 @@ class Acceptor {
     absl::Duration first_bytes = absl::Seconds(10);
     // Connections waiting for first bytes; above that the oldest is closed.
     size_t max_undecided = 256;
-    absl::Duration look_interval = absl::Seconds(3);  // between checks that the socket file exists
+    absl::Duration check_interval = absl::Seconds(3);  // between checks that the socket file exists
   };
   // Called on the acceptor's thread. Must not block.
   struct Handlers {
@@ -74,7 +74,7 @@ class Acceptor {
   absl::Duration Silence(absl::Time steady_now) const { return pulse_.Silence(steady_now); }
 
  private:
-  struct Undecided {
+  struct PendingConnection {
     UniqueFd fd;
     std::shared_ptr<const Peer> peer;  // shared with the stream that the connection becomes
     absl::Time deadline;
@@ -89,12 +89,12 @@ class Acceptor {
   void Pause(absl::Time now);
   void Resume(absl::Time now);
   // Listens again if the socket file is missing.
-  void LookAtFile(absl::Time now);
+  void CheckSocketFile(absl::Time now);
   void Decide(int fd);
-  void ReceiveDescriptor(Undecided connection);
+  void ReceiveDescriptor(PendingConnection connection);
   void CloseLate(absl::Time now);
   int WaitMilliseconds(absl::Time now) const;
-  static Decision Look(int fd);
+  static Decision Classify(int fd);
 
   ListenSocket socket_;  // used only by Run() once the thread runs
   const std::string path_;
@@ -105,10 +105,10 @@ class Acceptor {
   UniqueFd stop_;        // eventfd
   bool paused_ = false;  // out of descriptors: not listening until `resume_`
   absl::Time resume_;
-  bool short_ = false;                  // descriptors ran out, and some ranks are still waiting
-  absl::Time look_;                     // time of the next check of the socket file
-  bool unbound_ = false;                // the file is missing and cannot be created; logged once
-  std::map<int, Undecided> undecided_;  // by descriptor; used only by Run()
+  bool short_ = false;    // descriptors ran out, and some ranks are still waiting
+  absl::Time look_;       // time of the next check of the socket file
+  bool unbound_ = false;  // the file is missing and cannot be created; logged once
+  std::map<int, PendingConnection> undecided_;  // by descriptor; used only by Run()
   std::atomic<bool> superseded_{false};
   Pulse pulse_;
   std::thread thread_;

@@ -11,7 +11,7 @@
 #include "service/base/status_macros.h"
 #include "service/base/utf8.h"
 #include "service/ingest/convert.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -52,7 +52,7 @@ void AttachSession::OnMessage(const v1::ClientMessage& message) {
   if (hello) return;
   paused_ = context_.store->full() && unanswered_ > 0;
   if (paused_) ++context_.counters->paused_streams;
-  if (!paused_) ReadOn();
+  if (!paused_) ContinueReading();
 }
 
 void AttachSession::OnNoMoreMessages() {
@@ -64,7 +64,7 @@ void AttachSession::OnNoMoreMessages() {
 void AttachSession::OnMessageTooLarge() {
   // A connection that broke within a message looks the same. In that case the rank sends the
   // message again and it arrives, but a message that is too large never arrives.
-  if (!context_.registry->WasCutAgain(key_)) return;
+  if (!context_.registry->EndedMidMessageAgain(key_)) return;
   absl::MutexLock lock(&mutex_);
   Count(context_.counters->refused_too_large,
         absl::ResourceExhaustedError(
@@ -79,7 +79,7 @@ void AttachSession::OnWritten(bool ok) {
     if (unanswered_ == 0) Close(absl::OkStatus());
     return;
   }
-  WriteOn();
+  ContinueWriting();
 }
 
 void AttachSession::OnDone() {
@@ -87,21 +87,21 @@ void AttachSession::OnDone() {
   uint64_t listener = 0;
   {
     absl::MutexLock lock(&mutex_);
-    gone_ = true;
+    done_ = true;
     attachment = attachment_;
     listener = listener_;
   }
-  if (listener != 0) context_.notices->Leave(listener);
+  if (listener != 0) context_.notices->RemoveListener(listener);
   if (attachment != 0) context_.registry->Detach(key_, attachment);
 }
 
 absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
-  if (message.has_hello() == greeted_) {
+  if (message.has_hello() == has_hello_) {
     return absl::FailedPreconditionError("a stream must begin with exactly one Hello");
   }
   switch (message.message_case()) {
     case v1::ClientMessage::kHello:
-      greeted_ = true;
+      has_hello_ = true;
       return HandleHello(message.hello());
     case v1::ClientMessage::kShape:
       return HandleShape(message.shape());
@@ -123,7 +123,7 @@ absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
   for (const LiveStream& other : context_.registry->OthersOf(key_)) {
     if (other.peer == nullptr || other.peer->pid != peer_->pid) continue;
     if (other.ring == nullptr || other.ring->locked()) continue;
-    const absl::StatusOr<RingReader> ring = RingReader::Open(other.ring->fd());
+    const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(other.ring->fd());
     v1::Hello former;
     if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
     if (former.identity().began_us() == hello.identity().began_us()) continue;
@@ -153,7 +153,7 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   RETURN_IF_ERROR(CheckFormerProgram(hello));
   context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
   ResolveDestinations(context_.credentials, &session);
-  HearNotices();  // before the attach, which waits while the disk is full
+  SubscribeToNotices();  // before the attach, which waits while the disk is full
   std::shared_ptr<const RingFile> ring;
   if (peer_ != nullptr) {
     absl::StatusOr<std::shared_ptr<const RingFile>> opened =
@@ -184,7 +184,7 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
   Submit(
       [this, session = std::move(session), attached, ring](storage::Store& store) -> absl::Status {
         // Checked here, in the order in which streams are attached.
-        if (context_.registry->AwaitsEndOfFormer(key_, session.launch.process)) {
+        if (context_.registry->MustWaitForPredecessor(key_, session.launch.process)) {
           return absl::CancelledError(
               "the rows of the previous process must be stored first; try again");
         }
@@ -204,18 +204,18 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
 }
 
 // Notices for all runs reach the stream at once. Notices of its run come with HelloReply.
-void AttachSession::HearNotices() {
+void AttachSession::SubscribeToNotices() {
   if (context_.notices == nullptr) return;
   const uint64_t listener =
-      context_.notices->Listen([weak = weak_from_this()](const v1::Notice& notice) {
+      context_.notices->AddListener([weak = weak_from_this()](const v1::Notice& notice) {
         if (const auto self = weak.lock()) self->OnNotice(notice);
       });
   {
     absl::MutexLock lock(&mutex_);
     listener_ = listener;
-    if (!gone_) return;
+    if (!done_) return;
   }
-  context_.notices->Leave(listener);
+  context_.notices->RemoveListener(listener);
 }
 
 void AttachSession::OnNotice(const v1::Notice& notice) {
@@ -223,7 +223,7 @@ void AttachSession::OnNotice(const v1::Notice& notice) {
   const auto same_key = [&](const v1::Notice& other) { return other.key() == notice.key(); };
   notices_.erase(std::remove_if(notices_.begin(), notices_.end(), same_key), notices_.end());
   notices_.push_back(notice);
-  WriteOn();
+  ContinueWriting();
 }
 
 void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const RingFile> ring,
@@ -251,14 +251,14 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   std::vector<v1::Notice> notices;
   if (listener != 0) {
     // This rank may be the first of its node.
-    context_.notices->TellRunId(stream.run, stream.run_id);
-    notices = context_.notices->Follow(listener, stream.run);
+    context_.notices->SendRunId(stream.run, stream.run_id);
+    notices = context_.notices->FollowRun(listener, stream.run);
   }
   if (!stream.notice.empty()) notices.push_back(StartNotice(stream));
   absl::MutexLock lock(&mutex_);
   attachment_ = attachment;
   // Closed before the attach was complete.
-  if (gone_) context_.registry->Detach(stream.key, attachment);
+  if (done_) context_.registry->Detach(stream.key, attachment);
   durable_ = acknowledged_ = stream.durable_seq;
   reply_.set_durable_seq(stream.durable_seq);
   reply_.set_send_descriptor(!live || live->ring == nullptr);
@@ -273,8 +273,8 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   // Notices that arrived since then are newer.
   notices_.insert(notices_.begin(), notices.begin(), notices.end());
   reply_due_ = true;
-  WriteOn();
-  ReadOn();
+  ContinueWriting();
+  ContinueReading();
 }
 
 absl::Status AttachSession::HandleShape(const v1::DefineShape& shape) {
@@ -302,7 +302,7 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
         context_.registry->SetDurable(key_, *durable);
         absl::MutexLock lock(&mutex_);
         durable_ = std::max(durable_, *durable);
-        WriteOn();
+        ContinueWriting();
       },
       message.ByteSizeLong(), message.urgent());
   return absl::OkStatus();
@@ -373,7 +373,7 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   }
   if (paused_ && (unanswered_ == 0 || !context_.store->full())) {
     paused_ = false;
-    ReadOn();
+    ContinueReading();
   }
   if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
 }
@@ -402,11 +402,11 @@ void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& wh
                key_.rank, key_.job_id, std::string(why.message()));
 }
 
-void AttachSession::ReadOn() {
+void AttachSession::ContinueReading() {
   if (open_ && !peer_done_) call_->Read();
 }
 
-void AttachSession::WriteOn() {
+void AttachSession::ContinueWriting() {
   if (!open_ || writing_) return;
   outgoing_.Clear();
   if (reply_due_) {

@@ -75,18 +75,18 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
                 const std::vector<std::string>& destinations) ABSL_LOCKS_EXCLUDED(mutex_);
   // Called by the notice board.
   void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
-  void HearNotices() ABSL_LOCKS_EXCLUDED(mutex_);
+  void SubscribeToNotices() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(std::atomic<uint64_t>& counter, const absl::Status& why);
-  void ReadOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void WriteOn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ContinueReading() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ContinueWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const IngestContext& context_;
   const std::shared_ptr<const Peer> peer_;  // shared with the registry
   Call* const call_;                        // not used after Finish()
   // Used only by the reading side.
-  bool greeted_ = false;        // a Hello arrived
+  bool has_hello_ = false;      // a Hello arrived
   bool other_version_ = false;  // the Hello names another protocol version
   ShapeBounds shapes_;
   // Written once, on the store loop's thread, before the first message after Hello is read.
@@ -107,7 +107,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   std::vector<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // waiting to be written
   uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool gone_ ABSL_GUARDED_BY(mutex_) = false;        // OnDone() was called
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;        // OnDone() was called
   uint64_t attachment_ ABSL_GUARDED_BY(mutex_) = 0;  // number in the registry; 0: not attached
   uint64_t listener_ ABSL_GUARDED_BY(mutex_) = 0;    // number at the notice board; 0: not listening
 };

@@ -6,7 +6,7 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/convert.h"
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 namespace ranklog::ingest {
 namespace {
@@ -32,7 +32,7 @@ void AnswerAfterCommit(pipeline::StoreLoop& store,
 bool MayStillEnd(const IngestContext* context, const LiveStream& live) {
   constexpr absl::Duration kLastMoments = absl::Seconds(2);
   if (live.ring == nullptr || live.peer == nullptr || !live.peer->pidfd.valid()) return false;
-  const absl::StatusOr<RingReader> ring = RingReader::Open(live.ring->fd());
+  const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(live.ring->fd());
   return ring.ok() && ring->destroyed() &&
          SteadyNow() - context->registry->SetDestroyed(live.key) < kLastMoments;
 }

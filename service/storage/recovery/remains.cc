@@ -21,7 +21,7 @@ constexpr int64_t kMinRecordBytes = 32;
 }  // namespace
 
 absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
-                                      const Progress& progress) {
+                                      const ProgressFn& progress) {
   Remains remains;
   for (const std::string& path : copies) {
     auto database = Database::Open(path, Database::Mode::kReadWrite, nullptr);

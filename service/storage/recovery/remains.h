@@ -47,12 +47,12 @@ class Remains {
     std::map<uint32_t, absl::optional<Keys>> keys;   // of the batches' shapes; nullopt: damaged
     std::map<int64_t, model::StoredUpdate> updates;  // by id, in the order of arrival
   };
-  using Progress = std::function<void(uint64_t done, uint64_t total)>;  // in records
+  using ProgressFn = std::function<void(uint64_t done, uint64_t total)>;  // in records
 
   // Searches copies of one store, the best one first. SQLite may write to the copies.
   //   kDataLoss  the tables cannot be read in any copy
   static absl::StatusOr<Remains> Find(const std::vector<std::string>& copies,
-                                      const Progress& progress);
+                                      const ProgressFn& progress);
 
   const std::vector<Stream>& streams() const { return streams_; }
   absl::StatusOr<model::Batch> Read(const Stream& stream, const Batch& batch);

@@ -29,10 +29,10 @@ struct Salvaged {
 };
 
 struct SalvageOptions {
-  std::string scratch;        // an empty directory, for working copies
-  std::string to;             // the state directory of the new store; empty: write nothing
-  Remains::Progress reading;  // in records
-  Remains::Progress saving;   // in rows
+  std::string scratch;          // an empty directory, for working copies
+  std::string to;               // the state directory of the new store; empty: write nothing
+  Remains::ProgressFn reading;  // in records
+  Remains::ProgressFn saving;   // in rows
 };
 
 // Reads each record of the store at `path` separately, with its write-ahead log and without, and

@@ -13,8 +13,8 @@ using ::testing::Not;
 
 TEST(DiskOutlookTest, DiskThatFillsUpSaysWhen) {
   const testing::TempDir dir;
-  const int64_t room = LookAtDisk(dir.path(), absl::nullopt).free_bytes;
-  const DiskOutlook disk = LookAtDisk(dir.path(), static_cast<double>(room) / 3600);
+  const int64_t room = CheckDisk(dir.path(), absl::nullopt).free_bytes;
+  const DiskOutlook disk = CheckDisk(dir.path(), static_cast<double>(room) / 3600);
   ASSERT_TRUE(disk.lasts);
   EXPECT_GT(*disk.lasts, absl::Minutes(55));  // others write to the disk too
   EXPECT_LT(*disk.lasts, absl::Minutes(65));
@@ -26,14 +26,14 @@ TEST(DiskOutlookTest, StoreThatDoesNotGrowNeverFillsIt) {
   for (const absl::optional<double> growth :
        {absl::optional<double>(), absl::optional<double>(0), absl::optional<double>(-5),
         absl::optional<double>(1e-9)}) {
-    const DiskOutlook disk = LookAtDisk(dir.path(), growth);
+    const DiskOutlook disk = CheckDisk(dir.path(), growth);
     EXPECT_FALSE(disk.lasts);
     EXPECT_THAT(DiskText(disk), Not(HasSubstr("full")));
   }
 }
 
 TEST(DiskOutlookTest, DiskThatCannotBeAskedIsUnknown) {
-  EXPECT_EQ(DiskText(LookAtDisk("/no/such/place", 5.0)), "unknown");
+  EXPECT_EQ(DiskText(CheckDisk("/no/such/place", 5.0)), "unknown");
 }
 
 }  // namespace

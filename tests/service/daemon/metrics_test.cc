@@ -29,8 +29,8 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // Figures of a daemon that delivered something to W&B, and has more to deliver.
-Figures SomeFigures() {
-  Figures figures;
+MetricValues SomeFigures() {
+  MetricValues figures;
   figures.version = "1.2.3";
   figures.counters = {{"ingest.rows", 70}, {"ingest.refused_shapes", 2}, {"store.failing", 1}};
   figures.ranks = 8;
@@ -65,8 +65,8 @@ std::set<std::string> NamesOf(const std::string& text) {
 }
 
 // A real daemon has all counters; these are the counters of metrics.cc.
-Figures AllFigures() {
-  Figures figures = SomeFigures();
+MetricValues AllFigures() {
+  MetricValues figures = SomeFigures();
   const std::regex counter("\\{\"([a-z]+\\.[a-z_]+)\", +\"ranklog_");
   const std::string source = testing::FileContent(METRICS_SOURCE);
   for (std::sregex_iterator found(source.begin(), source.end(), counter), end; found != end;
@@ -109,7 +109,7 @@ TEST(MetricsTest, BucketsOfAHistogramAreCumulative) {
 }
 
 TEST(MetricsTest, QueueOfATrackerStaysAtZeroWhenItIsEmpty) {
-  Figures figures = SomeFigures();
+  MetricValues figures = SomeFigures();
   figures.queues.clear();
   const auto lines = LinesOf(MetricsText(figures));
   EXPECT_THAT(lines, Contains("ranklog_queue_rows{destination=\"wandb\"} 0"));
@@ -117,7 +117,7 @@ TEST(MetricsTest, QueueOfATrackerStaysAtZeroWhenItIsEmpty) {
 }
 
 TEST(MetricsTest, NeverDeliveredHasNoTimestamp) {
-  Figures figures;
+  MetricValues figures;
   figures.destinations["wandb"].errors = 1;
   EXPECT_THAT(MetricsText(figures), Not(HasSubstr("last_success")));
 }
@@ -187,7 +187,7 @@ TEST(MetricsTest, PrometheusFindsNothingToObjectTo) {
 
 TEST(MetricsServerTest, PortInUseIsUnavailable) {
   const testing::DeadPort taken(testing::DeadPort::kListens);
-  EXPECT_THAT(MetricsServer::Start(taken.number(), [] { return Figures(); }),
+  EXPECT_THAT(MetricsServer::Start(taken.number(), [] { return MetricValues(); }),
               testing::StatusIs(absl::StatusCode::kUnavailable));
 }
 

@@ -172,7 +172,7 @@ TEST_F(AcceptorTest, SocketIsPrivateAndRemovedAtStop) {
 
 TEST_F(AcceptorTest, RecreatesARemovedSocketFile) {
   Acceptor::Options options;
-  options.look_interval = absl::Milliseconds(5);
+  options.check_interval = absl::Milliseconds(5);
   Start(options);
   ASSERT_EQ(unlink(path_.c_str()), 0);
   ASSERT_TRUE(WaitFor([&] { return counters_.rebinds == 1; }));
@@ -185,7 +185,7 @@ TEST_F(AcceptorTest, RecreatesARemovedSocketFile) {
 
 TEST_F(AcceptorTest, KeepsASuccessorsSocket) {
   Acceptor::Options options;
-  options.look_interval = absl::Milliseconds(5);
+  options.check_interval = absl::Milliseconds(5);
   Start(options);
   {
     auto other = ListenSocket::Bind(dir_.File("t"));

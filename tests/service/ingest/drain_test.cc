@@ -47,7 +47,7 @@ class DrainTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << ring.bytes();
     const auto file = RingFile::OpenLeft(path);
     EXPECT_OK(file);
-    auto reader = RingReader::Open((*file)->fd());
+    auto reader = SpoolReader::Open((*file)->fd());
     EXPECT_OK(reader);
     return DrainRing(*reader, stream_, *store_, [] { return absl::UnixEpoch(); });
   }

@@ -37,43 +37,43 @@ class NoticeBoardTest : public ::testing::Test {
 
 TEST_F(NoticeBoardTest, ListenersHearTheirRunAndWhatConcernsAll) {
   board_.Post(NoticeBoard::kAllRuns, Notice("store", "full"));
-  const uint64_t listener = board_.Listen(Listener());
+  const uint64_t listener = board_.AddListener(Listener());
   EXPECT_THAT(heard_, ElementsAre("full"));
   board_.Post(1, Notice("wandb", "early"));
   EXPECT_THAT(heard_, ElementsAre("full"));
-  EXPECT_THAT(Texts(board_.Follow(listener, 1)), ElementsAre("full", "early"));
+  EXPECT_THAT(Texts(board_.FollowRun(listener, 1)), ElementsAre("full", "early"));
   board_.Post(2, Notice("wandb", "another's"));
   board_.Post(1, Notice("wandb", "mine"));
   EXPECT_THAT(heard_, ElementsAre("full", "mine"));
-  board_.Leave(listener);
+  board_.RemoveListener(listener);
   board_.Post(1, Notice("wandb", "late"));
   EXPECT_THAT(heard_, ElementsAre("full", "mine"));
 }
 
 TEST_F(NoticeBoardTest, SaysAChangeOnce) {
-  const uint64_t listener = board_.Listen(Listener());
-  board_.Follow(listener, 1);
+  const uint64_t listener = board_.AddListener(Listener());
+  board_.FollowRun(listener, 1);
   board_.Post(1, Notice("wandb", "", /*over=*/true));
   for (int i = 0; i < 3; ++i) board_.Post(1, Notice("wandb", "no key"));
   for (int i = 0; i < 3; ++i) board_.Post(1, Notice("wandb", "again", /*over=*/true));
   EXPECT_THAT(heard_, ElementsAre("no key", "again"));
-  EXPECT_THAT(board_.Follow(listener, 1), IsEmpty());
+  EXPECT_THAT(board_.FollowRun(listener, 1), IsEmpty());
   board_.Post(1, Notice("renamed", "job-2"));
   board_.Forget(1);
-  EXPECT_THAT(board_.Follow(listener, 1), IsEmpty());
+  EXPECT_THAT(board_.FollowRun(listener, 1), IsEmpty());
 }
 
 TEST_F(NoticeBoardTest, TellsEachListenerOfARunItsIdOnce) {
-  board_.Follow(board_.Listen(Listener()), 1);
-  board_.Follow(board_.Listen(Listener()), 2);
-  board_.TellRunId(1, "");
+  board_.FollowRun(board_.AddListener(Listener()), 1);
+  board_.FollowRun(board_.AddListener(Listener()), 2);
+  board_.SendRunId(1, "");
   EXPECT_THAT(heard_, IsEmpty());
-  for (int i = 0; i < 3; ++i) board_.TellRunId(1, "job-0");
+  for (int i = 0; i < 3; ++i) board_.SendRunId(1, "job-0");
   EXPECT_THAT(heard_, ElementsAre("job-0"));
-  board_.Follow(board_.Listen(Listener()), 1);
-  board_.TellRunId(1, "job-0");
+  board_.FollowRun(board_.AddListener(Listener()), 1);
+  board_.SendRunId(1, "job-0");
   EXPECT_THAT(heard_, ElementsAre("job-0", "job-0"));
-  board_.TellRunId(1, "job-4");
+  board_.SendRunId(1, "job-4");
   EXPECT_THAT(heard_, ElementsAre("job-0", "job-0", "job-4", "job-4"));
 }
 

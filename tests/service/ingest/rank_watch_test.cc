@@ -80,7 +80,7 @@ class RankWatchTest : public ::testing::Test {
                            .scan_interval = scan_interval_,
                            .confirm = absl::Milliseconds(5),
                            .head_start = head_start,
-                           .let_go = let_go_,
+                           .release_grace = let_go_,
                            .attach_grace = attach_grace});
     ASSERT_OK(watch_->Start());
   }
@@ -270,10 +270,10 @@ TEST_F(RankWatchTest, SuccessorWaitsForAnUnstoredRing) {
   ASSERT_TRUE(
       WaitFor([&] { return StreamOf(1).id != 0 && store_->counters().failed_commits > 0; }));
   const model::StreamKey next = {"p", Job(1), 0, 2};
-  EXPECT_TRUE(registry_.AwaitsEndOfFormer(next, "next@0"));
+  EXPECT_TRUE(registry_.MustWaitForPredecessor(next, "next@0"));
   disk_.Heal();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
-  EXPECT_FALSE(registry_.AwaitsEndOfFormer(next, "next@0"));
+  EXPECT_FALSE(registry_.MustWaitForPredecessor(next, "next@0"));
 }
 
 TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {

@@ -82,13 +82,13 @@ TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
 }
 
 TEST_F(StreamRegistryTest, KnowsAStreamThatIsCutTwiceWithoutARowInBetween) {
-  EXPECT_FALSE(registry_.WasCutAgain(stream_.key)) << "not there";
+  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key)) << "not there";
   registry_.Attach(stream_, nullptr, nullptr);
-  EXPECT_FALSE(registry_.WasCutAgain(stream_.key));
+  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
   registry_.SetDurable(stream_.key, 1);
-  EXPECT_FALSE(registry_.WasCutAgain(stream_.key));
+  EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
-  EXPECT_TRUE(registry_.WasCutAgain(stream_.key));
+  EXPECT_TRUE(registry_.EndedMidMessageAgain(stream_.key));
 }
 
 TEST_F(StreamRegistryTest, RemembersWhatHasEndedUntilItAttachesAgain) {

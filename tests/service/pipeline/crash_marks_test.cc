@@ -45,7 +45,7 @@ class CrashMarksTest : public ::testing::Test {
     if (!TakeCrashMarks(dir_.path()).ok()) _exit(2);
     std::thread([&] {
       const CrashStack stack;
-      const UnderWay under_way(/*worker=*/3, /*run=*/7, "wandb");
+      const DeliveryInProgress under_way(/*worker=*/3, /*run=*/7, "wandb");
       what();
     }).join();
     _exit(0);

@@ -44,7 +44,7 @@ class CrashedDeliveriesTest : public ::testing::Test {
     if (pid == 0) {
       const rlimit no_core{};
       setrlimit(RLIMIT_CORE, &no_core);
-      const UnderWay under_way(/*worker=*/0, run_, "wandb");
+      const DeliveryInProgress under_way(/*worker=*/0, run_, "wandb");
       raise(SIGSEGV);
       _exit(0);
     }

@@ -45,14 +45,14 @@ TEST(StateLockTest, HolderSeesARequestForTheLock) {
   TempDir dir;
   {
     ASSERT_OK_AND_ASSIGN(const StateLock lock, StateLock::Acquire(dir.path()));
-    EXPECT_FALSE(StateWish::Any(dir.path()));
-    const StateWish wish(dir.path());
-    const StateWish another(dir.path());
-    EXPECT_TRUE(StateWish::Any(dir.path()));
+    EXPECT_FALSE(StateRequest::Any(dir.path()));
+    const StateRequest wish(dir.path());
+    const StateRequest another(dir.path());
+    EXPECT_TRUE(StateRequest::Any(dir.path()));
     EXPECT_EQ(StateLock::Holder(dir.path()), getpid());
   }
-  EXPECT_FALSE(StateWish::Any(dir.path()));
-  const StateWish wish(dir.path());
+  EXPECT_FALSE(StateRequest::Any(dir.path()));
+  const StateRequest wish(dir.path());
   EXPECT_EQ(StateLock::Holder(dir.path()), 0);
   EXPECT_OK(StateLock::Acquire(dir.path()));
 }

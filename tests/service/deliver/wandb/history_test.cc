@@ -175,7 +175,7 @@ TEST_F(HistoryTest, CountsEachRowOnceInTheSummary) {
 }
 
 TEST_F(HistoryTest, StopsBeforeReplaysAndPassesOverThem) {
-  history_.StartBehind(3);
+  history_.SetFirstStep(3);
   const model::Batch batch = Rows(0, 1, {1, 2, 3});  // steps 0, 2, 4
   Write(batch);
   EXPECT_TRUE(history_.at_replay());
@@ -192,7 +192,7 @@ TEST_F(HistoryTest, StopsBeforeReplaysAndPassesOverThem) {
 }
 
 TEST_F(HistoryTest, RowsWithoutAStepCountOnTheSameAfterARewind) {
-  history_.StartBehind(3);
+  history_.SetFirstStep(3);
   model::Batch batch = Rows(0, 1, {1, 2, 3});
   batch.blocks[0].counted = true;
   history_.Skip(batch, kShapes, /*to=*/1);

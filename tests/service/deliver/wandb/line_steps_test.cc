@@ -34,14 +34,14 @@ TEST_F(LineStepsTest, AreThoseOfTheRows) {
 }
 
 TEST_F(LineStepsTest, GivenStepsThatAreThereAreReplays) {
-  steps_.StartBehind(99);
+  steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Given(98)), "replay");
   EXPECT_EQ(StepOf(Given(99)), "replay");
   EXPECT_EQ(StepOf(Given(100)), "100");
 }
 
 TEST_F(LineStepsTest, RowsWithoutAStepCountOnFromWhatIsThere) {
-  steps_.StartBehind(99);
+  steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Counted(0)), "100");
   EXPECT_EQ(StepOf(Counted(2)), "102") << "the run has a row without metrics at 1";
   EXPECT_EQ(StepOf(Given(50)), "replay");
@@ -51,15 +51,15 @@ TEST_F(LineStepsTest, RowsWithoutAStepCountOnFromWhatIsThere) {
 }
 
 TEST_F(LineStepsTest, RowWithoutAStepIsNeverAReplay) {
-  steps_.StartBehind(99);
+  steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Given(80)), "replay");
   EXPECT_EQ(StepOf(Counted(81)), "100");
   EXPECT_EQ(StepOf(Counted(82)), "101");
 }
 
 TEST_F(LineStepsTest, WhatWasThereGrowsOnly) {
-  steps_.StartBehind(99);
-  steps_.StartBehind(59);
+  steps_.SetFirstStep(99);
+  steps_.SetFirstStep(59);
   EXPECT_EQ(StepOf(Given(80)), "replay");
 }
 

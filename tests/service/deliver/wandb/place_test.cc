@@ -1,24 +1,24 @@
-#include "service/deliver/wandb/place.h"
-
 #include <gtest/gtest.h>
+
+#include "service/deliver/wandb/cursor.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
 TEST(PlaceTest, ComesBackAsItWas) {
-  const Place place = {.storage_id = "storage",
-                       .entity = "entity",
-                       .project = "project",
-                       .run_id = "run",
-                       .display_name = "name",
-                       .base_offset = 7,
-                       .cut_rows = 8,
-                       .cut_updates = 9,
-                       .continued = true,
-                       .continued_us = 10,
-                       .replays_through = 11,
-                       .replayed_rows = 12};
-  const Place back = PlaceFrom(ToJson(place));
+  const Cursor place = {.storage_id = "storage",
+                        .entity = "entity",
+                        .project = "project",
+                        .run_id = "run",
+                        .display_name = "name",
+                        .base_offset = 7,
+                        .cut_rows = 8,
+                        .cut_updates = 9,
+                        .continued = true,
+                        .continued_us = 10,
+                        .replays_through = 11,
+                        .replayed_rows = 12};
+  const Cursor back = CursorFrom(ToJson(place));
   EXPECT_EQ(ToJson(back), ToJson(place));
   EXPECT_TRUE(back.created());
   EXPECT_EQ(back.base_offset, 7);
@@ -30,11 +30,11 @@ TEST(PlaceTest, ComesBackAsItWas) {
 }
 
 TEST(PlaceTest, OfANewDeliveryIsNoPlace) {
-  EXPECT_FALSE(PlaceFrom(nullptr).created());
-  EXPECT_FALSE(PlaceFrom(model::Json::object()).created());
-  EXPECT_FALSE(PlaceFrom({{"storage_id", 5}}).created());
-  EXPECT_EQ(PlaceFrom(nullptr).replays_through, -1);
-  EXPECT_EQ(PlaceFrom({{"storage_id", "of an earlier version"}}).replays_through, -1);
+  EXPECT_FALSE(CursorFrom(nullptr).created());
+  EXPECT_FALSE(CursorFrom(model::Json::object()).created());
+  EXPECT_FALSE(CursorFrom({{"storage_id", 5}}).created());
+  EXPECT_EQ(CursorFrom(nullptr).replays_through, -1);
+  EXPECT_EQ(CursorFrom({{"storage_id", "of an earlier version"}}).replays_through, -1);
 }
 
 }  // namespace

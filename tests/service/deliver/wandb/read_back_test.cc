@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 #include "tests/service/deliver/wandb/http_delivery.h"
 
 namespace ranklog::deliver::wandb {
@@ -43,9 +43,9 @@ class ReadBackTest : public HttpDeliveryTest {
   // Delivers all that is stored, and the end of the run if it has ended.
   void Deliver() {
     absl::Time now = absl::UnixEpoch();
-    Gates gates({}, [&now] { return now; });
-    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &gates, &credentials_,
-                           {});
+    CircuitBreakers breakers({}, [&now] { return now; });
+    WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers,
+                           &credentials_, {});
     for (int i = 0; i < 1000; ++i) {
       const StepResult result = delivery.Step(stored_.reader(), now, /*draining=*/true);
       if (result.changed) stored_delivery_ = result.delivery;

@@ -36,8 +36,9 @@ class SeveralStoresTest : public ::testing::Test {
       Restart();
     }
     void Restart() {
-      gates = std::make_unique<Gates>(Backoff::Options{}, [this] { return test.now_; });
-      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, gates.get(),
+      breakers =
+          std::make_unique<CircuitBreakers>(Backoff::Options{}, [this] { return test.now_; });
+      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, breakers.get(),
                                               &test.credentials_, options);
     }
     StepResult Step() {
@@ -76,7 +77,7 @@ class SeveralStoresTest : public ::testing::Test {
     testing::StoredRun stored;
     testing::FakeTransport transport;
     model::Delivery delivery;
-    std::unique_ptr<Gates> gates;
+    std::unique_ptr<CircuitBreakers> breakers;
     std::unique_ptr<WandbDelivery> wandb;
   };
 

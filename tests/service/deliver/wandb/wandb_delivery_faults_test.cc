@@ -32,7 +32,7 @@ class WandbDeliveryFaultsTest : public HttpDeliveryTest {
     for (int step = 0; step < 3000 && !stored_delivery_.complete; ++step) {
       if (delivery == nullptr || (restart_every > 0 && step % restart_every == 0)) {
         delivery = std::make_unique<WandbDelivery>(
-            stored_.run(), stored_delivery_, transport_.get(), &gates_, &credentials_, options_);
+            stored_.run(), stored_delivery_, transport_.get(), &breakers_, &credentials_, options_);
       }
       const StepResult result = delivery->Step(stored_.reader(), now_, /*draining=*/true);
       if (result.changed) stored_delivery_ = result.delivery;
@@ -65,7 +65,7 @@ class WandbDeliveryFaultsTest : public HttpDeliveryTest {
   std::vector<model::DeadLetter> letters_;
   std::vector<std::string> errors_seen_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
-  Gates gates_{{}, [this] { return now_; }};
+  CircuitBreakers breakers_{{}, [this] { return now_; }};
   absl::Duration waited_ = absl::ZeroDuration();
 };
 
@@ -245,8 +245,8 @@ TEST_F(WandbDeliveryFaultsTest, AServerThatRefusesEverythingCostsNoRow) {
   server_.RefuseLines([&refuse](const std::string&) { return refuse; });
   stored_.Append(20);
   stored_.Close(model::RunState::kFinished, 0);
-  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &gates_, &credentials_,
-                         options_);
+  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers_,
+                         &credentials_, options_);
   for (int i = 0; i < 50; ++i) {
     const StepResult result = delivery.Step(stored_.reader(), now_, true);
     EXPECT_THAT(result.dead_letters, IsEmpty());
@@ -289,8 +289,8 @@ TEST_F(WandbDeliveryFaultsTest, KeepsEverythingWhileTheKeyIsWrong) {
   server_.RequireKey(std::string(40, 'z'));
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);
-  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &gates_, &credentials_,
-                         options_);
+  WandbDelivery delivery(stored_.run(), stored_delivery_, transport_.get(), &breakers_,
+                         &credentials_, options_);
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401"));
   ASSERT_OK(credentials_.Set(JobOf("p", "r"), server_.url(), std::string(40, 'z')));

@@ -32,7 +32,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
       stored.Append(3);
       delivery.run = stored.run().id;
       delivery.kind = kKind;
-      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, &test->gates_,
+      wandb = std::make_unique<WandbDelivery>(stored.run(), delivery, &transport, &test->breakers_,
                                               &test->credentials_, WandbDelivery::Options{});
     }
     size_t requests() const { return transport.sent().size(); }
@@ -66,7 +66,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
 
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
   CredentialStore credentials_{CredentialStore::Options{}};
-  Gates gates_{Backoff::Options{}, [this] { return now_; }};
+  CircuitBreakers breakers_{Backoff::Options{}, [this] { return now_; }};
   Side one_{this};
   Side two_{this};
 };
@@ -121,7 +121,7 @@ TEST_F(WandbDeliveryGatesTest, RunWithoutRowsToSendSaysNothing) {
   Step(one_);
   two_.delivery.delivered_rows = 3;
   two_.wandb = std::make_unique<WandbDelivery>(two_.stored.run(), two_.delivery, &two_.transport,
-                                               &gates_, &credentials_, WandbDelivery::Options{});
+                                               &breakers_, &credentials_, WandbDelivery::Options{});
   EXPECT_EQ(StepOf(two_).delivery.last_error, "");
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 #include "tests/service/deliver/wandb/several_stores.h"
 
 namespace ranklog::deliver::wandb {

@@ -57,10 +57,10 @@ class WandbDeliveryTest : public ::testing::Test {
 
   // Starts a new daemon from what is stored.
   void Restart() {
-    gates_ = std::make_unique<Gates>(Backoff::Options{}, [this] { return now_; });
+    breakers_ = std::make_unique<CircuitBreakers>(Backoff::Options{}, [this] { return now_; });
     delivery_ =
-        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_, gates_.get(),
-                                        &credentials_, WandbDelivery::Options{});
+        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
+                                        breakers_.get(), &credentials_, WandbDelivery::Options{});
   }
   StepResult Step(bool draining = false) {
     StepResult result = delivery_->Step(stored_.reader(), now_, draining);
@@ -131,7 +131,7 @@ class WandbDeliveryTest : public ::testing::Test {
   std::vector<model::DeadLetter> letters_;
   std::unique_ptr<WandbDelivery> delivery_;
   absl::Time now_ = absl::FromUnixSeconds(1767322800);
-  std::unique_ptr<Gates> gates_;
+  std::unique_ptr<CircuitBreakers> breakers_;
   size_t exchanges_ = 0;
 };
 
@@ -402,7 +402,7 @@ TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
 
 TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
   CredentialStore none(CredentialStore::Options{});
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_THAT(result.delivery.last_error, HasSubstr("no API key for wandb.example.com"));
   EXPECT_LT(result.wait, absl::Seconds(5)) << "a restarted daemon gets it from the next rank";
@@ -419,7 +419,7 @@ TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
   WandbDelivery::Options options;
   options.ranks_return_by = now_ + absl::Seconds(10);
   const auto error = [&](absl::Time now, const CredentialStore& with) {
-    WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &with,
+    WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &with,
                            options);
     const StepResult result = delivery.Step(stored_.reader(), now, false);
     EXPECT_GT(result.wait, absl::ZeroDuration());
@@ -440,13 +440,14 @@ TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
 TEST_F(WandbDeliveryTest, NewKeyClearsTheTroubleAtOnce) {
   for (const bool restarted : {false, true}) {
     CredentialStore keys(CredentialStore::Options{});
-    auto delivery = std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
-                                                    gates_.get(), &keys, WandbDelivery::Options{});
+    auto delivery =
+        std::make_unique<WandbDelivery>(stored_.run(), stored_delivery_, &transport_,
+                                        breakers_.get(), &keys, WandbDelivery::Options{});
     model::Delivery stored = delivery->Step(stored_.reader(), now_, false).delivery;
     EXPECT_THAT(stored.last_error, HasSubstr("no API key")) << restarted;
     if (restarted) {
-      delivery = std::make_unique<WandbDelivery>(stored_.run(), stored, &transport_, gates_.get(),
-                                                 &keys, WandbDelivery::Options{});
+      delivery = std::make_unique<WandbDelivery>(stored_.run(), stored, &transport_,
+                                                 breakers_.get(), &keys, WandbDelivery::Options{});
     }
     ASSERT_OK(keys.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
     now_ += absl::Seconds(2);
@@ -472,8 +473,8 @@ TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
   options.files = {dir.File("credentials")};
   CredentialStore credentials(options);
   ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, '1')));
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials,
-                         {});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
+                         &credentials, {});
   const auto key_of_next_step = [&] {
     transport_.AnswerNext(FakeTransport::Code(401));
     const size_t before = transport_.sent().size();
@@ -502,7 +503,7 @@ TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
 // Only this run waits; other runs at the same server have keys.
 TEST_F(WandbDeliveryTest, MissingKeyDelaysNoOtherRun) {
   CredentialStore none(CredentialStore::Options{});
-  WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, gates_.get(), &none, {});
+  WandbDelivery keyless(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
   keyless.Step(stored_.reader(), now_, true);
   EXPECT_EQ(Step().wait, absl::ZeroDuration());
   EXPECT_EQ(transport_.sent().size(), 1u);
@@ -557,8 +558,8 @@ TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToTheNext) {
   options.environment_key = std::string(40, 'e');
   CredentialStore credentials(options);
   ASSERT_OK(credentials.Set(JobOf("p", "r"), kUrl, std::string(40, 'k')));
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials,
-                         {});
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
+                         &credentials, {});
   transport_.AnswerNext(FakeTransport::Code(401));
   StepResult result = delivery.Step(stored_.reader(), now_, true);
   EXPECT_EQ(result.wait, absl::ZeroDuration());
@@ -605,8 +606,8 @@ TEST_F(WandbDeliveryTest, AuthenticatesAsTheApiUser) {
 TEST_F(WandbDeliveryTest, AFullPostDoesNotWait) {
   WandbDelivery::Options options;
   options.max_post_bytes = 500;
-  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, gates_.get(), &credentials_,
-                         options);
+  WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(),
+                         &credentials_, options);
   stored_.Append(100);
   for (int i = 0; i < 200; ++i) delivery.Step(stored_.reader(), now_, false);
   EXPECT_GT(Posts().size(), 10u);

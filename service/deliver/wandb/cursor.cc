@@ -1,4 +1,4 @@
-#include "service/deliver/wandb/place.h"
+#include "service/deliver/wandb/cursor.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ int64_t Integer(const model::Json& json, const char* key, int64_t absent = 0) {
 
 }  // namespace
 
-model::Json ToJson(const Place& place) {
+model::Json ToJson(const Cursor& place) {
   return {{"storage_id", place.storage_id},
           {"entity", place.entity},
           {"project", place.project},
@@ -32,8 +32,8 @@ model::Json ToJson(const Place& place) {
           {"replayed_rows", place.replayed_rows}};
 }
 
-Place PlaceFrom(const model::Json& json) {
-  Place place;
+Cursor CursorFrom(const model::Json& json) {
+  Cursor place;
   if (!json.is_object()) return place;
   place.storage_id = Text(json, "storage_id");
   place.entity = Text(json, "entity");
@@ -52,7 +52,7 @@ Place PlaceFrom(const model::Json& json) {
 }
 
 uint64_t ReplayedRows(const model::Delivery& delivery) {
-  return std::min(PlaceFrom(delivery.place).replayed_rows, delivery.delivered_rows);
+  return std::min(CursorFrom(delivery.place).replayed_rows, delivery.delivered_rows);
 }
 
 }  // namespace ranklog::deliver::wandb

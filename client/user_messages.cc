@@ -1,4 +1,4 @@
-#include "client/voice.h"
+#include "client/user_messages.h"
 
 #include <algorithm>
 #include <utility>
@@ -23,14 +23,14 @@ uint64_t RefusedRows(const Stats& stats) {
 std::string Because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
 
 // Why rows were refused. If there are several reasons, with the number of rows of each.
-std::string Refusals(const Voice::Facts& facts) {
+std::string Refusals(const UserMessages::Facts& facts) {
   const Stats& stats = facts.stats;
   const std::pair<uint64_t, std::string> reasons[] = {
       {stats.lost_invalid, facts.refusal},
-      {stats.lost_step_behind, WhyRefused(Outcome::kStepBehind)},
-      {stats.lost_too_large, WhyRefused(Outcome::kTooLarge)},
+      {stats.lost_step_behind, WhyRefused(WriteResult::kStepBehind)},
+      {stats.lost_too_large, WhyRefused(WriteResult::kTooLarge)},
       {stats.lost_ring_full, facts.no_ring.empty() ? facts.spool_full : facts.no_ring},
-      {stats.lost_after_finish, WhyRefused(Outcome::kAfterFinish)},
+      {stats.lost_after_finish, WhyRefused(WriteResult::kAfterFinish)},
       {stats.lost_damaged, "the spool is damaged"}};
   const uint64_t refused = RefusedRows(stats);
   std::vector<std::string> texts;
@@ -44,9 +44,9 @@ std::string Refusals(const Voice::Facts& facts) {
 std::string Rows(uint64_t count) { return absl::StrCat(count, count == 1 ? " row" : " rows"); }
 
 // Why rows wait in the spool; empty if they do not wait.
-std::string WhyTheyWait(const Voice::Facts& facts) {
+std::string WhyTheyWait(const UserMessages::Facts& facts) {
   if (!facts.unconnected.empty()) return facts.unconnected;
-  return facts.stalled >= Voice::kConnectGrace ? TakenNothing(facts.stalled) : "";
+  return facts.stalled >= UserMessages::kConnectGrace ? TakenNothing(facts.stalled) : "";
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
                       std::chrono::duration_cast<std::chrono::seconds>(stalled).count(), " s");
 }
 
-Voice::Voice(const Settings& settings, Sink sink)
+UserMessages::UserMessages(const Settings& settings, Sink sink)
     : job_id_(settings.run_id),
       strategy_(Name(settings.log_strategy)),
       server_(settings.base_url),
@@ -66,15 +66,15 @@ Voice::Voice(const Settings& settings, Sink sink)
       sink_(std::move(sink)),
       run_id_(settings.run_id) {}
 
-void Voice::Say(Severity severity, const std::string& text) const {
+void UserMessages::Say(Severity severity, const std::string& text) const {
   if (sink_) sink_(severity, text);
 }
 
-void Voice::Warn(std::string text) {
+void UserMessages::Warn(std::string text) {
   if (warnings_.size() < kMaxWarnings) warnings_.push_back(std::move(text));
 }
 
-void Voice::OnMessage(const v1::ServerMessage& message) {
+void UserMessages::OnMessage(const v1::ServerMessage& message) {
   if (message.has_hello()) {
     known_ = true;
     if (!message.hello().run_id().empty()) run_id_ = message.hello().run_id();
@@ -87,7 +87,7 @@ void Voice::OnMessage(const v1::ServerMessage& message) {
   for (const v1::Notice& notice : message.notices()) OnNotice(notice);
 }
 
-void Voice::OnNotice(const v1::Notice& notice) {
+void UserMessages::OnNotice(const v1::Notice& notice) {
   if (notice.key() == "url") {
     url_ = notice.text();
     return;
@@ -121,7 +121,8 @@ void Voice::OnNotice(const v1::Notice& notice) {
   troubles_[notice.key()].of_daemon = true;
 }
 
-void Voice::Set(const std::string& key, Severity severity, std::string text, std::string over) {
+void UserMessages::Set(const std::string& key, Severity severity, std::string text,
+                       std::string over) {
   Trouble& trouble = troubles_[key];
   trouble.severity = severity;
   trouble.text = std::move(text);
@@ -129,12 +130,12 @@ void Voice::Set(const std::string& key, Severity severity, std::string text, std
   trouble.active = true;
 }
 
-void Voice::Clear(const std::string& key) {
+void UserMessages::Clear(const std::string& key) {
   const auto found = troubles_.find(key);
   if (found != troubles_.end()) found->second.active = false;
 }
 
-std::string Voice::DaemonTrouble() const {
+std::string UserMessages::DaemonTrouble() const {
   const Trouble* worst = nullptr;
   for (const auto& [key, trouble] : troubles_) {
     if (!trouble.of_daemon || !trouble.active || trouble.severity == Severity::kInfo) continue;
@@ -143,22 +144,22 @@ std::string Voice::DaemonTrouble() const {
   return worst == nullptr ? "" : worst->text;
 }
 
-bool Voice::GoesTo(const std::string& kind) const {
+bool UserMessages::GoesTo(const std::string& kind) const {
   return std::find(destinations_.begin(), destinations_.end(), kind) != destinations_.end();
 }
 
-bool Voice::Leaves() const {
+bool UserMessages::Leaves() const {
   return std::any_of(destinations_.begin(), destinations_.end(),
                      [](const std::string& kind) { return kind != "local"; });
 }
 
-void Voice::SayMistakes() {
+void UserMessages::SayMistakes() {
   for (const std::string& warning : std::exchange(warnings_, {})) {
     Say(Severity::kWarning, warning);
   }
 }
 
-bool Voice::Look(Time now, const Facts& facts) {
+bool UserMessages::Look(Time now, const Facts& facts) {
   if (ended_) return true;
   const bool ends = facts.end != Facts::End::kNone;
   if (known_ && known_at_ == Time::min()) known_at_ = now;
@@ -175,7 +176,7 @@ bool Voice::Look(Time now, const Facts& facts) {
   return ended_ = true;
 }
 
-void Voice::LookAtProcess(Time now, const Facts& facts) {
+void UserMessages::LookAtProcess(Time now, const Facts& facts) {
   if (!facts.spool_notice.empty() && !std::exchange(spool_said_, true)) {
     Say(Severity::kWarning, facts.spool_notice);
   }
@@ -217,11 +218,11 @@ void Voice::LookAtProcess(Time now, const Facts& facts) {
   }
 }
 
-void Voice::SayTroubles(Time now) {
+void UserMessages::SayTroubles(Time now) {
   for (auto& [key, trouble] : troubles_) SayTrouble(now, &trouble);
 }
 
-void Voice::SayTrouble(Time now, Trouble* trouble) const {
+void UserMessages::SayTrouble(Time now, Trouble* trouble) const {
   if (!trouble->active) {
     if (trouble->said && !trouble->over.empty()) Say(Severity::kInfo, trouble->over);
     trouble->said = false;
@@ -235,12 +236,12 @@ void Voice::SayTrouble(Time now, Trouble* trouble) const {
   Say(trouble->severity, trouble->text);
 }
 
-std::string Voice::Address() const {
+std::string UserMessages::Address() const {
   if (!url_.empty()) return absl::StrCat(": ", url_);
   return server_.empty() ? "" : absl::StrCat(" at ", server_);
 }
 
-void Voice::SayStart(Time now, bool ended) {
+void UserMessages::SayStart(Time now, bool ended) {
   if (!known_ || !is_first_) return;
   if (announced_) {
     if (!url_.empty() && !std::exchange(url_said_, true)) {
@@ -267,7 +268,7 @@ void Voice::SayStart(Time now, bool ended) {
                                                           : ", or set RANKLOG_FINISH=delivered"));
 }
 
-void Voice::SayDelivery(Time now) {
+void UserMessages::SayDelivery(Time now) {
   // Most deliveries take one second, and need no line.
   if (next_delivery_line_ == Time::min()) next_delivery_line_ = now + kDeliveryGrace;
   if (now < next_delivery_line_) return;
@@ -282,7 +283,7 @@ void Voice::SayDelivery(Time now) {
   Say(Severity::kInfo, line);
 }
 
-void Voice::SayEnd(const Facts& facts) {
+void UserMessages::SayEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
   // For a destroyed run, the daemon may delay its answer until the process ends.

@@ -1,5 +1,5 @@
-#ifndef SERVICE_DELIVER_WANDB_NARROWING_H_
-#define SERVICE_DELIVER_WANDB_NARROWING_H_
+#ifndef SERVICE_DELIVER_WANDB_BISECTION_H_
+#define SERVICE_DELIVER_WANDB_BISECTION_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace ranklog::deliver::wandb {
 
 // Finds the row that makes the server refuse a post, by bisection. Rows are sent in order, so
 // halves that are accepted are delivered and not sent again.
-class Narrowing {
+class Bisection {
  public:
   // How many of the `available` rows starting at `row` to post now.
   uint64_t Rows(uint64_t row, uint64_t available) const {
@@ -27,4 +27,4 @@ class Narrowing {
 
 }  // namespace ranklog::deliver::wandb
 
-#endif  // SERVICE_DELIVER_WANDB_NARROWING_H_
+#endif  // SERVICE_DELIVER_WANDB_BISECTION_H_

@@ -1,4 +1,4 @@
-#include "service/cli/row_format.h"
+#include "service/cli/row_writer.h"
 
 #include "absl/strings/str_format.h"
 #include "service/cli/csv.h"
@@ -16,7 +16,7 @@ std::string StreamName(const model::Stream& stream) {
   return absl::StrFormat("%016x", stream.key.incarnation);
 }
 
-class JsonFormat : public RowFormat {
+class JsonFormat : public RowWriter {
  public:
   void AppendHeader(std::string*) override {}
 
@@ -78,7 +78,7 @@ class JsonFormat : public RowFormat {
   std::map<ShapeKey, std::vector<std::string>> names_;
 };
 
-class CsvFormat : public RowFormat {
+class CsvFormat : public RowWriter {
  public:
   CsvFormat(std::vector<std::string> columns, bool raw)
       : columns_(std::move(columns)), raw_(raw), cells_(columns_.size()) {
@@ -146,9 +146,9 @@ class CsvFormat : public RowFormat {
 
 }  // namespace
 
-std::unique_ptr<RowFormat> NewJsonFormat() { return std::make_unique<JsonFormat>(); }
+std::unique_ptr<RowWriter> NewJsonFormat() { return std::make_unique<JsonFormat>(); }
 
-std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool raw) {
+std::unique_ptr<RowWriter> NewCsvFormat(std::vector<std::string> columns, bool raw) {
   return std::make_unique<CsvFormat>(std::move(columns), raw);
 }
 

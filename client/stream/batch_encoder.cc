@@ -1,17 +1,17 @@
-#include "client/stream/batch_builder.h"
+#include "client/stream/batch_encoder.h"
 
 #include <cstring>
 
 namespace ranklog::internal {
 
-void BatchBuilder::Start(v1::Batch* batch) {
+void BatchEncoder::Start(v1::Batch* batch) {
   batch->Clear();
   batch_ = batch;
   open_.clear();
   last_block_ = rows_ = bytes_ = 0;
 }
 
-v1::Block* BatchBuilder::FindBlock(const RowView& row, bool has_text, size_t* index) {
+v1::Block* BatchEncoder::FindBlock(const RowView& row, bool has_text, size_t* index) {
   const auto fits = [&](size_t i) {
     const v1::Block& block = batch_->block(static_cast<int>(i));
     return block.shape() == row.record.shape && block.commits() == row.commits() &&
@@ -35,7 +35,7 @@ v1::Block* BatchBuilder::FindBlock(const RowView& row, bool has_text, size_t* in
   return block;
 }
 
-bool BatchBuilder::Add(const RowView& row, const TickReader& ticks) {
+bool BatchEncoder::Add(const RowView& row, const TickReader& ticks) {
   if (rows_ > 0 && bytes_ + row.record.header.bytes > kMaxBytes) return false;
   if (rows_ == 0) batch_->set_first_seq(row.record.seq);
   batch_->set_last_seq(row.record.seq);

@@ -1,4 +1,4 @@
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 #include <errno.h>
 #include <string.h>
@@ -68,17 +68,17 @@ model::Block& BlockFor(uint32_t shape, uint16_t flags, size_t width, model::Batc
 
 }  // namespace
 
-absl::Status RingReader::Damaged(const std::string& what) const {
+absl::Status SpoolReader::Damaged(const std::string& what) const {
   return absl::DataLossError(absl::StrCat("the spool is damaged at byte ", position_, ": ", what));
 }
 
-absl::StatusOr<RingReader> RingReader::Open(int fd) {
-  RingReader reader(fd);
+absl::StatusOr<SpoolReader> SpoolReader::Open(int fd) {
+  SpoolReader reader(fd);
   RETURN_IF_ERROR(reader.ReadHeader());
   return reader;
 }
 
-absl::Status RingReader::ReadExactly(uint64_t offset, void* into, size_t size) const {
+absl::Status SpoolReader::ReadExactly(uint64_t offset, void* into, size_t size) const {
   size_t done = 0;
   while (done < size) {
     const ssize_t got =
@@ -91,7 +91,7 @@ absl::Status RingReader::ReadExactly(uint64_t offset, void* into, size_t size) c
   return absl::OkStatus();
 }
 
-absl::Status RingReader::ReadHeader() {
+absl::Status SpoolReader::ReadHeader() {
   alignas(v1::SpoolHeader) char bytes[kMaxHeaderRead];
   RETURN_IF_ERROR(ReadExactly(0, bytes, sizeof(bytes)));
   const auto& header = *reinterpret_cast<const v1::SpoolHeader*>(bytes);
@@ -141,7 +141,7 @@ absl::Status RingReader::ReadHeader() {
   return ReadExactly(v1::kSpoolHeaderBytes, hello_.data(), hello_.size());
 }
 
-int64_t RingReader::UnixTime(uint64_t ticks) const {
+int64_t SpoolReader::UnixTime(uint64_t ticks) const {
   const double since = static_cast<double>(static_cast<int64_t>(ticks - base_ticks_));
   const double unix_us = static_cast<double>(base_unix_us_) + since * us_per_tick_;
   if (!std::isfinite(unix_us)) return 0;
@@ -152,7 +152,7 @@ int64_t RingReader::UnixTime(uint64_t ticks) const {
   return static_cast<int64_t>(std::clamp(unix_us, -kMaxUnixUs, kMaxUnixUs));
 }
 
-absl::StatusOr<absl::Span<const char>> RingReader::Record() {
+absl::StatusOr<absl::Span<const char>> SpoolReader::Record() {
   const uint64_t offset = position_ % data_bytes_;
   const uint64_t room = std::min(head_ - position_, data_bytes_ - offset);
   // `room` is at least a record header: positions, head and the ring's size are all multiples of 8.
@@ -175,7 +175,7 @@ absl::StatusOr<absl::Span<const char>> RingReader::Record() {
   return absl::MakeConstSpan(window_.data() + (position_ - window_start_), header.bytes);
 }
 
-absl::StatusOr<RingReader::Part> RingReader::Next(size_t max_bytes) {
+absl::StatusOr<SpoolReader::Part> SpoolReader::Next(size_t max_bytes) {
   Part part;
   const uint64_t start = position_;
   while (position_ < head_ && (position_ - start < max_bytes || part.empty())) {
@@ -210,8 +210,8 @@ absl::StatusOr<RingReader::Part> RingReader::Next(size_t max_bytes) {
   return part;
 }
 
-uint64_t RingReader::FirstSeq() const {
-  RingReader ahead = *this;
+uint64_t SpoolReader::FirstSeq() const {
+  SpoolReader ahead = *this;
   while (true) {
     const absl::StatusOr<Part> part = ahead.Next(1);
     if (!part.ok()) return 1;
@@ -220,7 +220,7 @@ uint64_t RingReader::FirstSeq() const {
   }
 }
 
-absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) {
+absl::Status SpoolReader::AddShape(absl::Span<const char> record, Part* part) {
   v1::ShapeRecord fixed;
   Cursor cursor(record);
   if (!cursor.Take(&fixed) || fixed.key_bytes > cursor.size() || fixed.shape == 0 ||
@@ -240,7 +240,7 @@ absl::Status RingReader::AddShape(absl::Span<const char> record, Part* part) {
   return absl::OkStatus();
 }
 
-absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
+absl::Status SpoolReader::AddRow(absl::Span<const char> record, Part* part) {
   v1::RowRecord row;
   Cursor cursor(record);
   if (!cursor.Take(&row) || row.value_count > cursor.size() / sizeof(double) ||
@@ -288,7 +288,7 @@ absl::Status RingReader::AddRow(absl::Span<const char> record, Part* part) {
   return absl::OkStatus();
 }
 
-absl::Status RingReader::AddControl(absl::Span<const char> record, Part* part) const {
+absl::Status SpoolReader::AddControl(absl::Span<const char> record, Part* part) const {
   v1::RecordHeader header;
   uint32_t size = 0;
   uint32_t zero = 0;

@@ -1,4 +1,4 @@
-#include "service/ingest/ring_reader.h"
+#include "service/ingest/spool_reader.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -30,18 +30,18 @@ class RingReaderTest : public ::testing::Test {
   ~RingReaderTest() override {
     if (fd_ >= 0) close(fd_);
   }
-  absl::StatusOr<RingReader> Open() {
+  absl::StatusOr<SpoolReader> Open() {
     if (fd_ >= 0) close(fd_);
     fd_ = open(dir_.File("ring").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     EXPECT_EQ(write(fd_, image_.bytes().data(), image_.bytes().size()),
               static_cast<ssize_t>(image_.bytes().size()));
-    return RingReader::Open(fd_);
+    return SpoolReader::Open(fd_);
   }
   absl::Status ReadAll() {
-    absl::StatusOr<RingReader> reader = Open();
+    absl::StatusOr<SpoolReader> reader = Open();
     if (!reader.ok()) return reader.status();
     while (true) {
-      absl::StatusOr<RingReader::Part> part = reader->Next(1 << 20);
+      absl::StatusOr<SpoolReader::Part> part = reader->Next(1 << 20);
       if (!part.ok()) return part.status();
       if (part->empty()) return absl::OkStatus();
     }
@@ -64,14 +64,14 @@ TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
   image_.header().finished = 1;
   image_.header().exit_code = 3;
 
-  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
   EXPECT_EQ(reader.hello(), "hello");
   EXPECT_EQ(reader.incarnation(), 42u);
   EXPECT_EQ(reader.rows(), 2u);
   EXPECT_EQ(reader.losses().ring_full, 7u);
   EXPECT_TRUE(reader.finished());
   EXPECT_EQ(reader.exit_code(), 3);
-  ASSERT_OK_AND_ASSIGN(RingReader::Part part, reader.Next(1 << 20));
+  ASSERT_OK_AND_ASSIGN(SpoolReader::Part part, reader.Next(1 << 20));
   ASSERT_EQ(part.shapes.size(), 1u);
   EXPECT_THAT(part.shapes[0].keys, ElementsAre("loss", "lr"));
   EXPECT_THAT(part.controls, ElementsAre("cfg"));
@@ -92,10 +92,10 @@ TEST_F(RingReaderTest, GoesOnInPartsAndAroundTheEnd) {
   image_.Row(5, 1, {1.0});  // 56 bytes
   image_.Append(v1::RecordKind::kPad, 0, "");
   for (uint64_t seq = 6; seq < 100; ++seq) image_.Row(seq, 1, {1.0});
-  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
   uint64_t next = 5;
   while (true) {
-    ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(200));
+    ASSERT_OK_AND_ASSIGN(const SpoolReader::Part part, reader.Next(200));
     if (part.empty()) break;
     EXPECT_EQ(part.batch.first, next);
     next = part.batch.last + 1;
@@ -108,8 +108,8 @@ TEST_F(RingReaderTest, ARecordBeyondHeadIsNotSeen) {
   const uint64_t head = image_.header().head.load();
   image_.Row(2, 2, {2.0});
   image_.header().head = head;  // the rank died before it published the row
-  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
-  ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(const SpoolReader::Part part, reader.Next(1 << 20));
   EXPECT_EQ(part.batch.last, 1u);
 }
 
@@ -163,8 +163,8 @@ TEST_F(RingReaderTest, InvalidRecordEndsTheRing) {
     image_.Row(1, 1, {1.0});
     image_.Row(2, 2, {2.0});
     image_.Poke(56 + offset, value);
-    ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
-    ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+    ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
+    ASSERT_OK_AND_ASSIGN(const SpoolReader::Part part, reader.Next(1 << 20));
     EXPECT_EQ(part.batch.last, 1u);
     EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
   }
@@ -173,8 +173,8 @@ TEST_F(RingReaderTest, InvalidRecordEndsTheRing) {
 TEST_F(RingReaderTest, FallingStepEndsTheRing) {
   image_.Row(1, 5, {1.0});
   image_.Row(2, 4, {2.0});
-  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
-  ASSERT_OK_AND_ASSIGN(const RingReader::Part part, reader.Next(1 << 20));
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(const SpoolReader::Part part, reader.Next(1 << 20));
   EXPECT_EQ(part.batch.last, 1u);
   EXPECT_OK(model::Validate(part.batch));
   EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
@@ -190,7 +190,7 @@ TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {
 
 TEST_F(RingReaderTest, AFileThatWasCutIsAnErrorAndNoCrash) {
   image_.Row(1, 1, {1.0});
-  ASSERT_OK_AND_ASSIGN(RingReader reader, Open());
+  ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
   ASSERT_EQ(ftruncate(fd_, v1::kSpoolDataOffset), 0);
   EXPECT_THAT(reader.Next(1 << 20), StatusIs(kDamaged));
 }

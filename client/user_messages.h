@@ -1,8 +1,8 @@
 // Decides which messages the user of a run gets, and when: one line when the run is known, one per
 // problem, one when the problem is over, and one at the end.
 
-#ifndef CLIENT_VOICE_H_
-#define CLIENT_VOICE_H_
+#ifndef CLIENT_USER_MESSAGES_H_
+#define CLIENT_USER_MESSAGES_H_
 
 #include <chrono>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace ranklog::internal {
 std::string TakenNothing(std::chrono::steady_clock::duration stalled);
 
 // For the sender's thread. Uses no clock and no file: lines go to a sink.
-class Voice {
+class UserMessages {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Sink = std::function<void(Severity, const std::string&)>;
@@ -53,7 +53,7 @@ class Voice {
   };
 
   // `settings` must be resolved. If `sink` is null, no message is printed.
-  Voice(const Settings& settings, Sink sink);
+  UserMessages(const Settings& settings, Sink sink);
 
   // Handles a message from the daemon.
   void OnMessage(const v1::ServerMessage& message);
@@ -128,4 +128,4 @@ class Voice {
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_VOICE_H_
+#endif  // CLIENT_USER_MESSAGES_H_

@@ -1,7 +1,7 @@
 // Collects rows in one Batch: a dense block for each shape.
 
-#ifndef CLIENT_STREAM_BATCH_BUILDER_H_
-#define CLIENT_STREAM_BATCH_BUILDER_H_
+#ifndef CLIENT_STREAM_BATCH_ENCODER_H_
+#define CLIENT_STREAM_BATCH_ENCODER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ranklog::internal {
 
-class BatchBuilder {
+class BatchEncoder {
  public:
   // Larger messages are not cheaper per row.
   static constexpr size_t kMaxBytes = 1 << 20;
@@ -45,4 +45,4 @@ class BatchBuilder {
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_STREAM_BATCH_BUILDER_H_
+#endif  // CLIENT_STREAM_BATCH_ENCODER_H_

@@ -1,7 +1,7 @@
 // Rows as lines of JSON or CSV, for programs.
 
-#ifndef SERVICE_CLI_ROW_FORMAT_H_
-#define SERVICE_CLI_ROW_FORMAT_H_
+#ifndef SERVICE_CLI_ROW_WRITER_H_
+#define SERVICE_CLI_ROW_WRITER_H_
 
 #include <cstdint>
 #include <map>
@@ -16,9 +16,9 @@
 namespace ranklog::cli {
 
 // Writes rows one after another, one line each.
-class RowFormat {
+class RowWriter {
  public:
-  virtual ~RowFormat() = default;
+  virtual ~RowWriter() = default;
   // Appends the text before the first row, which may be empty.
   virtual void AppendHeader(std::string* out) = 0;
   // `stream` is the stream of a rank's row, and null for a run's row.
@@ -29,11 +29,11 @@ class RowFormat {
 // {"_step":1,"_timestamp":1700000000.5,"loss":0.5}
 // For a rank's row:
 // {"rank":0,"stream":"00c0ffee00c0ffee","seq":1,"step":1,"timestamp":1700000000.5,"values":{"loss":0.5}}
-std::unique_ptr<RowFormat> NewJsonFormat();
+std::unique_ptr<RowWriter> NewJsonFormat();
 
 // One column for each key of `columns`. Before these come _step and _timestamp, or rank, stream,
 // seq, step and timestamp for a rank's rows (`raw`). A missing value is an empty cell.
-std::unique_ptr<RowFormat> NewCsvFormat(std::vector<std::string> columns, bool raw);
+std::unique_ptr<RowWriter> NewCsvFormat(std::vector<std::string> columns, bool raw);
 
 // Collects the keys of rows, each once, in order of first appearance. NewCsvFormat needs them in
 // advance.
@@ -52,4 +52,4 @@ class ColumnCollector {
 
 }  // namespace ranklog::cli
 
-#endif  // SERVICE_CLI_ROW_FORMAT_H_
+#endif  // SERVICE_CLI_ROW_WRITER_H_

@@ -1,8 +1,8 @@
 // Reports the steps that an idle ring has passed, so that the ring does not hold back the steps of
 // others.
 
-#ifndef CLIENT_STREAM_PROGRESS_H_
-#define CLIENT_STREAM_PROGRESS_H_
+#ifndef CLIENT_STREAM_IDLE_PROGRESS_H_
+#define CLIENT_STREAM_IDLE_PROGRESS_H_
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace ranklog::internal {
 // A row takes its step before it is published: some nanoseconds before, or longer if its thread is
 // interrupted. So Progress reports the step that was open one second ago. A thread may log a
 // smaller step later; such a row is late. After that, the thread gets more time (kIdleBehind).
-class Progress {
+class IdleProgress {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
@@ -61,4 +61,4 @@ class Progress {
 
 }  // namespace ranklog::internal
 
-#endif  // CLIENT_STREAM_PROGRESS_H_
+#endif  // CLIENT_STREAM_IDLE_PROGRESS_H_

@@ -1,4 +1,4 @@
-#include "service/cli/progress.h"
+#include "service/cli/progress_bar.h"
 
 #include <unistd.h>
 
@@ -38,13 +38,13 @@ std::string BarText(const std::string& what, uint64_t done, uint64_t total,
   return absl::StrCat(what, " [", bar, "] ", figures);
 }
 
-Progress::Progress(std::string what, bool lines)
+ProgressBar::ProgressBar(std::string what, bool lines)
     : what_(std::move(what)),
       lines_(lines),
       terminal_(Terminal::Of(STDERR_FILENO)),
       next_(Clock::now() + kFirstDraw) {}
 
-void Progress::Update(uint64_t done, uint64_t total) {
+void ProgressBar::Update(uint64_t done, uint64_t total) {
   if (!terminal_.interactive && !lines_) return;
   // Reading the clock costs more than writing a row. So after many calls, only some of them read
   // it.
@@ -63,7 +63,7 @@ void Progress::Update(uint64_t done, uint64_t total) {
   }
 }
 
-void Progress::Clear() {
+void ProgressBar::Clear() {
   if (!drawn_) return;
   std::fprintf(stderr, "\r\x1b[K");
   std::fflush(stderr);

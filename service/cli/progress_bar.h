@@ -1,7 +1,7 @@
 // Shows the progress of long work to a waiting user.
 
-#ifndef SERVICE_CLI_PROGRESS_H_
-#define SERVICE_CLI_PROGRESS_H_
+#ifndef SERVICE_CLI_PROGRESS_BAR_H_
+#define SERVICE_CLI_PROGRESS_BAR_H_
 
 #include <chrono>
 #include <cstdint>
@@ -18,13 +18,13 @@ std::string BarText(const std::string& what, uint64_t done, uint64_t total,
 // On a terminal: one line of stderr with a bar, drawn at most ten times a second. Not on a
 // terminal: with `lines`, one line for each ten per cent; else nothing. Shows nothing in the first
 // second of the work.
-class Progress {
+class ProgressBar {
  public:
   // `what` names the work. `lines`: print lines if stderr is not a terminal.
-  Progress(std::string what, bool lines);
-  ~Progress() { Clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  ProgressBar(std::string what, bool lines);
+  ~ProgressBar() { Clear(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
 
   // Cheap enough to call for every row.
   void Update(uint64_t done, uint64_t total);
@@ -45,4 +45,4 @@ class Progress {
 
 }  // namespace ranklog::cli
 
-#endif  // SERVICE_CLI_PROGRESS_H_
+#endif  // SERVICE_CLI_PROGRESS_BAR_H_

@@ -1,7 +1,7 @@
 // The cursor of a run at a W&B server, stored in Delivery.place. See format.md beside this.
 
-#ifndef SERVICE_DELIVER_WANDB_PLACE_H_
-#define SERVICE_DELIVER_WANDB_PLACE_H_
+#ifndef SERVICE_DELIVER_WANDB_CURSOR_H_
+#define SERVICE_DELIVER_WANDB_CURSOR_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ranklog::deliver::wandb {
 
-struct Place {
+struct Cursor {
   std::string storage_id;  // empty: the run was not created yet
   std::string entity;      // this and the next three as the server returned them
   std::string project;
@@ -31,13 +31,13 @@ struct Place {
   bool created() const { return !storage_id.empty(); }
 };
 
-model::Json ToJson(const Place& place);
+model::Json ToJson(const Cursor& place);
 // Missing members, and members of a wrong type, keep their default.
-Place PlaceFrom(const model::Json& json);
+Cursor CursorFrom(const model::Json& json);
 
 // How many of the delivered rows were not sent because they are replays.
 uint64_t ReplayedRows(const model::Delivery& delivery);
 
 }  // namespace ranklog::deliver::wandb
 
-#endif  // SERVICE_DELIVER_WANDB_PLACE_H_
+#endif  // SERVICE_DELIVER_WANDB_CURSOR_H_

@@ -1,4 +1,4 @@
-// The messages to the user of a run: the facts for its Voice, and when they are collected.
+// The messages to the user of a run: the facts for UserMessages, and when they are collected.
 
 #include <algorithm>
 #include <chrono>
@@ -28,14 +28,15 @@ constexpr std::chrono::seconds kOutageEnds{2};
 // The first rank of a node reports for the node. If that rank is unknown, only rank 0 reports. A
 // rank with a wrong rank or world size reports that itself, because the first rank has other
 // numbers.
-void RunState::StartVoice(std::vector<std::string> errors, std::vector<std::string> rank_errors) {
+void RunState::StartMessages(std::vector<std::string> errors,
+                             std::vector<std::string> rank_errors) {
   const bool is_first = *settings_.local_rank == 0 &&
                         (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
                         !settings_.quiet;
   const bool speaks = is_first || (!rank_errors.empty() && !settings_.quiet);
   only_mistakes_ = !is_first;
   if (only_mistakes_) errors = std::move(rank_errors);
-  Voice::Sink sink;
+  UserMessages::Sink sink;
   if (speaks) {
     sink = [this](Severity severity, const std::string& text) {
       if (!settings_.on_message) return lines_.Put(severity, text);
@@ -45,29 +46,29 @@ void RunState::StartVoice(std::vector<std::string> errors, std::vector<std::stri
       }
     };
   }
-  voice_ = std::make_unique<Voice>(settings_, std::move(sink));
-  for (const std::string& error : errors) voice_->Warn(error);
+  messages_ = std::make_unique<UserMessages>(settings_, std::move(sink));
+  for (const std::string& error : errors) messages_->Warn(error);
   speaks_ = speaks;
   if (speaks) Sender::Get()->AddSpeaker(shared_from_this());
 }
 
 void RunState::OnServerMessage(const v1::ServerMessage& message) {
   heard_ = true;
-  voice_->OnMessage(message);
-  if (message.has_hello()) leaves_ = voice_->Leaves();
-  if (voice_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
-  std::string trouble = voice_->DaemonTrouble();
+  messages_->OnMessage(message);
+  if (message.has_hello()) leaves_ = messages_->Leaves();
+  if (messages_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
+  std::string trouble = messages_->DaemonTrouble();
   MutexLock lock(StateMutex());
-  run_id_ = voice_->run_id();
+  run_id_ = messages_->run_id();
   daemon_error_ = std::move(trouble);
   connection_error_.clear();
 }
 
-Voice::Facts RunState::LookAround() {
-  Voice::Facts facts;
+UserMessages::Facts RunState::LookAround() {
+  UserMessages::Facts facts;
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
-  facts.refusal = invalid_.empty() ? WhyRefused(Outcome::kInterrupting) : invalid_;
+  facts.refusal = invalid_.empty() ? WhyRefused(WriteResult::kInterrupting) : invalid_;
   facts.spool_notice = spool_notice_;
   if (rings_.empty()) facts.no_ring = last_error_;
   facts.unconnected = connection_error_;
@@ -87,9 +88,9 @@ Voice::Facts RunState::LookAround() {
   }
   facts.awaits_delivery = closed_.load() && durable && AwaitsDelivery();
   if (closed_.load() && durable && !facts.awaits_delivery) {
-    facts.end = Voice::Facts::End::kDurable;
+    facts.end = UserMessages::Facts::End::kDurable;
   }
-  if (closed_.load() && !durable && spooled_.load()) facts.end = Voice::Facts::End::kSpooled;
+  if (closed_.load() && !durable && spooled_.load()) facts.end = UserMessages::Facts::End::kSpooled;
   return facts;
 }
 
@@ -97,18 +98,18 @@ bool RunState::Speak(Clock::time_point now, bool last) {
   if (!speaks_.load(std::memory_order_relaxed)) return true;
   lines_.Flush();
   if (only_mistakes_) {
-    voice_->SayMistakes();
+    messages_->SayMistakes();
     speaks_.store(false, std::memory_order_release);
     return true;
   }
   const bool closed = closed_.load(std::memory_order_relaxed);
   if (!closed && !last && !std::exchange(heard_, false) && now < next_look_) return false;
   next_look_ = now + kLookInterval;
-  Voice::Facts facts = LookAround();
-  if (last && closed && facts.end == Voice::Facts::End::kNone) {
-    facts.end = Voice::Facts::End::kSpooled;
+  UserMessages::Facts facts = LookAround();
+  if (last && closed && facts.end == UserMessages::Facts::End::kNone) {
+    facts.end = UserMessages::Facts::End::kSpooled;
   }
-  if (!voice_->Look(now, facts)) return false;
+  if (!messages_->Look(now, facts)) return false;
   speaks_.store(false, std::memory_order_release);
   return true;
 }
@@ -124,15 +125,15 @@ std::string RunState::LastError(uint64_t ring_full) const {
     error = trouble;
   }
   if (error.empty()) error = connection_error_;
-  if (error.empty() && Stalled() >= Voice::kConnectGrace) error = TakenNothing(Stalled());
+  if (error.empty() && Stalled() >= UserMessages::kConnectGrace) error = TakenNothing(Stalled());
   if (error.empty()) error = daemon_error_;
   if (error.empty() || settings_error_.empty()) return error + settings_error_;
   return absl::StrCat(error, "; ", settings_error_);
 }
 
 std::string RunState::Refusal(uint64_t ring_full) const {
-  const Outcome last = last_refusal_.load(std::memory_order_relaxed);
-  if (last == Outcome::kRingFull) return WhyFull(ring_full);
+  const WriteResult last = last_refusal_.load(std::memory_order_relaxed);
+  if (last == WriteResult::kRingFull) return WhyFull(ring_full);
   const char* const why = WhyRefused(last);
   return *why == 0 ? last_error_ : why;
 }

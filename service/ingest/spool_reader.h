@@ -1,7 +1,7 @@
 // Reads the spool of a dead rank. Trusts no byte of it: the file may be damaged or malicious.
 
-#ifndef SERVICE_INGEST_RING_READER_H_
-#define SERVICE_INGEST_RING_READER_H_
+#ifndef SERVICE_INGEST_SPOOL_READER_H_
+#define SERVICE_INGEST_SPOOL_READER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace ranklog::ingest {
 // Reads only with pread, from a descriptor that the caller keeps open. Never reads beyond the
 // published end (`head`), so a record that the rank was writing when it died is not read. Not
 // thread-safe.
-class RingReader {
+class SpoolReader {
  public:
   // A part of the ring, in ring order. Shapes and controls come before the rows that may refer to
   // them.
@@ -44,7 +44,7 @@ class RingReader {
   //   kDataLoss            not a spool, or its header contradicts itself or the file
   //   kFailedPrecondition  written by a newer version
   //   any other error      the read failed
-  static absl::StatusOr<RingReader> Open(int fd);
+  static absl::StatusOr<SpoolReader> Open(int fd);
 
   uint64_t incarnation() const { return incarnation_; }
   const std::string& hello() const { return hello_; }  // serialized ranklog.v1.Hello
@@ -65,7 +65,7 @@ class RingReader {
   absl::StatusOr<Part> Next(size_t max_bytes);
 
  private:
-  explicit RingReader(int fd) : fd_(fd) {}
+  explicit SpoolReader(int fd) : fd_(fd) {}
   absl::Status ReadHeader();
   absl::Status ReadExactly(uint64_t offset, void* into, size_t size) const;
   // The bytes of the record at position_, valid until the next call.
@@ -98,4 +98,4 @@ class RingReader {
 
 }  // namespace ranklog::ingest
 
-#endif  // SERVICE_INGEST_RING_READER_H_
+#endif  // SERVICE_INGEST_SPOOL_READER_H_

@@ -1,4 +1,4 @@
-#include "service/cli/row_format.h"
+#include "service/cli/row_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class RowFormatTest : public ::testing::Test {
             query::Row{7, 2, texts_, 0, no_keys_}};
   }
 
-  std::string All(RowFormat& format, const model::Stream* stream) const {
+  std::string All(RowWriter& format, const model::Stream* stream) const {
     std::string text;
     format.AppendHeader(&text);
     for (const query::Row& row : Rows()) format.AppendRow(row, stream, &text);
