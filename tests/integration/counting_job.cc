@@ -13,13 +13,13 @@ CountingJob::CountingJob(const Node& node, const std::string& job, uint64_t rows
                          std::map<std::string, std::string> environment,
                          std::vector<std::string> wrapper, size_t metrics)
     : node_(node), job_(job), counter_(MapRankCounter(dir_.File("counter"))) {
+  counter_->limit.store(rows);
   ChildProcess::Options options;
   options.environment = node.RankEnvironment(job, 0, 0, 1, 1);
   for (auto& [name, value] : environment) options.environment[name] = value;
   options.unset = {"WANDB_API_KEY", "XDG_RUNTIME_DIR"};
   std::vector<std::string> args = std::move(wrapper);
-  args.insert(args.end(),
-              {COUNTING_RANK, dir_.File("counter"), std::to_string(rows), std::to_string(metrics)});
+  args.insert(args.end(), {COUNTING_RANK, dir_.File("counter"), std::to_string(metrics)});
   rank_ = std::make_unique<ChildProcess>(args, options);
 }
 

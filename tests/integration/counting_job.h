@@ -27,6 +27,8 @@ class CountingJob {
   uint64_t returned() const { return counter_->returned.load(); }
   uint64_t refused() const { return counter_->refused.load(); }
   bool WaitForReturned(uint64_t rows) const;
+  // The rank logs so many rows more, and waits again.
+  void LogMore(uint64_t rows) { counter_->limit += rows; }
   // Tells the rank to finish. Returns its exit code.
   int Finish();
 

@@ -1,11 +1,11 @@
 // A rank that logs numbered rows as fast as its ring takes them, for tests that kill it or its
 // daemon.
 //
-//   counting_rank COUNTER_FILE [ROWS [METRICS]]
+//   counting_rank COUNTER_FILE [METRICS]
 //
 // Row n, from 0 on, is at step n and has METRICS metrics (n, n1, n2, ...; default 1), all with the
-// value n. After ROWS rows it waits; with 0, the default, it logs for ever. It ends with Finish(0)
-// when RankCounter.stop is set. The exit code is 0 if everything was durable.
+// value n. It waits while RankCounter.limit rows are logged, and ends with Finish(0) when
+// RankCounter.stop is set. The exit code is 0 if everything was durable.
 
 #include <unistd.h>
 
@@ -23,8 +23,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   ranklog::testing::RankCounter* const counter = ranklog::testing::MapRankCounter(argv[1]);
   if (counter == nullptr) return 2;
-  const uint64_t rows = argc > 2 ? strtoull(argv[2], nullptr, 10) : 0;
-  const size_t metrics = argc > 3 ? strtoull(argv[3], nullptr, 10) : 1;
+  const size_t metrics = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
   ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   std::vector<std::string> names;
   for (size_t i = 0; i < metrics; ++i) {
@@ -37,7 +36,7 @@ int main(int argc, char** argv) {
   uint64_t n = 0;
   while (counter->stop.load() == 0) {
     std::fill(values.begin(), values.end(), static_cast<double>(n));
-    if (rows != 0 && n == rows) {
+    if (n != 0 && n == counter->limit.load()) {
       usleep(1000);
     } else if (run.Log(row, values, static_cast<int64_t>(n))) {
       counter->returned.store(++n);

@@ -17,6 +17,7 @@ namespace ranklog::testing {
 struct RankCounter {
   std::atomic<uint64_t> returned;  // calls of Log() that returned true
   std::atomic<uint64_t> refused;   // calls that returned false
+  std::atomic<uint64_t> limit;     // set by the test: wait after so many rows; 0: no limit
   std::atomic<uint32_t> stop;      // set by the test: call Finish(0) and end
 };
 
