@@ -34,7 +34,7 @@ packaging=(
 tests=(
   "${packaging[@]}"
   libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake backend
-  clang clang-tidy clang-format libclang-rt-14-dev                                      # checks
+  clang clang-tidy clang-format libclang-rt-14-dev llvm                                 # checks, AddressSanitizer and its symbolizer
   lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in
   groff-base zsh fish                                                                   # judges of the man pages and the completions
   ccache git sqlite3 util-linux procps mount e2fsprogs iproute2

@@ -1,7 +1,8 @@
 # The kinds of target in this tree, each with its warnings, its sanitizer and the include root, so
 # that no folder sets a flag of its own.
 #
-#   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...])   static, position-independent
+#   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...] [COLD])   static, position-independent
+#     COLD      no row passes through it, so the sanitizers' builds do not optimize it, and compile it twice as fast
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with what deploy/help makes;
 #                of the component `programs`, unless it says another
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
@@ -117,11 +118,21 @@ function(ranklog_target_options target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
+# For sources that need no speed under a sanitizer.
+function(ranklog_cold target)
+  if(RANKLOG_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 function(ranklog_library target)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
   if(ARG_SOURCES)
     add_library(${target} STATIC ${ARG_SOURCES} ${ARG_HEADERS})
     ranklog_target_options(${target})
+    if(ARG_COLD)
+      ranklog_cold(${target})
+    endif()
     target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   else()
@@ -138,6 +149,7 @@ function(ranklog_program target)
   endif()
   add_executable(${target} ${ARG_SOURCES})
   ranklog_target_options(${target})
+  ranklog_cold(${target})
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE})
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
   # Its man page and completions, from its --help.
@@ -282,6 +294,7 @@ endmacro()
 function(ranklog_rank_program target)
   add_executable(${target} ${target}.cc)
   ranklog_target_options(${target})
+  ranklog_cold(${target})
   target_link_libraries(${target} PRIVATE ranklog::ranklog Threads::Threads)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()

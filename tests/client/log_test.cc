@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "client/base/process.h"
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
@@ -544,7 +545,7 @@ TEST_F(LogTest, AnExceptionThatUnwindsARunEndsItAsFailed) {
 }
 
 // TSan starts no thread in the child of a process with threads.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(ABSL_HAVE_THREAD_SANITIZER)
 // A child logs for a random time and is killed. The file has every row for which Log() had
 // returned.
 TEST_F(LogTest, RowsOutliveSigkill) {

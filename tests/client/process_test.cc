@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/base/config.h"
 #include "tests/client/fake_ingest.h"
 #include "tests/client/ring_file.h"
 #include "tests/support/child_process.h"
@@ -97,9 +98,9 @@ TEST_F(ProcessTest, CancelledThreadsEndBehindTheirCalls) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
-// GCC 12's sanitizers do not hold the locks of their allocator over a fork, so a child can hang in
-// its first free().
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The sanitizers of GCC 12 and Clang 14 do not hold the locks of their allocator over a fork, so a
+// child can hang in its first free().
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
   daemon_.Start();
   const Finished rank = Rank("forks", 100);

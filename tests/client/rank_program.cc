@@ -17,11 +17,12 @@
 #include <thread>
 #include <vector>
 
-#ifdef __SANITIZE_ADDRESS__
+#include "absl/base/config.h"
+#include "ranklog/ranklog.h"
+
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif
-
-#include "ranklog/ranklog.h"
 
 namespace {
 
@@ -109,7 +110,7 @@ int LogsInHandlers(ranklog::Run& run, long count) {
 // clears its marks on those frames before the thread's destructors run.
 struct ForgottenFrames {
   ~ForgottenFrames() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
     constexpr size_t kDeep = 512 << 10, kCaller = 1 << 10;  // of a stack of 8 MiB
     auto* const here = static_cast<char*>(__builtin_frame_address(0));
     __asan_unpoison_memory_region(here - kDeep, kDeep + kCaller);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/base/config.h"
 #include "tests/client/fake_ingest.h"
 #include "tests/client/ring_file.h"
 #include "tests/support/child_process.h"
@@ -77,7 +78,7 @@ TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr int kMemoryLeft[] = {0,   1,   5,   10,  20,  40,  60,  80,  100, 130,
                                160, 200, 240, 300, 360, 420, 460, 480, 520, 1000};
 

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "ranklog/ranklog.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/client/fake_ingest.h"
@@ -171,7 +172,7 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
     auto run = Init(TellingSettings());
     EXPECT_TRUE(run.Log({{"loss", 0.5}}));
     EXPECT_FALSE(run.Log({{"", 0.5}}));
-#ifndef __SANITIZE_THREAD__  // TSan ends a forked child that starts a thread
+#ifndef ABSL_HAVE_THREAD_SANITIZER  // TSan ends a forked child that starts a thread
     const pid_t child = fork();
     if (child == 0) {
       const bool logged = run.Log({{"loss", 0.5}});

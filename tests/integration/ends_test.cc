@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/base/config.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/node.h"
 #include "tests/support/absent.h"
@@ -64,7 +65,7 @@ TEST_F(EndsTest, RunRecordsTheSignalOfItsRank) {
       {"kill", "was killed by signal 9 (Killed)"},
       {"terminate", "was killed by signal 15 (Terminated)"},
       {"crash-after", "was killed by signal 6 (Aborted)"}};
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
   ends.erase("no-memory");  // the sanitizer's own address space exceeds any limit
 #endif
   for (const auto& [how, said] : ends) {

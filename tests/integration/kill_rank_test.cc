@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/time/clock.h"
 #include "tests/integration/counting_job.h"
 #include "tests/support/figures.h"
@@ -19,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
 constexpr int kKillsInCi = 40;  // half a second each
 #else
 constexpr int kKillsInCi = 100;

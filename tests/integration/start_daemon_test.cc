@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -343,7 +344,7 @@ TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
 
   std::vector<std::vector<std::string>> wrappers = {{WITHOUT_CLOSE_RANGE, std::to_string(ENOSYS)},
                                                     {WITHOUT_CLOSE_RANGE, std::to_string(EPERM)}};
-#ifndef __SANITIZE_ADDRESS__  // it reads /proc
+#ifndef ABSL_HAVE_ADDRESS_SANITIZER  // it reads /proc
   if (HasOwnMounts()) {
     wrappers.push_back({"unshare", "--mount", "sh", "-c",
                         "mount -t tmpfs none /proc && exec \"$@\"", "sh", WITHOUT_CLOSE_RANGE,

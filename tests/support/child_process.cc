@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/config.h"
 #include "absl/time/clock.h"
 #include "tests/support/file_content.h"
 
@@ -22,7 +23,7 @@ namespace ranklog::testing {
 namespace {
 
 // Sanitized programs are slower. A deadline only ends a test that hangs; it measures nothing.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr int kSlowness = 6;
 #else
 constexpr int kSlowness = 1;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "service/storage/store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -66,7 +67,7 @@ class CrashMarksTest : public ::testing::Test {
 };
 
 // Sanitizers have their own handlers, which end the process differently.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 
 void WriteWhereNothingIs() {
   void* const nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
