@@ -227,6 +227,11 @@ bool Endpoint::pressed() const {
   });
 }
 
+bool Endpoint::attaches() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->attaches(); });
+}
+
 milliseconds Endpoint::flush_interval() const {
   milliseconds least = seconds(60);
   for (const auto& stream : streams_) {
@@ -238,8 +243,7 @@ milliseconds Endpoint::flush_interval() const {
 // Attaches new rings before rows and ends of other rings are sent. Their threads may log at the
 // same steps, which the daemon would close without them. It could even close the run.
 bool Endpoint::HoldsForNewRings(Time now) {
-  const bool any = std::any_of(streams_.begin(), streams_.end(),
-                               [](const auto& stream) { return stream->attaches(); });
+  const bool any = attaches();
   if (!any || hold_since_ == Time()) hold_since_ = any ? now : Time();
   return any && !pressed() && now - hold_since_ < kIntroduction;
 }

@@ -44,6 +44,8 @@ class Endpoint {
   bool awaits() const {
     return connection_ != nullptr && !starved_ && (ExpectsSoon() || HasUndurable());
   }
+  // The daemon owes the answer to a ring's Hello.
+  bool attaches() const;
   // No ring is left.
   bool empty() const { return streams_.empty(); }
   std::chrono::milliseconds flush_interval() const;

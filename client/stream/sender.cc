@@ -21,6 +21,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTickBudget{50};
 // How often an urgent wait retries while no daemon answers.
 constexpr milliseconds kUrgentPause{20};
+// How often to look for the answer to a Hello: the default flush interval. A daemon that has not
+// answered cannot hold the spool of a rank that dies.
+constexpr milliseconds kAttachPause{100};
 // The longest interval between two calls of a run's Speak().
 constexpr std::chrono::seconds kSpeakInterval{1};
 // At its shutdown, gRPC can wait forever for a thread that it could not start.
@@ -343,6 +346,7 @@ Sender::Time Sender::Tick(bool urgent) {
       next_flush_ = Time(now.time_since_epoch() / interval * interval + interval);
     }
     next = std::min({next, next_flush_, endpoint->next_attempt()});
+    if (endpoint->attaches()) next = std::min(next, now + kAttachPause);
     if (endpoint->pressed()) next = now;
   }
   if (urgent) {

@@ -32,6 +32,7 @@ void StreamProtocol::Begin() {
   controls_.clear();
   controls_read_ = controls_freed_;
   read_seq_ = durable_seq_;
+  passed_seq_ = freed_seq_;
 }
 
 v1::Hello StreamProtocol::Hello() const {
@@ -101,6 +102,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
         sent_.push_back({.end = end, .seq = row.record.seq, .control = false, .rows = true});
       }
       read_seq_ = std::max(read_seq_, row.record.seq);
+      passed_seq_ = row.record.seq;
       reader_.Skip();
       continue;
     }
@@ -110,7 +112,7 @@ bool StreamProtocol::NextRows(bool urgent, v1::ClientMessage* message) {
       reader_.Skip();
       // A shape is durable when the row after it is. Until then, the ring keeps it.
       sent_.push_back(
-          {.end = reader_.position(), .seq = read_seq_ + 1, .control = false, .rows = false});
+          {.end = reader_.position(), .seq = passed_seq_ + 1, .control = false, .rows = false});
       DefineShape(shape, message);
       return true;
     }

@@ -95,8 +95,9 @@ class StreamProtocol {
   BatchEncoder builder_;
   IdleProgress progress_;
   uint64_t durable_seq_ = 0;
-  uint64_t read_seq_ = 0;   // the last row that was read
-  uint64_t freed_seq_ = 0;  // the last row that was freed from the ring
+  uint64_t read_seq_ = 0;    // the last row that was read, or that the daemon has
+  uint64_t passed_seq_ = 0;  // the row that reader_ passed last on this connection
+  uint64_t freed_seq_ = 0;   // the last row that was freed from the ring
   std::deque<Sent> sent_;
   std::deque<std::string> controls_;  // read but not answered, oldest first
   // Counts of controls since the ring was made.

@@ -198,6 +198,19 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
   EXPECT_THAT(Lines(), SizeIs(3));
 }
 
+// A daemon that has not answered cannot hold the spool of a rank that dies.
+TEST_F(StreamTest, ALateAnswerToTheHelloDoesNotWaitForTheNextFlush) {
+  daemon_.HoldHellos(true);
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.flush_interval = seconds(60);
+  auto run = Init(settings);
+  ASSERT_TRUE(WaitFor([&] { return daemon_.attaches() == 1; }));
+  std::this_thread::sleep_for(milliseconds(200));  // longer than the sender waits at once
+  daemon_.HoldHellos(false);
+  EXPECT_TRUE(WaitFor([&] { return run.stats().connected; }, absl::Seconds(20)));
+}
+
 TEST_F(StreamTest, HelloHasIdentityAndRingHasNoKey) {
   daemon_.Start();
   Settings settings = MakeSettings();

@@ -1,0 +1,79 @@
+// The protocol of one ring and its daemon, without a transport.
+
+#include "client/stream/stream_protocol.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "client/ring/ring.h"
+#include "tests/support/temp_dir.h"
+
+namespace ranklog::internal {
+namespace {
+
+class StreamProtocolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto spool = Spool::Create({dir_.path(), v1::kMinRingBytes}, v1::Hello());
+    ASSERT_TRUE(spool.ok()) << spool.status();
+    ring_ = std::make_unique<Ring>(*std::move(spool));
+  }
+
+  WriteResult Write() {
+    const Metric row[] = {{"loss", 0.5}};
+    return ring_->writer.Write(row, RowStep::Taken(step_++));
+  }
+
+  // A new connection to a daemon that has the rows up to `durable_seq`. Returns the last row that
+  // was sent, and answers nothing else.
+  uint64_t SendAll(StreamProtocol* protocol, uint64_t durable_seq) {
+    protocol->Begin();
+    v1::ServerMessage hello;
+    hello.mutable_hello()->set_durable_seq(durable_seq);
+    protocol->OnMessage(hello);
+    uint64_t last = durable_seq;
+    v1::ClientMessage message;
+    while (protocol->Next({}, /*urgent=*/true, /*open_step=*/0, &message)) {
+      if (message.has_batch()) last = message.batch().last_seq();
+    }
+    return last;
+  }
+
+  testing::TempDir dir_;
+  std::unique_ptr<Ring> ring_;
+  int64_t step_ = 0;
+};
+
+// The daemon stored all of a full ring, and died before it said so. The shape at the ring's front
+// must not wait for a row that has no room.
+TEST_F(StreamProtocolTest, AFullRingIsFreedByTheHelloOfADaemonThatHasAllOfIt) {
+  StreamProtocol protocol(ring_.get());
+  while (Write() == WriteResult::kTaken) {
+  }
+  const uint64_t last = SendAll(&protocol, /*durable_seq=*/0);
+  EXPECT_GT(last, 100u);
+  EXPECT_EQ(ring_->tail(), 0u);
+  protocol.End();
+  EXPECT_EQ(SendAll(&protocol, last), last);
+  EXPECT_EQ(ring_->tail(), ring_->head());
+  EXPECT_EQ(Write(), WriteResult::kTaken);
+}
+
+// A row needs its shape in the ring until a daemon has the row: the next connection may be to
+// another daemon.
+TEST_F(StreamProtocolTest, AShapeStaysUntilItsFirstRowIsDurable) {
+  StreamProtocol protocol(ring_.get());
+  ASSERT_EQ(Write(), WriteResult::kTaken);
+  EXPECT_EQ(SendAll(&protocol, 0), 1u);
+  EXPECT_EQ(ring_->tail(), 0u);
+  v1::ServerMessage ack;
+  ack.mutable_ack()->set_durable_seq(1);
+  protocol.OnMessage(ack);
+  EXPECT_EQ(ring_->tail(), ring_->head());
+}
+
+}  // namespace
+}  // namespace ranklog::internal
