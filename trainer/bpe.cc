@@ -111,6 +111,26 @@ Status Train(const std::string& text, uint64_t bytes, const std::string& vocabul
                                      &lines, &model);
 }
 
+// The number that follows `words` in `text`; empty: none does.
+std::string NumberAfter(const std::string& text, const std::string& words) {
+  const size_t at = text.find(words);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + words.size();
+  return text.substr(begin, text.find_first_not_of("0123456789", begin) - begin);
+}
+
+// Why the training failed, in our options' words where SentencePiece's are known.
+std::string WhyNotTrained(const Status& status) {
+  const std::string text = status.ToString();
+  if (text.find("sentences_.empty()") != std::string::npos) return "it has no text to learn from";
+  if (const std::string most = NumberAfter(text, "to a value <= "); !most.empty())
+    return "it gives no more than " + most + " pieces: use bpe:" + most + ", or a longer text";
+  if (const std::string least = NumberAfter(text, " vs ");
+      !least.empty() && text.find("required_chars") != std::string::npos)
+    return "its characters alone take " + least + " pieces: use bpe:" + least + " or more";
+  return text;
+}
+
 int Fail(const std::string& reason) {
   std::cout << "error: " << reason << std::endl;
   return 1;
@@ -148,7 +168,7 @@ int main(int argc, char** argv) {
   if (!size) return Fail("open " + text + ": " + std::strerror(errno));
   std::string model;
   Status status = Train(text, static_cast<uint64_t>(size.tellg()), argv[2], model);
-  if (!status.ok()) return Fail(status.ToString());
+  if (!status.ok()) return Fail(WhyNotTrained(status));
   std::cout << "trained" << std::endl;
   if (!(std::ofstream(model_path, std::ios::binary) << model).flush())
     return Fail("write " + model_path + ": " + std::strerror(errno));

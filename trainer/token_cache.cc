@@ -70,6 +70,10 @@ class CacheLock {
 // What the cache has: the tokens, or why they must be made.
 absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& tokenizer) {
   absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
+  std::error_code error;
+  if (tokens.ok() && !std::filesystem::exists(absl::StrCat(path, ".model"), error)) {
+    return absl::DataLossError(absl::StrCat(path, " has lost its .model"));
+  }
   if (!tokens.ok()) return tokens;
   const absl::Status checked = CheckVocabulary(*tokens, tokenizer.vocabulary(), path);
   if (!checked.ok()) return checked;

@@ -19,7 +19,7 @@
 namespace ranklog::trainer {
 namespace {
 
-constexpr int64_t kFewestPieces = 512;  // 256 bytes, an unknown one, and some to learn
+constexpr int64_t kFewestPieces = 258;  // 256 bytes, an unknown one, and one to learn
 constexpr int64_t kMostPieces = 65536;  // what 16 bits tell apart
 
 // Where CMake puts the program that holds SentencePiece, seen from this one's folder.

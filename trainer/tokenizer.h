@@ -14,7 +14,7 @@ namespace ranklog::trainer {
 struct Tokenizer {
   int64_t pieces = 0;  // of the BPE; 0: bytes
 
-  // "bytes", or "bpe:N" with N pieces, 512 to 65536.
+  // "bytes", or "bpe:N" with N pieces, 258 to 65536.
   //   kInvalidArgument   anything else
   static absl::StatusOr<Tokenizer> Parse(const std::string& text);
 

@@ -97,11 +97,37 @@ TEST_F(TokenCacheTest, AnotherTextOrTokenizerIsAnotherFile) {
 
 TEST_F(TokenCacheTest, SaysWhyATextIsTooShort) {
   std::ofstream(dir_.File("text")) << "short\n";
-  EXPECT_THAT(Open().status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("bpe:512"), HasSubstr("Vocabulary size too high"))));
+  EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr("bpe:512"),
+                                              HasSubstr("no more than 270 pieces: use bpe:270"))));
   EXPECT_FALSE(std::filesystem::exists(path_));
   EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp"));
+}
+
+TEST_F(TokenCacheTest, SaysWhyATextHasTooManyCharacters) {
+  {
+    std::ofstream text(dir_.File("text"));
+    for (char second = 0; second < 60; ++second) {
+      for (char third = 0; third < 60; ++third)  // CJK, in UTF-8
+        text << '\xe4' << static_cast<char>(0x80 + second) << static_cast<char>(0x80 + third);
+      text << '\n';
+    }
+  }
+  EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("or more")));
+}
+
+TEST_F(TokenCacheTest, SaysThatATextIsEmpty) {
+  std::ofstream(dir_.File("text")).close();
+  EXPECT_THAT(Open().status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no text to learn from")));
+}
+
+TEST_F(TokenCacheTest, RemakesALostModel) {
+  ASSERT_OK(Open().status());
+  std::filesystem::remove(path_ + ".model");
+  ASSERT_OK(Open().status());
+  EXPECT_THAT(said_, HasSubstr("training the tokenizer"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
 }
 
 TEST_F(TokenCacheTest, SaysWhereItCannotBe) {

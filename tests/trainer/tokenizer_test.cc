@@ -11,7 +11,7 @@ using ::ranklog::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TEST(TokenizerTest, ParsesItsName) {
-  for (const char* name : {"bytes", "bpe:512", "bpe:4096", "bpe:65536"}) {
+  for (const char* name : {"bytes", "bpe:258", "bpe:512", "bpe:4096", "bpe:65536"}) {
     ASSERT_OK_AND_ASSIGN(const Tokenizer tokenizer, Tokenizer::Parse(name));
     EXPECT_EQ(tokenizer.name(), name);
   }
@@ -20,7 +20,7 @@ TEST(TokenizerTest, ParsesItsName) {
 }
 
 TEST(TokenizerTest, RefusesOthers) {
-  for (const char* name : {"", "byte", "bpe", "bpe:", "bpe:x", "bpe:511", "bpe:65537", "bpe:-1",
+  for (const char* name : {"", "byte", "bpe", "bpe:", "bpe:x", "bpe:257", "bpe:65537", "bpe:-1",
                            "bpe:4096x", "BPE:4096"}) {
     EXPECT_THAT(Tokenizer::Parse(name).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("bpe:N")))
