@@ -102,7 +102,7 @@ std::string Failure(int status) {
 // The ranks that run. Its destructor leaves nobody behind.
 class Ranks {
  public:
-  explicit Ranks(absl::Duration grace) : grace_(grace) {}
+  explicit Ranks(const LaunchOptions& options) : options_(options) {}
   ~Ranks() {
     SignalAll(SIGKILL);
     while (!running_.empty()) Reap(running_.begin()->first, /*wait=*/true);
@@ -110,9 +110,9 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  absl::Status Start(const LaunchOptions& options, int rank) {
-    const std::vector<std::string> environment = EnvironmentOf(options, rank);
-    const std::vector<char*> argv = Pointers(options.command), envp = Pointers(environment);
+  absl::Status Start(int rank) {
+    const std::vector<std::string> environment = EnvironmentOf(options_, rank);
+    const std::vector<char*> argv = Pointers(options_.command), envp = Pointers(environment);
     const pid_t parent = getpid();
     // Until the child has given up our handler, a signal meant for it would come to us, by the
     // pipe.
@@ -167,13 +167,13 @@ class Ranks {
   // Tells all to end, at the latest after the grace.
   void End(int signal) {
     SignalAll(signal);
-    kill_at_ = std::min(kill_at_, absl::Now() + grace_);
+    kill_at_ = std::min(kill_at_, absl::Now() + options_.grace);
   }
 
   bool empty() const { return running_.empty(); }
-  // The first failure; empty if there was none.
+  // The failure that caused the others, else the first one; empty if there was none.
   const std::string& failure() const { return failure_; }
-  // The first failure was a signal.
+  // That failure was a signal.
   bool killed() const { return killed_; }
   // A rank stopped as it was asked to.
   bool stopped() const { return stopped_; }
@@ -195,17 +195,21 @@ class Ranks {
       return;
     }
     const std::string failure = Failure(status);
-    if (failure_.empty() && !failure.empty()) {
+    if (failure.empty()) return;
+    const bool cause = options_.is_cause != nullptr && options_.is_cause(rank);
+    if (failure_.empty() || (cause && !cause_found_ && !killed_)) {
       failure_ = absl::StrCat("rank ", rank, " (pid ", child.pid, ") ", failure);
       killed_ = WIFSIGNALED(status);
     }
+    cause_found_ = cause_found_ || cause;
   }
 
-  const absl::Duration grace_;
+  const LaunchOptions& options_;  // of Launch()
   absl::Time kill_at_ = absl::InfiniteFuture();
   std::map<int, Child> running_;  // by rank
   std::string failure_;
   bool killed_ = false;
+  bool cause_found_ = false;  // failure_ is that of the rank that caused the others'
   bool stopped_ = false;
 };
 
@@ -230,9 +234,9 @@ absl::Status Launch(const LaunchOptions& options, int* told) {
   SignalPipe signals;
   if (signals.fd() < 0)
     return absl::InternalError(absl::StrCat("open a pipe: ", std::strerror(errno)));
-  Ranks ranks(options.grace);
+  Ranks ranks(options);
   for (int rank = 0; rank < options.ranks; ++rank) {
-    if (absl::Status status = ranks.Start(options, rank); !status.ok()) return status;
+    if (absl::Status status = ranks.Start(rank); !status.ok()) return status;
   }
   bool ending = false;
   while (!ranks.empty()) {

@@ -2,6 +2,7 @@
 #define TRAINER_LAUNCHER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ struct LaunchOptions {
   uint16_t master_port = 0;  // of the store that the caller serves, see HostedStore
   absl::Duration grace =
       absl::Seconds(10);  // between SIGTERM and SIGKILL for ranks that are to end
+  // Whether a rank that failed was the cause. The others fail because of it, and may end before it.
+  std::function<bool(int rank)> is_cause = nullptr;
 };
 
 // The variables that torchrun would give to `rank` of `options.ranks` on one machine.

@@ -39,7 +39,6 @@ void WriteText(c10d::Store& store, const std::string& key, const std::string& te
 }
 
 std::string BeatKey(int rank) { return absl::StrCat("beat/", rank); }
-std::string FailedKey(int rank) { return absl::StrCat("failed/", rank); }
 std::string ProcessKey(int rank) { return absl::StrCat("process/", rank); }
 
 std::string ThisProcess() {
@@ -50,8 +49,11 @@ std::string ThisProcess() {
 
 }  // namespace
 
+std::string PeerWatch::FailedKey(int rank) { return absl::StrCat("failed/", rank); }
+
 struct PeerWatch::State {
   const c10::intrusive_ptr<c10d::Store> store;
+  const std::string server;
   const int rank;
   const int world_size;
   // Steady: a clock that is set changes no age.
@@ -110,6 +112,7 @@ struct PeerWatch::State {
     }
     return late;
   }
+  void Fail(const std::string& error) const { WriteText(*store, FailedKey(rank), error); }
   std::string Search(const std::string& error) const {
     const double deadline = Age() + absl::ToDoubleSeconds(kSearch);
     std::vector<std::string> found = AllLost();
@@ -118,7 +121,7 @@ struct PeerWatch::State {
       found = AllLost();
     }
     if (found.empty()) found = AllLate();
-    if (found.empty()) WriteText(*store, FailedKey(rank), error);
+    if (found.empty()) Fail(error);
     return absl::StrJoin(found, "; ");
   }
 };
@@ -147,8 +150,9 @@ class PeerWatch::Heartbeat {
   std::thread thread_;
 };
 
-PeerWatch::PeerWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size)
-    : state_(new State{std::move(store), rank, world_size}) {
+PeerWatch::PeerWatch(c10::intrusive_ptr<c10d::Store> store, const std::string& server, int rank,
+                     int world_size)
+    : state_(new State{std::move(store), server, rank, world_size}) {
   WriteText(*state_->store, ProcessKey(rank), ThisProcess());
   heartbeat_ = std::make_unique<Heartbeat>(state_);
 }
@@ -162,24 +166,34 @@ std::string PeerWatch::Lost(int rank, absl::Duration silence) const {
   return state_->Lost(rank, silence);
 }
 
-std::string PeerWatch::Blame(const std::string& error) const {
-  // In a thread of its own: LibTorch waits without limit for a server that is stopped.
+// In a thread of its own: LibTorch waits without limit for a server that is stopped.
+std::string PeerWatch::AskStore(const std::function<std::string(const State&)>& ask) const {
+  const std::string store =
+      absl::StrCat(state_->server, ", which serves the store where the ranks meet, ");
   std::promise<std::string> promise;
-  std::future<std::string> blamed = promise.get_future();
-  std::thread([state = state_, error, promise = std::move(promise)]() mutable {
+  std::future<std::string> answer = promise.get_future();
+  std::thread([state = state_, ask, store, promise = std::move(promise)]() mutable {
     try {
-      promise.set_value(state->Search(error));
-    } catch (const std::exception& store_error) {
-      promise.set_value(
-          absl::StrCat("the store where the ranks meet, which rank 0 or the launcher "
-                       "serves, is gone: ",
-                       store_error.what()));
+      promise.set_value(ask(*state));
+    } catch (const std::exception& error) {
+      promise.set_value(absl::StrCat(store, "is gone: ", error.what()));
     }
   }).detach();
-  if (blamed.wait_for(absl::ToChronoMilliseconds(kSearch + kStorePatience)) ==
+  if (answer.wait_for(absl::ToChronoMilliseconds(kSearch + kStorePatience)) ==
       std::future_status::ready)
-    return blamed.get();
-  return "the store where the ranks meet, which rank 0 or the launcher serves, does not answer";
+    return answer.get();
+  return store + "does not answer";
+}
+
+void PeerWatch::ReportFailure(const std::string& error) const {
+  AskStore([error](const State& state) {
+    state.Fail(error);
+    return std::string();
+  });
+}
+
+std::string PeerWatch::Blame(const std::string& error) const {
+  return AskStore([error](const State& state) { return state.Search(error); });
 }
 
 }  // namespace ranklog::trainer

@@ -3,6 +3,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,12 +26,16 @@ class PeerWatch {
   // A heartbeat comes each second. A rank without one for so long is lost.
   static constexpr absl::Duration kSilence = absl::Seconds(3);
 
-  // `store` is this object's own connection. Create it right after all ranks have met: ages are
-  // compared between ranks.
-  PeerWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size);
+  // `store` is this object's own connection; `server` is the process that serves it, for people.
+  // Create it right after all ranks have met: ages are compared between ranks.
+  PeerWatch(c10::intrusive_ptr<c10d::Store> store, const std::string& server, int rank,
+            int world_size);
   ~PeerWatch();
   PeerWatch(PeerWatch&&) noexcept;
   PeerWatch& operator=(PeerWatch&&) noexcept;
+
+  // The store's key of a rank that reported its failure.
+  static std::string FailedKey(int rank);
 
   // Call it as each collective begins. From any thread; costs nothing.
   void CountCollective();
@@ -39,14 +44,18 @@ class PeerWatch {
   // while it is alive. Throws what the store throws.
   std::string Lost(int rank, absl::Duration silence = kSilence) const;
 
+  // Publishes `error` as this rank's, for the others to find. Does not throw.
+  void ReportFailure(const std::string& error) const;
+
   // Call it when a collective threw `error`. Returns the ranks that are to blame, and why, as a
-  // clause; empty if no other rank is: then `error` is published as this rank's, for the others to
-  // find. Takes up to kSilence and some seconds, and does not throw.
+  // clause; empty if no other rank is, after ReportFailure(error). Takes up to kSilence and some
+  // seconds, and does not throw.
   std::string Blame(const std::string& error) const;
 
  private:
   struct State;
   class Heartbeat;
+  std::string AskStore(const std::function<std::string(const State&)>& ask) const;
   std::shared_ptr<State> state_;  // shared with the heartbeat, and with a Blame() that hangs
   std::unique_ptr<Heartbeat> heartbeat_;
 };

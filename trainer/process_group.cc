@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "trainer/peer_watch.h"
+#include "trainer/rank_error.h"
 #include "trainer/torch_compat.h"
 
 #ifdef USE_C10D_NCCL
@@ -58,6 +59,11 @@ std::chrono::milliseconds Milliseconds(absl::Duration duration) {
   return absl::ToChronoMilliseconds(duration);
 }
 
+// The keys of an attempt in a launcher's store, as in torchrun's.
+std::string AttemptPrefix(const std::string& attempt) {
+  return absl::StrCat("/worker/attempt_", attempt);
+}
+
 // A connection to the job's store, which this call serves if `serve`. A launcher's store has keys of
 // earlier attempts. Rank 0's is new, and the agents of a job may count its attempts differently, as
 // where one was started again itself.
@@ -71,8 +77,7 @@ StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   options.timeout = Milliseconds(timeout);
   StorePtr store = compat::OpenStore<c10d::TCPStore>(at.address, options);
   if (!at.hosted) return store;
-  return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("/worker/attempt_", at.attempt),
-                                                std::move(store));
+  return c10::make_intrusive<c10d::PrefixStore>(AttemptPrefix(at.attempt), std::move(store));
 }
 
 // "rank 1", "ranks 1, 2"; the first few of many.
@@ -190,6 +195,14 @@ HostedStore::~HostedStore() = default;
 
 uint16_t HostedStore::port() const { return impl_->store->getPort(); }
 
+bool HostedStore::HasFailed(int rank) const {
+  try {
+    return c10d::PrefixStore(AttemptPrefix("0"), impl_->store).check({PeerWatch::FailedKey(rank)});
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 absl::StatusOr<HostedStore> HostedStore::Serve() {
   try {
     c10d::TCPStoreOptions options;
@@ -241,7 +254,8 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
           absl::StrCat("rank ", at.rank, " can use ", options.placement.nccl ? "NCCL" : "only Gloo",
                        ", but rank 0 uses ", *comm, ": all ranks need a GPU, or --comm gloo"));
     }
-    impl->watch.emplace(OpenStore(at, options.timeout, /*serve=*/false), at.rank, at.world_size);
+    impl->watch.emplace(OpenStore(at, options.timeout, /*serve=*/false),
+                        at.hosted ? "the launcher" : "rank 0", at.rank, at.world_size);
     impl->group = Connect(impl->store, at, options);
     return ProcessGroup(std::move(impl));
   } catch (const std::exception& error) {
@@ -302,8 +316,10 @@ std::string ProcessGroup::FromRankZero(const std::string& key,
   Pauses pauses;
   while (!impl_->store->check({key})) {
     const std::string lost = impl_->watch->Lost(0, impl_->timeout);
-    if (!lost.empty())
-      throw std::runtime_error(absl::StrCat("waiting for ", key, " of rank 0: ", lost));
+    if (!lost.empty()) {
+      throw RankError(RankError::kAnotherRank,
+                      absl::StrCat("waiting for ", key, " of rank 0: ", lost));
+    }
     pauses.Wait();
   }
   const std::vector<uint8_t> text = impl_->store->get(key);
@@ -318,6 +334,10 @@ void ProcessGroup::Leave() {
 
 void ProcessGroup::CountCollective() {
   if (impl_->watch) impl_->watch->CountCollective();
+}
+
+void ProcessGroup::ReportFailure(const std::string& error) const {
+  if (impl_->watch) impl_->watch->ReportFailure(error);
 }
 
 std::string ProcessGroup::Blame(const std::string& error) const {

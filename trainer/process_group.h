@@ -43,6 +43,9 @@ class HostedStore {
   HostedStore& operator=(HostedStore&&) noexcept;
   ~HostedStore();
   uint16_t port() const;
+  // Whether `rank` of the first attempt has said that it fails, and not because of another one. Does
+  // not throw.
+  bool HasFailed(int rank) const;
 
  private:
   struct Impl;
@@ -93,7 +96,7 @@ class ProcessGroup {
   void Barrier();
 
   // Rank 0 makes the text, all get it. Not a collective: the others wait for as long as rank 0
-  // lives. They throw once it failed, or was silent for the timeout.
+  // lives. They throw RankError once it failed, or was silent for the timeout.
   std::string FromRankZero(const std::string& key, const std::function<std::string()>& make);
 
   // Ends the communication after a barrier, so that rank 0, which may serve the store, does not
@@ -103,7 +106,8 @@ class ProcessGroup {
   // Counts a collective that is called by c10d_group(), for Blame().
   void CountCollective();
 
-  // See PeerWatch::Blame().
+  // See PeerWatch.
+  void ReportFailure(const std::string& error) const;
   std::string Blame(const std::string& error) const;
 
   // Null in a group of one.

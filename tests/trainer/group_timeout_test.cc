@@ -5,11 +5,13 @@
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/support/child_process.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -28,9 +30,13 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 
 class GroupTimeoutTest : public ::testing::Test {
  protected:
-  void SetUp() override {
+  void StartAtAHostedStore() {
     ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
     store_.emplace(std::move(store));
+    StartAll(std::to_string(store_->port()));
+  }
+  void StartAll(const std::string& port) {
+    port_ = port;
     for (int rank = 0; rank < kWorld; ++rank) ranks_.push_back(Start(rank));
     ASSERT_TRUE(WaitFor([&] { return ranks_[0].Output().find("step ") != std::string::npos; }))
         << ranks_[0].Output();
@@ -45,8 +51,8 @@ class GroupTimeoutTest : public ::testing::Test {
                            {"LOCAL_WORLD_SIZE", world},
                            {"GROUP_RANK", "0"},
                            {"MASTER_ADDR", "127.0.0.1"},
-                           {"MASTER_PORT", std::to_string(store_->port())},
-                           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                           {"MASTER_PORT", port_},
+                           {"TORCHELASTIC_USE_AGENT_STORE", store_ ? "True" : "False"},
                            {"TORCHELASTIC_ERROR_FILE", ErrorFile(rank)},
                            {"GLOO_SOCKET_IFNAME", "lo"},
                            {"RANKLOG_START_DAEMON", "false"},
@@ -74,18 +80,32 @@ class GroupTimeoutTest : public ::testing::Test {
   }
 
   ranklog::testing::TempDir dir_;
-  std::optional<HostedStore> store_;
+  std::optional<HostedStore> store_;  // else rank 0's
+  std::string port_;
   std::vector<ChildProcess> ranks_;
 };
 
 TEST_F(GroupTimeoutTest, TheOthersNameARankThatWasKilled) {  // S33
+  StartAtAHostedStore();
   ranks_[1].Kill();
   ExpectOthersBlameRank1(absl::Seconds(20));
 }
 
 TEST_F(GroupTimeoutTest, TheOthersNameARankThatHangs) {  // S33
+  StartAtAHostedStore();
   ranks_[1].Signal(SIGSTOP);
   ExpectOthersBlameRank1(kTimeout + absl::Seconds(20));
+}
+
+// As under mpirun and srun, where the store ends with rank 0.
+TEST_F(GroupTimeoutTest, TheOthersNameRank0WhoseStoreIsGone) {
+  const uint16_t port = ranklog::testing::DeadPort(ranklog::testing::DeadPort::kRefuses).number();
+  StartAll(std::to_string(port));
+  ranks_[0].Kill();
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(ranks_[rank].Wait(absl::Seconds(20)), 1) << ranks_[rank].Output();
+    EXPECT_THAT(ranks_[rank].Output(), HasSubstr(": rank 0, which serves the store"));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -57,6 +58,17 @@ TEST_F(LaunchTest, ARankThatFailsEndsTheOthers) {  // S33
                AllOf(HasSubstr("rank 1"), HasSubstr("exited with code 3"))));
   EXPECT_EQ(Read("told"), "told\n");
   EXPECT_LT(absl::Now() - start, absl::Seconds(15));
+}
+
+// Both fail because of rank 0, which ends last.
+TEST_F(LaunchTest, NamesTheRankThatCausedTheOthersFailure) {
+  LaunchOptions options = Shell(
+      "trap '' TERM; [ $RANK = 0 ] && while [ ! -e gone ]; do sleep 0.01; done; touch gone; "
+      "[ $RANK = 0 ] && sleep 0.3; exit 3");
+  EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 1 (")));
+  std::filesystem::remove(dir_.File("gone"));
+  options.is_cause = [](int rank) { return rank == 0; };
+  EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 0 (")));
 }
 
 TEST_F(LaunchTest, SaysWhichSignalKilledARank) {

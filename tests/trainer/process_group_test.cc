@@ -134,6 +134,17 @@ TEST_F(ProcessGroupOfThreadsTest, ARankThatFailsTellsTheOthersWhy) {
   }
 }
 
+TEST_F(ProcessGroupOfThreadsTest, ARankThatKnowsItsFailureTellsItAtOnce) {
+  std::vector<ProcessGroup> groups = Two();
+  EXPECT_FALSE(store_->HasFailed(0));
+  const absl::Time start = absl::Now();
+  groups[0].ReportFailure("no such corpus");
+  EXPECT_THAT(groups[1].Blame("connection closed"), HasSubstr("failed: no such corpus"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_TRUE(store_->HasFailed(0));
+  EXPECT_FALSE(store_->HasFailed(1));
+}
+
 TEST_F(ProcessGroupOfThreadsTest, GatherKeepsTheOrderOfRanks) {
   std::vector<ProcessGroup> groups = Two();
   const auto gather = [&](int rank) {
