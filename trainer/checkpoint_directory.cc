@@ -25,6 +25,7 @@ constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
 // A training that was killed holds its lock until the kernel has freed its memory.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
+constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it says what it waits for
 
 // The step in a file's name; nullopt: it is not one of a checkpoint.
 std::optional<int64_t> StepOf(const std::string& name) {
@@ -39,11 +40,14 @@ std::optional<int64_t> StepOf(const std::string& name) {
 }
 
 // Takes the lock. A file system that has none, as some network ones, is let pass.
-bool Lock(int directory) {
-  const absl::Time end = absl::Now() + kLockPatience;
+bool Lock(int directory, const std::function<void()>& say) {
+  const absl::Time begin = absl::Now();
+  bool said = false;
   while (flock(directory, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return true;
-    if (absl::Now() >= end) return false;
+    const absl::Duration waited = absl::Now() - begin;
+    if (waited >= kLockPatience) return false;
+    if (waited >= kLockSilence && !std::exchange(said, true)) say();
     absl::SleepFor(absl::Milliseconds(50));
   }
   return true;
@@ -51,7 +55,8 @@ bool Lock(int directory) {
 
 }  // namespace
 
-absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(std::string path, int keep) {
+absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
+    std::string path, int keep, const std::function<void(const std::string&)>& say) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
@@ -62,7 +67,13 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(std::string path, 
     return absl::ErrnoToStatus(reason, absl::StrCat("write checkpoints to ", path));
   }
   CheckpointDirectory directory(std::move(path), keep, lock);
-  if (!Lock(lock)) {
+  const auto waits = [&] {
+    if (say) {
+      say(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
+                       " for another training that saves its checkpoints in ", directory.path_));
+    }
+  };
+  if (!Lock(lock, waits)) {
     return absl::UnavailableError(
         absl::StrCat("another training saves its checkpoints in ", directory.path_,
                      ": wait for its end, or give another --experiment-name"));
@@ -110,7 +121,8 @@ std::vector<int64_t> CheckpointDirectory::Steps() const {
 
 absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::Latest(
     const std::function<void(const std::string&)>& warn) const {
-  for (const int64_t step : Steps()) {
+  const std::vector<int64_t> steps = Steps();
+  for (const int64_t step : steps) {
     const std::string path = PathOf(step);
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
     if (checkpoint.ok() && checkpoint->step != step) {
@@ -123,7 +135,10 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
     }
     warn(absl::StrCat("passing over a checkpoint: ", std::string(checkpoint.status().message())));
   }
-  return std::nullopt;
+  if (steps.empty()) return std::nullopt;
+  return absl::DataLossError(absl::StrCat(
+      "no checkpoint in ", path_,
+      " can be read: restore one, or start a new run without --resume, which keeps these files"));
 }
 
 absl::StatusOr<std::string> CheckpointDirectory::SetAside() {

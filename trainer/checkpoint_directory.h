@@ -20,16 +20,19 @@ namespace ranklog::trainer {
 class CheckpointDirectory {
  public:
   // Makes `path` and its parents where they are absent, and removes what a killed training left half
-  // written. Save() will keep the last `keep` checkpoints, at least 1.
+  // written. Save() will keep the last `keep` checkpoints, at least 1. `say` receives a sentence if
+  // another training holds the lock.
   //   kUnavailable  another training holds the lock, also after some seconds
   //   others        the directory cannot be made or written to, by errno
-  static absl::StatusOr<CheckpointDirectory> Open(std::string path, int keep);
+  static absl::StatusOr<CheckpointDirectory> Open(
+      std::string path, int keep, const std::function<void(const std::string&)>& say = nullptr);
   CheckpointDirectory(CheckpointDirectory&& other) noexcept;
   CheckpointDirectory& operator=(CheckpointDirectory&&) = delete;
   ~CheckpointDirectory();
 
   // The newest checkpoint that can be read, and its file. One that is damaged or of another program
   // is passed over, and `warn` receives a sentence that names it. nullopt: there is none.
+  //   kDataLoss            there are checkpoints, but none can be read
   //   kFailedPrecondition  a newer ranklog-train wrote the newest one. An older one would lose steps
   //   others               a file cannot be read, by errno
   struct Found {

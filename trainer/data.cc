@@ -147,7 +147,12 @@ bool IsTokenData(const std::string& data) {
 }
 
 absl::Status CheckData(const std::string& data) {
-  return IsTokenData(data) ? OpenTokenFile(TrainFile(data)).status() : FindText(data).status();
+  if (!IsTokenData(data)) return FindText(data).status();
+  const absl::Status opened = OpenTokenFile(TrainFile(data)).status();
+  std::error_code error;
+  if (!absl::IsNotFound(opened) || !std::filesystem::is_directory(data, error)) return opened;
+  return absl::NotFoundError(
+      absl::StrCat(opened.message(), "; a folder must have train.bin, or give the file of a text"));
 }
 
 absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& progress) {
@@ -171,7 +176,7 @@ absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, ProcessGroup& grou
   }
   absl::string_view theirs = answer;
   if (!absl::ConsumePrefix(&theirs, "+")) {
-    return absl::AbortedError(absl::StrCat("rank 0 could not load the data: ", theirs.substr(1)));
+    return absl::AbortedError(absl::StrCat("rank 0 failed: ", theirs.substr(1)));
   }
   const std::string known(theirs.substr(0, theirs.find(' ')));
   loaded = Load(options, known, /*first=*/false, progress);

@@ -1,5 +1,6 @@
 // ranklog-train: reads the command line, then starts ranks, or trains as one.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,6 +29,20 @@ int Fail(const std::string& message, int exit_code) {
   std::cerr << "ranklog-train: " << message << "\n";
   return exit_code;
 }
+
+// A file or socket that took a closed descriptor's number would get what is written to stderr. A
+// closed pipe there is no reason to end a training.
+void ProtectStandardStreams() {
+  int opened = 0;
+  do opened = open("/dev/null", O_RDWR);
+  while (opened >= 0 && opened <= STDERR_FILENO);
+  if (opened >= 0) close(opened);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+// Runs before the constructors of libraries, some of which open descriptors.
+[[gnu::used,
+  gnu::section(".preinit_array")]] void (*protect_standard_streams)() = ProtectStandardStreams;
 
 // One thread per rank unless the user says otherwise. OpenMP and the BLAS read this when they are
 // loaded, so the program starts itself again with it.
@@ -60,7 +75,8 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
   int told = 0;
   const absl::Status status = Launch({.command = RankCommand(argc, argv),
                                       .ranks = options.nproc_per_node,
-                                      .master_port = store->port()},
+                                      .master_port = store->port(),
+                                      .is_cause = [&](int rank) { return store->HasFailed(rank); }},
                                      &told);
   if (status.ok()) return 0;
   if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks told the rest

@@ -17,6 +17,7 @@ struct GptShape {
   int64_t width = 0;
   int64_t vocabulary = 256;
   int64_t context = 1024;  // longest sequence
+  bool operator==(const GptShape&) const = default;
 };
 
 // The shape of a model by name.

@@ -1,10 +1,14 @@
 #include "trainer/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "trainer/data.h"
 
 namespace ranklog::trainer {
@@ -30,7 +34,7 @@ Examples:
   mpirun -np 4 ranklog-train                              the same
 
 The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
-SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint; a second signal ends it at once.
+SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir; a second one, 2 s later, ends it at once.
 Exit code: 0 success, 1 failure, 2 wrong usage, 75 told to stop: start it again with --resume.)";
 
 double DefaultLearningRate(const std::string& model) {
@@ -49,7 +53,23 @@ struct Words {
 };
 
 CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
-CLI::Range Rate() { return CLI::Range(0.0, 100.0); }
+
+// From 0 to `most`. CLI::Range lets NaN pass.
+CLI::Option* AddRate(CLI::App& app, const char* name, double& value, double most,
+                     const char* about) {
+  return app.add_option(name, value, about)
+      ->check(CLI::Range(0.0, most))
+      ->check([](const std::string& text) {
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it is not a number" : "";
+      });
+}
+
+// One that stays below --save-dir.
+bool IsExperimentName(const std::string& name) {
+  for (const absl::string_view part : absl::StrSplit(name, '/'))
+    if (part.empty() || part == "." || part == "..") return false;
+  return true;
+}
 
 void AddModelAndData(CLI::App& app, Options& o, Words& words) {
   app.add_option(
@@ -57,7 +77,8 @@ void AddModelAndData(CLI::App& app, Options& o, Words& words) {
          "A text (plain or gzipped), tokens (FILE.bin, or a folder with train.bin), or builtin")
       ->capture_default_str();
   app.add_option("--tokenizer", words.tokenizer,
-                 "Of a text: bytes, or bpe:N, N pieces that SentencePiece learns from it")
+                 "Of a text: bytes, or bpe:N, N pieces (258 to 65536) that SentencePiece learns "
+                 "from it")
       ->capture_default_str()
       ->check([](const std::string& text) {
         return std::string(Tokenizer::Parse(text).status().message());
@@ -76,7 +97,12 @@ void AddModelAndData(CLI::App& app, Options& o, Words& words) {
   app.add_option("--seq-len", o.seq_len, "Tokens per sequence")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--seed", o.seed, "Of weights and sample order")->capture_default_str();
+  app.add_option("--seed", o.seed, "Of weights and sample order")
+      ->capture_default_str()
+      ->check([](const std::string& text) {
+        uint64_t seed = 0;
+        return absl::SimpleAtoi(text, &seed) ? "" : "use a whole number from 0 to 2^64 - 1";
+      });
 }
 
 void AddTraining(CLI::App& app, Options& o) {
@@ -92,18 +118,14 @@ void AddTraining(CLI::App& app, Options& o) {
   app.add_option("--grad-accum", o.grad_accum, "Micro-batches per step")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  app.add_option("--lr", o.lr, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]")
-      ->check(Rate());
-  app.add_option("--min-lr", o.min_lr, "Learning rate of the last step [lr / 10]")->check(Rate());
+  AddRate(app, "--lr", o.lr, 100, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]");
+  AddRate(app, "--min-lr", o.min_lr, 100, "Learning rate of the last step [lr / 10]");
   app.add_option("--warmup-steps", o.warmup_steps,
                  "[a tenth of the steps, 20 to 200, at most half]")
       ->check(AtLeast(0));
-  app.add_option("--weight-decay", o.weight_decay, "Of matrices")
-      ->capture_default_str()
-      ->check(Rate());
-  app.add_option("--grad-clip", o.grad_clip, "Largest L2 norm of the gradient; 0: no limit")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e9));
+  AddRate(app, "--weight-decay", o.weight_decay, 100, "Of matrices")->capture_default_str();
+  AddRate(app, "--grad-clip", o.grad_clip, 1e9, "Largest L2 norm of the gradient; 0: no limit")
+      ->capture_default_str();
 }
 
 void AddRanks(CLI::App& app, Words& words) {
@@ -127,8 +149,8 @@ void AddRanks(CLI::App& app, Words& words) {
 
 void AddCheckpoints(CLI::App& app, Options& o) {
   app.add_option("--save-every", o.save_every,
-                 "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none")
-      ->capture_default_str()
+                 "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none, also not at the "
+                 "end [500; with --epochs: an epoch]")
       ->check(AtLeast(0));
   app.add_option("--keep", o.keep, "How many checkpoints stay")
       ->capture_default_str()
@@ -177,6 +199,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   Words words;
   CLI::App app(kAbout, "ranklog-train");
   app.footer(kExamples);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "ranklog-train " RANKLOG_VERSION);
   AddModelAndData(app, options, words);
   AddTraining(app, options);
@@ -193,6 +216,11 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   if (options.experiment_name.empty() != options.save_dir.empty()) {
     std::cerr << "ranklog-train: --save-dir and --experiment-name set the run's id together; give "
                  "both or none\n";
+    return 2;
+  }
+  if (!options.experiment_name.empty() && !IsExperimentName(options.experiment_name)) {
+    std::cerr << "ranklog-train: --experiment-name " << options.experiment_name
+              << " is not a path below --save-dir; use a name such as first or sweep/3\n";
     return 2;
   }
   if (options.resume && options.save_dir.empty()) {

@@ -37,10 +37,11 @@ struct Options {
   double grad_clip = 1.0;  // of the gradient's L2 norm; 0: off
 
   // ---- Checkpoints: in save_dir/experiment_name ----
-  int64_t save_every = 500;  // steps; 0: never, also not when told to stop
-  int keep = 3;              // the last ones
-  bool resume = false;       // go on from the newest one, in its run
-  std::string init_from;     // a checkpoint whose weights a new training starts from
+  // Steps; 0: never, also not when told to stop; default: 500, or an epoch with `epochs`.
+  std::optional<int64_t> save_every;
+  int keep = 3;           // the last ones
+  bool resume = false;    // go on from the newest one, in its run
+  std::string init_from;  // a checkpoint whose weights a new training starts from
 
   // ---- Where ----
   int nproc_per_node = 1;  // over 1: start that many ranks of this program; 0: one for each GPU

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
+#include "trainer/data.h"
 #include "trainer/options.h"
+#include "trainer/sampler.h"
 
 namespace ranklog::trainer {
 
@@ -17,7 +19,8 @@ struct Plan {
   int64_t steps_per_epoch = 1;
   int64_t steps = 1;  // in all
   int64_t warmup_steps = 0;
-  int64_t val_every = 0;  // steps; 0: never
+  int64_t val_every = 0;   // steps; 0: never
+  int64_t save_every = 0;  // steps; 0: never
 
   // Of step 1 .. steps:
   int64_t MicroBatches(int64_t step) const;  // 1 .. grad_accum
@@ -27,6 +30,11 @@ struct Plan {
   bool Validates(int64_t step) const;
 };
 
+// How the samples of `corpus` are dealt to `rank`.
+SamplerOptions MakeSamplerOptions(const Options& options, const Corpus& corpus, int world_size,
+                                  int rank);
+
+Plan MakePlan(const Options& options, const Corpus& corpus, int world_size);
 // `batches_per_epoch`: of each rank, at least 1.
 Plan MakePlan(const Options& options, int64_t batches_per_epoch);
 

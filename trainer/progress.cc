@@ -28,8 +28,9 @@ std::string FormatPosition(const Position& at) {
   if (!std::isnan(at.val_loss)) absl::StrAppendFormat(&line, "  val/loss %.3f", at.val_loss);
   absl::StrAppendFormat(&line, "  lr %.2e  %.0f tokens/s", at.lr, at.tokens_per_second);
   if (at.step < at.steps) {
-    absl::StrAppendFormat(&line, "  %s left",
-                          Clock(at.elapsed * (at.steps - at.step) / std::max<int64_t>(at.step, 1)));
+    absl::StrAppendFormat(
+        &line, "  %s left",
+        Clock(at.elapsed * (at.steps - at.step) / std::max<int64_t>(at.step - at.before, 1)));
   } else {
     absl::StrAppendFormat(&line, "  in %s", Clock(at.elapsed));
   }
@@ -37,6 +38,10 @@ std::string FormatPosition(const Position& at) {
 }
 
 Progress::Progress(bool shown) : shown_(shown), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (in_place_) std::fputc('\n', stderr);
+}
 
 void Progress::Show(const Position& position) {
   if (!shown_) return;
@@ -47,6 +52,7 @@ void Progress::Show(const Position& position) {
   const std::string line = FormatPosition(position);
   if (terminal_) {
     std::fprintf(stderr, "\r\033[K%s%s", line.c_str(), last ? "\n" : "");
+    in_place_ = !last;
   } else {
     std::fprintf(stderr, "%s\n", line.c_str());
   }

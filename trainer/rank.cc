@@ -3,8 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <optional>
-#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,9 +13,13 @@
 #include "trainer/data.h"
 #include "trainer/error_file.h"
 #include "trainer/placement.h"
+#include "trainer/plan.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
+#include "trainer/rank_error.h"
+#include "trainer/run_log.h"
 #include "trainer/saver.h"
+#include "trainer/start_check.h"
 #include "trainer/stop_signal.h"
 #include "trainer/train.h"
 
@@ -27,15 +30,32 @@ namespace {
 // exception in a thread of its own.
 ProcessGroup* group_of_watchdog = nullptr;
 
+// "1 row", "2 rows"
+std::string Counted(uint64_t count, const char* noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
 void ReportError(const std::string& message, int rank) {
-  std::cerr << absl::StrCat("\nranklog-train: rank ", rank, ": ", message, "\n");
+  std::cerr << absl::StrCat("ranklog-train: rank ", rank, ": ", message, "\n");
   WriteErrorFile(message, rank);
 }
 
-// The error, after the ranks that caused it.
-std::string WithBlame(const ProcessGroup& group, const std::string& error) {
-  const std::string blame = group.Blame(error);
-  return blame.empty() ? error : absl::StrCat(blame, ": ", error);
+// The error, after the ranks that caused it. The others learn of one that this rank caused.
+std::string Explain(const ProcessGroup& group, const std::exception& error) {
+  const auto* const known = dynamic_cast<const RankError*>(&error);
+  if (known == nullptr) {
+    const std::string blame = group.Blame(error.what());
+    return blame.empty() ? error.what() : absl::StrCat(blame, ": ", error.what());
+  }
+  if (known->cause() == RankError::kThisRank) group.ReportFailure(error.what());
+  return error.what();
+}
+
+// kAborted is the answer of a collective function where rank 0 failed.
+void ThrowIfFailed(const absl::Status& status) {
+  if (status.ok()) return;
+  throw RankError(absl::IsAborted(status) ? RankError::kAnotherRank : RankError::kThisRank,
+                  std::string(status.message()));
 }
 
 [[noreturn]] void OnTerminate() {
@@ -44,11 +64,11 @@ std::string WithBlame(const ProcessGroup& group, const std::string& error) {
     if (const std::exception_ptr current = std::current_exception())
       std::rethrow_exception(current);
   } catch (const std::exception& error) {
-    message = error.what();
+    message = Explain(*group_of_watchdog, error);
   } catch (...) {
     message = "terminated by an unknown exception";
   }
-  ReportError(WithBlame(*group_of_watchdog, message), group_of_watchdog->rank());
+  ReportError(message, group_of_watchdog->rank());
   std::_Exit(1);
 }
 
@@ -61,8 +81,18 @@ Corpus LoadData(const Options& options, ProcessGroup& group) {
                   .seq_len = static_cast<size_t>(options.seq_len),
                   .min_windows = static_cast<size_t>(options.batch_size) * group.world_size()},
                  group, progress);
-  if (!corpus.ok()) throw std::runtime_error(std::string(corpus.status().message()));
+  ThrowIfFailed(corpus.status());
   return *std::move(corpus);
+}
+
+Saver OpenSaver(const Options& options, const Settings& settings, const Corpus& corpus,
+                ProcessGroup& group) {
+  const Plan plan = MakePlan(options, corpus, group.world_size());
+  Facts facts = FactsOf(options, settings, plan, corpus, group.world_size());
+  CheckRanksAgree(options, facts, group);
+  absl::StatusOr<Saver> saver = Saver::Open(options, plan, std::move(facts), group);
+  ThrowIfFailed(saver.status());
+  return *std::move(saver);
 }
 
 // Opens the run. Rank 0 settles its id, if nobody else has, so that all ranks log to the same one.
@@ -79,54 +109,63 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
   return run;
 }
 
-// Trains, and shows on rank 0's terminal how far it is. False: it was told to stop before the end.
-bool TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
-                  Saver& saver, const StopSignal& stop_signal) {
+// Trains, and shows on rank 0's terminal how far it is. Returns the exit code.
+int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
+                 Saver& saver, const StopSignal& stop_signal) {
   if (group.rank() == 0) {
     std::cerr << absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
-                              group.world_size(), group.world_size() == 1 ? " rank" : " ranks",
-                              ", run ", run.settings().run_id, "\n");
+                              Counted(group.world_size(), "rank"), "\n");
   }
-  Progress progress(/*shown=*/group.rank() == 0);
   Position position;
-  const absl::Time start = absl::Now();
-  const auto show = [&](const StepReport& report) {
-    position.step = report.step;
-    position.steps = report.steps;
-    position.loss = report.loss;
-    position.lr = report.lr;
-    position.tokens_per_second = report.tokens_per_second;
-    if (report.val_loss) position.val_loss = *report.val_loss;
-    position.elapsed = absl::Now() - start;
-    progress.Show(position);
-  };
-  const bool done = Train(options, corpus, group, run, saver, stop_signal, show);
-  if (!done && group.rank() == 0) {
+  bool done = false;
+  {
+    Progress progress(/*shown=*/group.rank() == 0);
+    const absl::Time start = absl::Now();
+    const auto show = [&](const StepReport& report) {
+      if (position.step == 0) position.before = report.step - 1;
+      position.step = report.step;
+      position.steps = report.steps;
+      position.loss = report.loss;
+      position.lr = report.lr;
+      position.tokens_per_second = report.tokens_per_second;
+      if (report.val_loss) position.val_loss = *report.val_loss;
+      position.elapsed = absl::Now() - start;
+      progress.Show(position);
+    };
+    done = Train(options, corpus, group, run, saver, stop_signal, show);
+  }
+  if (done) return 0;
+  if (group.rank() == 0) {
     const std::string when =
         position.step == 0 ? "before its first step"
                            : absl::StrCat("after step ", position.step, " of ", position.steps);
-    std::cerr << absl::StrCat("\ntold to stop: ended ", when,
-                              "; the same command with --resume goes on\n");
+    std::cerr << "told to stop: ended " << when
+              << (saver.saves()
+                      ? "; the same command with --resume goes on\n"
+                      : "; nothing is saved without --save-dir, or with --save-every 0\n");
   }
-  return done;
+  return saver.saves() ? kStoppedExitCode : 1;
 }
 
 // Says what became of the log, and what to type next.
 void SayWhereItIs(const Run& run, FlushResult result) {
   const Stats stats = run.stats();
-  const std::string& id = run.settings().run_id;
+  const std::string id = JobRunId(run);
   if (run.settings().disabled) {
     std::cerr << "logging was disabled; nothing was kept\n";
     return;
   }
-  std::cerr << absl::StrCat("run ", id, ": ", stats.rows_logged, " rows of rank 0 ",
+  std::cerr << absl::StrCat("run ", id, ": ", Counted(stats.rows_logged, "row"), " of rank 0, ",
                             result != FlushResult::kSpooled
-                                ? "are on this node's disk"
-                                : "are in the spool; ranklogd takes them once it runs",
+                                ? "all on this node's disk"
+                                : absl::StrCat(stats.rows_durable,
+                                               " of them on this node's disk; ranklogd takes the "
+                                               "others from the spool"),
                             "\n");
   const uint64_t lost =
       stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large;
-  if (lost > 0) std::cerr << absl::StrCat(lost, " rows were not taken: ", stats.last_error, "\n");
+  if (lost > 0)
+    std::cerr << absl::StrCat(Counted(lost, "row"), " not taken: ", stats.last_error, "\n");
   // Where a job has several runs, rank 0's rows are in the one with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
   std::cerr << absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,
@@ -166,15 +205,13 @@ int TrainAsRank(const Options& options, Settings settings) {
   int exit_code = 0;
   try {
     const Corpus corpus = LoadData(options, *group);
-    absl::StatusOr<Saver> saver = Saver::Open(options, *group);
-    if (!saver.ok()) throw std::runtime_error(std::string(saver.status().message()));
-    saver->ContinueRun(settings);
+    Saver saver = OpenSaver(options, settings, corpus, *group);
+    saver.ContinueRun(settings);
     run = OpenRun(std::move(settings), *group);
-    if (!TrainAndShow(options, corpus, *group, run, *saver, stop_signal))
-      exit_code = kStoppedExitCode;
+    exit_code = TrainAndShow(options, corpus, *group, run, saver, stop_signal);
     group->Leave();
   } catch (const std::exception& error) {
-    ReportError(WithBlame(*group, error.what()), rank);
+    ReportError(Explain(*group, error), rank);
     run.Finish(1);
     // Without the destructors: the group's may wait for an all-reduce that the others will never
     // join. They see our end at once, because the kernel closes our connections.

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <filesystem>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -12,7 +13,9 @@
 namespace ranklog::trainer {
 
 std::string RunId(const std::string& save_dir, const std::string& experiment_name) {
-  const std::string text = save_dir + "/" + experiment_name;
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::absolute(save_dir, error);
+  const std::string text = (directory / experiment_name).lexically_normal();
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1)
@@ -73,7 +76,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"comm", facts.nccl ? "nccl" : "gloo"},
           {"log_every", o.log_every},
           {"val_every", plan.val_every},
-          {"save_every", o.save_every},
+          {"save_every", plan.save_every},
           {"keep", o.keep},
           {"resume", o.resume},
           {"init_from", o.init_from},

@@ -13,7 +13,7 @@ namespace ranklog::trainer {
 
 // The id of an experiment's run, so that a second start of it goes on with the first one's: the
 // SHA-1 of
-// "{save_dir}/{experiment_name}" in lower-case hex.
+// "{save_dir}/{experiment_name}" in lower-case hex. The path is absolute, and without "." and "..".
 std::string RunId(const std::string& save_dir, const std::string& experiment_name);
 
 // The id of the job that logs to `run`: that of its run, or what the ids of its runs begin with. Known

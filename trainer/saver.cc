@@ -4,49 +4,25 @@
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
+#include <filesystem>
 #include <iostream>
-#include <set>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trainer/rank_error.h"
 
 namespace ranklog::trainer {
 namespace {
 
-// Rank 0's choice, the first letter of its text to the others.
+// Rank 0's choice, the first letter of its text to the others. The rest is the checkpoint to read.
 constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kCheckpoint = 'C';
 
-// What may change from start to start: the curve bends there, but goes on.
-const std::set<std::string>& Changeable() {
-  static const auto* names = new std::set<std::string>{"steps",        "lr",           "min-lr",
-                                                       "warmup-steps", "weight-decay", "grad-clip"};
-  return *names;
-}
-
-// What must be the same, or be told, when a training goes on from a checkpoint.
-std::map<std::string, std::string> Facts(const Options& o, const Plan& plan, const Corpus& corpus,
-                                         int world_size) {
-  return {{"model", o.model},
-          {"pad-vocab", absl::StrCat(o.pad_vocabulary)},
-          {"tokenizer", o.tokenizer.name()},
-          {"vocabulary", absl::StrCat(corpus.vocabulary)},
-          {"training tokens", absl::StrCat(corpus.train.size())},
-          {"validation tokens", absl::StrCat(corpus.validation.size())},
-          {"ranks", absl::StrCat(world_size)},
-          {"seq-len", absl::StrCat(o.seq_len)},
-          {"batch-size", absl::StrCat(o.batch_size)},
-          {"grad-accum", absl::StrCat(o.grad_accum)},
-          {"drop-last", o.drop_last ? "true" : "false"},
-          {"seed", absl::StrCat(o.seed)},
-          {"dtype", o.bfloat16 ? "bfloat16" : "float32"},
-          {"steps", absl::StrCat(plan.steps)},
-          {"warmup-steps", absl::StrCat(plan.warmup_steps)},
-          {"lr", absl::StrCat(o.lr)},
-          {"min-lr", absl::StrCat(o.min_lr)},
-          {"weight-decay", absl::StrCat(o.weight_decay)},
-          {"grad-clip", absl::StrCat(o.grad_clip)}};
+absl::Status FailureOfRankZero(const std::string& reason, int rank) {
+  if (rank == 0) return absl::UnavailableError(reason);
+  return absl::AbortedError(absl::StrCat("rank 0 failed: ", reason));
 }
 
 void Say(const std::string& text) { std::cerr << absl::StrCat("ranklog-train: ", text, "\n"); }
@@ -54,55 +30,91 @@ void Say(const std::string& text) { std::cerr << absl::StrCat("ranklog-train: ",
 }  // namespace
 
 absl::StatusOr<std::string> Saver::Choose() {
-  if (options_->save_dir.empty() || options_->save_every == 0) {
-    return std::string(1, options_->resume ? kSameRun : kNewRun);
+  const std::string path = absl::StrCat(options_->save_dir, "/", options_->experiment_name);
+  std::error_code error;
+  const bool has_directory =
+      !options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error));
+  if (has_directory) {
+    absl::StatusOr<CheckpointDirectory> directory =
+        CheckpointDirectory::Open(path, options_->keep, Say);
+    if (!directory.ok()) return directory.status();
+    directory_.emplace(*std::move(directory));
   }
-  absl::StatusOr<CheckpointDirectory> directory = CheckpointDirectory::Open(
-      absl::StrCat(options_->save_dir, "/", options_->experiment_name), options_->keep);
-  if (!directory.ok()) return directory.status();
-  directory_.emplace(*std::move(directory));
-  if (!options_->resume) {
+  if (options_->resume && has_directory) {
+    absl::StatusOr<std::optional<CheckpointDirectory::Found>> found = directory_->Latest(Say);
+    if (!found.ok()) return found.status();
+    if (*found) return ChooseCheckpoint(*std::move(*found));
+  }
+  if (options_->resume) Say(absl::StrCat("no checkpoint in ", path, ": starts at step 1"));
+  if (!options_->init_from.empty()) {
+    absl::StatusOr<Checkpoint> weights = ReadCheckpoint(options_->init_from);
+    if (!weights.ok()) return weights.status();
+    const absl::Status fits = CheckInitFrom(*weights, options_->init_from, facts_);
+    if (!fits.ok()) return fits;
+    start_ = *std::move(weights);
+  }
+  // Of a run that was never saved there is nothing to go on with, and the experiment's id is that of
+  // an earlier one.
+  const bool same_run = options_->resume && !(has_directory && directory_->HasEarlierRun());
+  return absl::StrCat(std::string(1, same_run ? kSameRun : kNewRun), options_->init_from);
+}
+
+absl::StatusOr<std::string> Saver::ChooseCheckpoint(CheckpointDirectory::Found found) {
+  const absl::StatusOr<std::vector<std::string>> changed =
+      CheckResume(found.checkpoint, found.path, facts_, plan_.steps);
+  if (!changed.ok()) return changed.status();
+  const int64_t step = found.checkpoint.step;
+  Say(step == plan_.steps ? absl::StrCat(found.path, " is already at the last step, ", step)
+                          : absl::StrCat("going on after step ", step, ", from ", found.path));
+  if (!changed->empty()) Say(absl::StrCat("from here on ", absl::StrJoin(*changed, "; ")));
+  start_ = std::move(found.checkpoint);
+  return absl::StrCat(std::string(1, kCheckpoint), found.path);
+}
+
+absl::Status Saver::SetEarlierRunAside() {
+  const std::string failure = group_->FromRankZero("earlier run", [&] {
+    if (!directory_) return std::string();
     const absl::StatusOr<std::string> aside = directory_->SetAside();
-    if (!aside.ok()) return aside.status();
+    if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
       Say(absl::StrCat("this is a new run; the checkpoints of an earlier one are now in ", *aside,
                        " (--resume would have gone on with it)"));
     }
-    return std::string(1, kNewRun);
-  }
-  absl::StatusOr<std::optional<CheckpointDirectory::Found>> found = directory_->Latest(Say);
-  if (!found.ok()) return found.status();
-  if (*found) {
-    start_ = std::move((*found)->checkpoint);
-    return absl::StrCat(std::string(1, kCheckpoint), (*found)->path);
-  }
-  // Of a run that was never saved there is nothing to go on with, and the experiment's id is that of
-  // an earlier one.
-  return std::string(1, directory_->HasEarlierRun() ? kNewRun : kSameRun);
+    return std::string();
+  });
+  return failure.empty() ? absl::OkStatus() : FailureOfRankZero(failure, group_->rank());
 }
 
-absl::StatusOr<Saver> Saver::Open(const Options& options, ProcessGroup& group) {
-  Saver saver(options, group);
+absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Facts facts,
+                                  ProcessGroup& group) {
+  Saver saver(options, plan, std::move(facts), group);
   const std::string choice = group.FromRankZero("checkpoint", [&] {
     absl::StatusOr<std::string> chosen = saver.Choose();
     return chosen.ok()
                ? *chosen
                : absl::StrCat(std::string(1, kError), std::string(chosen.status().message()));
   });
-  const std::string rest = choice.substr(1);
-  if (choice[0] == kError) return absl::UnavailableError(rest);
+  const std::string path = choice.substr(1);
+  if (choice[0] == kError) return FailureOfRankZero(path, group.rank());
   saver.new_run_ = choice[0] == kNewRun;
   saver.resumed_ = choice[0] == kCheckpoint;
-  const std::string path = saver.resumed_ ? rest : options.init_from;
+  absl::Status read;
   if (!path.empty() && !saver.start_) {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
-    if (!checkpoint.ok()) return checkpoint.status();
-    saver.start_ = *std::move(checkpoint);
+    read = checkpoint.status();
+    if (read.ok()) saver.start_ = *std::move(checkpoint);
   }
-  if (saver.resumed_) saver.run_id_ = saver.start_->run_id;
-  if (group.rank() == 0 && saver.resumed_) {
-    Say(absl::StrCat("going on after step ", saver.start_->step, ", from ", path));
+  if (group.Any(!read.ok())) {
+    if (!read.ok()) return read;
+    throw std::runtime_error(absl::StrCat("a rank cannot read ", path));
   }
+  if (saver.resumed_) {
+    saver.run_id_ = saver.start_->run_id;
+    saver.saved_step_ = saver.start_->step;
+    return saver;
+  }
+  read = saver.SetEarlierRunAside();
+  if (!read.ok()) return read;
   return saver;
 }
 
@@ -112,35 +124,14 @@ void Saver::ContinueRun(Settings& settings) const {
   settings.resume = "allow";
 }
 
-absl::StatusOr<int64_t> Saver::Restore(const Plan& plan, const Corpus& corpus,
-                                       torch::nn::Module& model, torch::optim::AdamW& optimizer,
+absl::StatusOr<int64_t> Saver::Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
                                        EpochSampler& sampler) {
-  facts_ = Facts(*options_, plan, corpus, group_->world_size());
   if (!start_) return 0;
   const Checkpoint start = *std::exchange(start_, std::nullopt);
-  if (!resumed_) {
-    const absl::Status status = RestoreModel(start, model);
-    if (!status.ok()) return status;
-    return 0;
-  }
-  std::vector<std::string> differ, changed;
-  for (const auto& [name, value] : facts_) {
-    const auto before = start.options.find(name);
-    const std::string was = before == start.options.end() ? "absent" : before->second;
-    if (was == value) continue;
-    (Changeable().count(name) > 0 ? changed : differ)
-        .push_back(absl::StrCat(name, " is ", value, " and was ", was));
-  }
-  if (!differ.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the checkpoint is of another training: ", absl::StrJoin(differ, "; "),
-                     ". Start it as before, or a new one with --init-from"));
-  }
-  if (!changed.empty() && group_->rank() == 0) {
-    Say(absl::StrCat("from here on ", absl::StrJoin(changed, "; ")));
-  }
   absl::Status status = RestoreModel(start, model);
-  if (status.ok()) status = RestoreOptimizer(start, model, optimizer);
+  if (!status.ok()) return status;
+  if (!resumed_) return 0;
+  status = RestoreOptimizer(start, model, optimizer);
   const at::Device device = model.parameters()[0].device();
   if (status.ok()) status = SetRandomState(start.random[group_->rank()], device);
   if (!status.ok()) return status;
@@ -148,21 +139,29 @@ absl::StatusOr<int64_t> Saver::Restore(const Plan& plan, const Corpus& corpus,
   return start.step;
 }
 
+bool Saver::saves() const { return !options_->save_dir.empty() && plan_.save_every > 0; }
+
 bool Saver::Due(int64_t step, int64_t steps) const {
-  if (options_->save_dir.empty() || options_->save_every == 0) return false;
-  return step == steps || step % options_->save_every == 0;
+  return saves() && (step == steps || step % plan_.save_every == 0);
 }
 
 void Saver::Save(Checkpoint checkpoint, bool last) {
+  const int64_t step = checkpoint.step;
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;
   absl::Status status;
   if (directory_) status = directory_->Save(checkpoint);
-  if (!group_->Any(!status.ok())) return;
-  const std::string reason =
-      status.ok() ? "rank 0 could not write the last checkpoint" : std::string(status.message());
-  if (last) throw std::runtime_error(reason);
-  if (!status.ok()) Say(reason);
+  if (!group_->Any(!status.ok())) {
+    saved_step_ = step;
+    return;
+  }
+  const std::string lost = absl::StrCat(
+      "step ", step,
+      " has no checkpoint: ", status.ok() ? "rank 0 could not write it" : status.message(), "; ",
+      saved_step_ > 0 ? absl::StrCat("the newest one is of step ", saved_step_)
+                      : "there is none yet");
+  if (last) throw RankError(status.ok() ? RankError::kAnotherRank : RankError::kThisRank, lost);
+  if (!status.ok()) Say(absl::StrCat(lost, ". The training goes on"));
 }
 
 }  // namespace ranklog::trainer

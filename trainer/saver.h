@@ -2,19 +2,19 @@
 #define TRAINER_SAVER_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ranklog/settings.h"
 #include "trainer/checkpoint_directory.h"
-#include "trainer/data.h"
 #include "trainer/options.h"
 #include "trainer/plan.h"
 #include "trainer/process_group.h"
+#include "trainer/start_check.h"
 
 namespace ranklog::trainer {
 
@@ -24,12 +24,16 @@ namespace ranklog::trainer {
 // Not thread-safe. Throws what LibTorch throws.
 class Saver {
  public:
-  // Opens {save_dir}/{experiment_name}, unless there is none or --save-every 0. Reads the newest
-  // checkpoint with --resume, else the weights of --init-from. Without --resume, sets the
-  // checkpoints of an earlier run aside, and tells so. Collective.
-  //   kInvalidArgument  the file of --init-from is no checkpoint
-  //   others            see CheckpointDirectory; all ranks get rank 0's error
-  static absl::StatusOr<Saver> Open(const Options& options, ProcessGroup& group);
+  // Opens {save_dir}/{experiment_name}, and reads what the training starts from: the newest
+  // checkpoint with --resume, else the weights of --init-from. All of it is checked before anything
+  // changes. Then, without --resume, sets the checkpoints of an earlier run aside, and says so.
+  // Collective.
+  //   kAborted          rank 0 failed; the message has its reason
+  //   kInvalidArgument  the file is not a checkpoint of this program
+  //   others            see CheckResume(), CheckInitFrom() and CheckpointDirectory
+  // Throws std::runtime_error where another rank cannot read the file.
+  static absl::StatusOr<Saver> Open(const Options& options, const Plan& plan, Facts facts,
+                                    ProcessGroup& group);
 
   // With --resume, lets the run of the log go on: that of the checkpoint, else that of the
   // experiment. A new run stays a new one.
@@ -37,32 +41,39 @@ class Saver {
 
   // Fills model, optimizer, sampler and random state with what the training starts from. Returns the
   // steps that are done, 0 for a new training.
-  //   kInvalidArgument  the checkpoint is of another plan, corpus, model or number of ranks; the
-  //                     message names what differs
-  absl::StatusOr<int64_t> Restore(const Plan& plan, const Corpus& corpus, torch::nn::Module& model,
-                                  torch::optim::AdamW& optimizer, EpochSampler& sampler);
+  //   kInvalidArgument  the file does not fit; the message names a tensor
+  absl::StatusOr<int64_t> Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
+                                  EpochSampler& sampler);
+
+  // Whether it writes checkpoints: there is a --save-dir, and --save-every is not 0.
+  bool saves() const;
 
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;
 
   // Writes a checkpoint, between two barriers: `checkpoint` is complete but for the facts and the
   // random states of the ranks. Collective. If rank 0 cannot write it, it says so, and the training
-  // goes on: the older checkpoints are there. Of the `last` one all ranks throw std::runtime_error.
+  // goes on: the older checkpoints are there. Of the `last` one all ranks throw RankError.
   void Save(Checkpoint checkpoint, bool last);
 
  private:
-  Saver(const Options& options, ProcessGroup& group) : options_(&options), group_(&group) {}
+  Saver(const Options& options, const Plan& plan, Facts facts, ProcessGroup& group)
+      : options_(&options), plan_(plan), facts_(std::move(facts)), group_(&group) {}
   // What rank 0 found, as a text for the others.
   absl::StatusOr<std::string> Choose();
+  absl::StatusOr<std::string> ChooseCheckpoint(CheckpointDirectory::Found found);
+  absl::Status SetEarlierRunAside();
 
-  const Options* options_;                        // of the caller, who keeps it
+  const Options* options_;  // of the caller, who keeps it
+  Plan plan_;
+  Facts facts_;                                   // for the checkpoints
   ProcessGroup* group_;                           // likewise
   std::optional<CheckpointDirectory> directory_;  // of rank 0
   std::optional<Checkpoint> start_;               // until Restore()
   bool resumed_ = false;                          // start_ is a checkpoint of this experiment
   bool new_run_ = true;
   std::string run_id_;
-  std::map<std::string, std::string> facts_;  // what the training is made of, by flag
+  int64_t saved_step_ = 0;  // of the newest checkpoint; 0: none of this run
 };
 
 }  // namespace ranklog::trainer

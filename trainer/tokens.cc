@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -30,6 +31,9 @@ struct MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   const int fd;
 };
+
+constexpr size_t kDigestPieces = 64;
+constexpr size_t kDigestPiece = 1 << 20;  // bytes
 
 template <typename Token>
 int64_t LargestOf(const Token* first, size_t size) {
@@ -87,6 +91,17 @@ void Tokens::Copy(size_t begin, size_t count, int64_t* out) const {
 Tokens Tokens::Part(size_t begin, size_t count) const {
   assert(begin <= size_ && count <= size_ - begin);
   return Tokens(memory_, first_ + begin * width_, count, width_);
+}
+
+uint32_t Tokens::Digest() const {
+  const size_t bytes = size_ * width_;
+  if (bytes <= kDigestPieces * kDigestPiece) return crc32_z(0, first_, bytes);
+  uint32_t crc = 0;
+  const size_t last = bytes - kDigestPiece;
+  for (size_t i = 0; i + 1 < kDigestPieces; ++i) {
+    crc = crc32_z(crc, first_ + last / (kDigestPieces - 1) * i, kDigestPiece);
+  }
+  return crc32_z(crc, first_ + last, kDigestPiece);
 }
 
 int64_t Tokens::Largest() const {

@@ -15,6 +15,7 @@
 #include "trainer/ddp.h"
 #include "trainer/optimizer.h"
 #include "trainer/plan.h"
+#include "trainer/rank_error.h"
 #include "trainer/read_back.h"
 #include "trainer/run_log.h"
 #include "trainer/sampler.h"
@@ -70,9 +71,12 @@ void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
 // good checkpoints.
 void EndIfLost(const StepReport& step) {
   if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
-  throw std::runtime_error(absl::StrCat(
-      "step ", step.step, ": the loss is ", step.loss, " and the gradient norm ", step.grad_norm,
-      ", so the weights are lost; lower --lr, then go on from a checkpoint with --resume"));
+  throw RankError(
+      RankError::kThisRank,
+      absl::StrCat(
+          "step ", step.step, ": the loss is ", step.loss, " and the gradient norm ",
+          step.grad_norm,
+          ", so the weights are lost; lower --lr, then go on from a checkpoint with --resume"));
 }
 
 }  // namespace
@@ -104,12 +108,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   model.to(group.device());
   const std::vector<at::Tensor> parameters = model.parameters();
   torch::optim::AdamW optimizer = MakeAdamW(parameters, options.weight_decay);
-  EpochSampler sampler({.size = WindowCount(corpus.train, options.seq_len),
-                        .world_size = group.world_size(),
-                        .rank = group.rank(),
-                        .seed = options.seed,
-                        .batch = static_cast<size_t>(options.batch_size),
-                        .drop_last = options.drop_last});
+  EpochSampler sampler(MakeSamplerOptions(options, corpus, group.world_size(), group.rank()));
   const Plan plan = MakePlan(options, sampler.batches_per_epoch());
   const CosineSchedule schedule{options.lr, options.min_lr, plan.warmup_steps, plan.steps};
 
@@ -123,8 +122,8 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   RunLog log(run);
 
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
-  const absl::StatusOr<int64_t> start = saver.Restore(plan, corpus, model, optimizer, sampler);
-  if (!start.ok()) throw std::runtime_error(std::string(start.status().message()));
+  const absl::StatusOr<int64_t> start = saver.Restore(model, optimizer, sampler);
+  if (!start.ok()) throw RankError(RankError::kThisRank, std::string(start.status().message()));
   Ddp ddp(parameters, group);
   ReadBack read_back(group.device());
   std::deque<StepReport> queued;  // steps whose numbers the device still computes

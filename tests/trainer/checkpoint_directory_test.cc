@@ -103,6 +103,14 @@ TEST_F(CheckpointDirectoryTest, DoesNotGoBackBehindANewerVersion) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(directory.PathOf(2))));
 }
 
+TEST_F(CheckpointDirectoryTest, DoesNotStartAgainWhereAllAreDamaged) {
+  CheckpointDirectory directory = Open();
+  std::ofstream(directory.PathOf(3)) << "torn";
+  EXPECT_THAT(directory.Latest([](const std::string&) {}).status(),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       AllOf(HasSubstr(path_), HasSubstr("without --resume"))));
+}
+
 TEST_F(CheckpointDirectoryTest, RemovesWhatWasLeftHalfWritten) {
   std::filesystem::create_directories(path_);
   std::ofstream(path_ + "/checkpoint-00000001.safetensors.tmp") << "half";
@@ -127,9 +135,12 @@ TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
 TEST_F(CheckpointDirectoryTest, WaitsForTheLockOfATrainingThatEnds) {
   std::filesystem::create_directories(path_);
   // Ends while we wait.
-  ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 0.3"});
+  ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 1.5"});
   ASSERT_TRUE(ranklog::testing::WaitFor([&] { return other.Output() == "locked\n"; }));
-  EXPECT_OK(CheckpointDirectory::Open(path_, 1).status());
+  std::string said;
+  EXPECT_OK(
+      CheckpointDirectory::Open(path_, 1, [&](const std::string& text) { said += text; }).status());
+  EXPECT_THAT(said, AllOf(HasSubstr("waits up to 10s"), HasSubstr(path_)));
 }
 
 TEST_F(CheckpointDirectoryTest, NamesADirectoryThatCannotBeUsed) {

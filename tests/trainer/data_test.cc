@@ -86,6 +86,7 @@ TEST_F(LoadCorpusTest, NamesAFileThatIsMissing) {
   // A folder without train.bin.
   EXPECT_THAT(CheckData(dir_.path()),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("train.bin"))));
+  EXPECT_THAT(CheckData(dir_.path()).message(), HasSubstr("give the file of a text"));
 }
 
 TEST_F(LoadCorpusTest, SaysHowLongTheTextMustBe) {

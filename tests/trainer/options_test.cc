@@ -66,11 +66,39 @@ TEST(ParseCommandLineTest, WrongUsageIsTwo) {
                                                        {"--dtype", "int8"},
                                                        {"--log-strategy", "some"},
                                                        {"--pad-vocab", "0"},
-                                                       {"--steps", "5", "--epochs", "1"}};
+                                                       {"--steps", "5", "--epochs", "1"},
+                                                       {"--lr", "nan"},
+                                                       {"--min-lr", "nan"},
+                                                       {"--weight-decay", "nan"},
+                                                       {"--grad-clip", "nan"},
+                                                       {"--seed", "-1"},
+                                                       {"--seed", "18446744073709551616"},
+                                                       {"--seed", "1e3"}};
   for (const auto& arguments : wrong) {
     const auto parsed = Parse(arguments);
     ASSERT_TRUE(std::holds_alternative<int>(parsed)) << arguments[0];
     EXPECT_EQ(std::get<int>(parsed), 2) << arguments[0];
+  }
+}
+
+TEST(ParseCommandLineTest, SeedsHave64Bits) {
+  EXPECT_EQ(std::get<Options>(Parse({"--seed", "18446744073709551615"})).seed, UINT64_MAX);
+}
+
+TEST(ParseCommandLineTest, TheLastOfARepeatedFlagCounts) {
+  const Options options = std::get<Options>(Parse({"--steps", "5", "--lr", "1", "--steps", "7"}));
+  EXPECT_EQ(options.steps, 7);
+}
+
+TEST(ParseCommandLineTest, AnExperimentStaysBelowItsDirectory) {
+  for (const char* name : {"first", "sweep/3", "..a"}) {
+    const auto parsed = Parse({"--save-dir", "out", "--experiment-name", name});
+    EXPECT_TRUE(std::holds_alternative<Options>(parsed)) << name;
+  }
+  for (const char* name : {"../up", ".", "..", "x/../../y", "/etc", "a/", "a//b"}) {
+    const auto parsed = Parse({"--save-dir", "out", "--experiment-name", name});
+    ASSERT_TRUE(std::holds_alternative<int>(parsed)) << name;
+    EXPECT_EQ(std::get<int>(parsed), 2) << name;
   }
 }
 

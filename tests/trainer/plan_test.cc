@@ -26,6 +26,15 @@ TEST(PlanTest, EpochsGiveTheSteps) {
   EXPECT_DOUBLE_EQ(plan.Epoch(9), 3);
 }
 
+TEST(PlanTest, CheckpointsFollowEpochsUnlessTold) {
+  Options options;
+  EXPECT_EQ(MakePlan(options, 10).save_every, 500);
+  options.epochs = 3;
+  EXPECT_EQ(MakePlan(options, 10).save_every, 10);
+  options.save_every = 0;
+  EXPECT_EQ(MakePlan(options, 10).save_every, 0);
+}
+
 TEST(PlanTest, LastStepOfAnEpochTakesTheBatchesLeft) {
   Options options;
   options.epochs = 2;

@@ -10,6 +10,7 @@
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
+#include "trainer/run_log.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -19,6 +20,7 @@ using ::ranklog::testing::Finished;
 using ::ranklog::testing::RunToEnd;
 using ::ranklog::testing::WaitFor;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -85,7 +87,11 @@ TEST_F(TrainProgramTest, EveryRankLearnsWhyRankZeroCannotLoadTheText) {  // S29
   std::ofstream(dir_.File("short.txt")) << "short";
   const Finished refused = Train({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.output, HasSubstr("rank 0: " + dir_.File("short.txt") + " has 5 tokens"));
+  const std::string reason = dir_.File("short.txt") + " has 5 tokens";
+  EXPECT_THAT(refused.output, AllOf(HasSubstr("rank 0: " + reason),
+                                    ContainsRegex("rank 1: .*rank 0 (.*)?failed: " + reason),
+                                    StartsWith("ranklog-train: "), Not(HasSubstr("\n\n")),
+                                    HasSubstr("ranklog-train: rank 0 (pid ")));
 }
 
 TEST_F(TrainProgramTest, TokensAreMadeOnceForAllRanksAndStarts) {  // S29
@@ -118,12 +124,11 @@ TEST_F(TrainProgramTest, SaysThatTheCacheCannotBeWritten) {
 TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
   const Finished done =
       Train({"--nproc-per-node", "2", "--steps", "3", "--seq-len", "16", "--batch-size", "2",
-             "--save-every", "0", "--save-dir", "out", "--experiment-name", "first"});
+             "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_THAT(done.output, HasSubstr("step 3/3"));
-  // printf %s/%s out first | sha1sum
   EXPECT_THAT(done.output,
-              HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74"));
+              AllOf(HasSubstr("step 3/3"), HasSubstr(": 4 rows of rank 0, "),
+                    HasSubstr("next: ranklog show " + RunId(dir_.File("out"), "first") + "\n")));
 }
 
 TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
@@ -148,12 +153,55 @@ TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
               HasSubstr("rank 1 (pid " + std::to_string(second) + ") was killed by signal 9"));
 }
 
+// What is written to stderr must not end in a file or socket of the program.
+TEST_F(TrainProgramTest, OpensTheStreamsThatAreClosed) {
+  std::vector<std::string> command = {"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh"};
+  for (const std::string& word :
+       Command({"--steps", "100000", "--seq-len", "16", "--batch-size", "1"}))
+    command.push_back(word);
+  ChildProcess training(command, Alone());
+  const std::string fds = "/proc/" + std::to_string(training.pid()) + "/fd/";
+  std::error_code error;
+  ASSERT_TRUE(WaitFor([&] {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path(), error))
+      if (entry.is_regular_file(error)) return true;  // the spool
+    return false;
+  }));
+  for (const char* fd : {"0", "1", "2"})
+    EXPECT_EQ(std::filesystem::read_symlink(fds + fd, error), "/dev/null") << fd;
+}
+
+TEST_F(TrainProgramTest, SurvivesAClosedPipe) {
+  std::string command = "(\"$@\"; echo $? > " + dir_.File("code") + ") 2>&1 | head -c 1";
+  std::vector<std::string> words = {"sh", "-c", command, "sh"};
+  for (const std::string& word :
+       Command({"--steps", "5", "--seq-len", "16", "--batch-size", "1", "--save-dir",
+                dir_.File("out"), "--experiment-name", "first"}))
+    words.push_back(word);
+  RunToEnd(words, Alone());
+  int code = -1;
+  std::ifstream(dir_.File("code")) >> code;
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir_.File("out/first/checkpoint-00000005.safetensors")));
+}
+
+TEST_F(TrainProgramTest, AStopWithoutACheckpointIsAFailure) {
+  ChildProcess training(Command({"--steps", "100000", "--seq-len", "16", "--batch-size", "1"}),
+                        Alone());
+  ASSERT_TRUE(WaitFor([&] { return training.Output().find("step 1/") != std::string::npos; }))
+      << training.Output();
+  training.Signal(SIGTERM);
+  EXPECT_EQ(training.Wait(absl::Seconds(30)), 1);
+  EXPECT_THAT(training.Output(), AllOf(HasSubstr("told to stop: ended after step "),
+                                       HasSubstr("nothing is saved without --save-dir")));
+}
+
 TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
   EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
-                     "--save-every", "0", "--save-dir", "out", "--experiment-name", "first",
-                     "--log-strategy", "all"})
+                     "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name",
+                     "first", "--log-strategy", "all"})
                   .output,
-              HasSubstr("next: ranklog show f139217b426684b9ab0da583d66e69fc6b9f3b74-0\n"));
+              HasSubstr("next: ranklog show " + RunId(dir_.File("out"), "first") + "-0\n"));
 }
 
 TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {

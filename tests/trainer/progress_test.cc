@@ -25,5 +25,17 @@ TEST(FormatPositionTest, SaysWhatIsKnownAndWhatIsLeft) {
       "step 100/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  in 50:00");
 }
 
+TEST(FormatPositionTest, TimeLeftCountsOnlyTheStepsOfThisStart) {
+  const Position position{.step = 75,
+                          .steps = 100,
+                          .before = 50,
+                          .loss = 2.5,
+                          .lr = 3e-3,
+                          .tokens_per_second = 100,
+                          .elapsed = absl::Seconds(30)};
+  EXPECT_EQ(FormatPosition(position),
+            "step 75/100  train/loss 2.500  lr 3.00e-03  100 tokens/s  0:30 left");
+}
+
 }  // namespace
 }  // namespace ranklog::trainer

@@ -197,6 +197,8 @@ TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
   EXPECT_THAT(second.output, AllOf(HasSubstr("this is a new run"), HasSubstr("again/earlier-1")));
   ASSERT_THAT(Runs("again"), SizeIs(2));
   EXPECT_EQ(Runs("again")[1]["run_id"], first + "-2");
+  EXPECT_THAT(second.output,
+              AllOf(HasSubstr("run " + first + "-2: "), HasSubstr("show " + first + "-2\n")));
   EXPECT_TRUE(
       std::filesystem::exists(dir_.File("out/again/earlier-1/checkpoint-00000005.safetensors")));
   // What goes on is the newer one.
@@ -230,6 +232,22 @@ TEST_F(ResumeTest, NamesWhatDiffersFromTheCheckpoint) {
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.output, AllOf(HasSubstr("ranks is 2 and was 1"),
                                   HasSubstr("seed is 7 and was 1"), HasSubstr("--init-from")));
+}
+
+TEST_F(ResumeTest, ARefusedStartLeavesTheRunAsItWas) {
+  ASSERT_EQ(Train("refused", {"--steps", "5"}).code, 0);
+  const std::string run_id = Runs("refused")[0]["run_id"];
+  AwaitEnd(run_id);
+  const json before = Runs("refused")[0];
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"--model", "small"}, {"--project", "zz"}}) {
+    std::vector<std::string> arguments = {"--resume", "--steps", "5"};
+    arguments.insert(arguments.end(), other.begin(), other.end());
+    EXPECT_EQ(Train("refused", arguments).code, 1) << other[0];
+  }
+  ASSERT_THAT(Runs("refused"), SizeIs(1));
+  for (const char* field : {"state", "exit_code", "ended", "rows", "ranks"})
+    EXPECT_EQ(Runs("refused")[0][field], before[field]) << field;
 }
 
 TEST_F(ResumeTest, ANewTrainingTakesTheWeightsOfACheckpoint) {

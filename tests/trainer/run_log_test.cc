@@ -2,12 +2,22 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 namespace ranklog::trainer {
 namespace {
 
 TEST(RunIdTest, IsTheSha1OfDirectoryAndName) {
-  // printf %s/%s out first | sha1sum
-  EXPECT_EQ(RunId("out", "first"), "f139217b426684b9ab0da583d66e69fc6b9f3b74");
+  // printf %s/%s /data/out first | sha1sum
+  EXPECT_EQ(RunId("/data/out", "first"), "eee57a389fb01e9a6735e05aa11d7a23604622cc");
+}
+
+TEST(RunIdTest, OneDirectoryHasOneId) {
+  const std::string id = RunId("/data/out", "first");
+  for (const char* same : {"/data/out/", "/data//out", "/data/./out", "/data/x/../out"})
+    EXPECT_EQ(RunId(same, "first"), id) << same;
+  EXPECT_EQ(RunId("out", "first"), RunId(std::filesystem::current_path() / "out", "first"));
+  EXPECT_NE(RunId("out", "first"), RunId("/out", "first"));
 }
 
 TEST(ApplyOptionsTest, FlagsWinOverTheEnvironment) {

@@ -10,12 +10,18 @@
 #include <filesystem>
 #include <future>
 #include <stdexcept>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "trainer/rank_error.h"
 
 namespace ranklog::trainer {
 namespace {
+
+using ::ranklog::testing::IsOkAndHolds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class SaverTest : public ::testing::Test {
  protected:
@@ -26,13 +32,24 @@ class SaverTest : public ::testing::Test {
     model_->forward(at::ones({1, 2})).sum().backward();
     optimizer_.step();
   }
-  absl::StatusOr<int64_t> Restore(Saver& saver) {
-    return saver.Restore(plan_, corpus_, *model_, optimizer_, sampler_);
+  absl::StatusOr<Saver> Open(ProcessGroup& group) {
+    return Saver::Open(options_, plan_, facts_, group);
   }
+  absl::StatusOr<int64_t> Restore(Saver& saver) {
+    return saver.Restore(*model_, optimizer_, sampler_);
+  }
+  // What Open() says, alone; its error is in status_.
+  std::string SaidByOpen() {
+    ProcessGroup alone = ProcessGroup::Alone();
+    ::testing::internal::CaptureStderr();
+    status_ = Open(alone).status();
+    return ::testing::internal::GetCapturedStderr();
+  }
+  bool Exists(const std::string& name) const { return std::filesystem::exists(dir_.File(name)); }
   // Saves a training of one rank that has done 7 steps.
   void SaveAfterSeven() {
     ProcessGroup alone = ProcessGroup::Alone();
-    ASSERT_OK_AND_ASSIGN(Saver saver, Saver::Open(options_, alone));
+    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
     ASSERT_OK(Restore(saver).status());
     Checkpoint checkpoint{.run_id = "run", .step = 7, .sampler = {.epoch = 1, .next = 2}};
     AddState(*model_, optimizer_, checkpoint);
@@ -46,8 +63,9 @@ class SaverTest : public ::testing::Test {
   const ranklog::testing::TempDir dir_;
   const std::string file_ = dir_.File("a/checkpoint-00000007.safetensors");
   Options options_;
-  Plan plan_;
-  Corpus corpus_;
+  Plan plan_{.steps = 10, .save_every = 5};
+  Facts facts_;
+  absl::Status status_;
   torch::nn::Linear model_{2, 2};
   torch::optim::AdamW optimizer_{model_->parameters()};
   EpochSampler sampler_{{.size = 8}};
@@ -56,7 +74,6 @@ class SaverTest : public ::testing::Test {
 TEST_F(SaverTest, EachRankTakesItsOwnRandomState) {
   SaveAfterSeven();
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
-  checkpoint.options["ranks"] = "2";
   checkpoint.random = at::stack({RandomStateOf(11), RandomStateOf(22)});
   ASSERT_OK(WriteCheckpoint(file_, checkpoint));
 
@@ -72,8 +89,12 @@ TEST_F(SaverTest, EachRankTakesItsOwnRandomState) {
   auto other = std::async(std::launch::async, join, 1);
   ASSERT_OK_AND_ASSIGN(ProcessGroup first, join(0));
   ASSERT_OK_AND_ASSIGN(ProcessGroup second, other.get());
-  for (ProcessGroup* group : {&first, &second}) {
-    ASSERT_OK_AND_ASSIGN(Saver saver, Saver::Open(options_, *group));
+  auto others = std::async(std::launch::async, [&] { return Open(second); });
+  std::vector<absl::StatusOr<Saver>> savers;
+  savers.push_back(Open(first));
+  savers.push_back(others.get());
+  for (const ProcessGroup* group : {&first, &second}) {
+    ASSERT_OK_AND_ASSIGN(Saver saver, std::move(savers[group->rank()]));
     ASSERT_OK_AND_ASSIGN(const int64_t step, Restore(saver));
     EXPECT_EQ(step, 7);
     EXPECT_EQ(sampler_.position(), (SamplerPosition{.epoch = 1, .next = 2}));
@@ -86,13 +107,122 @@ TEST_F(SaverTest, OnlyTheLastCheckpointMustBeWritten) {
   std::filesystem::create_directories(file_ + ".tmp/in the way");
   EXPECT_THROW(SaveAfterSeven(), std::runtime_error);
   ProcessGroup alone = ProcessGroup::Alone();
-  ASSERT_OK_AND_ASSIGN(Saver saver, Saver::Open(options_, alone));
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
   ASSERT_OK(Restore(saver).status());
   Checkpoint checkpoint{.step = 7};
   AddState(*model_, optimizer_, checkpoint);
   ::testing::internal::CaptureStderr();
   saver.Save(std::move(checkpoint), /*last=*/false);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr(file_));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("step 7 has no checkpoint: "), HasSubstr(file_),
+                    HasSubstr("there is none yet"), HasSubstr("The training goes on")));
+}
+
+TEST_F(SaverTest, SaysWhichCheckpointIsTheNewestWhenTheLastOneIsLost) {
+  SaveAfterSeven();
+  std::filesystem::create_directories(dir_.File("a/checkpoint-00000010.safetensors.tmp/in"));
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  Checkpoint checkpoint{.step = 10};
+  AddState(*model_, optimizer_, checkpoint);
+  try {
+    saver.Save(std::move(checkpoint), /*last=*/true);
+    FAIL() << "it was written";
+  } catch (const RankError& error) {
+    EXPECT_EQ(error.cause(), RankError::kThisRank);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("step 10 has no checkpoint"),
+                                    HasSubstr("the newest one is of step 7")));
+  }
+}
+
+// What is refused leaves everything where it was.
+TEST_F(SaverTest, MovesNothingBeforeTheStartIsChecked) {
+  SaveAfterSeven();
+  options_.resume = false;
+  options_.init_from = dir_.File("none");
+  SaidByOpen();
+  EXPECT_FALSE(status_.ok());
+  facts_ = FactsOf({}, Settings(), plan_, Corpus(), 1);
+  options_.init_from = file_;
+  ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
+  checkpoint.options = facts_;
+  checkpoint.options["model"] = "small";
+  ASSERT_OK(WriteCheckpoint(file_, checkpoint));
+  SaidByOpen();
+  EXPECT_THAT(status_.message(), HasSubstr("model is tiny and was small"));
+  EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
+  EXPECT_FALSE(Exists("a/earlier-1"));
+}
+
+TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
+  SaveAfterSeven();
+  options_.resume = false;
+  options_.init_from = file_;
+  EXPECT_THAT(SaidByOpen(), HasSubstr("this is a new run"));
+  EXPECT_OK(status_);
+  EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
+}
+
+TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillMovesTheOldOnesAside) {
+  SaveAfterSeven();
+  options_.resume = false;
+  plan_.save_every = 0;
+  SaidByOpen();
+  EXPECT_OK(status_);
+  EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
+  options_.experiment_name = "never";
+  SaidByOpen();
+  EXPECT_OK(status_);
+  EXPECT_FALSE(Exists("never"));
+}
+
+TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillResumes) {
+  SaveAfterSeven();
+  plan_.save_every = 0;
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  EXPECT_THAT(Restore(saver), IsOkAndHolds(7));
+  EXPECT_FALSE(saver.Due(8, 8));
+}
+
+TEST_F(SaverTest, SaysWhereItStarts) {
+  EXPECT_THAT(SaidByOpen(), HasSubstr("no checkpoint in " + dir_.File("a") + ": starts at step 1"));
+  SaveAfterSeven();
+  EXPECT_THAT(SaidByOpen(), HasSubstr("going on after step 7"));
+  plan_.steps = 7;
+  EXPECT_THAT(SaidByOpen(), HasSubstr("is already at the last step, 7"));
+  EXPECT_OK(status_);
+  plan_.steps = 6;
+  SaidByOpen();
+  EXPECT_THAT(status_.message(), HasSubstr("is of step 7"));
+}
+
+// Two ranks, each with options of its own.
+TEST_F(SaverTest, RanksThatWereStartedDifferentlyFailTogether) {
+  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
+  const auto check = [&](int rank) -> std::string {
+    absl::StatusOr<ProcessGroup> group = ProcessGroup::Join({.rank = rank,
+                                                             .world_size = 2,
+                                                             .address = "127.0.0.1",
+                                                             .port = store.port(),
+                                                             .hosted = true});
+    if (!group.ok()) return std::string(group.status().message());
+    Options options;
+    options.lr = rank == 0 ? 0.25 : 0.5;
+    options.resume = rank == 0;
+    try {
+      CheckRanksAgree(options, FactsOf(options, Settings(), plan_, Corpus(), 2), *group);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "they agree";
+  };
+  auto second = std::async(std::launch::async, check, 1);
+  EXPECT_EQ(check(0), "the ranks were not started alike");
+  EXPECT_THAT(second.get(), AllOf(HasSubstr("lr is 0.5 here and 0.25 on rank 0"),
+                                  HasSubstr("resume is false here and true on rank 0")));
 }
 
 }  // namespace

@@ -89,5 +89,24 @@ TEST(WindowCountTest, EveryWindowHasANextToken) {
   EXPECT_EQ(WindowCount(Tokens(std::vector<uint16_t>(30)), 10), 2u);
 }
 
+TEST(TokensTest, ADigestTellsTextsOfOneLengthApart) {
+  std::vector<uint8_t> text(1000, 'a');
+  const uint32_t before = Tokens(text).Digest();
+  EXPECT_EQ(Tokens(text).Digest(), before);
+  text[999] = 'b';
+  EXPECT_NE(Tokens(text).Digest(), before);
+  EXPECT_EQ(Tokens().Digest(), Tokens().Digest());
+}
+
+TEST(TokensTest, ADigestReadsBothEndsOfALargeFile) {
+  std::vector<uint8_t> text(size_t{100} << 20, 'a');
+  const uint32_t before = Tokens(text).Digest();
+  for (const size_t changed : {size_t{0}, text.size() - 1}) {
+    text[changed] = 'b';
+    EXPECT_NE(Tokens(text).Digest(), before);
+    text[changed] = 'a';
+  }
+}
+
 }  // namespace
 }  // namespace ranklog::trainer

@@ -38,7 +38,8 @@ class TrainTest : public ::testing::Test {
     ProcessGroup alone = ProcessGroup::Alone();
     ranklog::Run no_run;  // takes nothing
     std::vector<StepReport> reports;
-    absl::StatusOr<Saver> saver = Saver::Open(options_, alone);
+    const Plan plan = MakePlan(options_, corpus_, /*world_size=*/1);
+    absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*facts=*/{}, alone);
     EXPECT_OK(saver.status());
     done_ = Train(options_, corpus_, alone, no_run, *saver, stop_,
                   [&](const StepReport& report) { reports.push_back(report); });

@@ -117,7 +117,8 @@ int main(int, char** argv) {
   Corpus corpus;
   corpus.source = "random bytes";
   corpus.train = Tokens(RandomBytes(1 << 20));
-  auto saver = Saver::Open(options, *group);
+  const Plan plan = MakePlan(options, corpus, group->world_size());
+  auto saver = Saver::Open(options, plan, /*facts=*/{}, *group);
   if (!saver.ok()) {
     std::cerr << "training_rank: " << saver.status() << "\n";
     return 1;

@@ -1,0 +1,45 @@
+#ifndef TRAINER_START_CHECK_H_
+#define TRAINER_START_CHECK_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ranklog/settings.h"
+#include "trainer/checkpoint.h"
+#include "trainer/data.h"
+#include "trainer/options.h"
+#include "trainer/plan.h"
+#include "trainer/process_group.h"
+
+namespace ranklog::trainer {
+
+// The checks before a training changes anything: before a checkpoint is moved and a run is opened.
+
+// What a training is made of: options by the names of their flags, and the data. A checkpoint has
+// them.
+using Facts = std::map<std::string, std::string>;
+Facts FactsOf(const Options& options, const Settings& settings, const Plan& plan,
+              const Corpus& corpus, int world_size);
+
+// Compares facts and options with those of rank 0. Collective. Throws on all ranks if one differs:
+// RankError on that rank; its message names what differs.
+void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& group);
+
+// Whether a training of `facts` can go on from the checkpoint in `path`. Returns what changes there,
+// such as "lr is 0.1 and was 0.2": the curve bends, but goes on.
+//   kInvalidArgument  it is of another training, or has more steps; the message names what differs
+absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,
+                                                     const std::string& path, const Facts& facts,
+                                                     int64_t steps);
+
+// Whether the weights of the checkpoint in `path` fit the model of `facts`.
+//   kInvalidArgument  they do not; the message names the options that differ
+absl::Status CheckInitFrom(const Checkpoint& checkpoint, const std::string& path,
+                           const Facts& facts);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_START_CHECK_H_
