@@ -42,18 +42,19 @@ TEST_P(SlurmTrainTest, JobScriptTrains) {  // S5
   FakeWandb wandb;
   std::map<std::string, std::string> settings = WandbAt(wandb.url());
   settings.merge(std::map<std::string, std::string>{{"RANKLOG_START_DAEMON", "false"},
-                                                    {"OMP_NUM_THREADS", "1"}});
+                                                    {"OMP_NUM_THREADS", "1"},
+                                                    {"SAVE_DIR", cluster_.File("checkpoints")}});
   const std::string job =
       cluster_.Submit({absl::StrCat(SLURM_SCRIPTS, "/", GetParam()), "--model", "tiny", "--steps",
                        "3", "--log-every", "1", "--batch-size", "2", "--seq-len", "32"},
                       settings);
-  const std::string run_id = absl::StrCat("slurm-", job, "-0");
   EXPECT_TRUE(wandb.WaitFor(
-      [&](const auto& runs) { return runs.count(run_id) != 0 && runs.at(run_id).complete; },
+      [&](const auto& runs) { return !runs.empty() && runs.begin()->second.complete; },
       absl::Seconds(60)))
       << FileContent(cluster_.File(job + ".out"));
-  EXPECT_THAT(wandb.runs(), SizeIs(1));
-  EXPECT_GE(wandb.run(run_id).history.size(), 3u);
+  const auto runs = wandb.runs();
+  ASSERT_THAT(runs, SizeIs(1));
+  EXPECT_GE(runs.begin()->second.history.size(), 3u);
   EXPECT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
 }
 
