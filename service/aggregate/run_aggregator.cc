@@ -183,7 +183,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline int64_t RunAggregator::Impl::StepOf(StreamRo
   return step;
 }
 
-// Inline, because it runs forevery row of every rank.
+// Inline, because it runs for every row of every rank.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void RunAggregator::Impl::AddRow(StreamRows& stream,
                                                                      const model::Block& block,
                                                                      size_t row, uint64_t seq) {
@@ -246,17 +246,6 @@ void RunAggregator::SkipRows(int64_t stream, uint64_t through) {
   none.step = rows->added_step;
   none.dropped = true;
   rows->rows.Push(std::move(none), nullptr);
-}
-
-void RunAggregator::SetProgress(int64_t stream, int64_t passed_step) {
-  StreamRows* const rows = impl_->Find(stream);
-  if (rows == nullptr) return;
-  rows->passed_step = std::max(rows->passed_step, passed_step);
-  if (passed_step > impl_->last_step) rows->silent = false;
-}
-
-void RunAggregator::EndStream(int64_t stream) {
-  if (StreamRows* const rows = impl_->Find(stream)) rows->told_ended = true;
 }
 
 void RunAggregator::CloseAll() { impl_->closing = true; }

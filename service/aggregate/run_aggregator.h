@@ -24,8 +24,8 @@ namespace ranklog::aggregate {
 // When a step closes: every live primary stream has passed it, however long that takes, because the
 // primary rank's rows are the run. And every other live stream has passed it, or `step_wait` is
 // over since the primaries passed it. A stream passes a step by a row with a larger step, by a row
-// that commits the step, by Progress, or by its end. No step closes before the first primary stream
-// joins.
+// that commits the step, by its passed step in AddStream(), or by its end. No step closes before
+// the first primary stream joins.
 //
 // Silent streams: in many programs only rank 0 logs, and the other ranks must not delay the run. A
 // stream is silent if it has brought no row, or none above the last row made since a wait for it
@@ -98,9 +98,6 @@ class RunAggregator {
   void AddRows(int64_t stream, const model::Batch& batch);
   // The rows of a stream up to `through` that were not added are not in the store.
   void SkipRows(int64_t stream, uint64_t through);
-  // Call both only after all rows that precede them.
-  void SetProgress(int64_t stream, int64_t passed_step);
-  void EndStream(int64_t stream);
   // No further stream will join: rows that wait for a missing primary are consumed. AddStream()
   // reverts this.
   void CloseAll();

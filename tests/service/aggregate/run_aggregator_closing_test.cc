@@ -44,13 +44,13 @@ TEST_F(RunAggregatorTest, ProgressPassesASilentRanksSteps) {
   Log(kPrimary, 1, 1);
   Log(kPrimary, 2, 1);
   EXPECT_THAT(Advance(), IsEmpty());
-  aggregator_->SetProgress(kOther, 1);
+  Progress(kOther, 1);
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(Steps(rows), ElementsAre(1));
   EXPECT_THAT(Keys(rows[0]), ElementsAre("loss"));
-  aggregator_->SetProgress(kOther, 9);
+  Progress(kOther, 9);
   EXPECT_THAT(Advance(), IsEmpty());
-  aggregator_->SetProgress(kPrimary, 2);
+  Progress(kPrimary, 2);
   EXPECT_THAT(Steps(Advance()), ElementsAre(2));
 }
 
@@ -58,10 +58,10 @@ TEST_F(RunAggregatorTest, EndedStreamDelaysNoStep) {
   StartTwo();
   Log(kPrimary, 1, 1);
   Log(kOther, 1, 2);
-  aggregator_->EndStream(kOther);
+  End(kOther);
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_FALSE(aggregator_->all_streams_ended());
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_FALSE(aggregator_->all_streams_ended());
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(Steps(rows), ElementsAre(1));
@@ -215,7 +215,7 @@ TEST_F(RunAggregatorTest, NothingClosesBeforeAPrimaryJoins) {
   Start();
   Join(kOther, 1, false);
   for (int step = 0; step < 5; ++step) Log(kOther, step, step);
-  aggregator_->EndStream(kOther);
+  End(kOther);
   EXPECT_THAT(Advance(), IsEmpty());
   now_ += absl::Hours(1);
   EXPECT_THAT(Advance(), IsEmpty());
@@ -225,7 +225,7 @@ TEST_F(RunAggregatorTest, NothingClosesBeforeAPrimaryJoins) {
   Join(kPrimary, 0, true);
   EXPECT_FALSE(aggregator_->all_streams_ended());
   for (int step = 0; step < 5; ++step) Log(kPrimary, step, 10);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(Steps(rows), ElementsAre(0, 1, 2, 3, 4));
   for (int step = 0; step < 5; ++step) EXPECT_EQ(rows[step]["rank_min/loss"], step);
@@ -237,7 +237,7 @@ TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
   Join(kOther, 1, false);
   Log(kOther, 7, 1);
   Log(kOther, 8, 1);
-  aggregator_->EndStream(kOther);
+  End(kOther);
   aggregator_->CloseAll();
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_EQ(stored_.consumed[kOther].seq, 2u);
@@ -246,14 +246,14 @@ TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
   // If a primary attaches nevertheless, it loses nothing.
   Join(kPrimary, 0, true);
   Log(kPrimary, 3, 1);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_THAT(Steps(Advance()), ElementsAre(3));
 }
 
 TEST_F(RunAggregatorTest, OthersAreWaitedForAgainAfterThePrimaryBeganAnew) {
   StartTwo();
   Log(kPrimary, 1, 1);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   Log(kOther, 1, 1);
   now_ += absl::Seconds(100);
   Advance();
@@ -273,7 +273,7 @@ TEST_F(RunAggregatorTest, ProgressCountsOnceRowsArrived) {
   ended.passed_step = 50;
   ended.state = model::StreamState::kFinished;
   aggregator_->AddStream(ended);
-  aggregator_->EndStream(kOther);
+  End(kOther);
   Log(kPrimary, 1, 1);
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_FALSE(aggregator_->all_streams_ended());

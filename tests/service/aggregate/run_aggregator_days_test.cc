@@ -70,7 +70,7 @@ TEST_F(RunAggregatorDaysTest, ARankThatLagsTakesNoMoreMemory) {
 TEST_F(RunAggregatorDaysTest, StepsWithoutARowOfTheMainRankTakeNoMoreMemory) {
   StartTwo();
   EXPECT_LT(GrowthOverDays([this](int64_t n) {
-              aggregator_->SetProgress(kPrimary, n);
+              Progress(kPrimary, n);
               Log(kOther, n, 2);
             }),
             kMostGrowth);

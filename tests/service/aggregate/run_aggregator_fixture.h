@@ -57,10 +57,23 @@ class RunAggregatorTest : public ::testing::Test {
   void Log(int64_t stream, int64_t step, double loss) {
     Log(stream, {{.step = step, .values = {loss}}});
   }
+  // The stream's rows so far are stored, and it has passed `step`, or has ended.
+  void Progress(int64_t id, int64_t step) {
+    streams_[id].passed_step = step;
+    Update(id);
+  }
+  void End(int64_t id) {
+    streams_[id].state = model::StreamState::kFinished;
+    Update(id);
+  }
+  void Update(int64_t id) {
+    streams_[id].durable_seq = next_seq_[id];
+    aggregator_->AddStream(streams_[id]);
+  }
   // Rank 1 of the node has not attached.
   void LogTwoStepsOfRankZeroOfTwo() {
     Start({.step_wait = absl::Seconds(30)});
-    model::Stream primary = StreamOf(kPrimary, 0, true);
+    model::Stream& primary = streams_[kPrimary] = StreamOf(kPrimary, 0, true);
     primary.identity.local_world_size = 2;
     aggregator_->AddStream(primary);
     aggregator_->DefineShape(kPrimary, 1, {"loss"});

@@ -31,7 +31,6 @@ class RunAggregatorReplayTest : public RunAggregatorTest {
     aggregator_->AddStream(stream);
     aggregator_->DefineShape(stream.id, 1, {"loss"});
   }
-  void End(int64_t id) { aggregator_->EndStream(id); }
   // Continues the run from the store, without the streams whose rows are all used.
   void Restart(const std::vector<int64_t>& ids) {
     Start();

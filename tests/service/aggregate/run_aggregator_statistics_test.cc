@@ -28,7 +28,7 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
   EXPECT_EQ(stored_.rows[1]["rank_max/loss"], 5);
   // Rows of steps 6 to 8 are used with the next row of the run, or with its end.
   EXPECT_EQ(stored_.consumed[kOther].seq, 6u);
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   EXPECT_THAT(Steps(Advance()), ElementsAre(9));
   EXPECT_EQ(stored_.consumed[kOther].seq, 10u);
   EXPECT_EQ(late(kOther), 0u);
@@ -50,7 +50,7 @@ TEST_F(RunAggregatorTest, LatePrimaryStepCountsPartsAsLate) {
   EXPECT_THAT(Keys(rows[0]), ElementsAre("loss"));
   EXPECT_EQ(late(kOther), 1u);
   EXPECT_EQ(stored_.consumed[kOther].seq, 3u);
-  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) End(stream);
   EXPECT_EQ(Advance().at(0)["rank_max/loss"], 7);
   EXPECT_EQ(late(kOther), 1u);
   EXPECT_EQ(stored_.consumed[kOther].seq, 5u);
@@ -60,9 +60,9 @@ TEST_F(RunAggregatorTest, AStepThatARankLogsAgainAfterARestartIsNotLate) {
   StartTwo();
   Log(kPrimary, 0, 0);
   for (int step = 0; step < 3; ++step) Log(kOther, step, step);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_THAT(Steps(Advance()), ElementsAre(0));
-  aggregator_->EndStream(kOther);
+  End(kOther);
   Join(3, 0, true);
   Join(4, 1, false);
   for (int step = 1; step < 4; ++step) {
@@ -81,7 +81,7 @@ TEST_F(RunAggregatorTest, SeveralStreamsOfARankAreOneRankInTheStatistics) {
   Log(kPrimary, 1, 1);
   Log(kOther, 1, 100);
   Log(3, 1, 3);
-  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) End(stream);
   EXPECT_EQ(Advance().at(0)["rank_mean/loss"], 2);
 }
 
@@ -91,7 +91,7 @@ TEST_F(RunAggregatorTest, StatisticsNeedTwoRanksButNotThePrimary) {
   Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}}});
   Log(kOther, {{.step = 1, .shape = 3, .values = {10}}});
   Log(3, {{.step = 1, .shape = 3, .values = {20}}});
-  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}}) End(stream);
   const RunRow row = Advance().at(0);
   EXPECT_FALSE(row.Has("rank_mean/lr"));
   EXPECT_FALSE(row.Has("acc"));
@@ -104,7 +104,7 @@ TEST_F(RunAggregatorTest, NaNOfOneRankIsLeftOutOfTheStatistics) {
   StartTwo();
   Log(kPrimary, {{.step = 1, .values = {nan}}, {.step = 2, .values = {nan}}});
   Log(kOther, {{.step = 1, .values = {4}}, {.step = 2, .values = {nan}}});
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const std::vector<RunRow> rows = Advance();
   EXPECT_TRUE(std::isnan(rows.at(0)["loss"]));
   EXPECT_EQ(rows[0]["rank_mean/loss"], 4);
@@ -116,7 +116,7 @@ TEST_F(RunAggregatorTest, DefaultStatisticsAreMeanMinAndMaxOfDifferingMetrics) {
   StartTwo();
   Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}}});
   Log(kOther, {{.step = 1, .shape = 2, .values = {0.5, 3}}});
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   EXPECT_THAT(Keys(Advance().at(0)),
               ElementsAre("lr", "loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss"));
 }
@@ -127,7 +127,7 @@ TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatistics) {
     Log(kPrimary, streams_[kPrimary].durable_seq++, 5);
     Log(kOther, streams_[kOther].durable_seq++, other);
   }
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const std::vector<RunRow> rows = Advance();
   EXPECT_FALSE(rows.at(0).Has("rank_mean/loss"));
   EXPECT_EQ(rows.at(1)["rank_max/loss"], 6);
@@ -141,7 +141,7 @@ TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatisticsInRowsOfOtherKeys)
     Log(stream, {{.step = 1, .shape = 2, .values = {0.5, 1}},
                  {.step = 2, .shape = 1, .values = {static_cast<double>(stream)}},
                  {.step = 3, .shape = 2, .values = {0.5, 1}}});
-    aggregator_->EndStream(stream);
+    End(stream);
   }
   const std::vector<RunRow> rows = Advance();
   EXPECT_THAT(Keys(rows.at(0)), ElementsAre("lr", "loss"));
@@ -161,7 +161,7 @@ TEST_F(RunAggregatorTest, RestartedDaemonKnowsWhichMetricsDiffered) {
   for (int64_t stream : {kPrimary, kOther}) {
     aggregator_->SkipRows(stream, ++next_seq_[stream]);
     Log(stream, 2, 5);
-    aggregator_->EndStream(stream);
+    End(stream);
   }
   EXPECT_EQ(Advance().at(0)["rank_max/loss"], 5);
 }
@@ -181,7 +181,7 @@ TEST_F(RunAggregatorTest, NaNEqualsNaNAndDiffersFromNumbers) {
     StartTwo();
     Log(kPrimary, 1, one);
     Log(kOther, 1, other);
-    for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+    for (int64_t stream : {kPrimary, kOther}) End(stream);
     EXPECT_EQ(Advance().at(0).Has("rank_mean/loss"), differ);
   }
 }
@@ -199,7 +199,7 @@ TEST_F(RunAggregatorTest, AfterManyChangesAllMetricsHaveStatistics) {
     Log(kOther, {{.step = i, .shape = 4, .values = values}});
     values[static_cast<size_t>(i) + 1] = 1;
   }
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const std::vector<RunRow> rows = Advance();
   EXPECT_FALSE(rows[JoinPlanner::kMaxChanges - 1].Has("rank_mean/equal"));
   EXPECT_TRUE(rows.at(JoinPlanner::kMaxChanges).Has("rank_mean/equal"));
@@ -209,7 +209,7 @@ TEST_F(RunAggregatorTest, StatisticsAreThoseAskedFor) {
   StartTwo({.statistics = model::RankStatistics({"argmin", "max"})});
   Log(kPrimary, 1, 5);
   Log(kOther, 1, 3);
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const RunRow row = Advance().at(0);
   EXPECT_THAT(Keys(row), ElementsAre("loss", "rank_max/loss", "rank_argmin/loss"));
   EXPECT_EQ(row["rank_argmin/loss"], 1);
@@ -221,7 +221,7 @@ TEST_F(RunAggregatorTest, EachMetricHasTheStatisticsOfItsRule) {
     const auto rank = static_cast<double>(stream);
     Log(stream, {{.step = 1, .shape = 2, .values = {rank, rank}},
                  {.step = 1, .shape = 3, .values = {rank}}});
-    aggregator_->EndStream(stream);
+    End(stream);
   }
   EXPECT_THAT(Keys(Advance().at(0)),
               ElementsAre("lr", "loss", "acc", "rank_max/loss", "rank_std/acc"));
@@ -241,7 +241,7 @@ TEST_F(RunAggregatorTest, PrimarysOwnMetricNameWins) {
   aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
   Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});
   Log(kOther, 1, 3);
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const RunRow row = Advance().at(0);
   EXPECT_THAT(Keys(row), ElementsAre("loss", "rank_mean/loss"));
   EXPECT_EQ(row["rank_mean/loss"], 42);
@@ -253,7 +253,7 @@ TEST_F(RunAggregatorTest, PrimarysOwnStatisticMakesItsMetricDiffer) {
   aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
   Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});
   Log(kOther, 1, 1);
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   EXPECT_THAT(Keys(Advance().at(0)),
               ElementsAre("loss", "rank_mean/loss", "rank_min/loss", "rank_max/loss"));
 }

@@ -53,7 +53,7 @@ TEST_F(RunAggregatorTest, CarriesThePrimarysTextsAndNotTheOthers) {
                  {.step = 1, .values = {1}, .texts = {{"sample", "c"}}},
                  {.step = 2, .shape = 0, .texts = {{"sample", "d"}}}});
   Log(kOther, {{.step = 1, .values = {1}, .texts = {{"sample", "other"}}}});
-  for (int64_t stream : {kPrimary, kOther}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther}) End(stream);
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(rows, SizeIs(2));
   EXPECT_THAT(rows[0].texts, ElementsAre(std::pair<const std::string, std::string>("note", "b"),
@@ -68,7 +68,7 @@ TEST_F(RunAggregatorTest, BetweenATextAndANumberOfOneKeyTheLaterWins) {
                  {.step = 1, .shape = 0, .texts = {{"loss", "diverged"}}},
                  {.step = 2, .shape = 0, .texts = {{"loss", "diverged"}}},
                  {.step = 2, .shape = 2, .values = {0.5, 2}}});
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   const std::vector<RunRow> rows = Advance();
   EXPECT_THAT(Keys(rows.at(0)), ElementsAre("lr"));
   EXPECT_EQ(rows[0].texts.at("loss"), "diverged");
@@ -88,7 +88,7 @@ TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
   Log(3, {{.step = 2, .values = {4}, .time_us = 29}});
   Log(4, {{.step = 2, .values = {10}, .time_us = 40}});
   Log(kOther, {{.step = 2, .values = {20}, .time_us = 50}});
-  for (int64_t stream : {kPrimary, kOther, int64_t{3}, int64_t{4}}) aggregator_->EndStream(stream);
+  for (int64_t stream : {kPrimary, kOther, int64_t{3}, int64_t{4}}) End(stream);
   const std::vector<RunRow> rows = Advance();
   ASSERT_THAT(Steps(rows), ElementsAre(1, 2));
   EXPECT_EQ(rows[0].texts.at("loss"), "diverged");
@@ -100,13 +100,13 @@ TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
 TEST_F(RunAggregatorTest, RestartedPrimarysOldStepsAreLate) {
   StartTwo();
   for (int step = 0; step < 6; ++step) Log(kPrimary, step, step);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   for (int step = 0; step < 10; ++step) Log(kOther, step, step);
   EXPECT_THAT(Steps(Advance()), ElementsAre(0, 1, 2, 3, 4, 5));
 
   Join(3, 0, true);  // resumed from a checkpoint at step 4
   for (int step = 4; step < 9; ++step) Log(3, step, 100 + step);
-  aggregator_->EndStream(3);
+  End(3);
   EXPECT_THAT(Steps(Advance()), ElementsAre(6, 7, 8));
   EXPECT_EQ(late(3), 2u);
   EXPECT_EQ(stored_.consumed[3].seq, 5u);
@@ -118,7 +118,7 @@ TEST_F(RunAggregatorTest, ARowBelowTheOneBeforeItIsLate) {
   Log(kPrimary, 5, 1);
   Log(kPrimary, 3, 2);
   Log(kPrimary, 6, 3);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_THAT(Steps(Advance()), ElementsAre(5, 6));
   EXPECT_EQ(stored_.rows[0]["loss"], 1);
   EXPECT_EQ(late(kPrimary), 1u);
@@ -129,7 +129,7 @@ TEST_F(RunAggregatorTest, RowsOfAnUnknownShapeAreLeftOutAndCounted) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 1, .shape = 77, .values = {1}}, {.step = 1, .values = {1, 2}}});
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_THAT(Advance(), IsEmpty());
   EXPECT_EQ(late(kPrimary), 2u);
 }
@@ -163,7 +163,7 @@ TEST_F(RunAggregatorTest, TheLargestStepIsAStepLikeAnyOther) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, std::numeric_limits<int64_t>::max(), 1);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   EXPECT_THAT(Advance(), SizeIs(1));
 }
 
@@ -175,7 +175,7 @@ TEST_F(RunAggregatorTest, BatchesAreOfBoundedSizeAndGoOnWhereTheRunWas) {
   std::vector<RankRow> rows;
   for (int step = 0; step < 100000; ++step) rows.push_back({.step = step, .values = {1}});
   Log(kPrimary, rows);
-  aggregator_->EndStream(kPrimary);
+  End(kPrimary);
   const Aggregated result = aggregator_->Advance(now_);
   EXPECT_THAT(result.shapes, IsEmpty());  // the stored one is used
   ASSERT_THAT(result.batches, SizeIs(3));
