@@ -303,7 +303,6 @@ class StoreReader {
   absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first
   absl::StatusOr<model::Run> GetRun(int64_t run);                   // kNotFound
   absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
-  absl::StatusOr<model::Stream> GetStream(int64_t stream);          // kNotFound
   absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);  // kNotFound
   // The streams of running runs, which a daemon continues when it starts.
   absl::StatusOr<std::vector<model::Stream>> LiveStreams();

@@ -53,13 +53,6 @@ absl::StatusOr<std::vector<model::Stream>> StoreReader::Streams(int64_t run) {
       {run}));
 }
 
-absl::StatusOr<model::Stream> StoreReader::GetStream(int64_t stream) {
-  Query query = database_.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {stream});
-  if (query.Next()) return StreamOf(query);
-  RETURN_IF_ERROR(query.status());
-  return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", stream));
-}
-
 absl::StatusOr<model::Stream> StoreReader::StreamOfRing(const model::StreamKey& key) {
   Query query = database_.Select(
       absl::StrCat(kSelectStream,

@@ -114,7 +114,7 @@ TEST_F(AggregateLoopTest, RestartedRankIsNotACrash) {
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
-  EXPECT_EQ(Reader()->GetStream(again)->replayed_rows, 2u);
+  EXPECT_EQ(StoredStream(*Reader(), again)->replayed_rows, 2u);
   EXPECT_EQ(StoredRun().replays, 2u);
   EXPECT_EQ(StoredRun().late_rows, 0u);
 }
@@ -194,7 +194,7 @@ TEST_F(AggregateLoopTest, RowsLostWithAStoreBlockNothing) {
   End(second);
   Settle();
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_EQ(Reader()->GetStream(first)->aggregated_seq, 20u);
+  EXPECT_EQ(StoredStream(*Reader(), first)->aggregated_seq, 20u);
   End(first);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
@@ -257,7 +257,7 @@ TEST_F(AggregateLoopTest, RunWithoutPrimaryClosesAllStreams) {
   now_ += absl::Seconds(5);
   Settle();
   EXPECT_EQ(StoredRun().state, RunState::kCrashed);
-  EXPECT_EQ(Reader()->GetStream(second)->aggregated_seq, 10000u);
+  EXPECT_EQ(StoredStream(*Reader(), second)->aggregated_seq, 10000u);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "tests/service/aggregate/rows.h"
+#include "tests/service/storage/stored_stream.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

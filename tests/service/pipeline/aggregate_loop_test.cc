@@ -34,7 +34,7 @@ TEST_F(AggregateLoopTest, MakesRowsAndNotifiesDelivery) {
   EXPECT_EQ(Rows()[2]["rank_mean/loss"], 4);
   EXPECT_EQ(told(), 1);
   EXPECT_EQ(StoredRun().last_step, 4);
-  EXPECT_EQ(Reader()->GetStream(first)->aggregated_seq, 5u);
+  EXPECT_EQ(StoredStream(*Reader(), first)->aggregated_seq, 5u);
   EXPECT_EQ(loop_->counters().made_rows, 5u);
 }
 
@@ -67,7 +67,7 @@ TEST_F(AggregateLoopTest, ShapesMayBeDefinedInAnyOrder) {
   Write([&](storage::Store& store) { return store.DefineShape(stream, 2, {"lr"}); });
   log(1, 2);
   EXPECT_THAT(Steps(), ElementsAre(0, 1));
-  EXPECT_EQ(Reader()->GetStream(stream)->late_rows, 0u);
+  EXPECT_EQ(StoredStream(*Reader(), stream)->late_rows, 0u);
 }
 
 TEST_F(AggregateLoopTest, ResumesRunningRunsAfterARestart) {

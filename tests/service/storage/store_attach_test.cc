@@ -40,7 +40,7 @@ class AttachTest : public StoreTest {
 TEST_F(AttachTest, MakesTheJobTheRunAndTheStream) {
   model::Stream made;
   Do([&] { made = Attach(0); });
-  ASSERT_OK_AND_ASSIGN(const model::Stream stream, reader_->GetStream(made.id));
+  ASSERT_OK_AND_ASSIGN(const model::Stream stream, StoredStream(*reader_, made.id));
   EXPECT_EQ(stream.key, SessionOf(0).stream);
   EXPECT_TRUE(stream.primary);
   EXPECT_EQ(stream.identity.node, "node-a");
@@ -210,8 +210,8 @@ TEST_F(AttachTest, NewStreamCountsRowsOfALostStore) {
     EXPECT_THAT(store_->Append(stream->id, Dense(8, 2, 1, 1)), ::ranklog::testing::IsOkAndHolds(9));
     EXPECT_OK(store_->SetLosses(stream->id, {.invalid = 2}));
   });
-  EXPECT_EQ(reader_->GetStream(1)->losses.with_store, 7);
-  EXPECT_EQ(reader_->GetStream(1)->losses.invalid, 2);
+  EXPECT_EQ(StoredStream(*reader_, 1)->losses.with_store, 7);
+  EXPECT_EQ(StoredStream(*reader_, 1)->losses.invalid, 2);
   session.first_seq = 10;
   Do([&] {
     const auto again = store_->Attach(session, AssignmentOf("job", true), 2000);
@@ -254,7 +254,7 @@ TEST_F(AttachTest, KnownStreamSkipsRowsOfALostStore) {
 
 TEST_F(AttachTest, KeepsAnIncarnationWithItsHighestBitSet) {
   Do([&] { Attach(0, ~uint64_t{0}); });
-  EXPECT_EQ(reader_->GetStream(1)->key.incarnation, ~uint64_t{0});
+  EXPECT_EQ(StoredStream(*reader_, 1)->key.incarnation, ~uint64_t{0});
   Do([&] { EXPECT_EQ(Attach(0, ~uint64_t{0}).id, 1); });
 }
 
@@ -321,8 +321,8 @@ TEST_F(AttachTest, PendingRunGetsAPrimary) {
   EXPECT_TRUE(TheRun().primary_chosen);
   EXPECT_EQ(TheRun().run_id, "job-1");
   EXPECT_EQ(TheRun().primary_rank, 1u);
-  EXPECT_TRUE(reader_->GetStream(of[0].id)->primary);
-  EXPECT_FALSE(reader_->GetStream(of[1].id)->primary);
+  EXPECT_TRUE(StoredStream(*reader_, of[0].id)->primary);
+  EXPECT_FALSE(StoredStream(*reader_, of[1].id)->primary);
   for (const model::Stream& stream : of) EXPECT_THAT(BatchesOf(stream.id), SizeIs(2));
   EXPECT_OK(reader_->Check());
 

@@ -58,7 +58,7 @@ int64_t RowsIn(const std::string& directory, int64_t stream) {
     if (stored.batch.first != next) return -1;
     next = stored.batch.last + 1;
   }
-  EXPECT_EQ((*reader)->GetStream(stream).value_or(model::Stream()).durable_seq, next - 1);
+  EXPECT_EQ(StoredStream(**reader, stream).value_or(model::Stream()).durable_seq, next - 1);
   return static_cast<int64_t>(next) - 1;
 }
 

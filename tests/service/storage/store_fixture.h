@@ -11,6 +11,7 @@
 
 #include "service/storage/store.h"
 #include "tests/service/storage/builders.h"
+#include "tests/service/storage/stored_stream.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

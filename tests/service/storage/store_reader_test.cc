@@ -35,14 +35,13 @@ TEST_F(StoreReaderTest, FindsNothingInAnEmptyStore) {
   EXPECT_THAT(reader_->Runs(), IsOkAndHolds(IsEmpty()));
   EXPECT_THAT(reader_->LiveStreams(), IsOkAndHolds(IsEmpty()));
   EXPECT_THAT(reader_->GetRun(1), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(reader_->GetStream(1), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(reader_->StreamBatches(1, 0, 1), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(reader_->Shapes(1), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(StoreReaderTest, QueueHasUndeliveredRows) {
   EXPECT_THAT(reader_->Queues(), IsOkAndHolds(IsEmpty()));
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t run = StoredStream(*reader_, NewStream())->run;
   constexpr uint64_t kBatches = 200;  // more than the reader measures
   Do([&] {
     for (const char* kind : {"wandb", "local"}) EXPECT_OK(store_->AddDelivery(run, kind));
@@ -89,7 +88,7 @@ TEST_F(StoreReaderTest, LossesAreSummedOverAllStreams) {
 
 TEST_F(StoreReaderTest, PagesThroughBatchesByPositionAndBytes) {
   const int64_t stream = NewStream();
-  const int64_t run = reader_->GetStream(stream)->run;
+  const int64_t run = StoredStream(*reader_, stream)->run;
   Do([&] {
     EXPECT_OK(store_->DefineRunShape(run, 1, Keys(2)));
     for (uint64_t i = 0; i < 5; ++i) {
@@ -135,7 +134,7 @@ TEST_F(StoreReaderTest, ListsRunsNewestFirstAndStreamsByRankThreadAndStart) {
 
 TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   const int64_t stream = NewStream();
-  const int64_t run = reader_->GetStream(stream)->run;
+  const int64_t run = StoredStream(*reader_, stream)->run;
   model::Delivery delivery;
   delivery.run = run;
   delivery.kind = "wandb";
@@ -167,7 +166,7 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
 }
 
 TEST_F(StoreReaderTest, ADestinationIsAddedOnceAndKeepsItsPlace) {
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t run = StoredStream(*reader_, NewStream())->run;
   Do([&] { EXPECT_OK(store_->AddDelivery(run, "wandb")); });
   ASSERT_OK_AND_ASSIGN(const auto added, reader_->PendingDeliveries());
   ASSERT_THAT(added, SizeIs(1));
@@ -188,7 +187,7 @@ TEST_F(StoreReaderTest, ADestinationIsAddedOnceAndKeepsItsPlace) {
 }
 
 TEST_F(StoreReaderTest, CountsEveryRowOfALocalDelivery) {
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t run = StoredStream(*reader_, NewStream())->run;
   model::Delivery delivery;
   delivery.run = run;
   delivery.kind = "local";
@@ -201,7 +200,7 @@ TEST_F(StoreReaderTest, CountsEveryRowOfALocalDelivery) {
 }
 
 TEST_F(StoreReaderTest, GivesDeadLettersOldestFirst) {
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t run = StoredStream(*reader_, NewStream())->run;
   Do([&] {
     model::DeadLetter letter;
     letter.run = run;

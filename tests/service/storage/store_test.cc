@@ -34,7 +34,7 @@ TEST_F(StoreTest, GivesBackWhatWasAppended) {
   Do([&] { EXPECT_THAT(store_->Append(stream, batch), IsOkAndHolds(3)); });
 
   EXPECT_THAT(BatchesOf(stream), ElementsAre(batch));
-  EXPECT_EQ(reader_->GetStream(stream)->durable_seq, 3);
+  EXPECT_EQ(StoredStream(*reader_, stream)->durable_seq, 3);
   Reopen();
   EXPECT_THAT(BatchesOf(stream), ElementsAre(batch));
 }
@@ -122,7 +122,7 @@ TEST_F(StoreTest, KeepsWhatIsKnownOfAStream) {
     EXPECT_OK(store_->SetAggregated(stream, {.through = 17, .late = 3}));
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kCrashed, 9, "killed", 2000));
   });
-  ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
+  ASSERT_OK_AND_ASSIGN(const model::Stream read, StoredStream(*reader_, stream));
   EXPECT_EQ(read.passed_step, 20) << "progress never goes back";
   EXPECT_EQ(read.losses, losses);
   EXPECT_EQ(read.aggregated_seq, 17);
@@ -144,14 +144,14 @@ TEST_F(StoreTest, LetsAFinishedStreamStayFinished) {
     EXPECT_THAT(store_->EndStream(stream, model::StreamState::kLive, 0, "", 5000),
                 StatusIs(absl::StatusCode::kInvalidArgument));
   });
-  ASSERT_OK_AND_ASSIGN(const model::Stream read, reader_->GetStream(stream));
+  ASSERT_OK_AND_ASSIGN(const model::Stream read, StoredStream(*reader_, stream));
   EXPECT_EQ(read.state, model::StreamState::kFinished);
   EXPECT_EQ(read.exit_code, 3);
   EXPECT_EQ(read.ended_us, 3000);
 }
 
 TEST_F(StoreTest, AppendsARunsRowsInOrder) {
-  const int64_t run = reader_->GetStream(NewStream())->run;
+  const int64_t run = StoredStream(*reader_, NewStream())->run;
   Do([&] {
     EXPECT_THAT(store_->AppendRunRows(run, Dense(0, 1, 1, 2)),
                 StatusIs(absl::StatusCode::kInvalidArgument))
@@ -178,7 +178,7 @@ TEST_F(StoreTest, AppendsARunsRowsInOrder) {
 
 TEST_F(StoreTest, ClosesARun) {
   const int64_t stream = NewStream();
-  const int64_t run = reader_->GetStream(stream)->run;
+  const int64_t run = StoredStream(*reader_, stream)->run;
   Do([&] {
     EXPECT_OK(store_->EndStream(stream, model::StreamState::kFinished, 2, "", 4000));
     EXPECT_THAT(store_->CloseRun(run, model::RunState::kRunning, 0, "", 1),
@@ -196,7 +196,7 @@ TEST_F(StoreTest, ClosesARun) {
 
 TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
   const int64_t stream = NewStream();
-  const int64_t run = reader_->GetStream(stream)->run;
+  const int64_t run = StoredStream(*reader_, stream)->run;
   Do([&] {
     EXPECT_OK(store_->Append(stream, Dense(1, 5, 1, 2)));
     EXPECT_OK(store_->SetAggregated(stream, {.through = 5, .late = 0}));
@@ -215,7 +215,7 @@ TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
 
 TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
   const int64_t stream = NewStream();
-  const int64_t run = reader_->GetStream(stream)->run;
+  const int64_t run = StoredStream(*reader_, stream)->run;
   model::Update config{.kind = model::Update::Kind::kConfig, .object = {{"lr", NAN}}, .metric = {}};
   model::Update metric{.kind = model::Update::Kind::kMetric, .object = {}, .metric = {}};
   metric.metric.name = "train/*";
