@@ -100,7 +100,8 @@ class RowStep {
   static RowStep Given(SharedSteps* steps, uint32_t word, int64_t step) {
     return {steps, word, step, /*commits=*/false, /*counted=*/false};
   }
-  // A step that was taken before.
+  // A step that was taken before, by a caller without SharedSteps: the simulator and tests, which
+  // choose the steps themselves.
   static RowStep Taken(int64_t step, bool commits = false, bool counted = false) {
     return {nullptr, 0, step, commits, counted};
   }

@@ -36,6 +36,8 @@ struct RankStats {
   double max = 0;
 
   void Add(uint32_t rank, double value);
+  // Nothing calls it yet: it keeps the statistics of several nodes joinable, and tests hold it to
+  // that.
   void Merge(const RankStats& other);
   double std() const;  // NaN while count is 0
 
