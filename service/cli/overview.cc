@@ -16,7 +16,7 @@ namespace {
 void AddUpRuns(Overview* overview) {
   for (const query::RunReport& report : overview->runs) {
     overview->late_rows += report.run.late_rows;
-    query::AddLosses(report.losses, &overview->losses);
+    overview->losses += report.losses;
     for (const query::DestinationReport& one : report.destinations) {
       query::DestinationReport& sum = overview->destinations[one.kind];
       sum.kind = one.kind;

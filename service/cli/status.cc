@@ -233,9 +233,7 @@ std::string LostText(const Overview& overview, const Terminal& terminal) {
         absl::StrCat(Counted(overview.lost(), "row"), ": ", query::LossesText(overview.losses)));
   }
   std::vector<std::string> zeros;
-  for (const auto& [reason, count] : query::ByReason(overview.losses)) {
-    zeros.push_back(absl::StrCat(reason, " 0"));
-  }
+  for (const auto& [name, rows] : model::kLossReasons) zeros.push_back(absl::StrCat(name, " 0"));
   return terminal.Green(absl::StrJoin(zeros, ", "));
 }
 

@@ -208,14 +208,10 @@ void AddQueues(const MetricValues& figures, Families& to) {
 }
 
 void AddLosses(const model::Losses& losses, Families& to) {
-  const std::pair<const char*, uint64_t> reasons[] = {
-      {"ring_full", losses.ring_full},       {"invalid", losses.invalid},
-      {"step_behind", losses.step_behind},   {"too_large", losses.too_large},
-      {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
-  for (const auto& [reason, rows] : reasons) {
+  for (const auto& [name, rows] : model::kLossReasons) {
     to.Gauge("ranklog_rows_lost",
              "Lost rows of the runs in the store, by reason; decreases when a run is removed.",
-             rows, {{"reason", reason}});
+             losses.*rows, {{"reason", name}});
   }
 }
 

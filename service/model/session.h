@@ -108,17 +108,37 @@ absl::Status Validate(const Session& session);
 // rows that were acknowledged into an earlier store which was lost.
 struct Losses {
   uint64_t ring_full = 0;
-  uint64_t invalid = 0;
+  uint64_t invalid = 0;  // a key or a value cannot be logged
   uint64_t step_behind = 0;
   uint64_t too_large = 0;
   uint64_t after_finish = 0;
   uint64_t with_store = 0;  // set by Attach(), never by the rank
 
-  uint64_t total() const {
-    return ring_full + invalid + step_behind + too_large + after_finish + with_store;
-  }
+  uint64_t total() const;
+  Losses& operator+=(const Losses& more);
   friend bool operator==(const Losses&, const Losses&) = default;
 };
+
+// Every reason once. JSON, texts and metrics contain the names, so they are an interface for
+// scripts; the columns of the store are lost_NAME.
+struct LossReason {
+  const char* name;
+  uint64_t Losses::*rows;
+};
+inline constexpr LossReason kLossReasons[] = {
+    {"ring_full", &Losses::ring_full},       {"invalid", &Losses::invalid},
+    {"step_behind", &Losses::step_behind},   {"too_large", &Losses::too_large},
+    {"after_finish", &Losses::after_finish}, {"with_store", &Losses::with_store}};
+
+inline uint64_t Losses::total() const {
+  uint64_t sum = 0;
+  for (const auto& [name, rows] : kLossReasons) sum += this->*rows;
+  return sum;
+}
+inline Losses& Losses::operator+=(const Losses& more) {
+  for (const auto& [name, rows] : kLossReasons) this->*rows += more.*rows;
+  return *this;
+}
 
 }  // namespace ranklog::model
 

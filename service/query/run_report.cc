@@ -58,31 +58,17 @@ Json TextOf(absl::string_view text) { return std::string(text); }
 
 }  // namespace
 
-void AddLosses(const model::Losses& more, model::Losses* sum) {
-  sum->ring_full += more.ring_full;
-  sum->invalid += more.invalid;
-  sum->step_behind += more.step_behind;
-  sum->too_large += more.too_large;
-  sum->after_finish += more.after_finish;
-  sum->with_store += more.with_store;
-}
-
-std::vector<std::pair<std::string, uint64_t>> ByReason(const model::Losses& losses) {
-  return {{"ring_full", losses.ring_full},       {"invalid", losses.invalid},
-          {"step_behind", losses.step_behind},   {"too_large", losses.too_large},
-          {"after_finish", losses.after_finish}, {"with_store", losses.with_store}};
-}
-
 Json LossesJson(const model::Losses& losses) {
   Json json = Json::object();
-  for (const auto& [reason, count] : ByReason(losses)) json[reason] = count;
+  for (const auto& [name, rows] : model::kLossReasons) json[name] = losses.*rows;
   return json;
 }
 
 std::string LossesText(const model::Losses& losses) {
   std::string text;
-  for (const auto& [reason, count] : ByReason(losses)) {
-    if (count > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", reason, " ", count);
+  for (const auto& [name, rows] : model::kLossReasons) {
+    if (losses.*rows == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", losses.*rows);
   }
   return text;
 }
@@ -119,8 +105,8 @@ absl::StatusOr<RunReport> ReportRun(storage::StoreReader& reader, const model::R
       rank.unnamed = stream.reason;
     }
     if (model::SpoolIsUnread(stream)) rank.unread = stream.reason;
-    AddLosses(stream.losses, &rank.losses);
-    AddLosses(stream.losses, &report.losses);
+    rank.losses += stream.losses;
+    report.losses += stream.losses;
   }
   for (const auto& [number, rank] : ranks) report.ranks.push_back(rank);
   ASSIGN_OR_RETURN(const std::vector<model::Delivery> deliveries, reader.Deliveries(run.id));

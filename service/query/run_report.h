@@ -75,12 +75,10 @@ std::vector<std::pair<std::string, std::vector<std::string>>> WaitingReasons(
 std::vector<std::string> WaitingTexts(const std::vector<RunReport>& reports,
                                       const std::string& kind);
 
-// Losses by the name of their reason. The names are an interface for scripts.
-std::vector<std::pair<std::string, uint64_t>> ByReason(const model::Losses& losses);
+// Losses by the name of their reason.
 model::Json LossesJson(const model::Losses& losses);
 // The losses that are not zero: "ring_full 2, step_behind 1".
 std::string LossesText(const model::Losses& losses);
-void AddLosses(const model::Losses& more, model::Losses* sum);
 
 // Ranks whose rings are not files, by reason: "ranks 0, 1 and 2 of RUN: REASON". Their rows are
 // lost if a rank ends while no daemon holds its ring.

@@ -97,7 +97,7 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
   }
   rank->replayed += stream.replayed_rows;
   rank->merged += static_cast<uint64_t>(stream.merged_rows);
-  AddLosses(stream.losses, &rank->losses);
+  rank->losses += stream.losses;
   if (stream.aggregated_seq > stream.durable_seq) {
     rank->findings.Add(absl::StrCat("stream ", stream.id, " counts ", stream.aggregated_seq,
                                     " aggregated rows, but has ", stream.durable_seq));

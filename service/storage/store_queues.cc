@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/store.h"
 
@@ -93,17 +94,15 @@ absl::StatusOr<uint64_t> StoreReader::BytesOfRun(int64_t run) {
 }
 
 absl::StatusOr<model::Losses> StoreReader::LossesOfAll() {
-  Query query = database_.Select(
-      "SELECT total(lost_ring_full), total(lost_invalid), total(lost_step_behind), "
-      "total(lost_too_large), total(lost_after_finish), total(lost_with_store) FROM stream");
+  std::string sums;
+  for (const auto& [name, rows] : model::kLossReasons) {
+    absl::StrAppend(&sums, sums.empty() ? "" : ", ", "total(lost_", name, ")");
+  }
+  Query query = database_.Select(absl::StrCat("SELECT ", sums, " FROM stream"));
   model::Losses losses;
   if (query.Next()) {
-    losses = {.ring_full = query.Unsigned(0),
-              .invalid = query.Unsigned(1),
-              .step_behind = query.Unsigned(2),
-              .too_large = query.Unsigned(3),
-              .after_finish = query.Unsigned(4),
-              .with_store = query.Unsigned(5)};
+    int column = 0;
+    for (const auto& [name, rows] : model::kLossReasons) losses.*rows = query.Unsigned(column++);
   }
   RETURN_IF_ERROR(query.status());
   return losses;
