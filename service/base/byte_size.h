@@ -14,7 +14,8 @@
 namespace ranklog {
 
 // A number with an optional unit: B, KiB, MiB, GiB or TiB. False if it is malformed, negative, or
-// 2^62 or more.
+// 2^62 or more. Not CLI::AsSizeValue, which takes no fractions, and reads "4g", "4GB" and "4GiB" as
+// one size.
 inline bool ParseBytes(absl::string_view text, int64_t* bytes) {
   constexpr std::pair<const char*, int> kUnits[] = {
       {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"B", 0}};

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "service/base/utf8.h"
 
 namespace ranklog::cli {
 namespace {
@@ -36,7 +37,8 @@ struct Block {
   uint32_t first, last;
 };
 
-// Unicode's East_Asian_Width W and F, by whole blocks.
+// Unicode's East_Asian_Width W and F, by whole blocks. Not wcwidth(): it answers for the locale of
+// the process, and in "C", which jobs often have, it knows only ASCII.
 constexpr Block kWide[] = {
     {0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},  {0xA960, 0xA97F}, {0xAC00, 0xD7A3},
     {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF01, 0xFF60},  {0xFFE0, 0xFFE6}, {0x1F300, 0x1F64F},
@@ -139,9 +141,7 @@ std::string CutPage(const std::string& page, int width, int height) {
 
 std::string CutEnd(const std::string& text, size_t bytes) {
   if (text.size() <= bytes) return text;
-  size_t end = bytes;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
-  return absl::StrCat(text.substr(0, end), "... (", text.size(), " bytes)");
+  return absl::StrCat(CutUtf8(text, bytes), "... (", text.size(), " bytes)");
 }
 
 int TextWidth(absl::string_view text) {

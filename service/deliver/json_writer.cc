@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "service/base/utf8.h"
+
 namespace ranklog::deliver {
 namespace {
 
@@ -30,22 +32,6 @@ char* WriteNumber(double value, char* at) {
     return value > 0 ? Put("Infinity", 8, at) : Put("-Infinity", 9, at);
   }
   return std::to_chars(at, at + kMaxNumber, value).ptr;
-}
-
-// The length of the valid UTF-8 sequence of two or more bytes at the start of `text`, or 0.
-size_t SequenceLength(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;  // overlong encoding
-  if (lead == 0xed && byte(1) > 0x9f) return 0;  // surrogate
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
-  return length;
 }
 
 void AppendControl(char c, std::string* out) {
@@ -144,7 +130,7 @@ void AppendEscaped(absl::string_view text, std::string* out) {
     } else if (static_cast<unsigned char>(c) < 0x20) {
       AppendControl(c, out);
       ++i;
-    } else if (const size_t length = SequenceLength(text.substr(i)); length > 0) {
+    } else if (const size_t length = Utf8Length(text.substr(i)); length > 0) {
       out->append(text.data() + i, length);
       i += length;
     } else {

@@ -1,5 +1,9 @@
 #include "service/deliver/url.h"
 
+#include <curl/curl.h>
+
+#include <memory>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +22,8 @@ bool Url::loopback() const {
           name.find_first_not_of("0123456789.") == std::string::npos);
 }
 
+// Not curl_url(): it accepts most of what must be refused here (one slash, "#" without a fragment,
+// an encoded host), keeps the case of the host, and its parts must be freed, so it needs more code.
 absl::StatusOr<Url> ParseUrl(absl::string_view text) {
   const auto error = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("URL '", text, "' ", why));
@@ -54,19 +60,10 @@ absl::StatusOr<Url> ParseUrl(absl::string_view text) {
 }
 
 std::string PercentEncode(absl::string_view text) {
-  static constexpr char kHex[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_' ||
-        c == '~') {
-      out += c;
-    } else {
-      out += '%';
-      out += kHex[static_cast<unsigned char>(c) >> 4];
-      out += kHex[static_cast<unsigned char>(c) & 15];
-    }
-  }
-  return out;
+  if (text.empty()) return "";  // curl would look for the end of the text
+  const std::unique_ptr<char, decltype(&curl_free)> encoded(
+      curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())), curl_free);
+  return encoded == nullptr ? "" : encoded.get();
 }
 
 }  // namespace ranklog::deliver

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/base/utf8.h"
 #include "service/deliver/wandb/server_json.h"
 #include "service/model/run.h"
 
@@ -54,13 +55,8 @@ const std::vector<std::string>& KeysOf(const model::Block& block,
 
 // The part of a quoted line's text that a dead letter keeps.
 std::string Shortened(absl::string_view quoted) {
-  std::string text = Unquoted(quoted);
-  size_t end = model::DeadLetter::kMaxContent;
-  if (text.size() <= end) return text;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-    --end;  // keeps the last character complete
-  text.resize(end);
-  return text;
+  const std::string text = Unquoted(quoted);
+  return std::string(CutUtf8(text, model::DeadLetter::kMaxContent));
 }
 
 }  // namespace
