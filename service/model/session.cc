@@ -1,12 +1,16 @@
 #include "service/model/session.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "service/model/rank_statistics.h"
 
 namespace ranklog::model {
+
+static_assert(sizeof(Losses) == std::size(kLossReasons) * sizeof(uint64_t), "a reason is missing");
+
 namespace {
 
 // A limit for parts of a path or a URL at trackers; no name that people give is longer.

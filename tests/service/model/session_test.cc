@@ -80,10 +80,16 @@ TEST(SessionTest, KnowsItsStatistics) {
 }
 
 TEST(LossesTest, AddUp) {
-  EXPECT_EQ(
-      (Losses{.ring_full = 1, .invalid = 2, .step_behind = 4, .too_large = 8, .after_finish = 16})
-          .total(),
-      31);
+  Losses losses = {.ring_full = 1,
+                   .invalid = 2,
+                   .step_behind = 4,
+                   .too_large = 8,
+                   .after_finish = 16,
+                   .with_store = 32};
+  EXPECT_EQ(losses.total(), 63);
+  losses += {.too_large = 100, .with_store = 1000};
+  EXPECT_EQ(losses.too_large, 108);
+  EXPECT_EQ(losses.total(), 1163);
 }
 
 }  // namespace
