@@ -19,7 +19,7 @@ absl::Status Prepare(const PrivateDir& dir) {
     return errno == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
   }
   struct stat info;
-  const bool ours = fstat(fd, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 022) == 0;
+  const bool ours = fstat(fd, &info) == 0 && v1::IsOwnDirectory(info, 022);
   close(fd);
   if (ours) return absl::OkStatus();
   return absl::PermissionDeniedError(
@@ -33,8 +33,7 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
     return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
   }
   struct stat info;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-      info.st_nlink <= 1) {
+  if (fstat(fd, &info) == 0 && v1::IsOwnFile(info)) {
     // Undoes the umask: other processes open the file too.
     if ((info.st_mode & 0600) != 0600) fchmod(fd, 0600);
     return fd;

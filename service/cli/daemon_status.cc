@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -28,6 +27,7 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/base/clock.h"
 #include "service/base/number_text.h"
+#include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/storage/store.h"
 
@@ -52,12 +52,6 @@ std::map<std::string, Silence>& Silent() {
   return *silent;
 }
 
-bool IsDirectoryOfOurs(const std::string& path) {
-  struct stat info {};
-  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-         (info.st_mode & 022) == 0;
-}
-
 // The same check as a rank makes before it sends a key. In a directory that others may write, any
 // user could listen.
 bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
@@ -65,8 +59,8 @@ bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
   socklen_t size = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   *pid = peer.pid;
-  return peer.uid == geteuid() || peer.uid == 0 ||
-         IsDirectoryOfOurs(std::filesystem::path(path).parent_path());
+  return IsOursOrRoots(peer.uid) ||
+         v1::IsOwnDirectory(std::filesystem::path(path).parent_path(), 022);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
@@ -289,7 +283,7 @@ absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
     const std::filesystem::path path(std::string(absl::StripPrefix(socket, kUnix)));
     const std::string log = (path.parent_path() / v1::kDaemonLogFile).string();
     std::error_code ignored;
-    if (!IsDirectoryOfOurs(path.parent_path().string()) ||
+    if (!v1::IsOwnDirectory(path.parent_path(), 022) ||
         !std::filesystem::is_regular_file(log, ignored)) {
       continue;
     }

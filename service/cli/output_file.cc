@@ -10,20 +10,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/places.h"
+#include "service/base/ownership.h"
 
 namespace ranklog::cli {
 namespace {
 
-bool IsOthers(uid_t owner) { return owner != geteuid() && owner != 0; }
-
-// Whether another user could have created a file at this path. If the directory cannot be examined,
-// the open fails later.
+// Whether another user could have created a file at this path. Not v1::IsOwnDirectory(), because
+// the user may name a link, and a directory of root. If the directory cannot be examined, the open
+// fails later.
 bool OthersMayWriteBeside(const std::string& path) {
   std::filesystem::path directory = std::filesystem::path(path).parent_path();
   if (directory.empty()) directory = ".";
   struct stat info {};
   if (stat(directory.c_str(), &info) != 0) return true;
-  return IsOthers(info.st_uid) || (info.st_mode & 022) != 0;
+  return !IsOursOrRoots(info.st_uid) || (info.st_mode & 022) != 0;
 }
 
 }  // namespace
@@ -41,8 +42,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path) {
   OutputFile file(fd, path);
   if (!shared) return file;
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
-      info.st_nlink > 1) {
+  if (fstat(fd, &info) != 0 || !v1::IsOwnFile(info)) {
     return absl::PermissionDeniedError(
         absl::StrCat("cannot write ", path,
                      ": it is not a private regular file of yours, and other users can write its "

@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "ranklog/v1/places.h"
 #include "service/base/status_macros.h"
 #include "service/ingest/server/listen_socket.h"
 
@@ -28,7 +29,7 @@ absl::StatusOr<ingest::UniqueFd> OpenLog(const std::string& path) {
   if (!log.valid() || fstat(log.get(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
   }
-  if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink != 1) {
+  if (!v1::IsOwnFile(info)) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is not a private regular file of this user; remove it"));
   }

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "ranklog/v1/places.h"
 #include "service/base/byte_size.h"
+#include "service/base/ownership.h"
 #include "service/base/suggestion.h"
 #include "service/daemon/config_sources.h"
 #include "service/storage/state_dirs.h"
@@ -103,7 +104,7 @@ CLI::Validator OwnFile() {
         struct stat info {};
         if (stat(path.c_str(), &info) != 0) return "File does not exist: " + path;
         if (S_ISDIR(info.st_mode)) return "File is actually a directory: " + path;
-        if (info.st_uid != geteuid() && info.st_uid != 0) {
+        if (!IsOursOrRoots(info.st_uid)) {
           return absl::StrCat(path, " belongs to user ", info.st_uid,
                               "; use a file of yours or of root");
         }

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/optional.h"
+#include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/netrc.h"
 #include "service/deliver/url.h"
@@ -37,7 +38,7 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   struct stat stat = {};
   if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("stat ", path));
   // A key that another user could write there would send our rows to that user's account.
-  if (stat.st_uid != geteuid() && stat.st_uid != 0) {
+  if (!IsOursOrRoots(stat.st_uid)) {
     return absl::PermissionDeniedError(
         absl::StrCat("refused ", path, ": it belongs to user ", stat.st_uid));
   }

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::storage {
@@ -73,8 +74,6 @@ absl::Status MakeMissing(const std::filesystem::path& directory) {
   if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   return ErrnoStatus(errno, "make " + directory.string());
 }
-
-bool OursOrRoots(uid_t owner) { return owner == geteuid() || owner == 0; }
 
 // The number of names in its directory that refer to this file.
 nlink_t NamesBeside(const std::string& path, const struct stat& info) {
@@ -173,8 +172,10 @@ absl::Status MakeDirectory(const std::string& directory) {
   RETURN_IF_ERROR(MakeMissing(path));
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + directory);
+  // v1::IsOwnDirectory() refuses links. A store may be behind one, on a larger disk; and the user
+  // needs to know which rule is broken.
   if (S_ISLNK(info.st_mode)) {
-    if (!OursOrRoots(info.st_uid)) return BelongsToAnother("the link " + directory, info.st_uid);
+    if (!IsOursOrRoots(info.st_uid)) return BelongsToAnother("the link " + directory, info.st_uid);
     if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat " + directory);
   }
   if (!S_ISDIR(info.st_mode)) return ErrnoStatus(ENOTDIR, "use " + directory);

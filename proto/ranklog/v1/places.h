@@ -49,12 +49,21 @@ inline bool IsOnNetworkFileSystem(const char* path) {
   }
 }
 
-// Whether `path` is a directory (not a symbolic link), belongs to this user, and has none of the
-// permissions `forbidden`.
+// Whether a file is a directory, belongs to this user, and has none of the permissions `forbidden`.
+// 022: nobody else can replace what is in it. 077: nobody else can reach it, such as a socket.
+inline bool IsOwnDirectory(const struct stat& info, mode_t forbidden) {
+  return S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & forbidden) == 0;
+}
+// The same for a path. A symbolic link is not a directory, because its owner can change its target.
 inline bool IsOwnDirectory(const std::string& path, mode_t forbidden) {
   struct stat info;
-  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-         (info.st_mode & forbidden) == 0;
+  return lstat(path.c_str(), &info) == 0 && IsOwnDirectory(info, forbidden);
+}
+
+// Whether an open file is a regular file of this user without another name, through which somebody
+// could have put it into a shared directory.
+inline bool IsOwnFile(const struct stat& info) {
+  return S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_nlink <= 1;
 }
 
 // The directories, best first:

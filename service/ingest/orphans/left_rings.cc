@@ -1,8 +1,6 @@
 #include "service/ingest/orphans/left_rings.h"
 
 #include <dirent.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -34,11 +32,7 @@ struct CloseDir {
 
 std::vector<std::string> RingsIn(const std::string& dir) {
   std::vector<std::string> paths;
-  struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
-      (info.st_mode & 022) != 0) {
-    return paths;  // no rank of ours creates its spool there
-  }
+  if (!v1::IsOwnDirectory(dir, 022)) return paths;  // no rank of ours creates its spool there
   const std::unique_ptr<DIR, CloseDir> open(opendir(dir.c_str()));
   while (const dirent* entry = open ? readdir(open.get()) : nullptr) {
     const std::string name = entry->d_name;

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "ranklog/v1/places.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -60,9 +61,7 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return Errno(absl::StrCat("make ", dir));
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0) return Errno(absl::StrCat("stat ", dir));
-  if (S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0) {
-    return absl::OkStatus();
-  }
+  if (v1::IsOwnDirectory(info, 077)) return absl::OkStatus();
   constexpr absl::string_view kElsewhere = "; choose a directory of your own with --listen";
   std::string why;
   if (!S_ISDIR(info.st_mode)) {
@@ -75,7 +74,6 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
     why = absl::StrCat(" is accessible to other users; run: chmod 700 ", dir);
   }
   return absl::FailedPreconditionError(dir + why);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
