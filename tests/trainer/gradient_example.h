@@ -18,7 +18,7 @@ namespace ranklog::trainer {
 constexpr int64_t kSequenceLength = 16;
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kMicroBatches = 3;  // per rank and step
-constexpr int64_t kSteps = 3;         // the Reducer rebuilds its buckets before the second
+constexpr int64_t kSteps = 3;
 constexpr double kLearningRate = 0.1;
 
 inline GptShape ExampleShape() { return ShapeOf("tiny", kSequenceLength, /*vocabulary=*/256); }

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
         const at::Tensor loss = ExampleLoss(model, step, first, kMicroBatch) / kMicroBatches;
         ddp.BeforeBackward();
         all_reduces = 0;
-        wait = step > 0 && micro + 1 == kMicroBatches;  // before, there is one bucket: see Ddp
+        wait = micro + 1 == kMicroBatches;
         loss.backward();
         if (micro == 0) WriteFloats(file("local", step), Gradients(model));
       }

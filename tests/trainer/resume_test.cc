@@ -165,7 +165,7 @@ TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
   EXPECT_EQ(runs[0]["replayed_rows"], 0);  // each part ended after its checkpoint
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2"),
+INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2", "3", "4"),
                          [](const auto& info) { return std::string("Of") + info.param; });
 
 TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
