@@ -32,7 +32,8 @@ void OnSignal(int signal) {
   errno = saved;
 }
 
-// Turns the signals that are handed on into bytes on a pipe while it lives. A mask and a signalfd would not do:
+// Turns the signals that are handed on into bytes on a pipe while it lives, and has them ignored
+// afterwards: the ranks have settled the exit code by then. A mask and a signalfd would not do:
 // a library's thread that does not have the mask would take the signal and end the process.
 class SignalPipe {
  public:
@@ -42,11 +43,11 @@ class SignalPipe {
     struct sigaction action = {};
     action.sa_handler = OnSignal;
     action.sa_flags = SA_RESTART;
-    for (size_t i = 0; i < kHandedOn.size(); ++i) sigaction(kHandedOn[i], &action, &old_[i]);
+    for (const int handed_on : kHandedOn) sigaction(handed_on, &action, nullptr);
   }
   ~SignalPipe() {
     if (ends_[0] < 0) return;
-    for (size_t i = 0; i < kHandedOn.size(); ++i) sigaction(kHandedOn[i], &old_[i], nullptr);
+    for (const int handed_on : kHandedOn) signal(handed_on, SIG_IGN);
     close(ends_[0]);
     close(ends_[1]);
   }
@@ -62,7 +63,6 @@ class SignalPipe {
 
  private:
   int ends_[2] = {-1, -1};
-  std::array<struct sigaction, kHandedOn.size()> old_ = {};
 };
 
 // Pointers to the texts, as exec wants them.
@@ -254,7 +254,7 @@ absl::Status Launch(const LaunchOptions& options, int* told) {
       ranks.End(SIGTERM);
     }
   }
-  if (*told != 0 && (ranks.failure().empty() ? !ranks.stopped() : ranks.killed())) {
+  if (*told != 0 && ranks.killed()) {
     return absl::CancelledError(
         absl::StrCat("ended by signal ", *told, " (", strsignal(*told), ")"));
   }

@@ -26,7 +26,8 @@ struct LaunchOptions {
 std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptions& options,
                                                                int rank);
 
-// Runs all ranks and waits for them. SIGINT, SIGTERM and SIGUSR1 are handed on to them meanwhile.
+// Runs all ranks and waits for them. SIGINT, SIGTERM and SIGUSR1 are handed on to them meanwhile, and
+// ignored afterwards, so that a late one does not change how this process ends.
 // After SIGINT they have the grace to end; after the others as long as they need, see StopSignal.
 // When one fails, or does not start, the others are ended. They are also killed should this process
 // die. Call it from the main thread, once at a time.

@@ -199,8 +199,9 @@ int TrainAsRank(const Options& options, Settings settings) {
   group_of_watchdog = &*group;
   std::set_terminate(OnTerminate);
   // Until here there was nothing to save, and a signal ended the rank at once. From here on it is
-  // kept for the loop, also while the data is loaded.
-  const StopSignal stop_signal;
+  // kept for the loop, also while the data is loaded. It stays to the end of the process: to take the
+  // group down needs up to half a second, in which a signal must not change the exit code.
+  static const StopSignal& stop_signal = *new StopSignal;
   Run run;
   int exit_code = 0;
   try {

@@ -95,8 +95,8 @@ TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
   });
   int signal = 0;
   status = trainer::Launch(
-      Shell("trap 'echo told > told$RANK; exit 0' TERM; echo up > up$RANK; while :; do "
-            "sleep 0.01; done"),
+      Shell("trap 'echo told > told$RANK; trap - TERM; kill -TERM $$' TERM; echo up > up$RANK; "
+            "while :; do sleep 0.01; done"),
       &signal);
   killer.join();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled));
@@ -121,6 +121,17 @@ TEST_F(LaunchTest, RanksThatStopWhenAskedToAreNoFailure) {
     EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kUnavailable));
     killer.join();
   }
+}
+
+// The signal came when they had done their last step.
+TEST_F(LaunchTest, RanksThatSucceedInSpiteOfASignalAreASuccess) {
+  const pid_t self = getpid();
+  std::thread killer([&] {
+    EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
+    kill(self, SIGTERM);
+  });
+  EXPECT_OK(Launch(Shell("trap 'exit 0' TERM; echo up > up$RANK; while :; do sleep 0.01; done")));
+  killer.join();
 }
 
 TEST_F(LaunchTest, ARankThatFailsWhenAskedToStopIsAFailure) {

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/time/clock.h"
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
+#include "tests/support/file_content.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/run_log.h"
 
@@ -42,6 +44,15 @@ class TrainProgramTest : public ::testing::Test {
   }
   Finished Train(std::vector<std::string> arguments) {
     return RunToEnd(Command(std::move(arguments)), Alone());
+  }
+  // Its exit code, while SIGTERM comes again and again. After two seconds that would mean something.
+  static absl::optional<int> WaitUnderSignals(ChildProcess& child) {
+    absl::optional<int> code;
+    for (const absl::Time end = absl::Now() + absl::Seconds(1); !code && absl::Now() < end;) {
+      child.Signal(SIGTERM);
+      code = child.Wait(absl::Milliseconds(5));
+    }
+    return code ? code : child.Wait();
   }
 
   ranklog::testing::TempDir dir_;
@@ -196,6 +207,27 @@ TEST_F(TrainProgramTest, AStopWithoutACheckpointIsAFailure) {
                                        HasSubstr("nothing is saved without --save-dir")));
 }
 
+// Its ranks would train on, and hold the checkpoints' lock.
+TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
+  ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "1000000", "--seq-len", "16",
+                                 "--batch-size", "2"}),
+                        Alone());
+  ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
+      << launcher.Output();
+  std::ifstream children("/proc/" + std::to_string(launcher.pid()) + "/task/" +
+                         std::to_string(launcher.pid()) + "/children");
+  pid_t ranks[2] = {};
+  ASSERT_TRUE(children >> ranks[0] >> ranks[1]);
+  launcher.Kill();
+  for (const pid_t rank : ranks) {
+    // A dead one that nobody has waited for yet has no memory map.
+    const std::string maps = "/proc/" + std::to_string(rank) + "/maps";
+    const bool dead = WaitFor([&] { return ranklog::testing::FileContent(maps).empty(); });
+    EXPECT_TRUE(dead);
+    if (!dead) kill(rank, SIGKILL);
+  }
+}
+
 TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
   EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
                      "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name",
@@ -213,6 +245,39 @@ TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
   launcher.Signal(SIGINT);
   EXPECT_EQ(launcher.Wait(absl::Seconds(30)), -SIGINT);
   EXPECT_THAT(launcher.Output(), HasSubstr("ended by signal 2"));
+}
+
+// A power cut between a checkpoint and its rows would leave a hole in the curve.
+TEST_F(TrainProgramTest, SaysThatTheRowsOfACheckpointAreNotOnTheDisk) {
+  const Finished done =
+      Train({"--steps", "4", "--seq-len", "16", "--batch-size", "2", "--val-every", "0",
+             "--save-every", "2", "--save-dir", dir_.File("out"), "--experiment-name", "a"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_THAT(done.output, AllOf(HasSubstr("the rows up to step 2 are in the spool"),
+                                 Not(HasSubstr("the rows up to step 4"))));
+}
+
+// The group takes a while to be taken down.
+TEST_F(TrainProgramTest, ASignalAfterTheLastStepChangesNothing) {
+  for (const char* ranks : {"1", "2"}) {
+    ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "2", "--seq-len", "16",
+                                   "--batch-size", "2", "--val-every", "0"}),
+                          Alone());
+    ASSERT_TRUE(WaitFor([&] {
+      return training.Output().find("next: ranklog show") != std::string::npos;
+    })) << training.Output();
+    EXPECT_EQ(WaitUnderSignals(training), 0) << training.Output();
+  }
+}
+
+TEST_F(TrainProgramTest, ASecondSignalWhileItStopsChangesNothing) {
+  ChildProcess launcher(
+      Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16", "--batch-size", "2",
+               "--save-dir", dir_.File("out"), "--experiment-name", "a"}),
+      Alone());
+  ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
+      << launcher.Output();
+  EXPECT_EQ(WaitUnderSignals(launcher), 75) << launcher.Output();
 }
 
 // LibTorch for CPUs has no NCCL; one for GPUs needs a driver. The ranks on GPUs: gpu_build.sh.
