@@ -2,8 +2,12 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <iostream>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -11,6 +15,11 @@
 #include "absl/strings/string_view.h"
 
 namespace ranklog::trainer {
+namespace {
+
+constexpr std::chrono::seconds kDiskPatience(5);  // a daemon under load commits within one or two
+
+}  // namespace
 
 std::string RunId(const std::string& save_dir, const std::string& experiment_name) {
   std::error_code error;
@@ -63,7 +72,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"batch_size", o.batch_size},
           {"grad_accum", o.grad_accum},
           {"seq_len", o.seq_len},
-          {"tokens_per_step", o.batch_size * o.grad_accum * o.seq_len * facts.world_size},
+          {"tokens_per_step", o.batch_size * plan.MicroBatches(1) * o.seq_len * facts.world_size},
           {"world_size", facts.world_size},
           {"nproc_per_node", o.nproc_per_node},
           {"lr", o.lr},
@@ -105,6 +114,22 @@ void RunLog::Train(int64_t step, double epoch, const TrainRow& row) {
 void RunLog::Validation(int64_t step, double epoch, double loss) {
   run_.Log({{"val/loss", loss}, {"global_step", static_cast<double>(step)}, {"epoch", epoch}},
            step);
+}
+
+void RunLog::AwaitDisk(int64_t step) {
+  const std::chrono::milliseconds patience =
+      behind_ && !run_.stats().connected
+          ? std::chrono::milliseconds(0)
+          : std::min<std::chrono::milliseconds>(run_.settings().finish_timeout, kDiskPatience);
+  const bool behind = run_.Flush(patience) == FlushResult::kSpooled;
+  if (behind && !std::exchange(behind_, behind)) {
+    std::cerr << absl::StrCat(
+        "\nranklog-train: rank ", run_.settings().rank.value_or(0), ": the rows up to step ", step,
+        " are in the spool, but not yet on this node's disk as their checkpoint is about to be: a "
+        "power cut would lose them. ",
+        run_.stats().last_error, "\n");
+  }
+  behind_ = behind;
 }
 
 }  // namespace ranklog::trainer

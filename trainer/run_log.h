@@ -51,9 +51,16 @@ class RunLog {
   void Train(int64_t step, double epoch, const TrainRow& row);
   void Validation(int64_t step, double epoch, double loss);
 
+  // Waits until the rows of this rank are on the disk; call it before the checkpoint of `step` is. A
+  // power cut would leave a hole in the curve otherwise, since no step before a checkpoint is logged
+  // again. Bounded: after some seconds, or at once where there was no daemon the last time, it says
+  // that the rows are not there, and returns.
+  void AwaitDisk(int64_t step);
+
  private:
   Run& run_;
   RowHandle train_;
+  bool behind_ = false;  // AwaitDisk() waited in vain the last time
 };
 
 }  // namespace ranklog::trainer

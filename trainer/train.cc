@@ -185,6 +185,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       queued.pop_front();
     }
     if (saves) {
+      log.AwaitDisk(step);  // on all ranks, before Save() writes
       Checkpoint checkpoint{.run_id = JobRunId(run), .step = step, .sampler = sampler.position()};
       AddState(model, optimizer, checkpoint);
       saver.Save(std::move(checkpoint), /*last=*/stop || step == plan.steps);

@@ -90,6 +90,16 @@ TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
   EXPECT_EQ(Get(config, "dtype") + Get(config, "comm"), "float32gloo");
 }
 
+// An epoch that is shorter than --grad-accum is one step.
+TEST(RunConfigTest, CountsTheTokensThatAStepTakes) {
+  Options options;
+  options.batch_size = 4;
+  options.grad_accum = 64;
+  options.seq_len = 16;
+  const auto config = RunConfig(options, MakePlan(options, /*batches_per_epoch=*/17), {});
+  EXPECT_EQ(Get(config, "tokens_per_step"), "1088");
+}
+
 TEST(RunConfigTest, NamesPrecisionAndBackend) {
   Options options;
   options.bfloat16 = true;
