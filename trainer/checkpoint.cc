@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -157,6 +158,14 @@ void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
     checkpoint.tensors[kVariance + item.key()] = adamw.exp_avg_sq();
     checkpoint.tensors[kStep + item.key()] = at::scalar_tensor(adamw.step(), at::kLong);
   }
+}
+
+std::string FindNotFinite(const Checkpoint& checkpoint) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    if (tensor.is_floating_point() && !std::isfinite(tensor.sum().item<double>())) return name;
+  }
+  return "";
 }
 
 absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model) {

@@ -48,6 +48,10 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path);
 void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
               Checkpoint& checkpoint);
 
+// The name of a tensor that holds infinities or NaN; empty if all can be trained on. Costs a sum of
+// each. Weights so large that their sum overflows count as well.
+std::string FindNotFinite(const Checkpoint& checkpoint);
+
 // Fills the parameters in place, so that it does not matter who is bound to them.
 //   kInvalidArgument  the model is another one; the message names a parameter
 absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model);

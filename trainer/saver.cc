@@ -147,6 +147,14 @@ bool Saver::Due(int64_t step, int64_t steps) const {
 
 void Saver::Save(Checkpoint checkpoint, bool last) {
   const int64_t step = checkpoint.step;
+  // The weights are the same on all ranks, so all of them throw.
+  if (const std::string spoilt = FindNotFinite(checkpoint); !spoilt.empty()) {
+    throw RankError(
+        RankError::kThisRank,
+        absl::StrCat(
+            "step ", step, " left infinities or NaN in ", spoilt,
+            ", so it is not saved; lower --lr, then go on from a checkpoint with --resume"));
+  }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;
   absl::Status status;

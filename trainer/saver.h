@@ -53,7 +53,8 @@ class Saver {
 
   // Writes a checkpoint, between two barriers: `checkpoint` is complete but for the facts and the
   // random states of the ranks. Collective. If rank 0 cannot write it, it says so, and the training
-  // goes on: the older checkpoints are there. Of the `last` one all ranks throw RankError.
+  // goes on: the older checkpoints are there. Of the `last` one all ranks throw RankError. Weights
+  // that are no longer finite are not saved: all ranks throw RankError.
   void Save(Checkpoint checkpoint, bool last);
 
  private:

@@ -114,6 +114,23 @@ TEST_F(TrainTest, NamesTheStepThatLostTheWeights) {
   EXPECT_FALSE(std::filesystem::exists(dir.File("lost/checkpoint-00000002.safetensors")));
 }
 
+TEST_F(TrainTest, DoesNotSaveWeightsThatItsStepHasSpoilt) {
+  const ranklog::testing::TempDir dir;
+  options_.save_dir = dir.path();
+  options_.experiment_name = "spoilt";
+  options_.save_every = 1;
+  options_.warmup_steps = 0;
+  options_.lr = 3e37;  // the loss and the gradient of the step are still finite
+  try {
+    Run();
+    FAIL() << "it went on";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("step 1 left infinities or NaN in model."),
+                                    HasSubstr("lower --lr")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir.File("spoilt/checkpoint-00000001.safetensors")));
+}
+
 TEST_F(TrainTest, TheSameSeedGivesTheSameLosses) {
   options_.steps = 3;
   const std::vector<StepReport> first = Run(), second = Run();
