@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "trainer/durable_file.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -57,9 +58,7 @@ bool Lock(int directory, const std::function<void()>& say) {
 
 absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
     std::string path, int keep, const std::function<void(const std::string&)>& say) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
+  if (absl::Status status = CreateDirectories(path); !status.ok()) return status;
   const int lock = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
     const int reason = errno;
@@ -78,6 +77,7 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
         absl::StrCat("another training saves its checkpoints in ", directory.path_,
                      ": wait for its end, or give another --experiment-name"));
   }
+  std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path_, error)) {
     const std::string name = entry.path().filename();
     if (absl::StartsWith(name, kPrefix) && absl::EndsWith(name, absl::StrCat(kSuffix, ".tmp"))) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,11 +16,13 @@
 namespace ranklog::trainer {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB at once
 
 // A rename survives a power cut once its directory is synced.
 bool SyncDirectoryOf(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path();
+  const std::string parent = fs::path(path).parent_path();
   const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return false;
   // EINVAL: a file system that syncs no directories, such as some FUSE ones.
@@ -31,6 +34,21 @@ bool SyncDirectoryOf(const std::string& path) {
 }
 
 }  // namespace
+
+absl::Status CreateDirectories(const std::string& path) {
+  fs::path made;
+  for (const fs::path& part : fs::path(path)) {
+    made /= part;
+    std::error_code error;
+    if (!fs::create_directory(made, error) && !error) continue;
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
+    if (!SyncDirectoryOf(made)) {
+      const int reason = errno;
+      return absl::ErrnoToStatus(reason, absl::StrCat("sync the directory of ", made.string()));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<DurableFile> DurableFile::Create(std::string path) {
   const std::string temporary = path + ".tmp";

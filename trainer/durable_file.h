@@ -9,6 +9,10 @@
 
 namespace ranklog::trainer {
 
+// Makes `path` and its parents where they are absent; on OK what it made survives a power cut.
+// Errors name the directory, by errno.
+absl::Status CreateDirectories(const std::string& path);
+
 // A file that is there whole or not at all, whatever ends the process or the machine: written under
 // a temporary name, and renamed once it is on the disk.
 //

@@ -1,17 +1,60 @@
 #include "trainer/durable_file.h"
 
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+
+namespace {
+
+// What was done to the disk since a test began to ask, in order.
+std::vector<std::string>* disk_calls = nullptr;
+
+void NoteDiskCall(const std::string& call) {
+  if (disk_calls != nullptr) disk_calls->push_back(call);
+}
+
+template <typename Function>
+Function* RealFunction(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+// Of this program instead of the C library's: they note the call, and do it.
+extern "C" int fsync(int fd) {
+  char path[PATH_MAX] = "";
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  [[maybe_unused]] const ssize_t size = readlink(link.c_str(), path, sizeof path - 1);
+  struct stat status = {};
+  fstat(fd, &status);
+  const bool file = S_ISREG(status.st_mode);
+  NoteDiskCall("sync " + std::string(path) +
+               (file ? " of " + std::to_string(status.st_size) + " bytes" : ""));
+  return RealFunction<int(int)>("fsync")(fd);
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  NoteDiskCall("rename " + std::string(from) + " to " + to);
+  return RealFunction<int(const char*, const char*)>("rename")(from, to);
+}
 
 namespace ranklog::trainer {
 namespace {
 
 using ::ranklog::testing::FileContent;
 using ::ranklog::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class DurableFileTest : public ::testing::Test {
@@ -19,6 +62,13 @@ class DurableFileTest : public ::testing::Test {
   size_t Files() const {
     return std::distance(std::filesystem::directory_iterator(dir_.path()),
                          std::filesystem::directory_iterator());
+  }
+  std::vector<std::string> DiskCallsOf(const std::function<absl::Status()>& action) const {
+    std::vector<std::string> calls;
+    disk_calls = &calls;
+    EXPECT_OK(action());
+    disk_calls = nullptr;
+    return calls;
   }
   ranklog::testing::TempDir dir_;
 };
@@ -32,6 +82,24 @@ TEST_F(DurableFileTest, HasItsNameOnceItIsWhole) {
   ASSERT_OK(file.Commit());
   EXPECT_EQ(FileContent(dir_.File("a")), "new text");
   EXPECT_EQ(Files(), 1u);
+}
+
+// In any other order a power cut could leave the name without the bytes, or lose the name.
+TEST_F(DurableFileTest, SyncsBytesThenRenamesThenSyncsTheName) {
+  const std::string path = dir_.File("a");
+  ASSERT_OK_AND_ASSIGN(DurableFile file, DurableFile::Create(path));
+  ASSERT_OK(file.Append("text", 4));
+  EXPECT_THAT(DiskCallsOf([&] { return file.Commit(); }),
+              ElementsAre("sync " + path + ".tmp of 4 bytes", "rename " + path + ".tmp to " + path,
+                          "sync " + dir_.path()));
+}
+
+TEST_F(DurableFileTest, SyncsTheNameOfEachDirectoryThatItMakes) {
+  std::filesystem::create_directory(dir_.File("a"));
+  EXPECT_THAT(DiskCallsOf([&] { return CreateDirectories(dir_.File("a/b/c")); }),
+              ElementsAre("sync " + dir_.File("a"), "sync " + dir_.File("a/b")));
+  EXPECT_TRUE(std::filesystem::is_directory(dir_.File("a/b/c")));
+  EXPECT_THAT(DiskCallsOf([&] { return CreateDirectories(dir_.File("a/b/c/")); }), ElementsAre());
 }
 
 TEST_F(DurableFileTest, LeavesNothingWithoutCommit) {
