@@ -181,7 +181,8 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
   o.comm = words.comm == "nccl" ? Comm::kNccl : words.comm == "gloo" ? Comm::kGloo : Comm::kAuto;
-  o.nproc_per_node = words.nproc_per_node == "gpu" ? 0 : std::stoi(words.nproc_per_node);
+  o.nproc_per_node =
+      words.nproc_per_node == "gpu" ? 0 : std::stoi(words.nproc_per_node, nullptr, 0);
   o.bfloat16 = words.dtype == "bfloat16";
   o.group_timeout = absl::Seconds(words.group_timeout);
   if (app.count("--group") > 0) o.group = words.group;

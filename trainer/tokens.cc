@@ -1,6 +1,7 @@
 #include "trainer/tokens.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,22 @@ struct MappedFile {
 
 constexpr size_t kDigestPieces = 64;
 constexpr size_t kDigestPiece = 1 << 20;  // bytes
+
+// Says what has happened before the kernel ends the process: a SIGBUS alone points nowhere. Without
+// the handler the read is tried again, and then ends it.
+void OnBusError(int) {
+  constexpr char kText[] =
+      "\nranklog-train: SIGBUS: a mapped file was shortened while it was in use, or its disk "
+      "failed. Leave the --data and the cache as they are during a training\n";
+  [[maybe_unused]] const ssize_t wrote = write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+void ExplainBusErrors() {
+  struct sigaction action = {};
+  action.sa_handler = OnBusError;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 template <typename Token>
 int64_t LargestOf(const Token* first, size_t size) {
@@ -73,6 +90,7 @@ absl::StatusOr<Tokens> Tokens::Map(const std::string& path, int width, size_t of
   if (address == MAP_FAILED) {
     return absl::ResourceExhaustedError(absl::StrCat("map ", path, ": ", std::strerror(errno)));
   }
+  ExplainBusErrors();
   std::shared_ptr<const void> memory(
       address, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
   return Tokens(std::move(memory), static_cast<const uint8_t*>(address) + offset,

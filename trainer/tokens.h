@@ -15,7 +15,7 @@ namespace ranklog::trainer {
 // bytes. Copies and parts of one sequence share its memory.
 //
 // A mapped file must not be shortened while it is in use: the kernel then ends the reader with
-// SIGBUS.
+// SIGBUS, after a message of ours.
 class Tokens {
  public:
   Tokens() = default;

@@ -37,6 +37,8 @@ TEST(ParseCommandLineTest, WhatIsGivenIsKept) {  // S9
 TEST(ParseCommandLineTest, RanksByTheNumberOfGpus) {
   EXPECT_EQ(std::get<Options>(Parse({"--nproc-per-node", "gpu"})).nproc_per_node, 0);
   EXPECT_EQ(std::get<Options>(Parse({})).nproc_per_node, 1);
+  // CLI11's check reads it as a number.
+  EXPECT_EQ(std::get<Options>(Parse({"--nproc-per-node", "0x2"})).nproc_per_node, 2);
 }
 
 TEST(ParseCommandLineTest, LogEveryZeroIsAllowed) {

@@ -1,6 +1,7 @@
 #include "trainer/tokens.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -65,6 +66,14 @@ TEST_F(MappedTokensTest, OutliveTheName) {
   ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(path, 1));
   unlink(path.c_str());
   EXPECT_THAT(CopyOf(tokens, 0, 3), ElementsAre('a', 'b', 'c'));
+}
+
+TEST_F(MappedTokensTest, SaysWhyAShortenedFileEndsTheProcess) {
+  const std::string path = Write("abc");
+  ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(path, 1));
+  ASSERT_EQ(truncate(path.c_str(), 0), 0);
+  EXPECT_EXIT(CopyOf(tokens, 0, 3), ::testing::KilledBySignal(SIGBUS),
+              "was shortened while it was in use");
 }
 
 TEST_F(MappedTokensTest, EmptyFileHasNone) {
