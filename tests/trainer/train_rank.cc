@@ -1,0 +1,80 @@
+// train_rank DIR example|other|drift: one rank of train_reference_test.cc. Trains, saves its
+// checkpoints in DIR/out, and writes a line for each step to DIR/steps.RANK:
+//
+//   loss gradient-norm lr tokens epoch val-loss-or-0 all-reduces-so-far
+//
+// Once its first step is done, a rank sets its random state to the seed 100 + RANK.
+// drift: rank 1 doubles its averaged gradients. An error is written to DIR/error.RANK.
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <string>
+
+#include "tests/trainer/train_example.h"
+#include "trainer/train.h"
+
+namespace {
+
+using namespace ranklog::trainer;
+
+std::atomic<int> all_reduces = 0;
+std::atomic<bool> drifts = false;
+
+std::unique_ptr<at::ObserverContext> OnFunction(const at::RecordFunction& function) {
+  if (std::strstr(function.name(), ":all_reduce") != nullptr) ++all_reduces;
+  if (std::strcmp(function.name(), "aten::norm") == 0 && drifts.exchange(false)) {
+    function.inputs()[0].toTensor().mul_(2);
+  }
+  return nullptr;
+}
+
+void TrainAs(ProcessGroup& group, const std::string& directory, const std::string& kind) {
+  const Options options = kind == "other" ? OtherOptions(directory) : ExampleOptions(directory);
+  const Corpus corpus = ExampleCorpus();
+  const Plan plan = MakePlan(options, corpus, group.world_size());
+  absl::StatusOr<Saver> saver =
+      Saver::Open(options, plan,
+                  FactsOf(options, ranklog::Settings(), plan, corpus, group.world_size()), group);
+  if (!saver.ok()) throw std::runtime_error(saver.status().ToString());
+  at::addGlobalCallback(at::RecordFunctionCallback(OnFunction)
+                            .needsInputs(true)
+                            .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE}));
+  drifts = kind == "drift" && group.rank() == 1;
+  std::ofstream steps(directory + "/steps." + std::to_string(group.rank()));
+  steps.precision(std::numeric_limits<double>::max_digits10);
+  ranklog::Run no_run;  // takes nothing
+  const StopSignal stop;
+  Train(options, corpus, group, no_run, *saver, stop, [&](const StepReport& step) {
+    if (step.step == 1) at::manual_seed(100 + group.rank());
+    steps << step.loss << " " << step.grad_norm << " " << step.lr << " " << step.tokens << " "
+          << step.epoch << " " << step.val_loss.value_or(0) << " " << all_reduces << "\n";
+  });
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string directory = argv[1];
+  const int rank = std::atoi(std::getenv("RANK"));
+  auto rendezvous = Rendezvous::FromEnvironment(rank, std::atoi(std::getenv("WORLD_SIZE")));
+  auto group = ProcessGroup::Join(*rendezvous);
+  if (!group.ok()) {
+    std::cerr << group.status() << "\n";
+    return 1;
+  }
+  try {
+    TrainAs(*group, directory, argv[2]);
+  } catch (const std::exception& error) {
+    std::ofstream(directory + "/error." + std::to_string(rank)) << error.what();
+    std::_Exit(0);
+  }
+  group->Leave();
+  return 0;
+}
