@@ -1,5 +1,7 @@
 #include "trainer/start_check.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -17,9 +19,9 @@ namespace {
 
 // What may change from start to start.
 bool MayChange(const std::string& name) {
-  static const auto* names =
-      new std::set<std::string>{"steps",        "lr",        "min-lr",    "warmup-steps",
-                                "weight-decay", "grad-clip", "val-every", "save-every"};
+  static const auto* names = new std::set<std::string>{"threads",   "steps",        "lr",
+                                                       "min-lr",    "warmup-steps", "weight-decay",
+                                                       "grad-clip", "val-every",    "save-every"};
   return names->count(name) > 0;
 }
 
@@ -83,6 +85,8 @@ Facts FactsOf(const Options& o, const Settings& settings, const Plan& plan, cons
           {"drop-last", YesNo(o.drop_last)},
           {"seed", absl::StrCat(o.seed)},
           {"dtype", o.bfloat16 ? "bfloat16" : "float32"},
+          // By OMP_NUM_THREADS: another number sums in another order, and gives other last bits.
+          {"threads", absl::StrCat(at::get_num_threads())},
           {"steps", absl::StrCat(plan.steps)},
           {"warmup-steps", absl::StrCat(plan.warmup_steps)},
           {"lr", absl::StrCat(o.lr)},
@@ -98,6 +102,7 @@ Facts FactsOf(const Options& o, const Settings& settings, const Plan& plan, cons
 
 void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& group) {
   Facts mine = facts;
+  mine.erase("threads");  // a node may have more cores
   mine["save-dir is given"] = YesNo(!options.save_dir.empty());
   mine["resume"] = YesNo(options.resume);
   mine["init-from is given"] = YesNo(!options.init_from.empty());

@@ -44,6 +44,13 @@ TEST_F(StartCheckTest, NamesWhatBendsTheCurve) {
               IsOkAndHolds(ElementsAre("lr is 0.5 and was 0", "val-every is 3 and was 50")));
 }
 
+// OMP_NUM_THREADS is another one: the same sums in another order.
+TEST_F(StartCheckTest, NamesAnotherNumberOfThreads) {
+  const std::string threads = std::to_string(at::get_num_threads());
+  checkpoint_.options["threads"] = "77";
+  EXPECT_THAT(Resume(), IsOkAndHolds(ElementsAre("threads is " + threads + " and was 77")));
+}
+
 TEST_F(StartCheckTest, RefusesAnotherTraining) {
   options_.seed = 5;
   EXPECT_THAT(Resume().status(),
