@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "trainer/rank_error.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -176,7 +177,7 @@ std::string PeerWatch::AskStore(const std::function<std::string(const State&)>& 
     try {
       promise.set_value(ask(*state));
     } catch (const std::exception& error) {
-      promise.set_value(absl::StrCat(store, "is gone: ", error.what()));
+      promise.set_value(absl::StrCat(store, "cannot be asked: ", ReasonOf(error)));
     }
   }).detach();
   if (answer.wait_for(absl::ToChronoMilliseconds(kSearch + kStorePatience)) ==

@@ -240,8 +240,8 @@ ProcessGroup ProcessGroup::Alone(const Placement& placement) {
 
 absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const GroupOptions& options) {
   if (at.world_size == 1) return Alone(options.placement);
+  auto impl = std::make_unique<Impl>();
   try {
-    auto impl = std::make_unique<Impl>();
     impl->rank = at.rank;
     impl->world_size = at.world_size;
     impl->device = options.placement.device;
@@ -259,9 +259,12 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     impl->group = Connect(impl->store, at, options);
     return ProcessGroup(std::move(impl));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("rank ", at.rank, " of ", at.world_size,
-                                               " could not meet the others at ", at.address, ":",
-                                               at.port, ": ", error.what()));
+    // A rank that has met the others and fails here tells them why. They wait for its connection.
+    const std::string reason = ReasonOf(error);
+    const std::string blame = impl->watch ? impl->watch->Blame(reason) : "";
+    return absl::UnavailableError(absl::StrCat(
+        "rank ", at.rank, " of ", at.world_size, " could not meet the others at ", at.address, ":",
+        at.port, ": ", blame.empty() ? reason : absl::StrCat(blame, ": ", reason)));
   }
 }
 

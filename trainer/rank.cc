@@ -44,8 +44,8 @@ void ReportError(const std::string& message, int rank) {
 std::string Explain(const ProcessGroup& group, const std::exception& error) {
   const auto* const known = dynamic_cast<const RankError*>(&error);
   if (known == nullptr) {
-    const std::string blame = group.Blame(error.what());
-    return blame.empty() ? error.what() : absl::StrCat(blame, ": ", error.what());
+    const std::string reason = ReasonOf(error), blame = group.Blame(reason);
+    return blame.empty() ? reason : absl::StrCat(blame, ": ", reason);
   }
   if (known->cause() == RankError::kThisRank) group.ReportFailure(error.what());
   return error.what();

@@ -1,6 +1,9 @@
 #ifndef TRAINER_RANK_ERROR_H_
 #define TRAINER_RANK_ERROR_H_
 
+#include <c10/util/Exception.h>
+
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +20,12 @@ class RankError : public std::runtime_error {
  private:
   Cause cause_;
 };
+
+// What `error` says, without the C++ stack that LibTorch appends.
+inline std::string ReasonOf(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch != nullptr ? torch->what_without_backtrace() : error.what();
+}
 
 }  // namespace ranklog::trainer
 

@@ -24,6 +24,7 @@ using ::ranklog::testing::ChildProcess;
 using ::ranklog::testing::WaitFor;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kWorld = 3;
 constexpr absl::Duration kTimeout = absl::Seconds(5);
@@ -42,7 +43,7 @@ class GroupTimeoutTest : public ::testing::Test {
         << ranks_[0].Output();
   }
   std::string ErrorFile(int rank) const { return dir_.File("error." + std::to_string(rank)); }
-  ChildProcess Start(int rank) {
+  ChildProcess Start(int rank, const std::string& interface = "lo") {
     ChildProcess::Options options;
     const std::string number = std::to_string(rank), world = std::to_string(kWorld);
     options.environment = {{"RANK", number},
@@ -54,7 +55,7 @@ class GroupTimeoutTest : public ::testing::Test {
                            {"MASTER_PORT", port_},
                            {"TORCHELASTIC_USE_AGENT_STORE", store_ ? "True" : "False"},
                            {"TORCHELASTIC_ERROR_FILE", ErrorFile(rank)},
-                           {"GLOO_SOCKET_IFNAME", "lo"},
+                           {"GLOO_SOCKET_IFNAME", interface},
                            {"RANKLOG_START_DAEMON", "false"},
                            {"RANKLOG_ADDRESS", "unix:" + dir_.File("none.sock")},
                            {"RANKLOG_SPOOL_DIR", dir_.path()},
@@ -95,6 +96,21 @@ TEST_F(GroupTimeoutTest, TheOthersNameARankThatHangs) {  // S33
   StartAtAHostedStore();
   ranks_[1].Signal(SIGSTOP);
   ExpectOthersBlameRank1(kTimeout + absl::Seconds(20));
+}
+
+// It has met the others by then, who wait for its connection.
+TEST_F(GroupTimeoutTest, TheOthersNameARankThatCannotConnect) {
+  ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
+  store_.emplace(std::move(store));
+  port_ = std::to_string(store_->port());
+  for (int rank = 0; rank < kWorld; ++rank)
+    ranks_.push_back(Start(rank, rank == 1 ? "nosuch0" : "lo"));
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(ranks_[rank].Wait(kTimeout + absl::Seconds(20)), 1) << ranks_[rank].Output();
+    EXPECT_THAT(ranks_[rank].Output(),
+                AllOf(HasSubstr("rank 1 (pid " + std::to_string(ranks_[1].pid()) + " on "),
+                      HasSubstr(" failed: "), HasSubstr("nosuch0"), Not(HasSubstr("frame #"))));
+  }
 }
 
 // As under mpirun and srun, where the store ends with rank 0.
