@@ -20,7 +20,7 @@ endfunction()
 
 file(READ "${FROM}" source)
 
-plant(ingest/attach_session.cc successor_does_not_wait
+plant(server/attach_session.cc successor_does_not_wait
   "if (context_.registry->Find(key_) || "
   "if (@BUG@ || context_.registry->Find(key_) || ")
 plant(store_loop.cc ack_before_commit
