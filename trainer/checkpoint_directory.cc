@@ -142,8 +142,10 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
 }
 
 absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
-  const std::vector<int64_t> steps = Steps();
+  std::vector<int64_t> steps = Steps();
   if (steps.empty()) return "";
+  // The newest last: where it still lies, --resume goes on as if nothing had moved.
+  std::reverse(steps.begin(), steps.end());
   std::error_code error;
   int number = 1;
   while (std::filesystem::exists(EarlierRun(number), error)) ++number;

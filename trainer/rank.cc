@@ -162,8 +162,8 @@ void SayWhereItIs(const Run& run, FlushResult result) {
                                                " of them on this node's disk; ranklogd takes the "
                                                "others from the spool"),
                             "\n");
-  const uint64_t lost =
-      stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind + stats.lost_too_large;
+  const uint64_t lost = stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind +
+                        stats.lost_too_large + stats.lost_after_finish + stats.lost_damaged;
   if (lost > 0)
     std::cerr << absl::StrCat(Counted(lost, "row"), " not taken: ", stats.last_error, "\n");
   // Where a job has several runs, rank 0's rows are in the one with its number.

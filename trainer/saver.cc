@@ -77,8 +77,8 @@ absl::Status Saver::SetEarlierRunAside() {
     const absl::StatusOr<std::string> aside = directory_->SetAside();
     if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
-      Say(absl::StrCat("this is a new run; the checkpoints of an earlier one are now in ", *aside,
-                       " (--resume would have gone on with it)"));
+      Say(absl::StrCat("this is a new training; the checkpoints of an earlier one are now in ",
+                       *aside, " (--resume would have gone on with it)"));
     }
     return std::string();
   });
@@ -119,6 +119,8 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fact
 }
 
 void Saver::ContinueRun(Settings& settings) const {
+  settings.resume
+      .clear();  // RANKLOG_RESUME would log other steps over those of an earlier training
   if (!options_->resume || new_run_) return;
   if (!run_id_.empty()) settings.run_id = run_id_;
   settings.resume = "allow";

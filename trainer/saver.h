@@ -26,7 +26,7 @@ class Saver {
  public:
   // Opens {save_dir}/{experiment_name}, and reads what the training starts from: the newest
   // checkpoint with --resume, else the weights of --init-from. All of it is checked before anything
-  // changes. Then, without --resume, sets the checkpoints of an earlier run aside, and says so.
+  // changes. Then, without --resume, sets the checkpoints of an earlier training aside, and says so.
   // Collective.
   //   kAborted          rank 0 failed; the message has its reason
   //   kInvalidArgument  the file is not a checkpoint of this program
@@ -36,7 +36,7 @@ class Saver {
                                     ProcessGroup& group);
 
   // With --resume, lets the run of the log go on: that of the checkpoint, else that of the
-  // experiment. A new run stays a new one.
+  // experiment. Otherwise the run is a new one, whatever RANKLOG_RESUME says.
   void ContinueRun(Settings& settings) const;
 
   // Fills model, optimizer, sampler and random state with what the training starts from. Returns the

@@ -159,7 +159,7 @@ TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = file_;
-  EXPECT_THAT(SaidByOpen(), HasSubstr("this is a new run"));
+  EXPECT_THAT(SaidByOpen(), HasSubstr("this is a new training"));
   EXPECT_OK(status_);
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
 }
