@@ -30,7 +30,7 @@ class Spool {
   };
 
   // Makes a ring in the first usable directory, or in anonymous memory if there is none. Later
-  // rings of a process, and rings where there is little room, are smaller (see spool.md). Reserves
+  // rings of a process, and rings where there is little room, are smaller (see spools.md). Reserves
   // every page, so no later write can fail, and touches the first pages. Sets the incarnation (if
   // unset) and the ring in `hello`, and stores `hello` in the file without its credentials. Costs 2
   // to 3 ms for 8 MiB. Before Publish(), the daemon treats the file as unfinished, and removes it
