@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <system_error>
 #include <utility>
 
@@ -49,11 +50,13 @@ void RunIn(const std::string& network, const std::string& script) {
 }  // namespace
 
 bool Lan::Possible() {
-  return RunToEnd({"unshare", "--net", "--uts", "--mount", "sh", "-ec",
-                   "ip link add switch type bridge; ip link add port1 type veth peer name eth0; "
-                   "ip link set port1 master switch; "
-                   "ip link set port1 type bridge_slave isolated on"})
-             .code == 0;
+  const Finished trial =
+      RunToEnd({"unshare", "--net", "--uts", "--mount", "sh", "-ec",
+                "ip link add switch type bridge; ip link add port1 type veth peer name eth0; "
+                "ip link set port1 master switch; "
+                "ip link set port1 type bridge_slave isolated on"});
+  if (trial.code != 0) std::cerr << "no network of its own: " << trial.output;
+  return trial.code == 0;
 }
 
 Lan::Lan(const std::vector<std::string>& hosts) : own_(std::make_unique<Namespace>()) {
