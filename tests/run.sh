@@ -18,7 +18,7 @@ the fuzz targets. The last line of a whole run is ctest's summary of the plain b
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time (default: the number of cores)
 
-A whole run takes 45 to 60 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
+A whole run takes 50 to 65 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
 continues the build where it stopped. Builds lie in build/: release, portable, address, thread, clang, fuzz. What failed last:
 build/NAME/Testing. tests/README.md says how to build and run a single test.
 
