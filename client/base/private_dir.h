@@ -1,4 +1,4 @@
-// The directories for spools: directories of this user that no other user can write, on this node.
+// Directories of this user that no other user can write, on this node: for spools and sockets.
 
 #ifndef CLIENT_BASE_PRIVATE_DIR_H_
 #define CLIENT_BASE_PRIVATE_DIR_H_

@@ -17,7 +17,8 @@ Mutex* StateMutex();
 // an ancestor, and must not be touched.
 uint64_t Generation();
 
-// For the handler of fork() in the child. Threads that waited for the lock exist only in the parent.
+// For the handler of fork() in the child, while it has one thread: counts the generation, and makes
+// StateMutex() anew. Threads that waited for it exist only in the parent.
 void BeginForkedChild();
 
 // Whether this process may use gRPC. False in a child of a process in which other code used gRPC at

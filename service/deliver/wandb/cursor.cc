@@ -17,38 +17,38 @@ int64_t Integer(const model::Json& json, const char* key, int64_t absent = 0) {
 
 }  // namespace
 
-model::Json ToJson(const Cursor& place) {
-  return {{"storage_id", place.storage_id},
-          {"entity", place.entity},
-          {"project", place.project},
-          {"run_id", place.run_id},
-          {"display_name", place.display_name},
-          {"base_offset", place.base_offset},
-          {"cut_rows", place.cut_rows},
-          {"cut_updates", place.cut_updates},
-          {"continued", place.continued},
-          {"continued_us", place.continued_us},
-          {"replays_through", place.replays_through},
-          {"replayed_rows", place.replayed_rows}};
+model::Json ToJson(const Cursor& cursor) {
+  return {{"storage_id", cursor.storage_id},
+          {"entity", cursor.entity},
+          {"project", cursor.project},
+          {"run_id", cursor.run_id},
+          {"display_name", cursor.display_name},
+          {"base_offset", cursor.base_offset},
+          {"cut_rows", cursor.cut_rows},
+          {"cut_updates", cursor.cut_updates},
+          {"continued", cursor.continued},
+          {"continued_us", cursor.continued_us},
+          {"replays_through", cursor.replays_through},
+          {"replayed_rows", cursor.replayed_rows}};
 }
 
 Cursor CursorFrom(const model::Json& json) {
-  Cursor place;
-  if (!json.is_object()) return place;
-  place.storage_id = Text(json, "storage_id");
-  place.entity = Text(json, "entity");
-  place.project = Text(json, "project");
-  place.run_id = Text(json, "run_id");
-  place.display_name = Text(json, "display_name");
-  place.base_offset = Integer(json, "base_offset");
-  place.cut_rows = static_cast<uint64_t>(Integer(json, "cut_rows"));
-  place.cut_updates = Integer(json, "cut_updates");
+  Cursor cursor;
+  if (!json.is_object()) return cursor;
+  cursor.storage_id = Text(json, "storage_id");
+  cursor.entity = Text(json, "entity");
+  cursor.project = Text(json, "project");
+  cursor.run_id = Text(json, "run_id");
+  cursor.display_name = Text(json, "display_name");
+  cursor.base_offset = Integer(json, "base_offset");
+  cursor.cut_rows = static_cast<uint64_t>(Integer(json, "cut_rows"));
+  cursor.cut_updates = Integer(json, "cut_updates");
   const auto continued = json.find("continued");
-  place.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
-  place.continued_us = Integer(json, "continued_us");
-  place.replays_through = Integer(json, "replays_through", /*absent=*/-1);
-  place.replayed_rows = static_cast<uint64_t>(Integer(json, "replayed_rows"));
-  return place;
+  cursor.continued = continued != json.end() && continued->is_boolean() && continued->get<bool>();
+  cursor.continued_us = Integer(json, "continued_us");
+  cursor.replays_through = Integer(json, "replays_through", /*absent=*/-1);
+  cursor.replayed_rows = static_cast<uint64_t>(Integer(json, "replayed_rows"));
+  return cursor;
 }
 
 uint64_t ReplayedRows(const model::Delivery& delivery) {

@@ -31,7 +31,7 @@ struct Cursor {
   bool created() const { return !storage_id.empty(); }
 };
 
-model::Json ToJson(const Cursor& place);
+model::Json ToJson(const Cursor& cursor);
 // Missing members, and members of a wrong type, keep their default.
 Cursor CursorFrom(const model::Json& json);
 
