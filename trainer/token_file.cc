@@ -16,7 +16,7 @@ namespace {
 using TokenHeader = std::array<int32_t, 256>;
 static_assert(sizeof(TokenHeader) == kTokenFileHeader);
 constexpr int32_t kMagic = 20240520;
-constexpr int32_t kVersion = 1;
+constexpr int32_t kHeaderVersion = 1;
 constexpr int32_t kLlama3Magic = 20240801;  // the same header before 32-bit tokens
 
 absl::Status BadFile(absl::StatusCode code, const std::string& path, const std::string& reason) {
@@ -30,7 +30,7 @@ absl::StatusOr<Tokens> OpenAfterHeader(const std::string& path, const TokenHeade
     return BadFile(absl::StatusCode::kDataLoss, path,
                    absl::StrCat("torn: ", size, " bytes, the header alone has ", kTokenFileHeader));
   }
-  if (header[1] != kVersion) {
+  if (header[1] != kHeaderVersion) {
     return BadFile(
         absl::StatusCode::kInvalidArgument, path,
         absl::StrCat("version ", header[1], " of llm.c's format; version 1 is supported"));
@@ -83,7 +83,7 @@ absl::Status WriteTokenFileHeader(const std::string& path) {
     return absl::OutOfRangeError(absl::StrCat("write ", path, ": ", tokens,
                                               " tokens; a file of llm.c's format holds 2^31 - 1"));
   }
-  const TokenHeader header = {kMagic, kVersion, static_cast<int32_t>(tokens)};
+  const TokenHeader header = {kMagic, kHeaderVersion, static_cast<int32_t>(tokens)};
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.write(reinterpret_cast<const char*>(header.data()), sizeof header).flush();
   if (file) return absl::OkStatus();
