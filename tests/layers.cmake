@@ -10,7 +10,13 @@ set(allow_client/launch client/launch ${allow_client/settings})
 set(allow_client/ring client/ring ${allow_client/base})
 set(allow_client/stream client/stream client/ring ${allow_client/launch})
 set(allow_client client ${allow_client/stream})
-set(allow_trainer trainer client)  # client: the public headers only, see below
+set(allow_trainer/base trainer/base)
+set(allow_trainer/model trainer/model trainer/base)
+set(allow_trainer/parallel trainer/parallel trainer/base)
+set(allow_trainer/data trainer/data ${allow_trainer/parallel})
+set(allow_trainer/checkpoint trainer/checkpoint trainer/data trainer/base)
+set(allow_trainer trainer trainer/model trainer/parallel trainer/checkpoint trainer/data trainer/base
+    client)  # client: the public headers only, see below
 set(allow_service/base service/base)
 set(allow_service/model service/model service/base)
 set(allow_service/storage service/storage service/model service/base)
@@ -40,7 +46,8 @@ function(complain message)
 endfunction()
 
 # A room stands behind its folder.
-set(folders proto client client/base client/settings client/launch client/ring client/stream trainer
+set(folders proto client client/base client/settings client/launch client/ring client/stream
+    trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/storage service/aggregate service/deliver service/pipeline service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon service/cli)
 
@@ -73,7 +80,7 @@ foreach(top proto client trainer service)
         layer_of(${header} target)
         if(NOT target IN_LIST allow_${layer})
           complain("${file}: ${layer} must not include ${header}")
-        elseif(layer STREQUAL trainer AND target MATCHES "^client")
+        elseif(folder STREQUAL trainer AND target MATCHES "^client")
           complain("${file}: only the public headers of client are for the trainer: ${header}")
         endif()
       endif()

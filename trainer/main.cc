@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
-#include "trainer/data.h"
-#include "trainer/launcher.h"
-#include "trainer/malloc_settings.h"
+#include "trainer/base/malloc_settings.h"
+#include "trainer/base/stop_signal.h"
+#include "trainer/data/data.h"
 #include "trainer/options.h"
-#include "trainer/placement.h"
-#include "trainer/process_group.h"
+#include "trainer/parallel/launcher.h"
+#include "trainer/parallel/placement.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/rank.h"
 #include "trainer/run_log.h"
-#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 namespace {

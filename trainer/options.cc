@@ -9,7 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "trainer/data.h"
+#include "trainer/data/data.h"
 
 namespace ranklog::trainer {
 namespace {

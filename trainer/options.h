@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "ranklog/settings.h"
-#include "trainer/placement.h"
-#include "trainer/tokenizer.h"
+#include "trainer/data/tokenizer.h"
+#include "trainer/parallel/placement.h"
 
 namespace ranklog::trainer {
 

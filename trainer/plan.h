@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "trainer/data.h"
+#include "trainer/data/data.h"
+#include "trainer/data/sampler.h"
 #include "trainer/options.h"
-#include "trainer/sampler.h"
 
 namespace ranklog::trainer {
 

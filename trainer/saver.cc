@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "trainer/rank_error.h"
+#include "trainer/base/rank_error.h"
 
 namespace ranklog::trainer {
 namespace {

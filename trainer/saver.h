@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ranklog/settings.h"
-#include "trainer/checkpoint_directory.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
 #include "trainer/options.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/plan.h"
-#include "trainer/process_group.h"
 #include "trainer/start_check.h"
 
 namespace ranklog::trainer {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "trainer/model.h"
-#include "trainer/rank_error.h"
+#include "trainer/base/rank_error.h"
+#include "trainer/model/model.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "ranklog/settings.h"
-#include "trainer/checkpoint.h"
-#include "trainer/data.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/data/data.h"
 #include "trainer/options.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/plan.h"
-#include "trainer/process_group.h"
 
 namespace ranklog::trainer {
 

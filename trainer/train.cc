@@ -11,16 +11,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "trainer/autocast.h"
-#include "trainer/ddp.h"
-#include "trainer/optimizer.h"
+#include "trainer/base/rank_error.h"
+#include "trainer/base/stop_signal.h"
+#include "trainer/data/sampler.h"
+#include "trainer/model/autocast.h"
+#include "trainer/model/optimizer.h"
+#include "trainer/model/read_back.h"
+#include "trainer/model/schedule.h"
+#include "trainer/parallel/ddp.h"
 #include "trainer/plan.h"
-#include "trainer/rank_error.h"
-#include "trainer/read_back.h"
 #include "trainer/run_log.h"
-#include "trainer/sampler.h"
-#include "trainer/schedule.h"
-#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 namespace {

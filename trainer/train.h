@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
-#include "trainer/data.h"
-#include "trainer/model.h"
+#include "trainer/base/stop_signal.h"
+#include "trainer/data/data.h"
+#include "trainer/model/model.h"
 #include "trainer/options.h"
-#include "trainer/process_group.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/saver.h"
-#include "trainer/stop_signal.h"
 
 namespace ranklog::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/autocast.h"
+#include "trainer/model/autocast.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>

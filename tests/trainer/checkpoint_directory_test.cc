@@ -1,4 +1,4 @@
-#include "trainer/checkpoint_directory.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/linear.h>
@@ -10,7 +10,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/data_progress.h"
+#include "trainer/data/data_progress.h"
 
 #include <gmock/gmock.h>
 

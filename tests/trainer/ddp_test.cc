@@ -1,4 +1,4 @@
-#include "trainer/ddp.h"
+#include "trainer/parallel/ddp.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -6,8 +6,8 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/gradient_example.h"
-#include "trainer/launcher.h"
-#include "trainer/process_group.h"
+#include "trainer/parallel/launcher.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/train.h"
 
 namespace ranklog::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/durable_file.h"
+#include "trainer/base/durable_file.h"
 
 #include <dlfcn.h>
 #include <limits.h>

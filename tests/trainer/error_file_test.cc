@@ -1,4 +1,4 @@
-#include "trainer/error_file.h"
+#include "trainer/base/error_file.h"
 
 #include <gmock/gmock.h>
 #include <stdlib.h>

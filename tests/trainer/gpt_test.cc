@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/trainer/gpt_reference.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 #include "trainer/options.h"
 
 namespace ranklog::trainer {

@@ -18,8 +18,8 @@
 #include <thread>
 
 #include "tests/trainer/gradient_example.h"
-#include "trainer/ddp.h"
-#include "trainer/process_group.h"
+#include "trainer/parallel/ddp.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/train.h"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/process_group.h"
+#include "trainer/parallel/process_group.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/launcher.h"
+#include "trainer/parallel/launcher.h"
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/placement.h"
+#include "trainer/parallel/placement.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // The ranks of a group as threads of this process; group_timeout_test.cc has real processes.
 
-#include "trainer/process_group.h"
+#include "trainer/parallel/process_group.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "trainer/progress.h"
+#include "trainer/base/progress.h"
 
 #include <gtest/gtest.h>
 

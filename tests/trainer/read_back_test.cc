@@ -1,4 +1,4 @@
-#include "trainer/read_back.h"
+#include "trainer/model/read_back.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

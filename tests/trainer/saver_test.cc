@@ -14,7 +14,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/rank_error.h"
+#include "trainer/base/rank_error.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/schedule.h"
+#include "trainer/model/schedule.h"
 
 #include <gtest/gtest.h>
 

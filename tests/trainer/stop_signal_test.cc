@@ -1,4 +1,4 @@
-#include "trainer/stop_signal.h"
+#include "trainer/base/stop_signal.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

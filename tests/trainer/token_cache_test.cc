@@ -1,4 +1,4 @@
-#include "trainer/token_cache.h"
+#include "trainer/data/token_cache.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include "tests/support/absent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/token_file.h"
+#include "trainer/data/token_file.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/token_file.h"
+#include "trainer/data/token_file.h"
 
 #include <gmock/gmock.h>
 

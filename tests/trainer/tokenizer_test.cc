@@ -1,4 +1,4 @@
-#include "trainer/tokenizer.h"
+#include "trainer/data/tokenizer.h"
 
 #include <gmock/gmock.h>
 

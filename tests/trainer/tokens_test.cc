@@ -1,4 +1,4 @@
-#include "trainer/tokens.h"
+#include "trainer/data/tokens.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

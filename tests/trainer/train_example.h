@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data.h"
+#include "trainer/data/data.h"
 #include "trainer/options.h"
 
 namespace ranklog::trainer {

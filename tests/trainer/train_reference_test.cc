@@ -18,10 +18,10 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/train_example.h"
-#include "trainer/checkpoint.h"
-#include "trainer/launcher.h"
-#include "trainer/model.h"
-#include "trainer/process_group.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/model/model.h"
+#include "trainer/parallel/launcher.h"
+#include "trainer/parallel/process_group.h"
 
 namespace ranklog::trainer {
 namespace {

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <utility>
 
-#include "trainer/launcher.h"
+#include "trainer/parallel/launcher.h"
 
 namespace ranklog::benchmarks {
 namespace {

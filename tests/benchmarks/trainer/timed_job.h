@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/process_group.h"
+#include "trainer/parallel/process_group.h"
 
 namespace ranklog::benchmarks {
 

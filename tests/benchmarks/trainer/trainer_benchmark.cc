@@ -21,7 +21,7 @@
 #include "tests/benchmarks/figures.h"
 #include "tests/benchmarks/trainer/timed_job.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 namespace {
 
@@ -232,7 +232,7 @@ struct Memory {
   double all() const { return parameters + gradients + optimizer + activations; }
 };
 
-// Of trainer/model.cc over the math kernels of LibTorch 1.13: what autograd keeps, in float32.
+// Of trainer/model/model.cc over the math kernels of LibTorch 1.13: what autograd keeps, in float32.
 Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   const ranklog::trainer::GptShape shape = ranklog::trainer::ShapeOf(model, length, 256);
   const double parameters = static_cast<double>(ranklog::trainer::Gpt(shape, 1).parameter_count());

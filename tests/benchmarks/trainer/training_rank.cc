@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
-#include "trainer/malloc_settings.h"
-#include "trainer/process_group.h"
+#include "trainer/base/malloc_settings.h"
+#include "trainer/base/stop_signal.h"
+#include "trainer/parallel/process_group.h"
 #include "trainer/saver.h"
-#include "trainer/stop_signal.h"
 #include "trainer/train.h"
 
 namespace {

@@ -1,6 +1,6 @@
 """The training of training_rank.cc as a loop in Python, with the same turns: training_rank.py MODEL.
 
-The model has the operators of trainer/model.cc, and the loop does what trainer/train.cc does, in the way that PyTorch's
+The model has the operators of trainer/model/model.cc, and the loop does what trainer/train.cc does, in the way that PyTorch's
 documentation shows. Several ranks train by DistributedDataParallel. With WANDB_MODE=offline, W&B's SDK takes what it logs.
 """
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-SHAPES = {"tiny": (4, 4, 128), "small": (6, 6, 384)}  # layers, heads, width, as in trainer/model.cc
+SHAPES = {"tiny": (4, 4, 128), "small": (6, 6, 384)}  # layers, heads, width, as in trainer/model/model.cc
 VOCABULARY, CONTEXT, BATCH, LEARNING_RATE = 256, 128, 8, 1e-3
 
 

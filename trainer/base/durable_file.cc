@@ -1,0 +1,97 @@
+#include "trainer/base/durable_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ranklog::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB at once
+
+// A rename survives a power cut once its directory is synced.
+bool SyncDirectoryOf(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path();
+  const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  // EINVAL: a file system that syncs no directories, such as some FUSE ones.
+  const bool synced = fsync(fd) == 0 || errno == EINVAL;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return synced;
+}
+
+}  // namespace
+
+absl::Status CreateDirectories(const std::string& path) {
+  fs::path made;
+  for (const fs::path& part : fs::path(path)) {
+    made /= part;
+    std::error_code error;
+    if (!fs::create_directory(made, error) && !error) continue;
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
+    if (!SyncDirectoryOf(made)) {
+      const int reason = errno;
+      return absl::ErrnoToStatus(reason, absl::StrCat("sync the directory of ", made.string()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DurableFile> DurableFile::Create(std::string path) {
+  const std::string temporary = path + ".tmp";
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    const int error = errno;
+    return absl::ErrnoToStatus(error, absl::StrCat("create ", temporary));
+  }
+  return DurableFile(std::move(path), fd);
+}
+
+DurableFile::DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+DurableFile::DurableFile(DurableFile&& other) noexcept
+    : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+
+DurableFile::~DurableFile() {
+  if (fd_ < 0) return;
+  close(fd_);
+  unlink(temporary().c_str());
+}
+
+absl::Status DurableFile::Failure(const char* what, int error) const {
+  return absl::ErrnoToStatus(error, absl::StrCat(what, " ", temporary()));
+}
+
+absl::Status DurableFile::Append(const void* bytes, size_t size) {
+  const char* next = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t wrote = write(fd_, next, std::min(size, kLargestWrite));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return Failure("write", errno);
+    next += wrote;
+    size -= static_cast<size_t>(wrote);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DurableFile::Commit() {
+  if (fsync(fd_) != 0) return Failure("sync", errno);
+  if (rename(temporary().c_str(), path_.c_str()) != 0) return Failure("rename", errno);
+  close(std::exchange(fd_, -1));
+  if (!SyncDirectoryOf(path_)) return Failure("sync the directory of", errno);
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::trainer

@@ -1,0 +1,46 @@
+#ifndef TRAINER_BASE_DURABLE_FILE_H_
+#define TRAINER_BASE_DURABLE_FILE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace ranklog::trainer {
+
+// Makes `path` and its parents where they are absent; on OK what it made survives a power cut.
+// Errors name the directory, by errno.
+absl::Status CreateDirectories(const std::string& path);
+
+// A file that is there whole or not at all, whatever ends the process or the machine: written under
+// a temporary name, and renamed once it is on the disk.
+//
+// Not thread-safe. Errors name the file and the reason.
+class DurableFile {
+ public:
+  // Starts `path` + ".tmp"; one that a killed process left there is overwritten.
+  static absl::StatusOr<DurableFile> Create(std::string path);
+  DurableFile(DurableFile&& other) noexcept;
+  DurableFile& operator=(DurableFile&&) = delete;
+  // Removes the temporary file, unless Commit() returned OK.
+  ~DurableFile();
+
+  absl::Status Append(const void* bytes, size_t size);
+  // Where the bytes are until Commit(), for others that write to the same file.
+  std::string temporary() const { return path_ + ".tmp"; }
+
+  // On OK the file has its name, replaces an older one, and survives a power cut. Costs two fsyncs.
+  absl::Status Commit();
+
+ private:
+  DurableFile(std::string path, int fd);
+  absl::Status Failure(const char* what, int error) const;
+
+  const std::string path_;
+  int fd_;  // -1: committed, or moved from
+};
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_BASE_DURABLE_FILE_H_

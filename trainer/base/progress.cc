@@ -1,0 +1,61 @@
+#include "trainer/base/progress.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+namespace ranklog::trainer {
+namespace {
+
+constexpr absl::Duration kTerminalPause = absl::Milliseconds(100);  // faster than that nobody reads
+constexpr absl::Duration kLogPause = absl::Seconds(5);  // a minute is a dozen lines of a log
+
+std::string Clock(absl::Duration time) {
+  const int64_t seconds = absl::ToInt64Seconds(time);
+  if (seconds >= 3600)
+    return absl::StrFormat("%d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
+  return absl::StrFormat("%d:%02d", seconds / 60, seconds % 60);
+}
+
+}  // namespace
+
+std::string FormatPosition(const Position& at) {
+  std::string line = absl::StrFormat("step %d/%d  train/loss %.3f", at.step, at.steps, at.loss);
+  if (!std::isnan(at.val_loss)) absl::StrAppendFormat(&line, "  val/loss %.3f", at.val_loss);
+  absl::StrAppendFormat(&line, "  lr %.2e  %.0f tokens/s", at.lr, at.tokens_per_second);
+  if (at.step < at.steps) {
+    absl::StrAppendFormat(
+        &line, "  %s left",
+        Clock(at.elapsed * (at.steps - at.step) / std::max<int64_t>(at.step - at.before, 1)));
+  } else {
+    absl::StrAppendFormat(&line, "  in %s", Clock(at.elapsed));
+  }
+  return line;
+}
+
+Progress::Progress(bool shown) : shown_(shown), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (in_place_) std::fputc('\n', stderr);
+}
+
+void Progress::Show(const Position& position) {
+  if (!shown_) return;
+  const bool last = position.step == position.steps;
+  const absl::Time now = absl::Now();
+  if (!last && now < last_ + (terminal_ ? kTerminalPause : kLogPause)) return;
+  last_ = now;
+  const std::string line = FormatPosition(position);
+  if (terminal_) {
+    std::fprintf(stderr, "\r\033[K%s%s", line.c_str(), last ? "\n" : "");
+    in_place_ = !last;
+  } else {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+}
+
+}  // namespace ranklog::trainer

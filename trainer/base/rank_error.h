@@ -1,0 +1,32 @@
+#ifndef TRAINER_BASE_RANK_ERROR_H_
+#define TRAINER_BASE_RANK_ERROR_H_
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace ranklog::trainer {
+
+// An error of known cause. A rank that gets any other error asks the store which rank caused it.
+class RankError : public std::runtime_error {
+ public:
+  enum Cause { kThisRank, kAnotherRank };
+  // `message` names the other rank.
+  RankError(Cause cause, const std::string& message) : std::runtime_error(message), cause_(cause) {}
+  Cause cause() const { return cause_; }
+
+ private:
+  Cause cause_;
+};
+
+// What `error` says, without the C++ stack that LibTorch appends.
+inline std::string ReasonOf(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch != nullptr ? torch->what_without_backtrace() : error.what();
+}
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_BASE_RANK_ERROR_H_

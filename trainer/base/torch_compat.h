@@ -1,0 +1,133 @@
+// Where the C++ API of LibTorch 1.13 differs from that of 2.8 and newer. The rest of this folder is
+// the same for all of them.
+//
+// A difference is told by the shape of a type or function, not by a version number: a release
+// between two known ones then needs no table. Each branch stands in a template and depends on its
+// arguments, because the compiler checks a discarded branch that does not.
+
+#ifndef TRAINER_BASE_TORCH_COMPAT_H_
+#define TRAINER_BASE_TORCH_COMPAT_H_
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ranklog::trainer::compat {
+
+// Opens a c10d::TCPStore. 2.x serves it by libuv unless told otherwise, and throws where it was
+// built without libuv. USE_LIBUV=0 switches it off, as in PyTorch.
+template <typename TcpStore, typename StoreOptions>
+c10::intrusive_ptr<TcpStore> OpenStore(const std::string& address, StoreOptions options) {
+  if constexpr (requires { options.useLibUV; }) {
+    const char* use = std::getenv("USE_LIBUV");
+    options.useLibUV = use == nullptr || std::string_view(use) != "0";
+    try {
+      return c10::make_intrusive<TcpStore>(address, options);
+    } catch (const std::exception& error) {
+      if (!options.useLibUV ||
+          std::string_view(error.what()).find("libuv") == std::string_view::npos)
+        throw;
+      options.useLibUV = false;
+    }
+  }
+  return c10::make_intrusive<TcpStore>(address, options);
+}
+
+// Lets `group` use `backend` for tensors of `device`; the first backend is the default one. In 1.13
+// a backend is a group. In 2.x a group picks a backend by the tensor's device.
+template <typename Group, typename Store, typename Backend>
+void AddBackend(c10::intrusive_ptr<Group>& group, const c10::intrusive_ptr<Store>& store, int rank,
+                int world_size, c10::DeviceType device, const char* name,
+                c10::intrusive_ptr<Backend> backend) {
+  if constexpr (std::is_base_of_v<Group, Backend>) {
+    group = std::move(backend);
+  } else {
+    const auto type = Group::strToBackendType(name);
+    if (!group) {
+      group = c10::make_intrusive<Group>(store, rank, world_size);
+      group->setDefaultBackend(type);
+    }
+    group->setBackend(device, type, std::move(backend));
+  }
+}
+
+// Ends the communication of a group that is no longer used; 1.13 does so in its destructor.
+template <typename Group>
+void Shutdown(Group& group) {
+  if constexpr (requires { group.shutdown(); }) group.shutdown();
+}
+
+struct ReducerShape {
+  std::vector<std::vector<size_t>> buckets;  // indices of parameters
+  std::vector<size_t> limits;                // of the buckets, in bytes
+  int64_t bucket_bytes = 0;
+  int64_t first_bucket_bytes = 0;
+};
+
+// A c10d::Reducer for parameters that all take part in every loss, whose gradients are views into
+// its buckets.
+template <typename Reducer, typename Group>
+std::shared_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters,
+                                     const c10::intrusive_ptr<Group>& group,
+                                     const ReducerShape& shape) {
+  using Tensors = std::vector<at::Tensor>;
+  using Buckets = std::vector<std::vector<size_t>>;
+  using Flags = std::vector<bool>;
+  using Names = std::unordered_map<size_t, std::string>;
+  using Caps = std::vector<int64_t>;
+  using GroupPtr = c10::intrusive_ptr<Group>;
+  constexpr bool kFindUnused = false, kGradientIsBucketView = true;
+  constexpr bool kSkipUnused = false, kPython = false;
+  const Flags sparse(parameters.size(), false);
+  if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, GroupPtr, Flags, int64_t, bool,
+                                        bool, Names, int64_t, bool, bool, Caps>) {
+    return std::make_shared<Reducer>(parameters, shape.buckets, group, sparse, shape.bucket_bytes,
+                                     kFindUnused, kGradientIsBucketView, Names{},
+                                     shape.first_bucket_bytes, kSkipUnused, kPython,
+                                     Caps{});  // 2.11 and newer
+  } else if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, GroupPtr, Flags, int64_t,
+                                               bool, bool, Names, int64_t, bool, bool>) {
+    return std::make_shared<Reducer>(parameters, shape.buckets, group, sparse, shape.bucket_bytes,
+                                     kFindUnused, kGradientIsBucketView, Names{},
+                                     shape.first_bucket_bytes, kSkipUnused,
+                                     kPython);  // 2.8 to 2.10
+  } else {
+    return std::make_shared<Reducer>(parameters, shape.buckets, shape.limits, group, sparse,
+                                     shape.bucket_bytes, kFindUnused, kGradientIsBucketView,
+                                     Names{}, shape.first_bucket_bytes);  // 1.13
+  }
+}
+
+namespace autocast {
+
+// Free functions have no shape to ask for, but an unqualified name whose arguments depend on a
+// template is looked up late: one that LibTorch lacks is then a false requirement, not an error.
+using namespace at::autocast;
+
+// Switches autocast of this thread for `device` on or off.
+template <typename Device, typename Type>
+void Switch(Device device, bool on, Type dtype) {
+  if constexpr (requires { set_autocast_dtype(device, dtype); }) {
+    set_autocast_dtype(device, dtype);
+    set_autocast_enabled(device, on);
+  } else {  // 1.13, which this folder uses on the CPU only
+    const std::conditional_t<std::is_same_v<Type, at::ScalarType>, bool, void> enabled = on;
+    set_autocast_cpu_dtype(dtype);
+    set_cpu_enabled(enabled);
+  }
+}
+
+}  // namespace autocast
+}  // namespace ranklog::trainer::compat
+
+#endif  // TRAINER_BASE_TORCH_COMPAT_H_

@@ -1,0 +1,70 @@
+#ifndef TRAINER_CHECKPOINT_CHECKPOINT_H_
+#define TRAINER_CHECKPOINT_CHECKPOINT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/data/sampler.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class AdamW;
+}
+
+namespace ranklog::trainer {
+
+// What a training needs to go on as if it had not stopped. trainer/checkpoint.md describes its file.
+// Model, optimizer and sampler are the same on all ranks, so one file serves all of them.
+struct Checkpoint {
+  std::string run_id = {};  // of the log, which goes on as well
+  int64_t step = 0;         // optimizer steps that are done; the schedule follows from it
+  SamplerPosition sampler = {};
+  std::map<std::string, std::string> options = {};  // what it was trained with, by the flags' names
+  at::Tensor random = {};                           // (ranks, bytes), uint8: see RandomState()
+  std::map<std::string, at::Tensor> tensors = {};   // of model and optimizer: see AddState()
+
+  int64_t world_size() const { return random.size(0); }
+};
+
+// Writes it to `path`, whole or not at all. Errors: see WriteSafeTensors().
+absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint);
+
+// Reads it into memory; the tensors are on the CPU.
+//   kDataLoss            it was cut off or changed
+//   kInvalidArgument     it is no checkpoint of this program
+//   kFailedPrecondition  a newer version wrote it
+//   others               it cannot be read
+absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path);
+
+// Adds the parameters of `model` and what `optimizer` knows of each. Copies nothing: they must not
+// change until the checkpoint is written.
+void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
+              Checkpoint& checkpoint);
+
+// The name of a tensor that holds infinities or NaN; empty if all can be trained on. Costs a sum of
+// each. Weights so large that their sum overflows count as well.
+std::string FindNotFinite(const Checkpoint& checkpoint);
+
+// Fills the parameters in place, so that it does not matter who is bound to them.
+//   kInvalidArgument  the model is another one; the message names a parameter
+absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model);
+
+// Gives `optimizer` the state that it had. The same errors.
+absl::Status RestoreOptimizer(const Checkpoint& checkpoint, const torch::nn::Module& model,
+                              torch::optim::AdamW& optimizer);
+
+// The state of this process's generators, the CPU's and that of `device`: (bytes), uint8.
+at::Tensor RandomState(at::Device device);
+// kInvalidArgument: it is of another LibTorch, or of another kind of device.
+absl::Status SetRandomState(const at::Tensor& state, at::Device device);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_CHECKPOINT_CHECKPOINT_H_

@@ -1,0 +1,177 @@
+#include "trainer/checkpoint/checkpoint_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "trainer/base/durable_file.h"
+
+namespace ranklog::trainer {
+namespace {
+
+constexpr char kPrefix[] = "checkpoint-";
+constexpr char kSuffix[] = ".safetensors";
+// A training that was killed holds its lock until the kernel has freed its memory.
+constexpr absl::Duration kLockPatience = absl::Seconds(10);
+constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it says what it waits for
+
+// The step in a file's name; nullopt: it is not one of a checkpoint.
+std::optional<int64_t> StepOf(const std::string& name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, kPrefix) || !absl::ConsumeSuffix(&digits, kSuffix) ||
+      digits.size() < 8 || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &step)) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+// Takes the lock. A file system that has none, as some network ones, is let pass.
+bool Lock(int directory, const std::function<void()>& say) {
+  const absl::Time begin = absl::Now();
+  bool said = false;
+  while (flock(directory, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return true;
+    const absl::Duration waited = absl::Now() - begin;
+    if (waited >= kLockPatience) return false;
+    if (waited >= kLockSilence && !std::exchange(said, true)) say();
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
+    std::string path, int keep, const std::function<void(const std::string&)>& say) {
+  if (absl::Status status = CreateDirectories(path); !status.ok()) return status;
+  const int lock = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
+    const int reason = errno;
+    if (lock >= 0) close(lock);
+    return absl::ErrnoToStatus(reason, absl::StrCat("write checkpoints to ", path));
+  }
+  CheckpointDirectory directory(std::move(path), keep, lock);
+  const auto waits = [&] {
+    if (say) {
+      say(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
+                       " for another training that saves its checkpoints in ", directory.path_));
+    }
+  };
+  if (!Lock(lock, waits)) {
+    return absl::UnavailableError(
+        absl::StrCat("another training saves its checkpoints in ", directory.path_,
+                     ": wait for its end, or give another --experiment-name"));
+  }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path_, error)) {
+    const std::string name = entry.path().filename();
+    if (absl::StartsWith(name, kPrefix) && absl::EndsWith(name, absl::StrCat(kSuffix, ".tmp"))) {
+      std::filesystem::remove(entry.path(), error);
+    }
+  }
+  return directory;
+}
+
+CheckpointDirectory::CheckpointDirectory(std::string path, int keep, int lock)
+    : path_(std::move(path)), keep_(keep), lock_(lock) {}
+CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&& other) noexcept
+    : path_(other.path_), keep_(other.keep_), lock_(std::exchange(other.lock_, -1)) {}
+CheckpointDirectory::~CheckpointDirectory() {
+  if (lock_ >= 0) close(lock_);
+}
+
+std::string CheckpointDirectory::PathOf(int64_t step) const {
+  return absl::StrFormat("%s/%s%08d%s", path_, kPrefix, step, kSuffix);
+}
+
+std::string CheckpointDirectory::EarlierRun(int number) const {
+  return absl::StrCat(path_, "/earlier-", number);
+}
+
+bool CheckpointDirectory::HasEarlierRun() const {
+  std::error_code error;
+  return std::filesystem::exists(EarlierRun(1), error);
+}
+
+std::vector<int64_t> CheckpointDirectory::Steps() const {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+    const std::optional<int64_t> step = StepOf(entry.path().filename());
+    if (step) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::Latest(
+    const std::function<void(const std::string&)>& warn) const {
+  const std::vector<int64_t> steps = Steps();
+  for (const int64_t step : steps) {
+    const std::string path = PathOf(step);
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
+    if (checkpoint.ok() && checkpoint->step != step) {
+      checkpoint = absl::InvalidArgumentError(
+          absl::StrCat("read ", path, ": it is of step ", checkpoint->step));
+    }
+    if (checkpoint.ok()) return Found{path, *std::move(checkpoint)};
+    if (!absl::IsDataLoss(checkpoint.status()) && !absl::IsInvalidArgument(checkpoint.status())) {
+      return checkpoint.status();
+    }
+    warn(absl::StrCat("passing over a checkpoint: ", std::string(checkpoint.status().message())));
+  }
+  if (steps.empty()) return std::nullopt;
+  return absl::DataLossError(absl::StrCat(
+      "no checkpoint in ", path_,
+      " can be read: restore one, or start a new run without --resume, which keeps these files"));
+}
+
+absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
+  std::vector<int64_t> steps = Steps();
+  if (steps.empty()) return "";
+  // The newest last: where it still lies, --resume goes on as if nothing had moved.
+  std::reverse(steps.begin(), steps.end());
+  std::error_code error;
+  int number = 1;
+  while (std::filesystem::exists(EarlierRun(number), error)) ++number;
+  const std::string target = EarlierRun(number);
+  std::filesystem::create_directory(target, error);
+  for (const int64_t step : steps) {
+    const std::filesystem::path file = PathOf(step);
+    if (!error) std::filesystem::rename(file, target + "/" + file.filename().string(), error);
+  }
+  if (error) {
+    return absl::ErrnoToStatus(error.value(),
+                               absl::StrCat("move the earlier run's checkpoints to ", target));
+  }
+  return target;
+}
+
+absl::Status CheckpointDirectory::Save(const Checkpoint& checkpoint) {
+  absl::Status status = WriteCheckpoint(PathOf(checkpoint.step), checkpoint);
+  if (!status.ok()) return status;
+  int kept = 0;
+  for (const int64_t step : Steps()) {
+    if (step > checkpoint.step || ++kept <= keep_) continue;
+    std::error_code ignored;  // one too many is no harm, and the next Save() tries again
+    std::filesystem::remove(PathOf(step), ignored);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::trainer

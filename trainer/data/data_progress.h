@@ -1,0 +1,42 @@
+#ifndef TRAINER_DATA_DATA_PROGRESS_H_
+#define TRAINER_DATA_DATA_PROGRESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace ranklog::trainer {
+
+// What the preparation of the data writes to stderr: its results, and how far a long part is.
+class DataProgress {
+ public:
+  // `shown`: false on all ranks but the first; every call then does nothing.
+  explicit DataProgress(bool shown);
+  // For tests: `write` takes the output, `now` gives the time.
+  DataProgress(bool shown, bool terminal, std::function<void(const std::string&)> write,
+               std::function<absl::Time()> now);
+
+  // A line that stays.
+  void Say(const std::string& line);
+
+  // Part `what` has done `done` of `total` units. Silent for its first two seconds; then in place
+  // on a terminal, and a line for every 10 % elsewhere.
+  void Show(const std::string& what, uint64_t done, uint64_t total);
+
+ private:
+  const bool shown_;
+  const bool terminal_;
+  const std::function<void(const std::string&)> write_;
+  const std::function<absl::Time()> now_;
+  std::string what_;  // the part that is shown
+  absl::Time begin_ = absl::InfiniteFuture();
+  absl::Time last_ = absl::InfinitePast();
+  uint64_t tenths_ = 0;    // of the part that are written
+  bool in_place_ = false;  // the terminal's line is unfinished
+};
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_DATA_DATA_PROGRESS_H_

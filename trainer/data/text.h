@@ -1,0 +1,39 @@
+#ifndef TRAINER_DATA_TEXT_H_
+#define TRAINER_DATA_TEXT_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace ranklog::trainer {
+
+// A text to train on: the bytes of its files, one after another; gzipped files are unpacked.
+struct Text {
+  std::string name;  // where it is, for people
+  std::vector<std::string> files;
+};
+
+// `data` is the path of a plain or gzipped file. "builtin" is the text of Debian's jargon-text, or
+// the licences in /usr/share/common-licenses where that is not installed.
+//   kNotFound          it does not exist, or may not be read
+//   kInvalidArgument   it is not a regular file
+absl::StatusOr<Text> FindText(const std::string& data);
+
+// Whether the text is one file as it is, so that it can be mapped.
+bool IsPlainFile(const Text& text);
+
+// Calls `sink` with the text's bytes, in order and in pieces, until it returns an error.
+//   kDataLoss          a file cannot be read to its end
+absl::Status ReadText(const Text& text, const std::function<absl::Status(absl::string_view)>& sink);
+
+// As ReadText(), with the bytes of the files as they are.
+absl::Status ReadFiles(const Text& text,
+                       const std::function<absl::Status(absl::string_view)>& sink);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_DATA_TEXT_H_

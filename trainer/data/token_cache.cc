@@ -1,0 +1,177 @@
+#include "trainer/data/token_cache.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "trainer/base/durable_file.h"
+#include "trainer/data/token_file.h"
+
+namespace ranklog::trainer {
+namespace {
+
+// Counted up when other tokens are made of the same text, or written in another way.
+constexpr char kCacheVersion[] = "ranklog tokens 1";
+constexpr size_t kKeyBytes = 16;  // of the SHA-256: two texts never have the same
+
+absl::Status Unusable(const std::string& dir, const char* what, int error) {
+  return absl::FailedPreconditionError(absl::StrCat("cannot ", what, " the cache of tokens ", dir,
+                                                    ": ", std::strerror(error),
+                                                    "; choose another directory with --cache-dir"));
+}
+
+// Held by the process that writes to the cache.
+class CacheLock {
+ public:
+  static absl::StatusOr<CacheLock> Take(const std::string& dir, DataProgress& progress) {
+    std::error_code error;
+    std::filesystem::create_directories(dir, error);
+    if (error) return Unusable(dir, "make", error.value());
+    CacheLock lock(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock.fd_ < 0) return Unusable(dir, "open", errno);
+    if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", errno);
+    if (flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
+    if (errno == EWOULDBLOCK) {
+      progress.Say(absl::StrCat("waiting for another process that writes tokens to ", dir));
+      while (flock(lock.fd_, LOCK_EX) != 0) {
+        if (errno != EINTR) return Unusable(dir, "lock", errno);
+      }
+      return lock;
+    }
+    return Unusable(dir, "lock", errno);
+  }
+  CacheLock(CacheLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  CacheLock& operator=(CacheLock&&) = delete;
+  ~CacheLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+ private:
+  explicit CacheLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// What the cache has: the tokens, or why they must be made.
+absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& tokenizer) {
+  absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
+  std::error_code error;
+  if (tokens.ok() && !std::filesystem::exists(absl::StrCat(path, ".model"), error)) {
+    return absl::DataLossError(absl::StrCat(path, " has lost its .model"));
+  }
+  if (!tokens.ok()) return tokens;
+  const absl::Status checked = CheckVocabulary(*tokens, tokenizer.vocabulary(), path);
+  if (!checked.ok()) return checked;
+  return tokens;
+}
+
+// The text as a file that can be read as it is; `unpacked` is written if none of its files can.
+absl::StatusOr<std::string> PlainFile(const Text& text, const std::string& unpacked) {
+  if (IsPlainFile(text)) return text.files[0];
+  std::ofstream file(unpacked, std::ios::binary);
+  const auto failure = [&] {
+    return absl::UnavailableError(absl::StrCat("write ", unpacked, ": ", std::strerror(errno)));
+  };
+  const absl::Status read = ReadText(text, [&](absl::string_view bytes) {
+    file.write(bytes.data(), bytes.size());
+    return file ? absl::OkStatus() : failure();
+  });
+  if (!read.ok()) return read;
+  if (!file.flush()) return failure();
+  return unpacked;
+}
+
+absl::Status MakeTokens(const std::string& path, const Text& text, const Tokenizer& tokenizer,
+                        DataProgress& progress) {
+  const std::string unpacked = absl::StrCat(path, ".text.tmp");
+  const absl::Cleanup remove = [&] { unlink(unpacked.c_str()); };
+  const absl::StatusOr<std::string> plain = PlainFile(text, unpacked);
+  if (!plain.ok()) return plain.status();
+  absl::StatusOr<DurableFile> model = DurableFile::Create(absl::StrCat(path, ".model"));
+  if (!model.ok()) return model.status();
+  absl::StatusOr<DurableFile> tokens = DurableFile::Create(path);
+  if (!tokens.ok()) return tokens.status();
+  absl::Status status = WriteBpeTokens(*plain, text.name, tokenizer, model->temporary(),
+                                       tokens->temporary(), progress);
+  if (status.ok()) status = WriteTokenFileHeader(tokens->temporary());
+  if (status.ok()) status = model->Commit();  // first: no tokens without their model
+  return status.ok() ? tokens->Commit() : status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DefaultCacheDir() {
+  for (const auto& [variable, below] :
+       {std::pair{"XDG_CACHE_HOME", "/ranklog"}, std::pair{"HOME", "/.cache/ranklog"}}) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && value[0] == '/') return absl::StrCat(value, below);
+  }
+  return absl::FailedPreconditionError(
+      "no place for the cache of tokens: set HOME or XDG_CACHE_HOME to an absolute path, or give "
+      "--cache-dir");
+}
+
+absl::StatusOr<std::string> TokenFileName(const Text& text, const Tokenizer& tokenizer) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
+                                                                        EVP_MD_CTX_free);
+  bool good = EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
+  const auto add = [&](absl::string_view bytes) {
+    good = good && EVP_DigestUpdate(context.get(), bytes.data(), bytes.size()) == 1;
+    return absl::OkStatus();
+  };
+  (void)add(absl::StrCat(kCacheVersion, "\n", tokenizer.name(), "\n"));
+  const absl::Status read = ReadFiles(text, add);
+  if (!read.ok()) return read;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  good = good && EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) == 1;
+  if (!good) return absl::InternalError("OpenSSL has no SHA-256");
+  return absl::StrCat(absl::BytesToHexString(absl::string_view(
+                          reinterpret_cast<const char*>(digest.data()), kKeyBytes)),
+                      ".bin");
+}
+
+absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::string& name,
+                                        const Text& text, const Tokenizer& tokenizer,
+                                        DataProgress& progress) {
+  const std::string path = absl::StrCat(dir, "/", name);
+  absl::StatusOr<Tokens> tokens = OpenCached(path, tokenizer);
+  if (tokens.ok()) {
+    progress.Say(
+        absl::StrCat("tokens of ", text.name, " (", tokenizer.name(), ") from the cache: ", path));
+    return tokens;
+  }
+  const absl::StatusOr<CacheLock> lock = CacheLock::Take(dir, progress);
+  if (!lock.ok()) return lock.status();
+  tokens = OpenCached(path, tokenizer);  // the process that we waited for may have made it
+  if (tokens.ok()) return tokens;
+  if (!absl::IsNotFound(tokens.status())) {
+    progress.Say(absl::StrCat("the cache is damaged and made again: ", tokens.status().message()));
+  }
+  const absl::Time begin = absl::Now();
+  const absl::Status made = MakeTokens(path, text, tokenizer, progress);
+  if (!made.ok()) return made;
+  tokens = OpenTokenFile(path);
+  if (tokens.ok()) {
+    progress.Say(absl::StrFormat("tokens of %s (%s) made in %.1f s: %d in %s", text.name,
+                                 tokenizer.name(), absl::ToDoubleSeconds(absl::Now() - begin),
+                                 tokens->size(), path));
+  }
+  return tokens;
+}
+
+}  // namespace ranklog::trainer

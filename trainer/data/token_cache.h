@@ -1,0 +1,34 @@
+#ifndef TRAINER_DATA_TOKEN_CACHE_H_
+#define TRAINER_DATA_TOKEN_CACHE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/data_progress.h"
+#include "trainer/data/text.h"
+#include "trainer/data/tokenizer.h"
+#include "trainer/data/tokens.h"
+
+namespace ranklog::trainer {
+
+// The cache of tokens: a directory of files that are named after the text and the BPE that they were
+// made of. data.md describes it.
+
+// ranklog in $XDG_CACHE_HOME, or in ~/.cache.
+//   kFailedPrecondition   neither XDG_CACHE_HOME nor HOME is an absolute path
+absl::StatusOr<std::string> DefaultCacheDir();
+
+// The name of the file with this text's tokens. Reads the whole text.
+//   kDataLoss             a file of the text cannot be read to its end
+absl::StatusOr<std::string> TokenFileName(const Text& text, const Tokenizer& tokenizer);
+
+// The tokens in the file `name` of `dir`. A file that is missing or damaged is made, by one process
+// at a time: others wait for it. The errors of WriteBpeTokens(), and
+//   kFailedPrecondition   `dir` cannot be made, locked or written
+absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::string& name,
+                                        const Text& text, const Tokenizer& tokenizer,
+                                        DataProgress& progress);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_DATA_TOKEN_CACHE_H_

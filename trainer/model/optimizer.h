@@ -1,0 +1,28 @@
+#ifndef TRAINER_MODEL_OPTIMIZER_H_
+#define TRAINER_MODEL_OPTIMIZER_H_
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/adamw.h>
+
+#include <vector>
+
+namespace ranklog::trainer {
+
+// AdamW with GPT's usual settings, betas of 0.9 and 0.95. It has two parameter groups: matrices
+// decay, biases and norms do not.
+torch::optim::AdamW MakeAdamW(const std::vector<at::Tensor>& parameters, double weight_decay);
+
+// Of all parameter groups.
+void SetLearningRate(torch::optim::Optimizer& optimizer, double lr);
+
+// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0 leaves them as they are.
+// Returns the norm before that, a float32 scalar on the parameters' device. Unlike
+// torch::nn::utils::clip_grad_norm_ it reads no value, so a GPU is not waited for.
+at::Tensor ClipGradients(const std::vector<at::Tensor>& parameters, double max_norm);
+
+// In place: the gradients are views into the buckets that go over the network.
+void ZeroGradients(const std::vector<at::Tensor>& parameters);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_MODEL_OPTIMIZER_H_

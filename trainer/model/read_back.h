@@ -1,0 +1,55 @@
+#ifndef TRAINER_MODEL_READ_BACK_H_
+#define TRAINER_MODEL_READ_BACK_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace ranklog::trainer {
+
+// Brings a step's numbers (loss, gradient norm) from the device to the host. at::Tensor::item()
+// would wait until the GPU has done all that was queued, and leave it without work meanwhile. So the
+// copy goes into pinned memory behind the step, and is read when the next step is queued.
+//
+//   read_back.Push(step, at::stack({loss, norm}));
+//   while (const auto done = read_back.Next()) Report(*done);   // GPU: the step before this one
+//   ...
+//   while (const auto done = read_back.Last()) Report(*done);   // before a checkpoint, and at the end
+//
+// On a CPU the numbers are there at once, and nothing is copied. Not thread-safe.
+class ReadBack {
+ public:
+  struct Numbers {
+    int64_t step = 0;
+    std::vector<float> values;
+  };
+
+  // `lag`: how many steps may be queued behind the one that is read.
+  explicit ReadBack(c10::Device device) : ReadBack(device, device.is_cuda() ? 1 : 0) {}
+  ReadBack(c10::Device device, size_t lag);
+  ~ReadBack();
+
+  // `values`: (n), float32, on the device. Returns before they are computed.
+  void Push(int64_t step, const at::Tensor& values);
+
+  // The numbers of the oldest step that was pushed, if `lag` newer ones were. Waits for that step.
+  std::optional<Numbers> Next();
+  // The same without the lag: nullopt once all were read.
+  std::optional<Numbers> Last();
+
+ private:
+  struct Slot;
+
+  const c10::Device device_;
+  const size_t lag_;
+  std::deque<std::unique_ptr<Slot>> pending_;
+  std::vector<std::unique_ptr<Slot>> free_;
+};
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_MODEL_READ_BACK_H_

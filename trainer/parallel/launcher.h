@@ -1,0 +1,42 @@
+#ifndef TRAINER_PARALLEL_LAUNCHER_H_
+#define TRAINER_PARALLEL_LAUNCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace ranklog::trainer {
+
+struct LaunchOptions {
+  std::vector<std::string> command;  // program and arguments, the same for all ranks
+  int ranks = 1;
+  uint16_t master_port = 0;  // of the store that the caller serves, see HostedStore
+  absl::Duration grace =
+      absl::Seconds(10);  // between SIGTERM and SIGKILL for ranks that are to end
+  // Whether a rank that failed was the cause. The others fail because of it, and may end before it.
+  std::function<bool(int rank)> is_cause = nullptr;
+};
+
+// The variables that torchrun would give to `rank` of `options.ranks` on one machine.
+std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptions& options,
+                                                               int rank);
+
+// Runs all ranks and waits for them. SIGINT, SIGTERM and SIGUSR1 are handed on to them meanwhile, and
+// ignored afterwards, so that a late one does not change how this process ends.
+// After SIGINT they have the grace to end; after the others as long as they need, see StopSignal.
+// When one fails, or does not start, the others are ended. They are also killed should this process
+// die. Call it from the main thread, once at a time.
+//   kAborted      a rank failed; the message says which, and how
+//   kUnavailable  the ranks stopped early as they were asked to, see kStoppedExitCode: start again
+//   kCancelled    the ranks were ended by a signal to us: `*told`, else 0
+//   kInternal     a rank could not be started
+absl::Status Launch(const LaunchOptions& options, int* told);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_PARALLEL_LAUNCHER_H_

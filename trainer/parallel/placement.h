@@ -1,0 +1,44 @@
+#ifndef TRAINER_PARALLEL_PLACEMENT_H_
+#define TRAINER_PARALLEL_PLACEMENT_H_
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace ranklog::trainer {
+
+// How the ranks communicate, and so where they compute: NCCL on GPUs, Gloo on CPUs.
+enum class Comm { kAuto, kGloo, kNccl };
+
+// The GPUs that this process may use.
+struct Gpus {
+  bool built = false;  // LibTorch has CUDA and NCCL
+  int count = 0;
+  std::string error = {};  // why there are none
+  bool own = false;        // CUDA_VISIBLE_DEVICES gives this process one of its own
+};
+
+// Asks the CUDA driver, without reserving memory on a GPU.
+Gpus FindGpus();
+
+// How many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
+//   kFailedPrecondition  there is none; the message says what is missing
+absl::StatusOr<int> RanksOfGpus(const Gpus& gpus);
+
+// Where a rank computes.
+struct Placement {
+  bool nccl = false;  // else Gloo
+  c10::Device device = c10::kCPU;
+  std::string note = {};  // why `auto` did not take a GPU; empty if the build has no CUDA
+};
+
+// Pure. `auto` takes NCCL where there is a GPU, else Gloo.
+//   kFailedPrecondition  `nccl` without a usable GPU, or more ranks on this node than GPUs: NCCL
+//                        needs one per rank
+absl::StatusOr<Placement> Place(Comm comm, int local_rank, const Gpus& gpus);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_PARALLEL_PLACEMENT_H_

@@ -1,0 +1,127 @@
+#ifndef TRAINER_PARALLEL_PROCESS_GROUP_H_
+#define TRAINER_PARALLEL_PROCESS_GROUP_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/parallel/placement.h"
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace ranklog::trainer {
+
+// Where the ranks of a job meet, from torchrun's variables.
+struct Rendezvous {
+  int rank = 0;
+  int world_size = 1;
+  std::string address = {};  // MASTER_ADDR
+  uint16_t port = 0;         // MASTER_PORT
+  bool hosted =
+      false;  // TORCHELASTIC_USE_AGENT_STORE: the launcher serves the store, rank 0 need not
+  std::string attempt = "0";  // TORCHELASTIC_RESTART_COUNT: keeps a restarted job off its old keys
+                              // in a hosted store
+
+  // kInvalidArgument: there are several ranks, and MASTER_ADDR or MASTER_PORT is missing or no
+  // port.
+  static absl::StatusOr<Rendezvous> FromEnvironment(int rank, int world_size);
+};
+
+// The store that the ranks of one machine meet at, served by their launcher as torchrun does. Bound
+// to a free port, so that no other program can take it in between.
+//
+// LibTorch binds it to all interfaces, as it does torchrun's: whoever reaches the port can join or
+// disturb the training, but not run code.
+class HostedStore {
+ public:
+  static absl::StatusOr<HostedStore> Serve();
+  HostedStore(HostedStore&&) noexcept;
+  HostedStore& operator=(HostedStore&&) noexcept;
+  ~HostedStore();
+  uint16_t port() const;
+  // Whether `rank` of the first attempt has said that it fails, and not because of another one. Does
+  // not throw.
+  bool HasFailed(int rank) const;
+
+ private:
+  struct Impl;
+  explicit HostedStore(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+struct GroupOptions {
+  Placement placement = {};
+  // How long a rank waits for the others: to meet, and in each collective. Longer than any step and
+  // checkpoint, and shorter than a user's patience.
+  absl::Duration timeout = absl::Seconds(120);
+};
+
+// The ranks of a job, able to communicate: by Gloo, and between GPUs by NCCL. A group of one rank
+// communicates with nobody.
+//
+// Collective calls must come in the same order on all ranks, from one thread. They throw what
+// LibTorch throws: within a second after another rank died, and after the timeout where one hangs.
+// Blame() then names that rank.
+class ProcessGroup {
+ public:
+  // Waits for the other ranks.
+  //   kUnavailable         they did not all come; the message names those that are missing
+  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round
+  static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous,
+                                           const GroupOptions& options = {});
+  static ProcessGroup Alone(const Placement& placement = {});
+  ProcessGroup(ProcessGroup&&) noexcept;
+  ProcessGroup& operator=(ProcessGroup&&) noexcept;
+  // Does not wait for the others: see Leave().
+  ~ProcessGroup();
+
+  int rank() const;
+  int world_size() const;
+  // Where this rank computes, and tensors of the model belong.
+  c10::Device device() const;
+
+  // In place. `values` is a dense tensor of the same shape on all ranks, on device() or the CPU.
+  void Sum(at::Tensor& values);
+  void Max(at::Tensor& values);
+  // (ranks, n): row r is `mine` of rank r, a tensor of n numbers on the CPU.
+  at::Tensor Gather(const at::Tensor& mine);
+  // Whether `here` is true on any rank.
+  bool Any(bool here);
+
+  // Waits until all ranks are here.
+  void Barrier();
+
+  // Rank 0 makes the text, all get it. Not a collective: the others wait for as long as rank 0
+  // lives. They throw RankError once it failed, or was silent for the timeout.
+  std::string FromRankZero(const std::string& key, const std::function<std::string()>& make);
+
+  // Ends the communication after a barrier, so that rank 0, which may serve the store, does not
+  // leave first. Call it last, and only if all went well.
+  void Leave();
+
+  // Counts a collective that is called by c10d_group(), for Blame().
+  void CountCollective();
+
+  // See PeerWatch.
+  void ReportFailure(const std::string& error) const;
+  std::string Blame(const std::string& error) const;
+
+  // Null in a group of one.
+  c10d::ProcessGroup* c10d_group() const;
+
+ private:
+  struct Impl;
+  explicit ProcessGroup(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_PARALLEL_PROCESS_GROUP_H_
