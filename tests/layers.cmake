@@ -28,7 +28,10 @@ set(allow_service/ingest service/ingest service/pipeline service/deliver service
 set(allow_service/ingest/server service/ingest/server ${allow_service/ingest})
 set(allow_service/ingest/orphans service/ingest/orphans ${allow_service/ingest})
 set(allow_service/daemon service/daemon service/ingest/server service/ingest/orphans ${allow_service/ingest})
-set(allow_service/cli service/cli service/query service/ingest service/ingest/orphans service/pipeline service/deliver service/aggregate service/storage service/model service/base proto)
+set(allow_service/cli/output service/cli/output ${allow_service/query})
+set(allow_service/cli/node service/cli/node service/ingest/orphans service/pipeline ${allow_service/cli/output} service/ingest proto)
+set(allow_service/cli/doctor service/cli/doctor ${allow_service/cli/node})
+set(allow_service/cli service/cli ${allow_service/cli/doctor})
 
 # Foreign headers stop at these folders.
 set(foreign_sqlite3 "sqlite3\\.h" service/storage)
@@ -49,7 +52,8 @@ endfunction()
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/storage service/aggregate service/deliver service/pipeline service/query
-    service/ingest service/ingest/server service/ingest/orphans service/daemon service/cli)
+    service/ingest service/ingest/server service/ingest/orphans service/daemon
+    service/cli service/cli/output service/cli/node service/cli/doctor)
 
 # Sets `result` to the folder or the room that holds `path`; empty if none does.
 function(layer_of path result)

@@ -4,13 +4,13 @@
 #ifndef SERVICE_CLI_COMMAND_H_
 #define SERVICE_CLI_COMMAND_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/cli/command_line.h"
+#include "service/cli/node/globals.h"
 
 namespace ranklog::model {
 struct Run;
@@ -20,26 +20,6 @@ class StoreReader;
 }
 
 namespace ranklog::cli {
-
-// The flags of every subcommand.
-struct Globals {
-  std::string state_dir;  // empty: not given
-  std::string address;    // empty: not given
-
-  // The directory of the store. The first match counts:
-  //   1. `state_dir`
-  //   2. the directory of the daemon at `address`
-  //   3. $RANKLOG_STATE_DIR
-  //   4. the directory of the daemon at $RANKLOG_ADDRESS or at a standard address
-  //   5. the first of storage::DefaultStateDirs() that has a store, else the first of all
-  //
-  //   kUnavailable  no daemon answers at `address`
-  absl::StatusOr<std::string> StateDir() const;
-  // Opens the store for reading.
-  //   kNotFound          there is no store; the message says what to do
-  //   kPermissionDenied  it belongs to another user
-  absl::StatusOr<std::unique_ptr<storage::StoreReader>> OpenStore() const;
-};
 
 // Waits up to two seconds in all for runs whose ranks ended at most some seconds ago, while a
 // daemon still makes their last rows. Reads the runs again that it waited for. Costs one query for

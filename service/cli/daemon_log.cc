@@ -8,8 +8,8 @@
 #include "absl/types/optional.h"
 #include "service/base/printable.h"
 #include "service/cli/command.h"
-#include "service/cli/daemon_status.h"
-#include "service/cli/terminal.h"
+#include "service/cli/node/daemon_status.h"
+#include "service/cli/output/terminal.h"
 
 namespace ranklog::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/json_text.h"
-#include "service/cli/table.h"
+#include "service/cli/output/json_text.h"
+#include "service/cli/output/table.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
 

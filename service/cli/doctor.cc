@@ -7,9 +7,9 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/examination.h"
-#include "service/cli/json_text.h"
-#include "service/cli/terminal.h"
+#include "service/cli/doctor/examination.h"
+#include "service/cli/output/json_text.h"
+#include "service/cli/output/terminal.h"
 
 namespace ranklog::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/output_file.h"
-#include "service/cli/progress_bar.h"
-#include "service/cli/row_writer.h"
-#include "service/cli/terminal.h"
+#include "service/cli/output/output_file.h"
+#include "service/cli/output/progress_bar.h"
+#include "service/cli/output/row_writer.h"
+#include "service/cli/output/terminal.h"
 #include "service/query/row_reader.h"
 
 namespace ranklog::cli {

@@ -22,7 +22,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/terminal.h"
+#include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/netrc.h"

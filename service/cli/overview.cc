@@ -6,8 +6,8 @@
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
-#include "service/cli/spool_dirs.h"
-#include "service/cli/terminal.h"
+#include "service/cli/node/spool_dirs.h"
+#include "service/cli/output/terminal.h"
 #include "service/storage/recovery/damage.h"
 
 namespace ranklog::cli {

@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "service/cli/command.h"
-#include "service/cli/daemon_status.h"
-#include "service/cli/disk_outlook.h"
-#include "service/cli/left_spools.h"
+#include "service/cli/node/daemon_status.h"
+#include "service/cli/node/disk_outlook.h"
+#include "service/cli/node/left_spools.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {

@@ -13,11 +13,11 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/json_text.h"
-#include "service/cli/progress_bar.h"
-#include "service/cli/salvage_report.h"
-#include "service/cli/sync_pipeline.h"
-#include "service/cli/table.h"
+#include "service/cli/node/salvage_report.h"
+#include "service/cli/node/sync_pipeline.h"
+#include "service/cli/output/json_text.h"
+#include "service/cli/output/progress_bar.h"
+#include "service/cli/output/table.h"
 
 namespace ranklog::cli {
 namespace {

@@ -13,11 +13,11 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/daemon_status.h"
-#include "service/cli/json_text.h"
-#include "service/cli/left_spools.h"
-#include "service/cli/table.h"
-#include "service/cli/terminal.h"
+#include "service/cli/node/daemon_status.h"
+#include "service/cli/node/left_spools.h"
+#include "service/cli/output/json_text.h"
+#include "service/cli/output/table.h"
+#include "service/cli/output/terminal.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {

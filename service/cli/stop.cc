@@ -21,7 +21,7 @@
 #include "service/base/number_text.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/daemon_status.h"
+#include "service/cli/node/daemon_status.h"
 #include "service/storage/store.h"
 
 namespace ranklog::cli {

@@ -10,8 +10,8 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
-#include "service/cli/row_writer.h"
-#include "service/cli/terminal.h"
+#include "service/cli/output/row_writer.h"
+#include "service/cli/output/terminal.h"
 #include "service/query/main_metrics.h"
 #include "service/query/row_reader.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
-#include "service/cli/table.h"
+#include "service/cli/output/table.h"
 
 namespace ranklog::cli {
 namespace {

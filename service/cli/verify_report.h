@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "service/cli/terminal.h"
+#include "service/cli/output/terminal.h"
 #include "service/deliver/wandb/read_back.h"
 #include "service/query/findings.h"
 #include "service/query/run_report.h"

@@ -1,4 +1,4 @@
-#include "service/cli/csv.h"
+#include "service/cli/output/csv.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/cli/delivery_check.h"
+#include "service/cli/doctor/delivery_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/cli/disk_outlook.h"
+#include "service/cli/node/disk_outlook.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/cli/json_text.h"
+#include "service/cli/output/json_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "service/cli/plot.h"
+#include "service/cli/output/plot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

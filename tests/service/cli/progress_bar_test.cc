@@ -1,4 +1,4 @@
-#include "service/cli/progress_bar.h"
+#include "service/cli/output/progress_bar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

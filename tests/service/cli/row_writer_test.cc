@@ -1,4 +1,4 @@
-#include "service/cli/row_writer.h"
+#include "service/cli/output/row_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "service/cli/table.h"
+#include "service/cli/output/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,285 @@
+#include "service/cli/doctor/node_check.h"
+
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "ranklog/v1/base_url.h"
+#include "ranklog/v1/places.h"
+#include "ranklog/v1/spool_layout.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/cli/output/terminal.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/curl_transport.h"
+#include "service/deliver/retry.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/graphql.h"
+#include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/server_json.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/trackers.h"
+
+namespace ranklog::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A smaller ring holds only a few seconds of rows of a fast training.
+constexpr uint64_t kSmallRing = v1::kDefaultRingBytes / 4;
+constexpr absl::Duration kTrackerPatience = absl::Seconds(5);  // short, because a user waits
+constexpr absl::Duration kClockSlack = absl::Minutes(5);
+
+std::string ShellVariable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The first choice of a rank for its ring; see client/base/private_dir.h.
+std::string FirstSpoolDir() {
+  if (const std::string named = ShellVariable("RANKLOG_SPOOL_DIR"); !named.empty()) return named;
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  return dir == dirs.end() ? "" : dir->path;
+}
+
+std::string LimitText(rlim_t limit, bool bytes) {
+  if (limit == RLIM_INFINITY) return "unlimited";
+  return bytes ? BytesText(static_cast<int64_t>(limit)) : absl::StrCat(limit);
+}
+
+rlim_t HardLimit(int resource) {
+  rlimit limit{};
+  return getrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0 ? limit.rlim_max
+                                                                          : RLIM_INFINITY;
+}
+
+// The variable from which curl takes the proxy for `url`, with its value; empty: no proxy.
+std::string ProxyFor(const std::string& url) {
+  const std::vector<const char*> names =
+      absl::StartsWith(url, "https:")
+          ? std::vector<const char*>{"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}
+          : std::vector<const char*>{"http_proxy", "all_proxy", "ALL_PROXY"};
+  for (const char* name : names) {
+    std::string value = ShellVariable(name);
+    if (value.empty()) continue;
+    // Hides the password.
+    const size_t scheme = value.find("://");
+    const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+    if (const size_t at = value.rfind('@'); at != std::string::npos && at >= begin) {
+      value.replace(begin, at - begin, "***");
+    }
+    return absl::StrCat("$", name, " = ", value);
+  }
+  return "";
+}
+
+absl::StatusOr<deliver::HttpResponse> AskTracker(const std::string& base_url,
+                                                 const std::string& key) {
+  deliver::CurlTransport::Options options;
+  options.allow_plain_http = pipeline::TrackerOptions::FromEnvironment().allow_plain_http;
+  options.connect_timeout = kTrackerPatience;
+  const auto transport = deliver::CurlTransport::Create(options);
+  if (!transport.ok()) return transport.status();
+  deliver::HttpRequest request;
+  request.url = deliver::wandb::GraphqlUrl(base_url);
+  request.headers = {{"Content-Type", "application/json"}};
+  if (!key.empty()) {
+    request.basic_user = "api";
+    request.basic_password = key;
+  }
+  request.body = deliver::wandb::ViewerBody();
+  request.timeout = kTrackerPatience;
+  auto answer = (*transport)->Post(request);
+  deliver::wandb::MaskKey(key, &answer);
+  return answer;
+}
+
+std::string LastFour(const std::string& key) {
+  return absl::StrCat("...", key.size() > 8 ? key.substr(key.size() - 4) : "");
+}
+
+Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::string>& key) {
+  Finding finding{"tracker", {{"url", base_url}}, Printable(base_url), ""};
+  if (key.ok()) {
+    finding.data["key"] = LastFour(*key);
+    absl::StrAppend(&finding.text, ", key ", Printable(LastFour(*key)));
+  } else {
+    finding.data["key"] = nullptr;
+    absl::StrAppend(&finding.text, ", no key in this shell");
+    if (!absl::IsNotFound(key.status())) finding.advice = std::string(key.status().message());
+  }
+  const std::string proxy = ProxyFor(base_url);
+  finding.data["proxy"] = proxy;
+  if (!proxy.empty()) absl::StrAppend(&finding.text, ", through the proxy ", Printable(proxy));
+  const auto answer = AskTracker(base_url, key.value_or(""));
+  finding.data["reachable"] = answer.ok();
+  if (!answer.ok()) {
+    absl::StrAppend(&finding.text, ", not reachable: ", Printable(deliver::Explain(answer)));
+    if (absl::IsFailedPrecondition(answer.status())) {
+      // A wrong certificate or address: waiting does not help.
+      finding.advice = deliver::Explain(answer);
+    } else if (finding.advice.empty() && !proxy.empty()) {
+      finding.advice = "check the proxy; to try without it, run: env -u " +
+                       proxy.substr(1, proxy.find(' ') - 1) + " ranklog doctor";
+    }
+    return finding;
+  }
+  absl::StrAppend(&finding.text, ", answers");
+  if (!key.ok()) return finding;
+  if (answer->code == 401 || (answer->code == 200 && deliver::wandb::CheckAnswer(*answer).ok() &&
+                              deliver::wandb::ParseViewer(answer->body).empty())) {
+    finding.advice = absl::StrCat("the server refused the key ", LastFour(*key),
+                                  "; run `ranklog login` with a valid key");
+  } else if (deliver::Judge(answer) != deliver::Outcome::kAccepted) {
+    finding.advice = absl::StrCat("the server answered ", deliver::Explain(answer));
+  }
+  return finding;
+}
+
+}  // namespace
+
+Finding CheckSpoolRoom(int ranks) {
+  const std::string dir = FirstSpoolDir();
+  if (dir.empty()) {
+    return {"spool room",
+            {{"path", nullptr}},
+            "no directory for spools is usable",
+            "ask an administrator to create /run/ranklog/" + absl::StrCat(geteuid()) +
+                " for you, or set RANKLOG_SPOOL_DIR to a directory of your own on a local disk"};
+  }
+  fs::path there = dir;  // `dir` may not exist yet
+  std::error_code error;
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  const fs::space_info space = fs::space(there, error);
+  Finding finding{"spool room", {{"path", dir}, {"ranks", ranks}}, Printable(dir), ""};
+  if (error) {
+    finding.advice = absl::StrCat("not usable: ", error.message());
+    return finding;
+  }
+  // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and a
+  // rank's first ring gets half of the rank's part.
+  const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
+                                           space.available / 4 / static_cast<uint64_t>(ranks) / 2);
+  finding.data["free_bytes"] = space.available;
+  finding.data["ring_bytes"] = ring;
+  absl::StrAppend(&finding.text, ", ", BytesText(static_cast<int64_t>(space.available)),
+                  " free: ", ranks, ranks == 1 ? " rank gets" : " ranks get", " a ring of ",
+                  BytesText(static_cast<int64_t>(ring)), ranks == 1 ? "" : " each");
+  if (ring < kSmallRing) {
+    finding.advice = absl::StrCat(
+        BytesText(v1::kDefaultRingBytes),
+        " each are usual; in a container, use docker run --shm-size=1g, or in Kubernetes an "
+        "emptyDir with medium Memory at /dev/shm; or set RANKLOG_SPOOL_DIR to a directory on a "
+        "local disk");
+  }
+  return finding;
+}
+
+Finding CheckLimits(int ranks) {
+  const rlim_t files = HardLimit(RLIMIT_NOFILE);
+  const rlim_t size = HardLimit(RLIMIT_FSIZE);
+  const rlim_t locked = HardLimit(RLIMIT_MEMLOCK);
+  Finding finding{
+      "limits",
+      {{"open_files", files == RLIM_INFINITY ? model::Json() : model::Json(files)},
+       {"file_bytes", size == RLIM_INFINITY ? model::Json() : model::Json(size)},
+       {"locked_bytes", locked == RLIM_INFINITY ? model::Json() : model::Json(locked)}},
+      absl::StrCat("open files ", LimitText(files, /*bytes=*/false), ", size of files ",
+                   LimitText(size, /*bytes=*/true), ", locked memory ",
+                   LimitText(locked, /*bytes=*/true), " (Ranklog does not lock memory)"),
+      ""};
+  // Each of four threads of a rank needs a connection, a pidfd and a ring. Ranks may use two thirds
+  // of the descriptors, and the daemon itself needs 64.
+  const rlim_t wanted = 64 + static_cast<rlim_t>(ranks) * 4 * 3 * 3 / 2;
+  if (files < wanted) {
+    finding.advice = absl::StrCat("a daemon needs ", wanted, " open files for ", ranks,
+                                  " ranks; raise the hard limit (ulimit -Hn, or LimitNOFILE= of "
+                                  "the service)");
+  } else if (size != RLIM_INFINITY) {
+    finding.advice =
+        "the store cannot grow beyond that file size; start ranklogd from a shell with "
+        "`ulimit -f unlimited`";
+  }
+  return finding;
+}
+
+Finding CheckClock(int64_t newest_us) {
+  timex state{};
+  const bool kept = ntp_adjtime(&state) != -1 && (state.status & STA_UNSYNC) == 0;
+  const absl::Time now = absl::Now();
+  Finding finding{"clock",
+                  {{"synchronized", kept}, {"now", absl::ToDoubleSeconds(now - absl::UnixEpoch())}},
+                  absl::StrCat(TimeText(absl::ToUnixMicros(now)),
+                               kept ? ", synchronized" : ", not known to be synchronized"),
+                  ""};
+  const absl::Duration behind = absl::FromUnixMicros(newest_us) - now;
+  if (newest_us != 0 && behind > kClockSlack) {
+    finding.advice =
+        absl::StrCat("a run in this store starts ", DurationText(behind),
+                     " in the future; set the clock (timedatectl set-ntp true), because rows have "
+                     "its times");
+  }
+  return finding;
+}
+
+std::vector<Finding> CheckServers(const std::string& state_dir,
+                                  const std::vector<query::RunReport>& runs) {
+  const deliver::CredentialStore keys(
+      deliver::CredentialStore::Options::FromEnvironment(state_dir));
+  std::set<std::string> urls;
+  for (const query::RunReport& report : runs) {
+    for (const query::DestinationReport& to : report.destinations) {
+      if (to.kind != deliver::wandb::kKind || !IsOpen(report, to)) continue;
+      urls.insert(pipeline::WandbBaseUrl(report.run.settings));
+    }
+  }
+  model::RunSettings settings;
+  settings.base_url = v1::WithoutUser(ShellVariable("WANDB_BASE_URL"));
+  const std::string usual = pipeline::WandbBaseUrl(settings);
+  // An unusable key is reported too.
+  if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
+  std::vector<Finding> findings;
+  for (const std::string& url : urls) findings.push_back(LookAtServer(url, keys.Find("", url)));
+  return findings;
+}
+
+absl::optional<Finding> CheckSupervision(int64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/cgroup"));
+  const std::string cgroups(std::istreambuf_iterator<char>(file), {});
+  const passwd* const user = getpwuid(geteuid());
+  if (absl::StrContains(cgroups, "/job_") && absl::StrContains(cgroups, "/step_")) {
+    return Finding{"slurm",
+                   {{"in_job", true}},
+                   "the daemon is part of a job's step",
+                   "it is killed at the end of the step, before all rows are delivered; let the "
+                   "prolog start it (share/ranklog/slurm/README.md)"};
+  }
+  if (absl::StrContains(cgroups, "/user@") && user != nullptr) {
+    const std::string linger = absl::StrCat("/var/lib/systemd/linger/", user->pw_name);
+    const bool lingers = access(linger.c_str(), F_OK) == 0;
+    return Finding{"systemd",
+                   {{"user_manager", true}, {"lingers", lingers}},
+                   absl::StrCat("the daemon belongs to the user manager of ", user->pw_name),
+                   lingers ? ""
+                           : absl::StrCat("it ends at your last logout, and does not start at "
+                                          "boot; run: loginctl enable-linger ",
+                                          user->pw_name)};
+  }
+  return absl::nullopt;
+}
+
+}  // namespace ranklog::cli

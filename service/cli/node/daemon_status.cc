@@ -1,0 +1,324 @@
+#include "service/cli/node/daemon_status.h"
+
+#include <errno.h>
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ranklog/v1/places.h"
+#include "ranklog/v1/ranklog.grpc.pb.h"
+#include "service/base/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/ownership.h"
+#include "service/base/status_macros.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+// The daemon is on this node and needs no I/O to answer.
+constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kCommitPatience = std::chrono::seconds(10);  // same as for the rank's Finish()
+
+constexpr auto kRemembered = absl::Seconds(1);  // so that one command waits for only one timeout
+
+constexpr char kUnix[] = "unix:";
+
+// A daemon that did not answer.
+struct Silence {
+  int64_t pid = 0;  // process that bound the socket; 0: in another pid namespace
+  absl::Time until;
+};
+std::map<std::string, Silence>& Silent() {
+  static auto* const silent = new std::map<std::string, Silence>;
+  return *silent;
+}
+
+// The same check as a rank makes before it sends a key. In a directory that others may write, any
+// user could listen.
+bool IsOurDaemon(int fd, const std::string& path, int64_t* pid) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  *pid = peer.pid;
+  return IsOursOrRoots(peer.uid) ||
+         v1::IsOwnDirectory(std::filesystem::path(path).parent_path(), 022);
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& address,
+                                                       int64_t* pid = nullptr) {
+  const auto failed = [&](absl::string_view why) {
+    return absl::UnavailableError(absl::StrCat("no daemon answers at ", address, ": ", why));
+  };
+  const std::string path = address.substr(sizeof kUnix - 1);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof name.sun_path)
+    return failed("not the path of a socket");
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return failed(strerror(errno));
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    const int error = errno;
+    close(fd);
+    return failed(strerror(error));
+  }
+  int64_t listener = 0;
+  const bool ours = IsOurDaemon(fd, path, &listener);
+  if (pid != nullptr) *pid = listener;
+  if (!ours) {
+    close(fd);
+    return failed("the process that listens there belongs to another user");
+  }
+  return grpc::CreateInsecureChannelFromFd("ranklogd", fd);  // takes ownership of `fd`
+}
+
+// Whether the process is a daemon. If not, it may be systemd, which bound the socket for a daemon.
+bool IsDaemon(int64_t pid) {
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+  return name == "ranklogd";
+}
+
+std::string WhySilent(int64_t pid) {
+  return IsDaemon(pid) ? absl::StrCat("is process ", pid, " stopped (kill -CONT ", pid,
+                                      "), or does its disk hang?")
+                       : "is the daemon stopped, or does its disk hang?";
+}
+
+}  // namespace
+
+absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address) {
+  if (!absl::StartsWith(address, kUnix)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' is not an address; use unix:PATH"));
+  }
+  const auto silence = [&](int64_t pid) {
+    return absl::UnavailableError(
+        absl::StrCat("no daemon answers at ", address, " in time: ", WhySilent(pid)));
+  };
+  if (TimedOut(address)) return silence(TimedOutPid(address));
+  int64_t pid = 0;
+  ASSIGN_OR_RETURN(const auto channel, Connect(address, &pid));
+  const auto stub = v1::Control::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  v1::StatusReply reply;
+  const grpc::Status status = stub->Status(&context, {}, &reply);
+  Silent().erase(address);
+  if (status.error_code() == grpc::DEADLINE_EXCEEDED) {
+    Silent()[address] = {pid, SteadyNow() + kRemembered};
+    return silence(pid);
+  }
+  if (!status.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("no daemon answers at ", address, ": ", status.error_message()));
+  }
+  DaemonStatus daemon;
+  daemon.address = address;
+  daemon.version = reply.version();
+  daemon.pid = reply.pid();
+  daemon.state_dir = reply.state_dir();
+  daemon.start_time_us = reply.start_time_us();
+  daemon.started_by = reply.started_by();
+  daemon.live_streams = reply.live_streams();
+  daemon.live_jobs = reply.live_jobs();
+  daemon.live_ranks = reply.live_ranks();
+  daemon.rows_per_second = reply.rows_per_second();
+  if (reply.has_growth_bytes_per_second()) {
+    daemon.growth_per_second = reply.growth_bytes_per_second();
+  }
+  daemon.store_error = reply.store_error();
+  daemon.metrics_url = reply.metrics_url();
+  for (const v1::DestinationStatus& one : reply.destinations()) {
+    daemon.destinations[one.kind()] = {one.last_success_us(), one.last_error_us(),
+                                       one.last_error()};
+  }
+  if (reply.has_keep_for_us()) daemon.keep_for = absl::Microseconds(reply.keep_for_us());
+  if (reply.has_keep_bytes()) daemon.keep_bytes = reply.keep_bytes();
+  daemon.stopped_runs.insert(reply.stopped_runs().begin(), reply.stopped_runs().end());
+  daemon.counters.insert(reply.counters().begin(), reply.counters().end());
+  return daemon;
+}
+
+bool TimedOut(const std::string& address) {
+  const auto silent = Silent().find(address);
+  return silent != Silent().end() && SteadyNow() < silent->second.until;
+}
+
+int64_t TimedOutPid(const std::string& address) {
+  const auto silent = Silent().find(address);
+  return silent == Silent().end() ? 0 : silent->second.pid;
+}
+
+std::string TimedOutAddress(int64_t pid, const std::string& address) {
+  const std::vector<std::string> addresses =
+      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  for (const std::string& candidate : addresses) {
+    const auto silent = Silent().find(candidate);
+    if (silent == Silent().end()) continue;
+    if (silent->second.pid == pid || !IsDaemon(silent->second.pid)) return candidate;
+  }
+  return "";
+}
+
+std::string TimeoutText(int64_t pid, const std::string& address) {
+  return absl::StrCat("it does not answer at ", address, ": ", WhySilent(pid));
+}
+
+std::vector<std::string> UsualAddresses() {
+  if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
+    return {address};
+  }
+  std::vector<std::string> addresses;
+  for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+    const std::string path = absl::StrCat(dir.path, "/", v1::kSocketFile);
+    if (access(path.c_str(), F_OK) == 0) addresses.push_back("unix:" + path);
+  }
+  return addresses;
+}
+
+absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address) {
+  const std::vector<std::string> addresses =
+      address.empty() ? UsualAddresses() : std::vector<std::string>{address};
+  for (const std::string& candidate : addresses) {
+    const auto daemon = AskDaemon(candidate);
+    if (!daemon.ok()) continue;
+    std::error_code ignored;
+    if (std::filesystem::equivalent(daemon->state_dir, state_dir, ignored)) return *daemon;
+  }
+  return absl::nullopt;
+}
+
+absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address) {
+  const absl::optional<DaemonStatus> daemon = FindDaemon(state_dir, address);
+  if (daemon.has_value()) return *daemon;
+  return absl::UnavailableError(
+      absl::StrCat("process ", storage::StateLock::Holder(state_dir),
+                   " has the store, but no daemon answers; give its socket with --address "
+                   "unix:PATH, or wait if the process is a `ranklog sync`"));
+}
+
+namespace {
+
+// Reads them like a rank; see LastWords() in client/launch/daemon_start.cc.
+std::string LastWords(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  constexpr std::streamoff kTail = 4096;
+  file.seekg(0, std::ios::end);
+  file.seekg(std::max<std::streamoff>(file.tellg() - kTail, 0));
+  const std::string tail(std::istreambuf_iterator<char>(file), {});
+  const std::vector<std::string> lines = absl::StrSplit(tail, '\n', absl::SkipWhitespace());
+  std::string words;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (absl::ascii_isdigit(static_cast<unsigned char>(line->front())) || line->front() == '{') {
+      constexpr absl::string_view kCannot = "cannot start: ";
+      const size_t at = line->find(kCannot.data());
+      if (words.empty() && at != std::string::npos) words = line->substr(at + kCannot.size());
+      if (line->front() == '{') words = words.substr(0, words.rfind("\"}"));
+      break;
+    }
+    words = *line;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string StoreProblem(const DaemonStatus& daemon) {
+  const auto failing = daemon.counters.find("store.failing");
+  if (failing == daemon.counters.end() || failing->second == 0) return "";
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(daemon.state_dir, error);
+  const std::string free =
+      error ? ""
+            : absl::StrCat(" (", BytesText(static_cast<int64_t>(space.available)), " free in ",
+                           daemon.state_dir, ")");
+  return absl::StrCat("the daemon cannot store rows", free, "; they stay in the spools; ",
+                      error ? "" : "free space on that disk; ", "the daemon's log has the reason");
+}
+
+absl::optional<SystemdUnit> UnitOf(int64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/cgroup"));
+  // "0::/user.slice/user-1000.slice/user@1000.service/app.slice/ranklogd.service"
+  for (std::string line; std::getline(file, line);) {
+    const std::string name = line.substr(line.rfind('/') + 1);
+    if (!absl::StartsWith(name, "ranklogd") || !absl::EndsWith(name, ".service")) continue;
+    return SystemdUnit{absl::StrContains(line, "/user@"), name};
+  }
+  return absl::nullopt;
+}
+
+absl::optional<DaemonLog> FindDaemonLog(const std::string& address) {
+  std::vector<std::string> sockets;
+  const char* const named = std::getenv("RANKLOG_ADDRESS");
+  if (!address.empty()) {
+    sockets.push_back(address);
+  } else if (named != nullptr && *named != 0) {
+    sockets.push_back(named);
+  } else {
+    for (const v1::PrivateDir& dir : v1::StandardDirs()) {
+      sockets.push_back(absl::StrCat(dir.path, "/", v1::kSocketFile));
+    }
+  }
+  for (const std::string& socket : sockets) {
+    const std::filesystem::path path(std::string(absl::StripPrefix(socket, kUnix)));
+    const std::string log = (path.parent_path() / v1::kDaemonLogFile).string();
+    std::error_code ignored;
+    if (!v1::IsOwnDirectory(path.parent_path(), 022) ||
+        !std::filesystem::is_regular_file(log, ignored)) {
+      continue;
+    }
+    return DaemonLog{log, LastWords(log)};
+  }
+  return absl::nullopt;
+}
+
+absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
+                            const std::map<std::string, std::string>& credentials) {
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  const auto stub = v1::Control::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
+  v1::AddDestinationRequest request;
+  request.set_run(run);
+  request.set_kind(kind);
+  request.mutable_credentials()->insert(credentials.begin(), credentials.end());
+  v1::AddDestinationReply reply;
+  const grpc::Status status = stub->AddDestination(&context, request, &reply);
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, storage::Removal removal) {
+  ASSIGN_OR_RETURN(const auto channel, Connect(daemon.address));
+  const auto stub = v1::Control::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitPatience);
+  v1::RemoveRunRequest request;
+  request.set_run(run);
+  request.set_force(removal == storage::Removal::kWhateverWaits);
+  request.set_delivered(removal == storage::Removal::kDelivered);
+  v1::RemoveRunReply reply;
+  const grpc::Status status = stub->RemoveRun(&context, request, &reply);
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,116 @@
+// Queries a running daemon. The command line uses gRPC only here.
+
+#ifndef SERVICE_CLI_NODE_DAEMON_STATUS_H_
+#define SERVICE_CLI_NODE_DAEMON_STATUS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/storage/retention.h"
+
+namespace ranklog::cli {
+
+struct DaemonStatus {
+  std::string address;
+  std::string version;
+  int64_t pid = 0;
+  std::string state_dir;
+  int64_t start_time_us = 0;
+  std::string started_by;  // systemd, slurm, rank, user
+  uint32_t live_streams = 0;
+  uint32_t live_jobs = 0;  // jobs with an attached rank
+  uint32_t live_ranks = 0;
+  double rows_per_second = 0;  // received in the last seconds
+  // Growth of the store's files in bytes; nullopt: not known yet.
+  absl::optional<double> growth_per_second;
+  std::string store_error;  // why rows cannot be stored; empty: they can
+  std::string metrics_url;  // empty: metrics are not served
+  struct Destination {
+    int64_t last_success_us = 0;  // Unix time; 0: no success since the daemon started
+    int64_t last_error_us = 0;
+    std::string last_error;
+  };
+  std::map<std::string, Destination> destinations;  // by kind
+  absl::optional<absl::Duration> keep_for;          // nullopt: age removes nothing
+  absl::optional<int64_t> keep_bytes;               // nullopt: size removes nothing
+  std::map<int64_t, std::string> stopped_runs;      // errors by the run's id in the store
+  std::map<std::string, uint64_t> counters;
+};
+
+// Asks the daemon at `address`, which has the form unix:PATH. Not thread-safe.
+//   kInvalidArgument  `address` has another form
+//   kUnavailable      no daemon of this user answers there. A process that listens but does not
+//                     answer gets two seconds. It is not asked again within the next second, and
+//                     the message names it
+absl::StatusOr<DaemonStatus> AskDaemon(const std::string& address);
+
+// Whether AskDaemon() timed out at `address` within the last second although a process listens
+// there.
+bool TimedOut(const std::string& address);
+
+// The process that let the last AskDaemon() at `address` time out. It is the daemon, or systemd,
+// which bound the socket. 0: no such timeout, or a process in another pid namespace.
+int64_t TimedOutPid(const std::string& address);
+
+// The first of FindDaemon()'s addresses where AskDaemon() timed out and the listener may be `pid`:
+// `pid` itself, or a process that is not a daemon, such as systemd. Empty: there is no such
+// address.
+std::string TimedOutAddress(int64_t pid, const std::string& address);
+
+// Describes that state: "it does not answer at ADDRESS: is process PID stopped (kill -CONT PID), or
+// does its disk hang?"
+std::string TimeoutText(int64_t pid, const std::string& address);
+
+// The addresses where a rank looks for its daemon: only $RANKLOG_ADDRESS if it is set, else the
+// standard addresses that exist, best first.
+std::vector<std::string> UsualAddresses();
+
+// The daemon of `state_dir` if it listens at `address`. If `address` is empty, at one of
+// UsualAddresses().
+absl::optional<DaemonStatus> FindDaemon(const std::string& state_dir, const std::string& address);
+
+// The same, for callers that need the daemon that holds `state_dir`.
+//   kUnavailable  it does not answer; the message names the process that holds the directory
+absl::StatusOr<DaemonStatus> FindHolder(const std::string& state_dir, const std::string& address);
+
+// Why the daemon cannot store rows now, such as a full disk, and what to do; empty if it can.
+std::string StoreProblem(const DaemonStatus& daemon);
+
+// The systemd unit of a process.
+struct SystemdUnit {
+  bool of_user_manager = false;
+  std::string name;  // ranklogd.service, ranklogd@1000.service
+};
+// Reads the unit from the process's cgroup; nullopt if it belongs to no service.
+absl::optional<SystemdUnit> UnitOf(int64_t pid);
+
+// The log of a daemon that a rank started. It is beside the daemon's socket.
+struct DaemonLog {
+  std::string path;
+  std::string last_words;  // why the daemon could not start; empty if it did
+};
+
+// The log of the daemon at `address`. If `address` is empty, the first log at a standard place.
+absl::optional<DaemonLog> FindDaemonLog(const std::string& address);
+
+// Asks a daemon to deliver a run, given by its id in the store, to one more tracker. The
+// credentials are given by variable name. The daemon holds them in memory only.
+//   kFailedPrecondition  the daemon has no key for that tracker
+//   kUnimplemented       the daemon has an older version
+absl::Status AddDestination(const DaemonStatus& daemon, int64_t run, const std::string& kind,
+                            const std::map<std::string, std::string>& credentials);
+
+// Asks a daemon to remove a run, given by its id in the store.
+//   kFailedPrecondition  `removal` does not permit it: the run is running, or a tracker lacks rows
+//   kUnimplemented       the daemon has an older version
+absl::Status RemoveRun(const DaemonStatus& daemon, int64_t run, storage::Removal removal);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_NODE_DAEMON_STATUS_H_

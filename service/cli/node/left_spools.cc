@@ -1,0 +1,276 @@
+#include "service/cli/node/left_spools.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "ranklog/v1/places.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "service/base/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/base/status_macros.h"
+#include "service/cli/node/daemon_status.h"
+#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/sync_pipeline.h"
+#include "service/cli/output/terminal.h"
+#include "service/deliver/credentials.h"
+#include "service/ingest/attach.h"
+#include "service/ingest/convert.h"
+#include "service/ingest/ingest_context.h"
+#include "service/ingest/ingest_credentials.h"
+#include "service/ingest/orphans/left_rings.h"
+#include "service/ingest/orphans/rank_watch.h"
+#include "service/ingest/ring_file.h"
+#include "service/ingest/spool_reader.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kTake = absl::Seconds(30);  // a full ring is read in a second
+constexpr absl::Duration kMakeRows = absl::Seconds(5);
+constexpr absl::Duration kTakePoll = absl::Milliseconds(20);
+constexpr size_t kNamed = 3;
+
+// The socket path of a daemon that would be started here. Empty: no usable place.
+std::string SocketPath(const Globals& globals) {
+  std::string address = globals.address;
+  if (const char* named = std::getenv("RANKLOG_ADDRESS"); address.empty() && named != nullptr) {
+    address = named;
+  }
+  if (!address.empty()) return std::string(absl::StripPrefix(address, "unix:"));
+  const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+  const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+  return dir == dirs.end() ? "" : absl::StrCat(dir->path, "/", v1::kSocketFile);
+}
+
+// The last row of a ring that the store has. nullopt: the store has all rows and the stream's end.
+absl::optional<uint64_t> StoredThrough(storage::StoreReader* store, const model::StreamKey& key,
+                                       uint64_t rows) {
+  if (store == nullptr) return 0;
+  const absl::StatusOr<uint64_t> removed = store->RemovedThrough(key);
+  if (removed.ok() && *removed >= rows) return absl::nullopt;
+  const absl::StatusOr<model::Stream> stream = store->StreamOfRing(key);
+  if (!stream.ok()) return 0;
+  if (stream->state != model::StreamState::kLive && stream->durable_seq >= rows) {
+    return absl::nullopt;
+  }
+  return stream->durable_seq;
+}
+
+// The first names, and the number of further names.
+std::string NameList(std::vector<std::string> names) {
+  const size_t more = names.size() > kNamed ? names.size() - kNamed : 0;
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
+std::string NamesOf(const std::vector<LeftSpool>& spools) {
+  std::vector<std::string> names;
+  for (const LeftSpool& spool : spools) {
+    names.push_back(Printable(
+        absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
+  }
+  return NameList(std::move(names));
+}
+
+std::string TextOfTheDead(const std::vector<LeftSpool>& dead) {
+  const uint64_t rows = LeftRows(dead);
+  return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ", NamesOf(dead),
+                      rows > 1 ? " are" : " is", " only in ",
+                      dead.size() == 1 ? "a spool" : "spools");
+}
+
+std::string TextOfTheLiving(const std::vector<LeftSpool>& living) {
+  const uint64_t rows = LeftRows(living);
+  const bool one = living.size() == 1;
+  return absl::StrCat(NamesOf(living), one ? " is still running; " : " are still running; ",
+                      Counted(rows, "row"), rows == 1 ? " waits in " : " wait in ",
+                      one ? "its spool" : "their spools", " for a daemon");
+}
+
+bool AnyLives(const std::vector<LeftSpool>& left) {
+  return std::any_of(left.begin(), left.end(), [](const LeftSpool& each) { return each.lives; });
+}
+
+bool AllRowsAreMade(storage::StoreReader& reader) {
+  const auto runs = reader.Runs();
+  if (!runs.ok()) return true;
+  return std::none_of(runs->begin(), runs->end(), [&](const model::Run& run) {
+    if (run.state != model::RunState::kRunning) return false;
+    const auto streams = reader.Streams(run.id);
+    return streams.ok() && std::all_of(streams->begin(), streams->end(), [](const auto& stream) {
+             return stream.state != model::StreamState::kLive;
+           });
+  });
+}
+
+}  // namespace
+
+std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left;
+  std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
+  const auto store = storage::StoreReader::Open(state_dir);
+  const std::string socket_path = SocketPath(globals);
+  for (const std::string& dir : SpoolDirs(state_dir)) {
+    for (const std::string& path : ingest::RingsIn(dir)) {
+      const auto file = ingest::RingFile::OpenLeft(path);
+      if (!file.ok()) continue;
+      // Checked first: if the rank dies now, all its rows are counted.
+      const bool lives = (*file)->locked();
+      const auto ring = ingest::SpoolReader::Open((*file)->fd());
+      if (!ring.ok() || !ingest::IsForDaemonAt(socket_path, *ring)) continue;
+      if (!seen.insert({(*file)->device(), (*file)->inode()}).second) continue;
+      v1::Hello hello;
+      if (!hello.ParseFromString(ring->hello())) continue;
+      const absl::StatusOr<model::Session> session = ingest::ToSession(hello);
+      if (!session.ok()) continue;
+      const auto stored =
+          StoredThrough(store.ok() ? store->get() : nullptr, session->stream, ring->rows());
+      if (!stored) continue;
+      const uint64_t before = std::max(*stored, ring->FirstSeq() - 1);
+      const uint64_t rows = ring->rows() - std::min(before, ring->rows());
+      if (!lives || rows > 0) left.push_back({path, session->stream, rows, lives});
+    }
+  }
+  return left;
+}
+
+std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
+  std::erase_if(left, [](const LeftSpool& each) { return each.lives; });
+  return left;
+}
+
+std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
+  if (left.empty()) return left;
+  if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
+    left.clear();
+  }
+  return left;
+}
+
+bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir) {
+  const std::vector<std::string> addresses =
+      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  return !FindDaemon(state_dir, globals.address) &&
+         std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
+           return AskDaemon(address).ok() || TimedOut(address);
+         });
+}
+
+uint64_t LeftRows(const std::vector<LeftSpool>& left) {
+  uint64_t rows = 0;
+  for (const LeftSpool& spool : left) rows += spool.rows;
+  return rows;
+}
+
+std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
+  std::vector<LeftSpool> living, dead;
+  std::partition_copy(left.begin(), left.end(), std::back_inserter(living),
+                      std::back_inserter(dead), [](const LeftSpool& each) { return each.lives; });
+  std::vector<std::string> texts;
+  if (!dead.empty()) texts.push_back(TextOfTheDead(dead));
+  if (!living.empty()) texts.push_back(TextOfTheLiving(living));
+  return absl::StrJoin(texts, "; ");
+}
+
+std::string HowToTake(const Globals& globals, const std::string& state_dir,
+                      const std::vector<LeftSpool>& left) {
+  if (!AnyLives(left)) {
+    return "no daemon is running; run `ranklog sync` to store and deliver them";
+  }
+  return absl::StrCat("no daemon is running; start one: ranklogd --background --state-dir ",
+                      state_dir, globals.address.empty() ? "" : " --listen " + globals.address);
+}
+
+std::string UnaggregatedRowsText(const std::string& state_dir) {
+  if (storage::StateLock::Holder(state_dir) != 0) return "";
+  const auto reader = storage::StoreReader::Open(state_dir);
+  if (!reader.ok()) return "";
+  const auto runs = (*reader)->Runs();
+  if (!runs.ok()) return "";
+  uint64_t rows = 0;
+  std::vector<std::string> names;
+  for (const model::Run& run : *runs) {
+    if (run.state != model::RunState::kRunning) continue;
+    const auto streams = (*reader)->Streams(run.id);
+    if (!streams.ok()) continue;
+    const uint64_t before = rows;
+    for (const model::Stream& stream : *streams) rows += stream.durable_seq - stream.aggregated_seq;
+    if (rows > before) names.push_back(Printable(run.run_id));
+  }
+  if (rows == 0) return "";
+  return absl::StrCat(Counted(rows, "row"), " of ", NameList(names), rows == 1 ? " is" : " are",
+                      " stored, but not in ", names.size() == 1 ? "its run" : "their runs", " yet");
+}
+
+void WarnOfUntakenRows(const Globals& globals) {
+  const absl::StatusOr<std::string> state_dir = globals.StateDir();
+  if (!state_dir.ok()) return;
+  if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
+    std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
+  }
+  if (const std::string unmade = UnaggregatedRowsText(*state_dir); !unmade.empty()) {
+    std::cerr << unmade << ": " << kHowToAggregate << "\n";
+  }
+}
+
+absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir) {
+  LogToStderr();
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> opened, storage::Store::Open(state_dir, {}));
+  pipeline::StoreLoop store(std::move(opened), {});
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
+                   storage::StoreReader::Open(state_dir));
+  pipeline::AggregateLoop aggregate(&store, std::move(reader), SteadyNow, [](int64_t) {}, {});
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  ingest::Attacher attacher(std::move(reader));
+  deliver::CredentialStore keys(deliver::CredentialStore::Options::FromEnvironment(state_dir));
+  ingest::WakeEvent wake;
+  ingest::StreamRegistry registry([&wake] { wake.Notify(); });
+  ingest::PeerTable peers;
+  ingest::IngestCounters counters;
+  const ingest::IngestContext context{
+      .store = &store,
+      .attacher = &attacher,
+      .registry = &registry,
+      .peers = &peers,
+      .counters = &counters,
+      .credentials = ingest::IngestCredentials(&keys),
+      .run_attached = [](int64_t) {},
+      .run_changed = [&aggregate](int64_t run) { aggregate.Notify(run); },
+      .when_caught_up = [](auto then) { then(); }};
+  ingest::RankWatch::Options options;
+  options.spool_dirs = SpoolDirs(state_dir);
+  options.socket_path = SocketPath(globals);
+  options.head_start = kTake;
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  ingest::RankWatch watch(&context, std::move(reader), &wake, options);
+  aggregate.Start();
+  const absl::Status started = watch.Start();
+  store.StopRetrying();  // otherwise a full disk would block this command
+  watch.Stop();
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(state_dir));
+  const absl::Time deadline = SteadyNow() + kMakeRows;
+  while (started.ok() && !AllRowsAreMade(*reader) && SteadyNow() < deadline)
+    absl::SleepFor(kTakePoll);
+  aggregate.Stop();
+  store.Stop();
+  return started;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,67 @@
+// Rows that are not in a run because no daemon runs: they are in the rings of ranks, or in the
+// store but not aggregated yet.
+
+#ifndef SERVICE_CLI_NODE_LEFT_SPOOLS_H_
+#define SERVICE_CLI_NODE_LEFT_SPOOLS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/cli/node/globals.h"
+#include "service/model/session.h"
+
+namespace ranklog::cli {
+
+struct LeftSpool {
+  std::string path;
+  model::StreamKey key;  // the rank that owns the ring
+  uint64_t rows = 0;     // rows that the store lacks; 0: it lacks only the rank's end
+  bool lives = false;    // its rank is alive, and sends the rows once a daemon answers
+};
+
+// Rings that a daemon of `state_dir` would read but has not read yet: those of dead ranks, and
+// those of live ranks with rows that the store lacks. While a daemon runs, live ranks may have such
+// rows for moments, and dead ranks for some seconds.
+std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir);
+
+// The same, but only rings of dead ranks.
+std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir);
+
+// The same as FindSpools(). Empty if a daemon holds `state_dir` or listens where the ranks look for
+// their daemon, because it will read the rings.
+std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
+
+// Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
+// daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
+bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
+
+// The number of rows in these spools.
+uint64_t LeftRows(const std::vector<LeftSpool>& left);
+
+// "300 rows of rank 0 of gpt:job lie in a spool only", or "rank 0 of gpt:job still runs; 300 rows
+// wait in its spool until a daemon takes them", or both. `left` must not be empty.
+std::string LeftSpoolsText(const std::vector<LeftSpool>& left);
+
+// A command that gets these rows read.
+std::string HowToTake(const Globals& globals, const std::string& state_dir,
+                      const std::vector<LeftSpool>& left);
+
+// "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
+// that would aggregate them. Empty: there are no such rows.
+std::string UnaggregatedRowsText(const std::string& state_dir);
+inline constexpr char kHowToAggregate[] =
+    "no daemon is running; run `ranklog sync` to aggregate and deliver them";
+
+// Warns on stderr about spools and rows for which no daemon runs.
+void WarnOfUntakenRows(const Globals& globals);
+
+// Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their
+// streams, and aggregates the rows. Creates the store if it is missing. The caller must hold the
+// lock. Unreadable rings stay in place. The errors are those of storage::Store::Open.
+absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_NODE_LEFT_SPOOLS_H_

@@ -1,0 +1,25 @@
+// Code that `ranklog doctor` and `ranklog recover` share.
+
+#ifndef SERVICE_CLI_NODE_SALVAGE_REPORT_H_
+#define SERVICE_CLI_NODE_SALVAGE_REPORT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "service/model/run.h"
+#include "service/storage/recovery/salvage.h"
+
+namespace ranklog::cli {
+
+inline constexpr char kScratch[] = "scratch-";  // prefix of the name of a scratch directory
+
+// Calls storage::Salvage() with progress bars on a terminal and a scratch directory in `near`,
+// which it removes afterwards.
+absl::StatusOr<storage::Salvaged> SalvageInScratch(const std::string& file, const std::string& near,
+                                                   const std::string& to);
+
+model::Json ToJson(const storage::Salvaged& salvaged);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_NODE_SALVAGE_REPORT_H_

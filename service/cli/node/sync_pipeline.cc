@@ -1,0 +1,121 @@
+#include "service/cli/node/sync_pipeline.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/status_macros.h"
+#include "service/deliver/wandb/wandb_delivery.h"
+#include "service/pipeline/crashed_deliveries.h"
+#include "service/pipeline/trackers.h"
+
+namespace ranklog::cli {
+
+absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
+                                    const std::string& state_dir, const model::Run& run,
+                                    const std::string& kind) {
+  if (kind != deliver::wandb::kKind) return "";
+  const std::string base_url = pipeline::WandbBaseUrl(run.settings);
+  // No rank sends a key here, so the job does not matter.
+  auto key = credentials.Find("", absl::string_view(base_url.data(), base_url.size()));
+  if (key.ok()) return key;
+  return absl::FailedPreconditionError(
+      absl::StrCat("no usable API key for ", base_url, ": ", key.status().message(),
+                   "\nset WANDB_API_KEY; or log in with the W&B client, which writes ~/.netrc; or "
+                   "write the line\n"
+                   "  machine HOST login user password KEY\nto ",
+                   state_dir, "/credentials, readable only by you (chmod 600)"));
+}
+
+void LogToStderr() {
+  // Answers of trackers are logged as warnings. The caller reads them from the store and prints
+  // them itself.
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "ranklog", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("ranklog: %v");
+  spdlog::set_level(spdlog::level::err);
+}
+
+absl::StatusOr<std::unique_ptr<SyncPipeline>> SyncPipeline::Open(const std::string& state_dir) {
+  LogToStderr();
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, storage::Store::Open(state_dir, {}));
+  pipeline::CountCrashedDeliveries(state_dir, *store);
+  return std::unique_ptr<SyncPipeline>(new SyncPipeline(state_dir, std::move(store)));
+}
+
+SyncPipeline::SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store)
+    : state_dir_(std::move(state_dir)),
+      credentials_(deliver::CredentialStore::Options::FromEnvironment(state_dir_)),
+      unused_(std::move(store)) {}
+
+// Writes of the aggregate loop call the delivery loop, and the store loop answers both. So the
+// store loop ends before they are destroyed.
+SyncPipeline::~SyncPipeline() {
+  if (store_ == nullptr) return;
+  store_->StopRetrying();  // otherwise a store that cannot be written would block them forever
+  if (aggregate_ != nullptr) aggregate_->Stop();
+  if (deliver_ != nullptr) deliver_->Stop();
+  store_->Stop();
+}
+
+absl::Status SyncPipeline::AddDestination(int64_t run, const std::string& kind) {
+  return Write([&](storage::Store& store) {
+    return store.AddDelivery(run, absl::string_view(kind.data(), kind.size()));
+  });
+}
+
+absl::Status SyncPipeline::TryAgain(int64_t run, const std::string& kind) {
+  return Write([&](storage::Store& store) {
+    return store.TryAgain(run, absl::string_view(kind.data(), kind.size()));
+  });
+}
+
+absl::Status SyncPipeline::Write(const std::function<absl::Status(storage::Store&)>& write) {
+  RETURN_IF_ERROR(unused_->Begin());
+  absl::Status status = write(*unused_);
+  if (status.ok()) status = unused_->Commit();
+  if (!status.ok()) unused_->Rollback();
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), "; free space on that disk, and try again"));
+}
+
+std::string SyncPipeline::StoreError() const {
+  return store_ == nullptr ? "" : store_->counters().last_error;
+}
+
+absl::Status SyncPipeline::CheckCredentials(const model::Run& run, const std::string& kind) const {
+  return FindKey(credentials_, state_dir_, run, kind).status();
+}
+
+absl::Status SyncPipeline::Start(std::set<int64_t> runs) {
+  pipeline::TrackerOptions options = pipeline::TrackerOptions::FromEnvironment();
+  store_ =
+      std::make_unique<pipeline::StoreLoop>(std::move(unused_), pipeline::StoreLoop::Options());
+  options.wanted = [chosen = std::move(runs)](int64_t run) { return chosen.count(run) != 0; };
+  ASSIGN_OR_RETURN(std::vector<pipeline::DeliverLoop::Worker> workers,
+                   pipeline::MakeTrackerWorkers(state_dir_, &credentials_, options));
+  deliver_ = std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers),
+                                                     pipeline::DeliverLoop::Options());
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
+                   storage::StoreReader::Open(state_dir_));
+  pipeline::AggregateLoop::Options aggregate_options;
+  aggregate_options.on_primary_chosen = [deliver = deliver_.get()](int64_t run) {
+    deliver->AddRun(run);
+  };
+  aggregate_ = std::make_unique<pipeline::AggregateLoop>(
+      store_.get(), std::move(reader), SteadyNow,
+      [deliver = deliver_.get()](int64_t run) { deliver->NotifyRows(run); }, aggregate_options);
+  deliver_->Start();
+  aggregate_->Start();
+  deliver_->Drain(absl::ZeroDuration());  // from now on, nothing waits for full batches
+  return absl::OkStatus();
+}
+
+}  // namespace ranklog::cli

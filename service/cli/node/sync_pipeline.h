@@ -1,0 +1,69 @@
+// The daemon's pipeline without ingest, for `ranklog sync` when no daemon runs.
+
+#ifndef SERVICE_CLI_NODE_SYNC_PIPELINE_H_
+#define SERVICE_CLI_NODE_SYNC_PIPELINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/deliver/credentials.h"
+#include "service/pipeline/aggregate_loop.h"
+#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/store_loop.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+
+// The key for a run's tracker; empty if the tracker needs no key. An error message says where to
+// put keys.
+absl::StatusOr<std::string> FindKey(const deliver::CredentialStore& credentials,
+                                    const std::string& state_dir, const model::Run& run,
+                                    const std::string& kind);
+
+// Sends the log output of the loops to stderr, errors only. Call it before any loop runs.
+void LogToStderr();
+
+// Aggregates the ranks' rows and delivers the chosen runs, until it is destroyed. The caller must
+// hold the lock of the state directory during that time.
+class SyncPipeline {
+ public:
+  // Opens the store without starting anything. The errors are those of storage::Store::Open.
+  static absl::StatusOr<std::unique_ptr<SyncPipeline>> Open(const std::string& state_dir);
+  ~SyncPipeline();
+
+  // Adds a destination to a run. The write is not retried. Call it before Start().
+  //   kResourceExhausted  the disk is full
+  absl::Status AddDestination(int64_t run, const std::string& kind);
+
+  // Lets a delivery that is set apart be tried once more. Call it before Start(). Errors as above.
+  absl::Status TryAgain(int64_t run, const std::string& kind);
+
+  // Whether there is a key for this run's tracker. The errors are those of FindKey().
+  absl::Status CheckCredentials(const model::Run& run, const std::string& kind) const;
+
+  // Starts to deliver `runs`. Other runs are not delivered.
+  absl::Status Start(std::set<int64_t> runs);
+
+  // Why the store cannot be written, which is retried each second; empty: it can.
+  std::string StoreError() const;
+
+ private:
+  absl::Status Write(const std::function<absl::Status(storage::Store&)>& write);
+  SyncPipeline(std::string state_dir, std::unique_ptr<storage::Store> store);
+
+  const std::string state_dir_;
+  deliver::CredentialStore credentials_;
+  std::unique_ptr<storage::Store> unused_;  // null after Start()
+  std::unique_ptr<pipeline::StoreLoop> store_;
+  std::unique_ptr<pipeline::DeliverLoop> deliver_;
+  std::unique_ptr<pipeline::AggregateLoop> aggregate_;
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_NODE_SYNC_PIPELINE_H_
