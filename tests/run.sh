@@ -75,8 +75,8 @@ run() {
   local name=$1; shift
   say "build/$name: testing"
   local code=0
-  # Most tests wait for processes and disks, more than they compute.
-  ctest --test-dir "build/$name" -j $((2 * jobs)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
+  # Most tests wait for processes and disks more than they compute; those that compute take two places.
+  ctest --test-dir "build/$name" -j $((3 * jobs)) --output-on-failure --no-tests=error "$@" | tee "build/$name.ctest.log" || code=$?
   printf '\nThe slowest tests, in seconds; above 20 belongs into the soak:\n'
   sed -nE 's/.*Test +#[0-9]+: ([^ ]+) [ .*]*[A-Z].* ([0-9.]+) sec.*/\2 \1/p' "build/$name.ctest.log" | sort -rn | head -n 20
   grep -E 'tests passed|tests failed' "build/$name.ctest.log" >"build/$name.summary" || true

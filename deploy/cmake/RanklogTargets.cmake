@@ -6,12 +6,13 @@
 #   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with what deploy/help makes;
 #                of the component `programs`, unless it says another
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
-#                [PATHS NAME=program_or_file ...] [PER_FILE] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
+#                [PATHS NAME=program_or_file ...] [PER_FILE] [COMPUTES] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
 #     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
 #     PER_FILE  an entry of ctest for each source, named after it, instead of one for all; NAME_others runs what these leave
 #     SHARDS    entry=n ...: n entries instead of that one, each with its part of the tests
 #     THREADS   the tests that have threads; the ThreadSanitizer build has these only
 #     COST      about how long it takes, in seconds: long ones start first
+#     COMPUTES  each entry keeps a core busy, and takes two places of `ctest -j`. The others mostly wait
 #   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
 #   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
 
@@ -205,7 +206,7 @@ function(ranklog_paths target)
 endfunction()
 
 function(ranklog_test target)
-  cmake_parse_arguments(ARG "PER_FILE" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
+  cmake_parse_arguments(ARG "PER_FILE;COMPUTES" "TIMEOUT;COST" "SOURCES;PRIVATE;LABELS;ENVIRONMENT;PATHS;SHARDS;THREADS" ${ARGN})
   set(unknown ${ARG_THREADS})
   list(REMOVE_ITEM unknown ${ARG_SOURCES})
   if(unknown)
@@ -260,6 +261,9 @@ function(ranklog_test target)
   endif()
   # GoogleTest calls a run without tests a success.
   set_tests_properties(${entries} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  if(ARG_COMPUTES)
+    set_tests_properties(${entries} PROPERTIES PROCESSORS 2)
+  endif()
   if(ARG_PER_FILE)
     # Usually none; such as those by TYPED_TEST, and in a source that is not named *_test.cc.
     list(JOIN filters ":" filters)
