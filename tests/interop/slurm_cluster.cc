@@ -171,6 +171,24 @@ std::string SlurmCluster::JobField(const std::string& job, const std::string& fi
   return "";
 }
 
+bool SlurmCluster::StartAgain(const std::string& job) {
+  // slurmstepd kills whatever is in the cgroup of its job, which is also that of the job's next
+  // start.
+  const auto is_left = [&] {
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry(kFreezer, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (entry->path().filename() == "job_" + job) return true;
+    }
+    return static_cast<bool>(error);  // a cgroup was removed meanwhile
+  };
+  return WaitFor([&] { return JobField(job, "JobState") == "PENDING" && !is_left(); }) &&
+         WaitFor([&] {
+           Run({"scontrol", "update", "JobId=" + job, "StartTime=now"});
+           return JobField(job, "JobState") != "PENDING";
+         });
+}
+
 std::string SlurmCluster::NodeStates() {
   return Run({"sinfo", "-h", "-N", "-p", "test", "-o", "%N %t"}).output;
 }

@@ -48,6 +48,9 @@ class SlurmCluster {
                      std::map<std::string, std::string> environment = {});
   std::string JobField(const std::string& job, const std::string& field);
   std::string NodeStates();  // "n1 idle\nn2 idle\n"
+  // Starts a requeued job when nothing of its first start is left; Slurm itself waits for two
+  // minutes. False if that takes too long.
+  bool StartAgain(const std::string& job);
 
   // Runs a program on a node, outside of any job.
   Finished On(const std::string& node, std::vector<std::string> args, uid_t uid = 0);

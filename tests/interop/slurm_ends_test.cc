@@ -119,11 +119,8 @@ TEST_F(SlurmEndsTest, PreemptedJobGoesOnInItsRun) {
   EXPECT_THAT(ReasonOf(job), StartsWith(absl::StrCat("Slurm job ", job,
                                                      " was queued again (preempted or requeued)")));
   cluster_.Run({"scancel", urgent});
-  EXPECT_TRUE(WaitFor([&] {
-    // Otherwise Slurm delays a requeued job for two minutes.
-    cluster_.Run({"scontrol", "update", "JobId=" + job, "StartTime=now"});
-    return RunOf(job)["state"] == "finished";
-  })) << RunOf(job);
+  ASSERT_TRUE(cluster_.StartAgain(job));
+  EXPECT_TRUE(WaitFor([&] { return RunOf(job)["state"] == "finished"; })) << RunOf(job);
   const json run = RunOf(job);
   EXPECT_EQ(run["last_step"], 14) << run;
   EXPECT_EQ(run["reason"], "") << run;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/integration/node.h"
 #include "tests/interop/slurm_cluster.h"
 #include "tests/support/absent.h"
@@ -19,6 +21,7 @@ namespace ranklog::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr uid_t kNobody = 65534;
@@ -56,6 +59,50 @@ TEST_P(SlurmTrainTest, JobScriptTrains) {  // S5
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_GE(runs.begin()->second.history.size(), 3u);
   EXPECT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
+}
+
+// Slurm's warning before the time limit, as --signal=USR1@120 sends it. The script requeues the job.
+TEST_P(SlurmTrainTest, AStoppedJobGoesOnFromItsCheckpointInItsRun) {
+  constexpr int kSteps = 300;
+  cluster_.AddProgram(RANKLOG_TRAIN);
+  cluster_.Start({});
+  const std::string job = cluster_.Submit(
+      {GetParam() == std::string("nodes.sbatch") ? "--nodelist=n1,n2" : "--nodelist=n1",
+       absl::StrCat(SLURM_SCRIPTS, "/", GetParam()), "--steps", std::to_string(kSteps),
+       "--batch-size", "1", "--seq-len", "16", "--val-every", "0"},
+      {{"RANKLOG_START_DAEMON", "false"},
+       {"RANKLOG_DESTINATIONS", "local"},
+       {"OMP_NUM_THREADS", "1"},
+       {"SAVE_DIR", cluster_.File("checkpoints")}});
+  const std::string output = cluster_.File(job + ".out");
+  const auto last_step = [&] {
+    const json runs = cluster_.RunsOn("n1");
+    return runs.empty() ? -1 : runs[0].value("last_step", -1);
+  };
+  ASSERT_TRUE(WaitFor([&] { return last_step() >= 5; })) << FileContent(output);
+  cluster_.Run({"scancel", "--signal=USR1", job});
+  ASSERT_TRUE(WaitFor([&] { return cluster_.JobField(job, "Restarts") == "1"; }))
+      << FileContent(output);
+  EXPECT_LT(last_step(), kSteps) << "the signal came after the end";
+  ASSERT_TRUE(cluster_.StartAgain(job));
+  ASSERT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; },
+                      absl::Seconds(100)))
+      << FileContent(output);
+  EXPECT_THAT(FileContent(output), HasSubstr("going on"));
+
+  const json runs = cluster_.RunsOn("n1");
+  ASSERT_THAT(runs, SizeIs(1)) << runs;
+  EXPECT_EQ(runs[0]["state"], "finished") << runs;
+  const Finished exported =
+      cluster_.On("n1", {cluster_.File("bin/ranklog"), "export", "latest", "--format", "jsonl"});
+  std::vector<int> steps;
+  for (const absl::string_view line :
+       absl::StrSplit(exported.output, '\n', absl::SkipWhitespace())) {
+    steps.push_back(json::parse(line)["_step"]);
+  }
+  std::vector<int> all(kSteps);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(steps, all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Scripts, SlurmTrainTest,
