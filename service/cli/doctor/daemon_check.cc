@@ -1,0 +1,158 @@
+#include "service/cli/doctor/daemon_check.h"
+
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "ranklog/v1/places.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/cli/node/daemon_status.h"
+
+namespace ranklog::cli {
+
+Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
+  const int64_t pid = storage::StateLock::Holder(dir);
+  if (pid == 0) {
+    Finding finding{"daemon", {{"running", false}}, "not running", ""};
+    if (const auto log = FindDaemonLog(globals.address); log.has_value()) {
+      finding.data["log"] = log->path;
+      finding.data["last_words"] = log->last_words;
+      absl::StrAppend(&finding.text, "; its log is ", log->path);
+      if (!log->last_words.empty()) {
+        finding.advice = "it could not start: " + Printable(log->last_words);
+      }
+    }
+    return finding;
+  }
+  Finding finding{"daemon",
+                  {{"running", true}, {"pid", pid}},
+                  absl::StrCat("pid ", pid, " holds the directory"),
+                  ""};
+  const auto daemon = FindDaemon(dir, globals.address);
+  if (daemon) {
+    finding.data["version"] = daemon->version;
+    finding.data["started_by"] = daemon->started_by;
+    finding.data["address"] = daemon->address;
+    absl::StrAppend(&finding.text, ", version ", daemon->version, ", started by ",
+                    daemon->started_by, ", answers at ", daemon->address);
+    if (const auto log = FindDaemonLog(daemon->address);
+        log.has_value() && daemon->started_by == "rank") {
+      finding.data["log"] = log->path;
+      absl::StrAppend(&finding.text, ", logs to ", log->path);
+    }
+    if (daemon->version != RANKLOG_VERSION) {
+      finding.advice = "this program has version " RANKLOG_VERSION
+                       "; restart the daemon, or use the program that came with it";
+    }
+    if (const std::string trouble = StoreProblem(*daemon); !trouble.empty()) {
+      finding.advice = trouble;
+    }
+  } else if (const std::string silent = TimedOutAddress(pid, globals.address); !silent.empty()) {
+    finding.data["address"] = silent;
+    finding.advice = TimeoutText(pid, silent);
+  } else if (globals.address.empty()) {
+    absl::StrAppend(&finding.text,
+                    "; it listens at none of the usual addresses; give its address with --address");
+  } else {
+    finding.advice = absl::StrCat("no answer at ", globals.address,
+                                  ": check the address, and whether the daemon is stopped");
+  }
+  return finding;
+}
+
+absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir) {
+  const std::vector<std::string> addresses =
+      globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<DaemonStatus> daemon = AskDaemon(address);
+    if (daemon.ok()) {
+      return Finding{"elsewhere",
+                     {{"pid", daemon->pid}, {"address", address}, {"state_dir", daemon->state_dir}},
+                     absl::StrCat("pid ", daemon->pid, " answers at ", address, " and keeps ",
+                                  Printable(daemon->state_dir)),
+                     absl::StrCat("ranks send their rows to that daemon, so they are not in ", dir,
+                                  "; run: ranklog doctor --address ", address)};
+    }
+    if (!TimedOut(address)) continue;
+    return Finding{"elsewhere",
+                   {{"pid", TimedOutPid(address)}, {"address", address}},
+                   absl::StrCat("a process listens at ", address),
+                   TimeoutText(TimedOutPid(address), address)};
+  }
+  return absl::nullopt;
+}
+
+Finding LookAtSocket(const Globals& globals) {
+  std::string address = globals.address;
+  if (const char* const named = std::getenv("RANKLOG_ADDRESS");
+      address.empty() && named != nullptr) {
+    address = named;
+  }
+  if (address.empty()) {
+    const std::vector<v1::PrivateDir> dirs = v1::StandardDirs();
+    const auto dir = std::find_if(dirs.begin(), dirs.end(), v1::CanBeUsed);
+    if (dir == dirs.end()) {
+      return {"socket",
+              {{"path", nullptr}},
+              "none of the usual directories is usable",
+              "set RANKLOG_ADDRESS to unix:PATH, in a private directory of your own"};
+    }
+    address = absl::StrCat("unix:", dir->path, "/", v1::kSocketFile);
+  }
+  const std::filesystem::path path(std::string(absl::StripPrefix(address, "unix:")));
+  const std::string dir = path.parent_path().string();
+  Finding finding{"socket", {{"path", path.string()}}, Printable(path.string()), ""};
+  struct stat info {};
+  const bool there = lstat(dir.c_str(), &info) == 0;
+  const bool listens = lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+  finding.data["present"] = listens;
+  if (!listens) absl::StrAppend(&finding.text, " does not exist: no daemon listens");
+  if (!absl::StartsWith(address, "unix:/")) {
+    finding.advice = "not an address; use unix:/PATH";
+  } else if (path.string().size() >= sizeof sockaddr_un{}.sun_path) {
+    finding.advice = absl::StrCat("its path has more than ", sizeof sockaddr_un{}.sun_path - 1,
+                                  " bytes; choose a shorter one for RANKLOG_ADDRESS");
+  } else if (!there) {
+    const std::vector<v1::PrivateDir> standard = v1::StandardDirs();
+    const bool made =
+        std::any_of(standard.begin(), standard.end(),
+                    [&](const v1::PrivateDir& each) { return each.create && each.path == dir; });
+    if (!made) {
+      finding.advice = absl::StrCat("its directory does not exist; run: mkdir -m 700 ", dir);
+    }
+  } else if (!v1::IsOwnDirectory(dir, 0)) {
+    finding.advice =
+        absl::StrCat(Printable(dir), " is not a directory of your own; choose another one");
+  } else if (!v1::IsOwnDirectory(dir, 077)) {
+    finding.advice = absl::StrCat(Printable(dir), " is accessible to other users; run: chmod 700 ",
+                                  Printable(dir));
+  }
+  return finding;
+}
+
+absl::optional<Finding> LookAtClients(const std::string& dir) {
+  const auto reader = storage::StoreReader::Open(dir);
+  if (!reader.ok()) return absl::nullopt;
+  const auto streams = (*reader)->LiveStreams();
+  if (!streams.ok() || streams->empty()) return absl::nullopt;
+  std::set<std::string> versions;
+  for (const model::Stream& stream : *streams) versions.insert(stream.identity.client_version);
+  return Finding{
+      "ranks",
+      {{"streams", streams->size()}, {"versions", versions}},
+      absl::StrCat(Counted(streams->size(), "stream"), " of libranklog ",
+                   Printable(absl::StrJoin(versions, ", ")), "; this is ", RANKLOG_VERSION),
+      ""};
+}
+
+}  // namespace ranklog::cli

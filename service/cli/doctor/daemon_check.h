@@ -1,0 +1,29 @@
+// Checks the daemon of this node: whether it answers, where it listens, and which ranks it has.
+
+#ifndef SERVICE_CLI_DOCTOR_DAEMON_CHECK_H_
+#define SERVICE_CLI_DOCTOR_DAEMON_CHECK_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "service/cli/doctor/finding.h"
+#include "service/cli/node/globals.h"
+
+namespace ranklog::cli {
+
+// The daemon that holds `dir`; without one, the last words of the daemon that ran before.
+Finding LookAtDaemon(const Globals& globals, const std::string& dir);
+
+// A daemon that listens where ranks look for their daemon but keeps another directory, while no
+// daemon runs for `dir`. It has the ranks' rows, and this command does not show them.
+absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir);
+
+// The socket of a daemon that would be started here, or of the daemon that the user named.
+Finding LookAtSocket(const Globals& globals);
+
+// The libranklog versions of live ranks. An older version is not a problem.
+absl::optional<Finding> LookAtClients(const std::string& dir);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_DOCTOR_DAEMON_CHECK_H_

@@ -1,0 +1,84 @@
+#include "service/cli/doctor/state_dir_check.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "service/cli/node/disk_outlook.h"
+#include "service/storage/file_system.h"
+#include "service/storage/state_dirs.h"
+
+namespace ranklog::cli {
+
+Finding LookAtDirectory(const std::string& dir) {
+  struct stat info {};
+  if (stat(dir.c_str(), &info) != 0) {
+    return {"directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
+  }
+  Finding finding{
+      "directory", {{"path", dir}, {"present", true}, {"mode", info.st_mode & 07777}}, dir, ""};
+  const absl::Status local = storage::CheckLocal(dir);
+  if (!S_ISDIR(info.st_mode)) {
+    finding.advice = "not a directory; choose one with --state-dir";
+  } else if (!local.ok()) {
+    finding.advice = std::string(local.message());
+  } else if (info.st_uid != geteuid()) {
+    finding.advice = "it belongs to another user; choose a directory of your own with --state-dir";
+  } else if ((info.st_mode & 077) != 0) {
+    finding.advice = absl::StrCat("it is accessible to other users; run: chmod 700 ", dir);
+  }
+  return finding;
+}
+
+std::vector<Finding> LookAtSkipped(const std::string& dir) {
+  const std::vector<std::string> dirs = storage::DefaultStateDirs();
+  std::error_code ignored;
+  const auto chosen = std::find_if(dirs.begin(), dirs.end(), [&](const std::string& each) {
+    return each == dir || std::filesystem::equivalent(each, dir, ignored);
+  });
+  if (chosen == dirs.end()) return {};  // the user named the directory
+  std::vector<Finding> findings;
+  for (auto each = dirs.begin(); each != chosen; ++each) {
+    const absl::Status usable = storage::CheckUsable(*each);
+    std::string why = "it has no store";
+    if (!usable.ok()) {
+      why = std::string(usable.message());
+    } else if (storage::StateLock::Holder(dir) != 0) {
+      why =
+          "usable now, but the running daemon uses another directory; the next daemon will use it";
+    }
+    findings.push_back({"skipped",
+                        {{"path", *each}, {"reason", why}},
+                        absl::StrCat(*each, " is skipped: ", why),
+                        ""});
+  }
+  return findings;
+}
+
+Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
+  constexpr int64_t kLittle = 256 << 20;  // enough for minutes of a fast training
+  const DiskOutlook disk =
+      CheckDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());
+  const absl::string_view is_volatile = storage::VolatileFileSystemName(dir);
+  Finding finding{
+      "disk",
+      {{"bytes", disk.bytes}, {"free_bytes", disk.free_bytes}, {"volatile", !is_volatile.empty()}},
+      DiskText(disk),
+      ""};
+  if (!is_volatile.empty()) {
+    absl::StrAppend(&finding.text, "; on ", is_volatile,
+                    ", which ends with this container or machine");
+  }
+  if (disk.bytes != 0 && disk.free_bytes < kLittle) {
+    finding.advice = "free space on it, or use another disk (--state-dir of ranklogd)";
+  } else if (disk.lasts && *disk.lasts < absl::Hours(24)) {
+    finding.advice = "free space on it, or keep less (--keep-for, --keep-bytes of ranklogd)";
+  }
+  return finding;
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,33 @@
+// Checks the stores of this node: that of the state directory with every row in it, those in other
+// standard directories, and those that a daemon set aside because they were damaged.
+
+#ifndef SERVICE_CLI_DOCTOR_STORES_CHECK_H_
+#define SERVICE_CLI_DOCTOR_STORES_CHECK_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "service/cli/doctor/finding.h"
+#include "service/query/run_report.h"
+
+namespace ranklog::cli {
+
+// The store in `dir`, and the runs in it with unreadable rows. Reads the whole store, with a progress
+// bar on a terminal.
+Finding LookAtStore(const std::string& dir);
+
+// Runs with rows that are missing from the run or were logged twice. Nothing can be done about
+// them.
+std::vector<Finding> LookAtRows(const std::vector<query::RunReport>& runs);
+
+// A store in another standard place, for example because another container held the usual place at
+// that time. No daemon delivers its remaining rows.
+absl::optional<Finding> LookAtOtherStore(const std::string& dir);
+
+// The damaged store that was renamed to `path`, and how many of its rows can be read.
+Finding LookAtSetAside(const std::string& path);
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_DOCTOR_STORES_CHECK_H_
