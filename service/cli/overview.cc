@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
@@ -119,6 +120,31 @@ std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>>
     }
   }
   return apart;
+}
+
+absl::Duration Since(int64_t unix_us) {
+  return std::max(absl::Now() - absl::FromUnixMicros(unix_us), absl::ZeroDuration());
+}
+
+absl::Duration Uptime(const DaemonStatus& daemon) { return Since(daemon.start_time_us); }
+
+std::vector<const query::RunReport*> Live(const Overview& overview) {
+  std::vector<const query::RunReport*> live;
+  for (const query::RunReport& report : overview.runs) {
+    if (report.run.state == model::RunState::kRunning) live.push_back(&report);
+  }
+  return live;
+}
+
+storage::Queue QueueOf(const Overview& overview, const std::string& kind) {
+  const auto queue = overview.queues.find(kind);
+  return queue == overview.queues.end() ? storage::Queue() : queue->second;
+}
+
+DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind) {
+  if (!overview.daemon) return {};
+  const auto seen = overview.daemon->destinations.find(kind);
+  return seen == overview.daemon->destinations.end() ? DaemonStatus::Destination() : seen->second;
 }
 
 std::string StoreTroubleOf(const Overview& overview) {

@@ -59,6 +59,19 @@ struct Overview {
 // Takes one snapshot. `await_ends`: first waits for runs that are about to end; see AwaitEnds().
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
+// The runs that have not ended.
+std::vector<const query::RunReport*> Live(const Overview& overview);
+
+// The rows that wait for a tracker of this kind.
+storage::Queue QueueOf(const Overview& overview, const std::string& kind);
+
+// The daemon's figures for a tracker, if a daemon runs.
+DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind);
+
+// The time since then. Not negative, even if the clock was set back.
+absl::Duration Since(int64_t unix_us);
+absl::Duration Uptime(const DaemonStatus& daemon);
+
 // Destinations that are set apart, with their runs.
 std::vector<std::pair<const query::RunReport*, const query::DestinationReport*>> SetApart(
     const Overview& overview);

@@ -1,0 +1,248 @@
+#include "service/cli/status_page.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/printable.h"
+#include "service/cli/node/daemon_status.h"
+#include "service/cli/node/disk_outlook.h"
+#include "service/cli/node/left_spools.h"
+#include "service/cli/output/table.h"
+#include "service/query/run_report.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+std::string DaemonText(const Overview& overview, const Terminal& terminal) {
+  if (overview.daemon_pid == 0) {
+    std::string text =
+        absl::StrCat(terminal.Dim("not running"), "; stored rows are delivered when one runs");
+    if (overview.log) {
+      const std::string& words = overview.log->last_words;
+      if (!words.empty()) absl::StrAppend(&text, "\n        ", terminal.Red(Printable(words)));
+      absl::StrAppend(&text, "\n        its log is ", overview.log->path);
+    }
+    return text;
+  }
+  std::string text = absl::StrCat(terminal.Green("running"), ", pid ", overview.daemon_pid);
+  if (overview.daemon) {
+    const DaemonStatus& daemon = *overview.daemon;
+    absl::StrAppend(&text, ", version ", daemon.version, ", up ", DurationText(Uptime(daemon)),
+                    ", started by ", daemon.started_by, ", at ", daemon.address);
+    if (daemon.started_by == "rank" && overview.log) {
+      absl::StrAppend(&text, ", log ", overview.log->path);
+    }
+  } else if (!overview.silent_at.empty()) {
+    absl::StrAppend(&text, ", but ", terminal.Red(SilenceText(overview)));
+  }
+  return text;
+}
+
+std::string RowCountsText(const Overview& overview, const Terminal& terminal) {
+  const storage::Queue queued = overview.Queued();
+  std::string waiting;
+  if (queued.oldest_us != 0) {
+    waiting = absl::StrCat(" (", BytesText(static_cast<int64_t>(queued.bytes)), ", for up to ",
+                           DurationText(Since(queued.oldest_us)), ")");
+  }
+  const std::string refused = absl::StrCat(overview.refused(), " refused");
+  return absl::StrCat(overview.queued(), " queued", waiting, ", ", overview.delivered(),
+                      " delivered, ", overview.refused() == 0 ? refused : terminal.Red(refused),
+                      ", ", overview.late_rows, " late");
+}
+
+// Lists all reasons, so that users learn what could be lost.
+std::string LostText(const Overview& overview, const Terminal& terminal) {
+  if (overview.lost() > 0) {
+    return terminal.Red(
+        absl::StrCat(Counted(overview.lost(), "row"), ": ", query::LossesText(overview.losses)));
+  }
+  std::vector<std::string> zeros;
+  for (const auto& [name, rows] : model::kLossReasons) zeros.push_back(absl::StrCat(name, " 0"));
+  return terminal.Green(absl::StrJoin(zeros, ", "));
+}
+
+std::string DiskLineText(const Overview& overview, const Terminal& terminal) {
+  const std::string text = DiskText(overview.disk);
+  const auto& lasts = overview.disk.lasts;
+  const bool soon = overview.disk.full() || (lasts && *lasts < kSoon);
+  return soon ? terminal.Red(text) : text;
+}
+
+std::string AgoText(int64_t unix_us) {
+  return unix_us == 0 ? "-" : DurationText(Since(unix_us)) + " ago";
+}
+
+// How long the daemon keeps delivered runs; empty without a daemon.
+std::string KeepText(const Overview& overview) {
+  if (!overview.daemon) return "";
+  const DaemonStatus& daemon = *overview.daemon;
+  std::string text = "delivered runs, ";
+  if (!daemon.keep_for && !daemon.keep_bytes) return text + "forever";
+  if (daemon.keep_for) absl::StrAppend(&text, "for ", DurationText(*daemon.keep_for));
+  if (daemon.keep_for && daemon.keep_bytes) text += " and ";
+  if (daemon.keep_bytes) absl::StrAppend(&text, "up to ", BytesText(*daemon.keep_bytes));
+  const auto removed = daemon.counters.find("store.removed_runs");
+  if (removed != daemon.counters.end() && removed->second > 0) {
+    absl::StrAppend(&text, "; ", removed->second, " removed since it started");
+  }
+  return text;
+}
+
+// Clients that the daemon has refused since its start, by reason; empty if there are none.
+std::string RefusedText(const Overview& overview) {
+  constexpr std::pair<const char*, const char*> kKinds[] = {
+      {"accept.refused_user", "of other users"},
+      {"accept.refused_protocol", "with another protocol"},
+      {"ingest.refused_versions", "of another version"},
+      {"ingest.left_rings", "with an unreadable spool (`ranklog doctor`)"},
+      {"ingest.refused_messages", "malformed"},
+      {"ingest.refused_too_large", "with a message too large"},
+      {"ingest.refused_shapes", "with too many keys"},
+      {"ingest.refused_streams", "over the number of streams"}};
+  std::vector<std::string> parts;
+  for (const auto& [name, kind] : kKinds) {
+    if (!overview.daemon) break;
+    const auto counter = overview.daemon->counters.find(name);
+    if (counter == overview.daemon->counters.end() || counter->second == 0) continue;
+    parts.push_back(absl::StrCat(counter->second, " ", kind));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+// Runs that are not delivered because their delivery crashes the process.
+std::string SetApartText(const Overview& overview, const Terminal& terminal) {
+  std::string text;
+  for (const auto& [report, destination] : SetApart(overview)) {
+    const model::Run& run = report->run;
+    absl::StrAppend(&text, "apart   ", Printable(absl::StrCat(run.project, ":", run.run_id)), ", ",
+                    destination->kind, ", ", Counted(destination->pending_rows, "row"),
+                    " to deliver: ", terminal.Red(Printable(destination->last_error)), "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string OverviewText(const Overview& overview, const Terminal& terminal) {
+  const std::vector<const query::RunReport*> live = Live(overview);
+  std::string text = absl::StrCat(
+      "daemon  ", DaemonText(overview, terminal), "\n",  //
+      "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
+      BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
+      "disk    ", DiskLineText(overview, terminal), "\n",                                   //
+      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n");
+  if (const auto& daemon = overview.daemon) {
+    absl::StrAppend(&text, "ranks   ", daemon->live_ranks, " of ",
+                    Counted(daemon->live_jobs, "job"), " attached, ",
+                    ShortNumber(daemon->rows_per_second, 3), " rows/s\n");
+  }
+  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
+                  "lost    ", LostText(overview, terminal), "\n");
+  if (!overview.left.empty()) {
+    absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
+                    overview.left_advice, "\n");
+  }
+  if (!overview.unmade.empty()) {
+    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToAggregate, "\n");
+  }
+  for (const query::RunReport* report : live) {
+    for (const std::string& unnamed : UnnamedTexts(*report)) {
+      absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unnamed)), "\n");
+    }
+  }
+  for (const query::RunReport& report : overview.runs) {
+    if (!report.stopped.empty()) {
+      absl::StrAppend(&text, "stopped ", terminal.Red(Printable(StoppedText(report))),
+                      ": see `ranklog doctor`\n");
+    }
+    for (const std::string& unread : UnreadTexts(report)) {
+      absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unread)), "\n");
+    }
+  }
+  for (const std::string& path : overview.damaged_rings) {
+    absl::StrAppend(&text, "damaged ", terminal.Red(Printable(path)),
+                    ", set aside: see `ranklog doctor`\n");
+  }
+  if (const std::string keep = KeepText(overview); !keep.empty()) {
+    absl::StrAppend(&text, "keeps   ", keep, "\n");
+  }
+  if (overview.daemon && !overview.daemon->metrics_url.empty()) {
+    absl::StrAppend(&text, "metrics ", overview.daemon->metrics_url, "\n");
+  }
+  if (const std::string refused = RefusedText(overview); !refused.empty()) {
+    absl::StrAppend(&text, "clients ", terminal.Red(refused + " refused"), "\n");
+  }
+  if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
+    absl::StrAppend(&text, "store   ", terminal.Red(Printable(trouble)), "\n");
+  }
+  text += SetApartText(overview, terminal);
+  for (const std::string& path : overview.set_aside) {
+    absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
+  }
+  for (const query::RunReport& report : overview.runs) {
+    if (!report.run.refused) continue;
+    absl::StrAppend(&text, "start   ", terminal.Red(Printable(report.run.notice)), "\n");
+  }
+  if (!overview.destinations.empty()) {
+    Table table({"DESTINATION", "DELIVERED", "QUEUED", "OLDEST", "REFUSED", "LAST SUCCESS",
+                 "LAST ERROR", "WAITS FOR"},
+                {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
+    for (const auto& [kind, destination] : overview.destinations) {
+      const std::vector<std::string> reasons = query::WaitingTexts(overview.runs, kind);
+      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      table.AddRow(
+          {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
+           AgoText(QueueOf(overview, kind).oldest_us), absl::StrCat(destination.refused_rows),
+           AgoText(seen.last_success_us), AgoText(seen.last_error_us),
+           reasons.empty()
+               ? "nothing"
+               : absl::StrCat(reasons.size(), reasons.size() == 1 ? " reason" : " reasons",
+                              ", below")});
+    }
+    absl::StrAppend(&text, "\n", table.ToString(terminal));
+    for (const auto& [kind, destination] : overview.destinations) {
+      for (const std::string& reason : query::WaitingTexts(overview.runs, kind)) {
+        absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
+      }
+      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      if (seen.last_error_us != 0) {
+        absl::StrAppend(&text, Printable(kind), " failed ", AgoText(seen.last_error_us), ": ",
+                        Printable(seen.last_error), "\n");
+      }
+    }
+  }
+  if (!live.empty()) {
+    Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
+    for (const query::RunReport* report : live) {
+      const model::Run& run = report->run;
+      table.AddRow({run.run_id, run.name, run.project, absl::StrCat(run.rows),
+                    run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
+                    absl::StrCat(report->ranks.size()), TimeText(run.started_us)});
+    }
+    absl::StrAppend(&text, "\n", table.ToString(terminal));
+  }
+  return text;
+}
+
+std::string OverviewLine(const Overview& overview) {
+  const storage::Queue queued = overview.Queued();
+  const DaemonStatus daemon = overview.daemon.value_or(DaemonStatus());
+  return absl::StrCat(
+      "time=", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),
+      " daemon=", overview.daemon_pid != 0 ? "running" : "none", " jobs=", daemon.live_jobs,
+      " ranks=", daemon.live_ranks, " rows_per_second=", ShortNumber(daemon.rows_per_second),
+      " queued=", overview.queued(), " queued_bytes=", queued.bytes, " queued_seconds=",
+      queued.oldest_us == 0 ? "0" : ShortNumber(absl::ToDoubleSeconds(Since(queued.oldest_us))),
+      " delivered=", overview.delivered(), " refused=", overview.refused(),
+      " late=", overview.late_rows, " lost=", overview.lost(),
+      " disk_free_bytes=", overview.disk.free_bytes, "\n");
+}
+
+}  // namespace ranklog::cli
