@@ -1,0 +1,88 @@
+#include "service/cli/sync_choice.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/number_text.h"
+#include "service/base/status_macros.h"
+#include "service/cli/sync_report.h"
+#include "service/pipeline/slurm_job.h"
+#include "service/query/select_run.h"
+
+namespace ranklog::cli {
+namespace {
+
+bool HasTracker(const query::RunReport& report) {
+  return std::any_of(report.destinations.begin(), report.destinations.end(), Leaves);
+}
+
+bool Settled(const query::RunReport& report) {
+  return std::all_of(report.destinations.begin(), report.destinations.end(),
+                     [](const query::DestinationReport& destination) {
+                       return !Leaves(destination) || destination.complete;
+                     });
+}
+
+std::string Staying(uint64_t local, size_t looked_at) {
+  return absl::StrCat(local, " of ", Counted(looked_at, "run"), local == 1 ? " stays" : " stay",
+                      " on this node only (destination local)");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<model::Run>> SyncChoice::Candidates(storage::StoreReader& reader) const {
+  ASSIGN_OR_RETURN(std::vector<model::Run> all, reader.Runs());
+  if (flags_.runs.empty()) {
+    std::erase_if(all, [&](const model::Run& run) {
+      return !flags_.project.empty() && run.project != flags_.project;
+    });
+    return all;
+  }
+  std::vector<model::Run> runs;
+  for (const std::string& text : flags_.runs) {
+    ASSIGN_OR_RETURN(runs.emplace_back(), query::SelectRun(all, text, flags_.project));
+  }
+  return runs;
+}
+
+absl::StatusOr<bool> SyncChoice::ChooseIfOpen(storage::StoreReader& reader, const model::Run& run) {
+  ASSIGN_OR_RETURN(const query::RunReport report, query::ReportRun(reader, run));
+  if (!HasTracker(report)) return false;
+  ASSIGN_OR_RETURN(const bool elsewhere, GoesOnElsewhere(reader, run));
+  if (elsewhere) return true;
+  if (!flags_.runs.empty() || !Settled(report)) chosen_.insert(run.id);
+  return true;
+}
+
+absl::Status SyncChoice::SayWhatIsLeftOut(size_t looked_at, uint64_t local) {
+  if (local > 0 && AreNamed()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Staying(local, looked_at), "; use --to wandb to upload"));
+  }
+  if (local > 0 && !std::exchange(said_local_, true)) {
+    std::cout << Staying(local, looked_at) << "; run `ranklog sync RUN --to wandb` to upload one\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<query::RunReport>> SyncChoice::Reports(
+    storage::StoreReader& reader) const {
+  std::vector<query::RunReport> reports;
+  for (const int64_t id : chosen_) {
+    ASSIGN_OR_RETURN(const model::Run run, reader.GetRun(id));
+    ASSIGN_OR_RETURN(reports.emplace_back(), query::ReportRun(reader, run));
+  }
+  return reports;
+}
+
+absl::StatusOr<bool> SyncChoice::GoesOnElsewhere(storage::StoreReader& reader,
+                                                 const model::Run& run) const {
+  if (flags_.slurm_job.empty() || run.state != model::RunState::kRunning) return false;
+  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run.id));
+  return std::none_of(streams.begin(), streams.end(), [this](const model::Stream& stream) {
+    return pipeline::SlurmJobId(stream.launch.batch_job) == flags_.slurm_job;
+  });
+}
+
+}  // namespace ranklog::cli

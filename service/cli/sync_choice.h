@@ -1,0 +1,56 @@
+// The runs that `ranklog sync` is about.
+
+#ifndef SERVICE_CLI_SYNC_CHOICE_H_
+#define SERVICE_CLI_SYNC_CHOICE_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/model/run.h"
+#include "service/query/run_report.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+
+// The runs that the user named; if none is named, all runs that are not fully delivered.
+class SyncChoice {
+ public:
+  struct Flags {
+    std::vector<std::string> runs;
+    std::string project;
+    std::string slurm_job;  // leaves out running runs of other jobs; empty: does not
+  };
+
+  explicit SyncChoice(const Flags& flags) : flags_(flags) {}
+
+  // The named runs; if none is named, all runs of the project.
+  absl::StatusOr<std::vector<model::Run>> Candidates(storage::StoreReader& reader) const;
+  bool AreNamed() const { return !flags_.runs.empty(); }
+
+  // Chooses the run unless it has no tracker, or everything is delivered and it is not named, or it
+  // is running under another Slurm job. Returns whether the run has a tracker.
+  absl::StatusOr<bool> ChooseIfOpen(storage::StoreReader& reader, const model::Run& run);
+
+  // Prints that `local` of `looked_at` runs have no tracker. An error if they are named.
+  absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local);
+
+  const std::set<int64_t>& chosen() const { return chosen_; }
+  // Reports on the chosen runs.
+  absl::StatusOr<std::vector<query::RunReport>> Reports(storage::StoreReader& reader) const;
+
+ private:
+  absl::StatusOr<bool> GoesOnElsewhere(storage::StoreReader& reader, const model::Run& run) const;
+
+  const Flags flags_;
+  std::set<int64_t> chosen_;
+  bool said_local_ = false;
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_SYNC_CHOICE_H_

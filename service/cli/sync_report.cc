@@ -1,0 +1,112 @@
+#include "service/cli/sync_report.h"
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "service/base/printable.h"
+#include "service/storage/store.h"
+
+namespace ranklog::cli {
+namespace {
+
+std::string FullName(const model::Run& run) { return Printable(run.project + ":" + run.run_id); }
+
+}  // namespace
+
+bool Leaves(const query::DestinationReport& destination) {
+  return destination.kind != query::kLocal;
+}
+
+Sum SumOf(const std::vector<query::RunReport>& reports) {
+  Sum sum;
+  for (const query::RunReport& report : reports) {
+    if (report.run.state == model::RunState::kRunning) ++sum.going;
+    for (const query::DestinationReport& destination : report.destinations) {
+      if (!Leaves(destination)) continue;
+      sum.done += report.run.rows - destination.pending_rows;
+      sum.total += report.run.rows;
+      if (IsOpen(report, destination) && !destination.set_apart) ++sum.open;
+    }
+  }
+  return sum;
+}
+
+void SyncReport::LeaveOldErrors(const std::vector<query::RunReport>& reports) {
+  for (const query::RunReport& report : reports) {
+    for (const query::DestinationReport& destination : report.destinations) {
+      errors_[{report.run.id, destination.kind}] = destination.last_error;
+    }
+  }
+}
+
+void SyncReport::SayErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress) {
+  for (const query::RunReport& report : reports) {
+    for (const query::DestinationReport& destination : report.destinations) {
+      std::string& said = errors_[{report.run.id, destination.kind}];
+      if (said == destination.last_error) continue;
+      said = destination.last_error;
+      if (said.empty()) continue;
+      progress->Clear();
+      std::cerr << FullName(report.run) << "  " << destination.kind << "  " << Printable(said)
+                << "\n";
+    }
+  }
+}
+
+void SyncReport::SayStoreError(const std::string& error, ProgressBar* progress) {
+  if (error.empty() == store_error_.empty()) return;
+  store_error_ = error;
+  progress->Clear();
+  if (error.empty()) {
+    std::cerr << "the store is writable again\n";
+  } else {
+    std::cerr << "cannot write the store, retrying: " << Printable(error) << "\n";
+  }
+}
+
+absl::Status SyncReport::Conclude(const std::vector<query::RunReport>& reports) const {
+  uint64_t unfinished = 0;
+  for (const query::RunReport& report : reports) {
+    for (const query::DestinationReport& destination : report.destinations) {
+      if (!Leaves(destination)) continue;
+      const std::string left = WhatIsLeft(report, destination);
+      std::cout << FullName(report.run) << "  " << destination.kind << "  "
+                << destination.delivered_rows << " of " << report.run.rows << " rows delivered"
+                << ReplayedText(destination) << left << "\n";
+      if (!left.empty()) ++unfinished;
+    }
+  }
+  if (unfinished == 0) return absl::OkStatus();
+  if (!store_error_.empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write the store: ", Printable(store_error_),
+                     "\nundelivered rows stay in the store; the next sync continues"));
+  }
+  return absl::UnavailableError(
+      "not all rows are delivered; undelivered rows stay in the store; the next sync continues");
+}
+
+std::string SyncReport::WhatIsLeft(const query::RunReport& report,
+                                   const query::DestinationReport& destination) const {
+  std::string left;
+  if (destination.refused_rows > 0) {
+    absl::StrAppend(&left, ", ", destination.refused_rows, " refused (see `ranklog dead ",
+                    FullName(report.run), "`)");
+  }
+  if (IsOpen(report, destination)) {
+    absl::StrAppend(&left, destination.pending_rows > 0
+                               ? absl::StrCat(", ", destination.pending_rows, " left")
+                               : ", the run's end is not delivered");
+    if (!destination.last_error.empty()) {
+      absl::StrAppend(&left, ": ", Printable(destination.last_error));
+    }
+  } else if (report.run.state == model::RunState::kRunning &&
+             storage::StateLock::Holder(state_dir_) == 0) {
+    absl::StrAppend(&left,
+                    ", but the run has not ended; start ranklogd, which reads the spools of its "
+                    "ranks and ends it");
+  }
+  return left;
+}
+
+}  // namespace ranklog::cli

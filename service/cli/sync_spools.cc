@@ -1,0 +1,76 @@
+#include "service/cli/sync_spools.h"
+
+#include <algorithm>
+#include <iostream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "service/base/clock.h"
+#include "service/base/number_text.h"
+#include "service/base/status_macros.h"
+#include "service/cli/node/left_spools.h"
+
+namespace ranklog::cli {
+namespace {
+
+constexpr absl::Duration kSpoolPoll = absl::Milliseconds(200);
+// A daemon scans for spools every 3 s, and waits a little before it reads one.
+constexpr absl::Duration kDaemonTakes = absl::Seconds(10);
+// A rank that finds no daemon starts one at once. That daemon then opens its store.
+constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
+
+}  // namespace
+
+bool SyncSpools::AnyNew() const {
+  const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  return std::any_of(left.begin(), left.end(),
+                     [this](const LeftSpool& spool) { return tried_.count(spool.path) == 0; });
+}
+
+absl::Status SyncSpools::Take(bool holds_lock) {
+  const std::vector<LeftSpool> before = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  for (const LeftSpool& spool : before) tried_.insert(spool.path);
+  if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+  if (!holds_lock) {
+    const absl::Time deadline = SteadyNow() + kDaemonTakes;
+    while (!FindSpoolsOfDeadRanks(globals_, state_dir_).empty() && SteadyNow() < deadline) {
+      absl::SleepFor(kSpoolPoll);
+    }
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(DrainLeftSpools(globals_, state_dir_));
+  const std::vector<LeftSpool> after = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  if (after.size() < before.size()) {
+    std::cout << "took "
+              << Counted(LeftRows(before) - std::min(LeftRows(after), LeftRows(before)), "row")
+              << " from the " << (before.size() - after.size() == 1 ? "spool" : "spools") << " of "
+              << Counted(before.size() - after.size(), "rank") << "\n";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncSpools::CheckAllTaken() const {
+  RETURN_IF_ERROR(CheckLivingHaveADaemon());
+  const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("not in the store yet: ", LeftSpoolsText(left),
+                   "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
+}
+
+absl::Status SyncSpools::CheckLivingHaveADaemon() const {
+  const absl::Time deadline = SteadyNow() + kDaemonStarts;
+  while (true) {
+    std::vector<LeftSpool> left = FindUnreadSpools(globals_, state_dir_);
+    std::erase_if(left, [](const LeftSpool& each) { return !each.lives; });
+    if (left.empty()) return absl::OkStatus();
+    if (SteadyNow() > deadline) {
+      return absl::UnavailableError(
+          absl::StrCat(LeftSpoolsText(left), ": ", HowToTake(globals_, state_dir_, left)));
+    }
+    absl::SleepFor(kSpoolPoll);
+  }
+}
+
+}  // namespace ranklog::cli

@@ -1,0 +1,42 @@
+// Gets the rows that dead ranks left in their spools into the store, for `ranklog sync`.
+
+#ifndef SERVICE_CLI_SYNC_SPOOLS_H_
+#define SERVICE_CLI_SYNC_SPOOLS_H_
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "service/cli/node/globals.h"
+
+namespace ranklog::cli {
+
+class SyncSpools {
+ public:
+  // `globals` must outlive this object.
+  SyncSpools(const Globals& globals, std::string state_dir)
+      : globals_(globals), state_dir_(std::move(state_dir)) {}
+
+  // Whether a rank has ended since the last Take() and left a spool.
+  bool AnyNew() const;
+
+  // Gets the rows of dead ranks stored: by this process if it holds the lock of the state directory,
+  // or else by the daemon that holds the store and may be starting.
+  absl::Status Take(bool holds_lock);
+
+  // Fails if rows are left in a spool, because they are not delivered.
+  absl::Status CheckAllTaken() const;
+
+ private:
+  // Waits a moment, because a rank that has just started starts a daemon.
+  absl::Status CheckLivingHaveADaemon() const;
+
+  const Globals& globals_;
+  const std::string state_dir_;
+  std::set<std::string> tried_;  // spools that could not be read are not tried again
+};
+
+}  // namespace ranklog::cli
+
+#endif  // SERVICE_CLI_SYNC_SPOOLS_H_
