@@ -9,7 +9,8 @@
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/query/select_run.h"
-#include "service/storage/store.h"
+#include "service/storage/state_lock.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

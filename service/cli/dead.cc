@@ -9,7 +9,7 @@
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/table.h"
 #include "service/model/run.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "service/cli/node/spool_dirs.h"
 #include "service/cli/output/terminal.h"
 #include "service/storage/recovery/damage.h"
+#include "service/storage/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

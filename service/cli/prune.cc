@@ -21,7 +21,7 @@
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
 #include "service/cli/output/terminal.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

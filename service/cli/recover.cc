@@ -18,6 +18,8 @@
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"
+#include "service/storage/state_lock.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::cli {
 namespace {

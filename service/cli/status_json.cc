@@ -8,7 +8,8 @@
 #include "service/cli/node/disk_outlook.h"
 #include "service/cli/node/left_spools.h"
 #include "service/query/run_report.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

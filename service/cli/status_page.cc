@@ -14,7 +14,8 @@
 #include "service/cli/node/left_spools.h"
 #include "service/cli/output/table.h"
 #include "service/query/run_report.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

@@ -21,7 +21,9 @@
 #include "service/cli/sync_spools.h"
 #include "service/query/run_report.h"
 #include "service/query/select_run.h"
-#include "service/storage/store.h"
+#include "service/storage/state_lock.h"
+#include "service/storage/store_file.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "service/model/run.h"
 #include "service/query/run_report.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 

@@ -20,6 +20,8 @@
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
 #include "service/storage/recovery/damage.h"
+#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::daemon {
 namespace {

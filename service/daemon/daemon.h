@@ -28,8 +28,9 @@
 #include "service/pipeline/job_end_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
+#include "service/storage/retention.h"
+#include "service/storage/spool_dirs.h"
 #include "service/storage/state_dirs.h"
-#include "service/storage/store.h"
 
 namespace ranklog::daemon {
 

@@ -15,7 +15,7 @@
 #include "service/base/duration_histogram.h"
 #include "service/daemon/monitor.h"
 #include "service/pipeline/deliver_loop.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::daemon {
 

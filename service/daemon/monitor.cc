@@ -4,7 +4,7 @@
 #include <sys/statvfs.h>
 
 #include "absl/strings/str_cat.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::daemon {
 namespace {

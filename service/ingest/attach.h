@@ -16,6 +16,7 @@
 #include "service/model/run.h"
 #include "service/model/session.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::ingest {
 

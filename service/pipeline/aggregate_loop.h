@@ -22,7 +22,7 @@
 #include "service/base/steady_wait.h"
 #include "service/pipeline/live_run.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/storage/file_system.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::pipeline {
 namespace {

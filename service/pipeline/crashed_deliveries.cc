@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/status_macros.h"
 #include "service/pipeline/crash_marks.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 namespace {

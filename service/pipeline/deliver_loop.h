@@ -26,7 +26,7 @@
 #include "service/model/run.h"
 #include "service/pipeline/delivery_schedule.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 

@@ -18,7 +18,7 @@
 #include "absl/types/optional.h"
 #include "service/base/steady_wait.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 

@@ -17,6 +17,7 @@
 #include "service/aggregate/run_aggregator.h"
 #include "service/model/run.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 

@@ -10,7 +10,7 @@
 #include "service/aggregate/metric_table.h"
 #include "service/model/run.h"
 #include "service/query/series.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::query {
 

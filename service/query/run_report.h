@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "service/model/run.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::query {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "service/storage/store.h"
+#include "service/storage/state_lock.h"
 
 namespace ranklog::storage {
 

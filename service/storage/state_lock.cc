@@ -1,3 +1,5 @@
+#include "service/storage/state_lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +14,6 @@
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
 #include "service/storage/file_system.h"
-#include "service/storage/store.h"
 
 namespace ranklog::storage {
 namespace {

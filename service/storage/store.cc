@@ -8,6 +8,7 @@
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
 #include "service/storage/recovery/damage.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 namespace {

@@ -1,7 +1,7 @@
 // The daemon's durable state: one SQLite file in the state directory. schema.md describes it.
 //
-// Store writes, StoreReader reads; each object is for one thread at a time. Any number of readers,
-// in any process, may have the file open beside the one writer.
+// Store writes, StoreReader (store_reader.h) reads; each object is for one thread at a time. Any
+// number of readers, in any process, may have the file open beside the one writer.
 
 #ifndef SERVICE_STORAGE_STORE_H_
 #define SERVICE_STORAGE_STORE_H_
@@ -27,11 +27,6 @@
 
 namespace ranklog::storage {
 
-inline constexpr char kStoreFile[] = "ranklog.db";
-
-// The largest shape id. Readers get a list indexed by id, and a list of a million takes 24 MB.
-inline constexpr uint32_t kMaxShapeId = 1 << 20;
-
 // How far a run's rows have been made, and a stream's rows have been used. The fields are as in
 // model::Run and model::Stream.
 struct RunPosition {
@@ -49,7 +44,6 @@ struct UsedRows {
 };
 
 using model::RunAssignment;
-using model::StoredUpdate;
 
 // The only writer. Every function except Open, Begin, Checkpoint, InPlace and the destructor needs
 // an open transaction.
@@ -269,164 +263,6 @@ class Store {
   absl::flat_hash_map<int64_t, Known> streams_;
   absl::flat_hash_map<int64_t, Known> runs_;
   std::string blob_;  // reused by each append
-};
-
-// A batch in the store: of a stream, of a run, or of its replays.
-struct StoredBatch {
-  int64_t id = 0;
-  int64_t owner = 0;  // the stream or the run
-  model::Batch batch;
-};
-
-// The rows that wait for the trackers of one kind, over all runs.
-struct Queue {
-  std::string kind;
-  uint64_t rows = 0;
-  uint64_t bytes = 0;     // their size in the store; an estimate for a long queue
-  int64_t oldest_us = 0;  // Unix time at which its oldest row was logged; 0: unknown
-};
-
-// Reads. Each call sees what was committed when the call began. Any call may detect damage and
-// return kDataLoss.
-class StoreReader {
- public:
-  //   kNotFound            there is no store
-  //   kFailedPrecondition  a newer version, an older version or another program wrote it
-  //   kDataLoss            it is damaged
-  //   kPermissionDenied    it may not be read
-  static absl::StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& state_dir,
-                                                           const char* vfs = nullptr);
-
-  // From now on, reads batches after missing ones too. For a caller that checks for gaps itself.
-  void PassOverMissing() { pass_over_missing_ = true; }
-
-  absl::StatusOr<std::vector<model::Run>> Runs();                   // newest first
-  absl::StatusOr<model::Run> GetRun(int64_t run);                   // kNotFound
-  absl::StatusOr<std::vector<model::Stream>> Streams(int64_t run);  // by rank, thread, start
-  absl::StatusOr<model::Stream> StreamOfRing(const model::StreamKey& key);  // kNotFound
-  // The streams of running runs, which a daemon continues when it starts.
-  absl::StatusOr<std::vector<model::Stream>> LiveStreams();
-
-  // The next four calls return kNotFound if the stream or the run does not exist. It may be removed
-  // between two calls. Keys by shape id. Ids count from 1, so element 0 is empty. So is the element
-  // of an undefined id.
-  absl::StatusOr<std::vector<std::vector<std::string>>> Shapes(int64_t stream);
-  absl::StatusOr<std::vector<std::vector<std::string>>> RunShapes(int64_t run);
-
-  // The batches of a stream with rows after `seq`, in order, at most about `max_bytes` of them, but
-  // at least one. The first one may begin with rows up to `seq`. Also kDataLoss if a batch is
-  // missing.
-  absl::StatusOr<std::vector<StoredBatch>> StreamBatches(int64_t stream, uint64_t after_seq,
-                                                         size_t max_bytes);
-  // The batches of a run with rows from `index` on, in order. Limited in the same way; the first
-  // one may begin with earlier rows.
-  absl::StatusOr<std::vector<StoredBatch>> RunBatches(int64_t run, uint64_t from_index,
-                                                      size_t max_bytes);
-
-  // The same for the run's replays.
-  absl::StatusOr<std::vector<StoredBatch>> ReplayBatches(int64_t run, uint64_t from_index,
-                                                         size_t max_bytes);
-  absl::StatusOr<std::vector<model::Rewind>> Rewinds(int64_t run);  // oldest first
-
-  // The updates of a run's streams with ids above `after_id`, oldest first.
-  absl::StatusOr<std::vector<StoredUpdate>> Updates(int64_t run, int64_t after_id);
-
-  absl::StatusOr<std::vector<model::Delivery>> Deliveries(int64_t run);
-  absl::StatusOr<std::vector<model::Delivery>>
-  PendingDeliveries();  // not complete, oldest run first
-  absl::StatusOr<std::vector<model::DeadLetter>> DeadLetters(int64_t run);  // oldest first
-  // By kind; only kinds with waiting rows. Costs two short queries for each waiting run.
-  absl::StatusOr<std::vector<Queue>> Queues();
-  absl::StatusOr<model::Losses> LossesOfAll();  // over all streams
-  // Checks for damage like Store::Open().
-  absl::Status Check();
-  absl::StatusOr<int64_t> FileBytes();  // of the database and its write-ahead log
-  absl::StatusOr<int64_t> UsedBytes();  // of the database, without its free pages
-
-  // See RemovableRuns() in retention.h.
-  absl::StatusOr<std::vector<RemovableRun>> Removable(int64_t ended_by_us);
-  // The size of the run's rows and of its streams' rows. Reads their whole index, so show a
-  // progress bar if you call it for many runs.
-  absl::StatusOr<uint64_t> BytesOfRun(int64_t run);
-  // The last row that was removed with the run of this ring; kNotFound if none was.
-  absl::StatusOr<uint64_t> RemovedThrough(const model::StreamKey& key);
-
- private:
-  explicit StoreReader(Database database) : database_(std::move(database)) {}
-  absl::StatusOr<std::vector<model::Stream>> StreamsOf(Query query);
-  // The owner of the blobs that are read next, from its record in the store.
-  struct Owner {
-    std::string seal;
-    uint64_t next = 0;  // the position after its last row
-    bool gaps = false;  // positions may be missing
-  };
-  absl::StatusOr<Owner> OwnerOf(const char* sql, int64_t id);
-  absl::StatusOr<std::vector<std::vector<std::string>>> ShapesOf(Query query,
-                                                                 absl::string_view owner);
-  // `position` is that of the first wanted row.
-  absl::StatusOr<std::vector<StoredBatch>> BatchesOf(Query query, const Owner& owner,
-                                                     uint64_t position, size_t max_bytes);
-  absl::StatusOr<std::vector<model::Delivery>> DeliveriesOf(Query query);
-  absl::StatusOr<uint64_t> BytesOfRows(int64_t run, uint64_t first, uint64_t rows);
-
-  Database database_;
-  bool pass_over_missing_ = false;
-};
-
-// The lock of a state directory: one daemon (or one `ranklog sync`) holds it. It consists of two
-// locks. One is on the file `lock`, which contains the pid. The other is on the directory itself
-// (flock), which nobody can remove while the store is in it. systemd-tmpfiles removes old files of
-// /var/tmp, but skips a directory with such a lock (tmpfiles.d(5)).
-class StateLock {
- public:
-  // Creates the directory if it is missing (0700).
-  //   kAlreadyExists       another process holds it; the message has its pid. Returned after 3 s if
-  //                        the directory is locked and the file is not
-  //   kPermissionDenied    the directory cannot be made or written
-  //   kFailedPrecondition  it is on a network file system (CheckLocal in file_system.h)
-  static absl::StatusOr<StateLock> Acquire(const std::string& state_dir);
-  // The pid of the holder, or 0. Does not take the lock.
-  static int64_t Holder(const std::string& state_dir);
-
-  // Makes and locks the file again if it was removed or replaced, and then returns true. Call it
-  // from time to time, because Holder() uses the file.
-  //   kAlreadyExists       another process holds the new file
-  absl::StatusOr<bool> Keep();
-
-  StateLock(StateLock&& other) noexcept
-      : dir_(std::move(other.dir_)),
-        file_(std::move(other.file_)),
-        dir_fd_(std::exchange(other.dir_fd_, -1)),
-        fd_(std::exchange(other.fd_, -1)) {}
-  StateLock& operator=(StateLock&&) = delete;
-  ~StateLock();
-
- private:
-  explicit StateLock(std::string dir) : dir_(std::move(dir)) {}
-  absl::Status LockDirectory();
-  absl::Status LockFile();
-
-  std::string dir_;
-  FileIdentity file_;  // of fd_
-  int dir_fd_ = -1;
-  int fd_ = -1;
-};
-
-// While it lives, signals that a daemon waits for a state directory. `ranklog sync`, which may hold
-// the directory for hours, checks for it and releases the directory. Without effect if its lock
-// cannot be taken.
-class StateRequest {
- public:
-  explicit StateRequest(const std::string& state_dir);
-  ~StateRequest();
-  StateRequest(const StateRequest&) = delete;
-  StateRequest& operator=(const StateRequest&) = delete;
-
-  // Whether any process waits. Does not take the lock.
-  static bool Any(const std::string& state_dir);
-
- private:
-  int fd_ = -1;
 };
 
 }  // namespace ranklog::storage

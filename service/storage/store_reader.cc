@@ -1,3 +1,5 @@
+#include "service/storage/store_reader.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +11,7 @@
 #include "service/storage/migrations.h"
 #include "service/storage/records.h"
 #include "service/storage/recovery/damage.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 
@@ -185,14 +187,15 @@ absl::StatusOr<std::vector<StoredBatch>> StoreReader::BatchesOf(Query query, con
   return batches;
 }
 
-absl::StatusOr<std::vector<StoredUpdate>> StoreReader::Updates(int64_t run, int64_t after_id) {
-  std::vector<StoredUpdate> updates;
+absl::StatusOr<std::vector<model::StoredUpdate>> StoreReader::Updates(int64_t run,
+                                                                      int64_t after_id) {
+  std::vector<model::StoredUpdate> updates;
   Query query = database_.Select(
       "SELECT id, stream, time_us, kind, data FROM run_update WHERE run = ?1 AND id > ?2 "
       "ORDER BY id",
       {run, after_id});
   while (query.Next()) {
-    StoredUpdate& stored = updates.emplace_back();
+    model::StoredUpdate& stored = updates.emplace_back();
     stored.id = query.Integer(0);
     stored.stream = query.Integer(1);
     stored.time_us = query.Integer(2);

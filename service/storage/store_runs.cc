@@ -5,6 +5,7 @@
 #include "service/storage/batch_codec.h"
 #include "service/storage/records.h"
 #include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 

@@ -28,6 +28,7 @@
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/documents.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/wandb_server.h"
 

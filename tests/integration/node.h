@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 

@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "service/storage/state_lock.h"
+#include "service/storage/store.h"
 #include "tests/integration/node.h"
 #include "tests/integration/processes.h"
 #include "tests/support/absent.h"

@@ -15,6 +15,7 @@
 #include "service/deliver/curl_transport.h"
 #include "service/deliver/wandb/wandb_delivery.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog {

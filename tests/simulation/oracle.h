@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "service/model/run.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/simulation/tracker.h"
 #include "tests/support/wandb_server.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/simulation/daemon.h"
 #include "tests/simulation/oracle.h"
 #include "tests/simulation/rank.h"

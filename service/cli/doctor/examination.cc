@@ -18,7 +18,8 @@
 #include "service/query/run_report.h"
 #include "service/storage/recovery/damage.h"
 #include "service/storage/state_dirs.h"
-#include "service/storage/store.h"
+#include "service/storage/state_lock.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

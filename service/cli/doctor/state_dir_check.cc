@@ -11,6 +11,7 @@
 #include "service/cli/node/disk_outlook.h"
 #include "service/storage/file_system.h"
 #include "service/storage/state_dirs.h"
+#include "service/storage/state_lock.h"
 
 namespace ranklog::cli {
 

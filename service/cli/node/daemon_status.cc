@@ -29,7 +29,7 @@
 #include "service/base/number_text.h"
 #include "service/base/ownership.h"
 #include "service/base/status_macros.h"
-#include "service/storage/store.h"
+#include "service/storage/state_lock.h"
 
 namespace ranklog::cli {
 namespace {

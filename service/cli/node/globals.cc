@@ -13,7 +13,8 @@
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/left_spools.h"
 #include "service/storage/state_dirs.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 

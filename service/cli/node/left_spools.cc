@@ -34,7 +34,9 @@
 #include "service/ingest/spool_reader.h"
 #include "service/pipeline/aggregate_loop.h"
 #include "service/pipeline/store_loop.h"
+#include "service/storage/state_lock.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::cli {
 namespace {

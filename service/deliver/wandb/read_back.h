@@ -14,7 +14,7 @@
 #include "service/deliver/wandb/document_diff.h"
 #include "service/deliver/wandb/history_diff.h"
 #include "service/model/run.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::deliver::wandb {
 

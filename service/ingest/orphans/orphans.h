@@ -19,7 +19,7 @@
 #include "service/ingest/ring_file.h"
 #include "service/ingest/spool_reader.h"
 #include "service/ingest/stream_registry.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::ingest {
 

@@ -26,7 +26,7 @@
 #include "service/ingest/ring_file.h"
 #include "service/ingest/stream_registry.h"
 #include "service/ingest/unique_fd.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::ingest {
 

@@ -15,7 +15,7 @@
 #include "service/storage/documents.h"
 #include "service/storage/file_system.h"
 #include "service/storage/migrations.h"
-#include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 namespace {

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "service/base/status_macros.h"
 #include "service/storage/store.h"
+#include "service/storage/store_file.h"
 
 namespace ranklog::storage {
 namespace {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "service/storage/sqlite.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/temp_dir.h"
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/ingest/attach.h"
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

@@ -16,6 +16,7 @@
 
 #include "absl/base/config.h"
 #include "service/storage/store.h"
+#include "service/storage/store_file.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

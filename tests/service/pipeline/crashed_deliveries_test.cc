@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "service/pipeline/crash_marks.h"
+#include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

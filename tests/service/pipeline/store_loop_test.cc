@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/child_process.h"
 #include "tests/support/faulty_vfs.h"

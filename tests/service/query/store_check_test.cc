@@ -12,6 +12,7 @@
 
 #include "service/storage/batch_codec.h"
 #include "service/storage/sqlite.h"
+#include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 #include "tests/support/file_content.h"
 

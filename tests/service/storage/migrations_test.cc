@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "service/storage/recovery/salvage.h"
 #include "service/storage/store.h"
+#include "service/storage/store_file.h"
+#include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/storage/recovery/salvage.h"
+#include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

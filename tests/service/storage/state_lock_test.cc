@@ -1,3 +1,5 @@
+#include "service/storage/state_lock.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
-#include "service/storage/store.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

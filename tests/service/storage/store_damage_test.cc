@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "service/storage/recovery/damage.h"
+#include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
 #include "tests/service/storage/stored_stream.h"
 #include "tests/support/status_matchers.h"

@@ -1,7 +1,5 @@
 // What the writer of the store promises, read back by a reader.
 
-#include "service/storage/store.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "service/storage/store_file.h"
 #include "tests/service/storage/store_fixture.h"
 
 namespace ranklog::storage {
@@ -225,7 +224,7 @@ TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
     EXPECT_OK(store_->Apply(stream, metric, 12));
     EXPECT_THAT(store_->Apply(stream + 1, config, 13), StatusIs(absl::StatusCode::kNotFound));
   });
-  ASSERT_OK_AND_ASSIGN(const std::vector<StoredUpdate> updates, reader_->Updates(run, 0));
+  ASSERT_OK_AND_ASSIGN(const std::vector<model::StoredUpdate> updates, reader_->Updates(run, 0));
   ASSERT_THAT(updates, SizeIs(2));
   EXPECT_EQ(updates[0].stream, stream);
   EXPECT_EQ(updates[0].time_us, 10);
@@ -256,7 +255,7 @@ TEST_F(StoreTest, UpdatesFollowAnEarlierProcesssRows) {
   });
   ASSERT_OK_AND_ASSIGN(const auto updates, reader_->Updates(1, 0));
   std::vector<int64_t> steps;
-  for (const StoredUpdate& update : updates) steps.push_back(update.update.before_step);
+  for (const model::StoredUpdate& update : updates) steps.push_back(update.update.before_step);
   EXPECT_THAT(steps, ElementsAre(3, 3, 41, 50));
 }
 

@@ -4,7 +4,7 @@
 #define TESTS_SERVICE_STORAGE_STORED_STREAM_H_
 
 #include "service/base/status_macros.h"
-#include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 
 namespace ranklog::storage {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "service/storage/store.h"
+#include "service/storage/store_reader.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
