@@ -173,6 +173,13 @@ model::Stream StreamOf(const Query& query) {
   return stream;
 }
 
+absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id) {
+  Query query = database.Select(absl::StrCat(kSelectStream, "WHERE stream.id = ?1"), {id});
+  if (query.Next()) return StreamOf(query);
+  RETURN_IF_ERROR(query.status());
+  return absl::NotFoundError(absl::StrCat("no stream in the store has the id ", id));
+}
+
 absl::StatusOr<model::Delivery> DeliveryOf(const Query& query) {
   model::Delivery delivery;
   Columns columns(query);

@@ -35,6 +35,9 @@ model::Run RunWithoutSettings(const Query& query);  // for a run whose settings 
 model::Stream StreamOf(const Query& query);
 absl::StatusOr<model::Delivery> DeliveryOf(const Query& query);
 
+// kNotFound if no stream has the id.
+absl::StatusOr<model::Stream> ReadStream(Database& database, int64_t id);
+
 // The bits of a start's column `flags`: whether `resume` is must, whether its notice is a warning,
 // and the flags of its launch.
 inline constexpr int64_t kMust = 8;

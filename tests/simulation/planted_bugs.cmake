@@ -94,15 +94,15 @@ plant(wandb_delivery.cc retry_after_ignored
 plant(live_run.cc new_beginning_unseen
   "if (BeganAnew(stream, streams)) continue;"
   "if (!@BUG@ && BeganAnew(stream, streams)) continue;")
-plant(store_streams.cc stamps_by_the_clock
+plant(store_attach.cc stamps_by_the_clock
   "std::max(now_us, last_end)"
   "@BUG@ ? now_us : std::max(now_us, last_end)")
-plant(store_streams.cc attempts_by_wall_clock
+plant(store_attach.cc attempts_by_wall_clock
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
                      kBeganLater,"
   "absl::StrCat(\"SELECT attempt FROM stream WHERE run = ?1 AND rank = ?2 AND node = ?3 AND \",
                      @BUG@ ? \"init_us > ?4 AND ?7 IS NOT NULL\" : kBeganLater,")
-plant(store_streams.cc resumed_run_stays_ended
+plant(store_attach.cc resumed_run_stays_ended
   "RETURN_IF_ERROR(Reopen(owner.run));"
   "if (!@BUG@) RETURN_IF_ERROR(Reopen(owner.run));")
 plant(live_run.cc aggregated_seq_not_stored
@@ -144,7 +144,7 @@ plant(storage/store.cc complete_over_reopening
         {delivery.run, delivery.kind, delivery.delivered_rows, delivery.refused_rows,
          delivery.complete, delivery.last_error, Parameter::Blob(EncodeDocument(delivery.place))});
   }")
-plant(store_streams.cc attempt_unseen
+plant(store_attach.cc attempt_unseen
   "(next ? 1 : 0)"
   "(next && !@BUG@ ? 1 : 0)")
 plant(live_run.cc rewind_not_stored
