@@ -8,14 +8,13 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "ranklog/v1/places.h"
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
 #include "service/base/status_macros.h"
+#include "service/daemon/daemon_counters.h"
 #include "service/daemon/notices.h"
-#include "service/deliver/wandb/wandb_delivery.h"
 #include "service/ingest/ingest_credentials.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
@@ -187,6 +186,12 @@ void Daemon::StartMetrics() {
 
 absl::Status Daemon::StartServer() {
   ingest_ = std::make_unique<ingest::IngestService>(context_);
+  run_commands_ = std::make_unique<RunCommands>(RunCommands::Parts{.state_dir = place_.dir,
+                                                                   .credentials = &credentials_,
+                                                                   .notices = &notices_,
+                                                                   .store = store_.get(),
+                                                                   .deliver = deliver_.get(),
+                                                                   .retention = retention_.get()});
   control_ = std::make_unique<ControlService>(ControlService::About{
       .state_dir = place_.dir,
       .started_by = StartedBy(),
@@ -197,11 +202,12 @@ absl::Status Daemon::StartServer() {
       .add_destination =
           [this](int64_t run, const std::string& kind, const auto& credentials,
                  ControlService::Done done) {
-            AddDestination(run, kind, credentials, std::move(done));
+            run_commands_->AddDestination(run, kind, credentials, std::move(done));
           },
-      .remove_run = [this](
-                        int64_t run, storage::Removal removal,
-                        ControlService::Done done) { RemoveRun(run, removal, std::move(done)); }});
+      .remove_run =
+          [this](int64_t run, storage::Removal removal, ControlService::Done done) {
+            run_commands_->RemoveRun(run, removal, std::move(done));
+          }});
   grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1; see Look()
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
@@ -247,66 +253,6 @@ void Daemon::PostNotices(const deliver::StepResult& step) {
     notices_.Post(step.delivery.run, notice);
   }
   if (step.delivery.complete) notices_.Forget(step.delivery.run);
-}
-
-void Daemon::AddDestination(int64_t run, const std::string& kind,
-                            const std::map<std::string, std::string>& credentials,
-                            ControlService::Done done) {
-  const absl::Status can = CheckDestination(run, kind, credentials);
-  if (!can.ok()) return done(can);
-  store_->Submit({.apply =
-                      [run, kind](storage::Store& store) {
-                        RETURN_IF_ERROR(store.AddDelivery(run, kind));
-                        return store.TryAgain(run, kind);
-                      },
-                  .done =
-                      [this, run, done = std::move(done)](absl::Status status) mutable {
-                        if (status.ok()) deliver_->AddRun(run);
-                        done(std::move(status));
-                      },
-                  .urgent = true});
-}
-
-void Daemon::RemoveRun(int64_t id, storage::Removal removal, ControlService::Done done) {
-  const auto reader = storage::StoreReader::Open(place_.dir);
-  if (!reader.ok()) return done(reader.status());
-  const absl::StatusOr<model::Run> run = (*reader)->GetRun(id);
-  if (!run.ok()) return done(run.status());
-  store_->Submit(
-      {.apply =
-           [id, removal](storage::Store& store) {
-             return store.RemoveRun(id, absl::ToUnixMicros(absl::Now()), removal);
-           },
-       .done =
-           [this, run = *run, removal, done = std::move(done)](absl::Status status) mutable {
-             if (status.ok()) {
-               spdlog::info("run {}: removed with {} rows by `ranklog {}`", run.run_id, run.rows,
-                            removal == storage::Removal::kDelivered ? "prune" : "rm");
-               deliver_->OnRemoved(run.id);
-               retention_->OnRemoved(run.rows);
-               notices_.Forget(run.id);
-             }
-             done(std::move(status));
-           },
-       .urgent = true});
-}
-
-absl::Status Daemon::CheckDestination(int64_t id, const std::string& kind,
-                                      const std::map<std::string, std::string>& given) {
-  if (kind != deliver::wandb::kKind) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown tracker '", kind, "'; use wandb"));
-  }
-  ASSIGN_OR_RETURN(const auto reader, storage::StoreReader::Open(place_.dir));
-  ASSIGN_OR_RETURN(const model::Run run, reader->GetRun(id));
-  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader->Streams(id));
-  model::Session session;
-  if (!streams.empty()) session.stream = streams.front().key;
-  session.settings = run.settings;
-  const ingest::Credentials keys = ingest::IngestCredentials(&credentials_);
-  keys.remember(session, given);
-  if (keys.has_wandb(session)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the daemon has no API key for ", pipeline::WandbBaseUrl(run.settings)));
 }
 
 void Daemon::Stop(absl::Duration drain) {
@@ -408,50 +354,8 @@ MetricValues Daemon::FiguresNow() const {
 }
 
 std::map<std::string, uint64_t> Daemon::Counters() const {
-  const pipeline::StoreLoop::Counters store = store_->counters();
-  const pipeline::AggregateLoop::Counters aggregate = aggregate_->counters();
-  const pipeline::DeliverLoop::Counters deliver = deliver_->counters();
-  const pipeline::RetentionLoop::Counters retention = retention_->counters();
-  return {
-      {"accept.accepted", accept_counters_.accepted},
-      {"accept.refused_user", accept_counters_.refused_user},
-      {"accept.refused_protocol", accept_counters_.refused_protocol},
-      {"accept.descriptors", accept_counters_.descriptors},
-      {"accept.shortages", accept_counters_.shortages},
-      {"accept.rebinds", accept_counters_.rebinds},
-      {"ingest.attaches", counters_.attaches},
-      {"ingest.batches", counters_.batches},
-      {"ingest.rows", counters_.rows},
-      {"ingest.refused_messages", counters_.refused_messages},
-      {"ingest.refused_too_large", counters_.refused_too_large},
-      {"ingest.refused_shapes", counters_.refused_shapes},
-      {"ingest.refused_streams", counters_.refused_streams},
-      {"ingest.paused_streams", counters_.paused_streams},
-      {"ingest.unseen_rings", counters_.unseen_rings},
-      {"ingest.orphans", counters_.orphans},
-      {"ingest.orphan_rows", counters_.orphan_rows},
-      {"ingest.refused_versions", counters_.refused_versions},
-      {"ingest.damaged_rings", counters_.damaged_rings},
-      {"ingest.left_rings", counters_.left_rings},
-      {"store.writes", store.writes},
-      {"store.refused_writes", store.refused_writes},
-      {"store.commits", store.commits},
-      {"store.failed_commits", store.failed_commits},
-      {"store.failing", store.last_error.empty() ? 0u : 1u},
-      {"store.checkpoints", store.checkpoints},
-      {"store.removed_runs", retention.removed_runs},
-      {"store.removed_rows", retention.removed_rows},
-      {"store.removed_bytes", retention.removed_bytes},
-      {"aggregate.live_runs", aggregate.live_runs},
-      {"aggregate.made_rows", aggregate.made_rows},
-      {"aggregate.late_rows", aggregate.late_rows},
-      {"aggregate.errors", aggregate.errors},
-      {"deliver.steps", deliver.steps},
-      {"deliver.pending", deliver.pending},
-      {"deliver.failing", deliver.failing},
-      {"deliver.dead_letters", deliver.dead_letters},
-      {"deliver.set_apart", deliver.set_apart},
-  };
+  return NamedCounters(accept_counters_, counters_, store_->counters(), aggregate_->counters(),
+                       deliver_->counters(), retention_->counters());
 }
 
 }  // namespace ranklog::daemon

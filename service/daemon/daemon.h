@@ -17,6 +17,7 @@
 #include "service/daemon/control_service.h"
 #include "service/daemon/metrics.h"
 #include "service/daemon/monitor.h"
+#include "service/daemon/run_commands.h"
 #include "service/deliver/credentials.h"
 #include "service/ingest/notice_board.h"
 #include "service/ingest/orphans/rank_watch.h"
@@ -28,7 +29,6 @@
 #include "service/pipeline/job_end_loop.h"
 #include "service/pipeline/retention_loop.h"
 #include "service/pipeline/store_loop.h"
-#include "service/storage/retention.h"
 #include "service/storage/spool_dirs.h"
 #include "service/storage/state_dirs.h"
 
@@ -81,13 +81,6 @@ class Daemon {
   absl::Status StartServer();
   absl::Status StartAccepting();
   std::string SocketPath() const;  // where it will listen
-  void AddDestination(int64_t run, const std::string& kind,
-                      const std::map<std::string, std::string>& credentials,
-                      ControlService::Done done);
-  void RemoveRun(int64_t run, storage::Removal removal, ControlService::Done done);
-  // Stores the given key, and checks that there is a key for the run's tracker.
-  absl::Status CheckDestination(int64_t run, const std::string& kind,
-                                const std::map<std::string, std::string>& given);
   // Posts notices about a delivery step to the ranks of its run.
   void PostNotices(const deliver::StepResult& step);
   void Drain(absl::Duration drain);
@@ -119,6 +112,7 @@ class Daemon {
   ingest::IngestContext context_;
   std::unique_ptr<ingest::RankWatch> watch_;
   std::unique_ptr<ingest::IngestService> ingest_;
+  std::unique_ptr<RunCommands> run_commands_;
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ingest::Acceptor> acceptor_;
