@@ -5,8 +5,8 @@
 
 #include "client/base/process.h"
 #include "client/base/uncancelled.h"
-#include "client/run_state.h"
 #include "client/stream/sender.h"
+#include "client/thread_rings.h"
 
 namespace ranklog::internal {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/base/uncancelled.h"
 #include "client/fork.h"
 #include "client/launch/launch.h"
 #include "client/launch/resolve.h"
@@ -34,59 +33,6 @@ constexpr std::chrono::milliseconds kLastLinePatience{200};  // after Finish() i
 uint64_t NextToken() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
-}
-
-// The rings of this thread: one per run that it logged to, and more if one was too small.
-class ThreadRings {
- public:
-  ~ThreadRings();
-  std::shared_ptr<Ring> Find(uint64_t token) const;
-  void Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring);
-  void Clear() { entries_.clear(); }
-
- private:
-  struct Entry {
-    uint64_t token;
-    std::weak_ptr<RunState> run;
-    std::shared_ptr<Ring> ring;
-  };
-  std::vector<Entry> entries_;
-};
-
-constinit thread_local bool thread_is_exiting = false;
-constinit thread_local bool thread_finds_writer = false;
-
-struct FindsWriter {
-  FindsWriter() { thread_finds_writer = true; }
-  ~FindsWriter() { thread_finds_writer = false; }
-  const Uncancelled uncancelled;  // a ring is made by system calls
-};
-
-thread_local ThreadRings thread_rings;
-
-ThreadRings::~ThreadRings() {
-  thread_is_exiting = true;
-  thread_cache = {};
-  for (Entry& entry : entries_) {
-    // exit() also ends the thread if a signal handler calls it in the middle of a Log().
-    if (entry.ring->writer.busy.load(std::memory_order_relaxed)) {
-      entry.ring->cut_off.store(true, std::memory_order_release);
-      continue;
-    }
-    if (auto run = entry.run.lock()) run->ReturnRing(std::move(entry.ring));
-  }
-}
-
-std::shared_ptr<Ring> ThreadRings::Find(uint64_t token) const {
-  // The last one counts: the earlier ones were too small for some record.
-  const auto entry = std::find_if(entries_.rbegin(), entries_.rend(),
-                                  [&](const Entry& each) { return each.token == token; });
-  return entry == entries_.rend() ? nullptr : entry->ring;
-}
-
-void ThreadRings::Add(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring) {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.run.expired(); });
-  entries_.push_back({token, std::move(run), std::move(ring)});
 }
 
 // Rings of an ancestor, in a forked child. They stay mapped and open, so that nothing in them
@@ -116,13 +62,6 @@ void AddTo(Stats* stats, const Ring& ring) {
 }
 
 }  // namespace
-
-constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec"))) = {};
-
-void ForgetThreadRings() {
-  thread_cache = {};
-  thread_rings.Clear();
-}
 
 RunState::RunState(Settings settings)
     : token_(NextToken()),
@@ -167,16 +106,15 @@ std::shared_ptr<RunState> RunState::Create(Settings settings) {
 
 RingWriter* RunState::FindWriter() {
   // A signal handler that interrupts this would wait for a lock of its own thread.
-  if (!usable_ || thread_finds_writer) return nullptr;
+  if (!usable_ || FindsWriter::InProgress()) return nullptr;
   const FindsWriter finds_writer;
-  std::shared_ptr<Ring> ring;
-  if (!thread_is_exiting) ring = thread_rings.Find(token_);
+  std::shared_ptr<Ring> ring = FindThreadRing(token_);
   if (ring == nullptr) {
     if (closed_.load(std::memory_order_relaxed)) return nullptr;
     ring = AcquireRing(/*record_bytes=*/0, kMaxStep);
     if (ring == nullptr) return nullptr;
     ring->writer.Lend(/*step=*/0);
-    if (!thread_is_exiting) thread_rings.Add(token_, weak_from_this(), ring);
+    AddThreadRing(token_, weak_from_this(), ring);
   }
   UseRing(ring);
   return &ring->writer;  // the run owns the ring
@@ -201,14 +139,14 @@ bool RunState::TakeRingFrom(int64_t step, const RingWriter& writer) {
 }
 
 bool RunState::TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step) {
-  if (thread_is_exiting || thread_finds_writer) return false;
+  if (ThreadIsExiting() || FindsWriter::InProgress()) return false;
   const FindsWriter finds_writer;
   const std::shared_ptr<Ring> ring = AcquireRing(record_bytes, step);
   if (ring == nullptr) return false;
   ring->writer.Lend(writer.least_step_of_thread());
   // The other ring stays this thread's until the thread ends, because a call is still writing to
   // it.
-  thread_rings.Add(token_, weak_from_this(), ring);
+  AddThreadRing(token_, weak_from_this(), ring);
   UseRing(ring);
   return true;
 }

@@ -21,19 +21,12 @@
 #include "client/ring/ring.h"
 #include "client/ring/steps.h"
 #include "client/stream/streamed_run.h"
+#include "client/thread_rings.h"
 #include "client/user_messages.h"
 #include "ranklog/run.h"
 #include "ranklog/v1/ranklog.pb.h"
 
 namespace ranklog::internal {
-
-// The run and ring that the current thread used last. Initial-exec TLS: a plain load without a
-// call, also in a shared library.
-struct ThreadCache {
-  uint64_t token = 0;  // RunState::token_; 0: none
-  RingWriter* writer = nullptr;
-};
-extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec")));
 
 class RunState final : public StreamedRun, public std::enable_shared_from_this<RunState> {
  public:
@@ -173,9 +166,6 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   std::chrono::steady_clock::time_point closed_at_ ABSL_GUARDED_BY(StateMutex());
   bool by_destructor_ ABSL_GUARDED_BY(StateMutex()) = false;  // the first Finish() was
 };
-
-// Drops the rings that the only thread of a forked child inherited. Touches nothing in them.
-void ForgetThreadRings();
 
 // A call of a thread that writes to its ring. RunState::Close() waits until the call ends.
 class WriterCall {

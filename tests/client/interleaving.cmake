@@ -40,8 +40,8 @@ function(copy from to)
     "while (ring->writer.busy.load(std::memory_order_acquire)) {"
     "while (!@BUG@ && ring->writer.busy.load(std::memory_order_acquire)) {")
   plant(run_state.cc handler_waits_for_its_thread
-    "if (!usable_ || thread_finds_writer) return nullptr;"
-    "if (!usable_ || (thread_finds_writer && !@BUG@)) return nullptr;")
+    "if (!usable_ || FindsWriter::InProgress()) return nullptr;"
+    "if (!usable_ || (FindsWriter::InProgress() && !@BUG@)) return nullptr;")
   plant(run_state.cc token_before_writer
     "thread_cache.token = 0;\n"
     "thread_cache.token = @BUG@ ? token_ : 0;\n")
@@ -61,7 +61,7 @@ function(copy from to)
     "const size_t free = capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));"
     "const size_t free = @BUG@ ? capacity_ : capacity_ - (head_ - header_->tail.load(std::memory_order_acquire));")
 
-  # A thread_local belongs to a thread of the test, which saves and restores those of run_state.cc.
+  # A thread_local belongs to a thread of the test, which saves and restores those of thread_rings.cc.
   string(REGEX MATCHALL "thread_local [A-Za-z]" locals "${text}")
   list(LENGTH locals count)
   math(EXPR all "${locals_seen} + ${count}")
@@ -91,6 +91,6 @@ copy(${ROOT}/proto/ranklog/v1/spool_layout.h ${TO}/ranklog/v1/spool_layout.h)
 if(NOT bugs EQUAL 12)
   message(FATAL_ERROR "${bugs} places of planted bugs were changed, not 12: is a source left out?")
 endif()
-if(NOT locals_seen EQUAL 5)  # one is declared in run_state.h
+if(NOT locals_seen EQUAL 5)  # one is declared in thread_rings.h
   message(FATAL_ERROR "${locals_seen} thread_local variables, not 5: the test's Locals must have them all")
 endif()

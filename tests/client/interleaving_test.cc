@@ -49,8 +49,15 @@
 #include <utility>
 #include <vector>
 
-#include "client/run_state.cc"  // the copy; this file exchanges its thread_local variables
+#include "client/fork.h"
+#include "client/launch/launch.h"
+#include "client/launch/resolve.h"
+#include "client/run_state.h"
+#include "client/settings/environment.h"
+#include "client/settings/validate.h"
+#include "client/stream/sender.h"
 #include "client/stream/stream_protocol.h"
+#include "client/thread_rings.cc"  // the copy; this file exchanges its thread_local variables
 #include "tests/client/scheduler.h"
 #include "tests/support/figures.h"
 
@@ -154,7 +161,7 @@ using ::testing::IsEmpty;
 
 const char* planted = "";
 
-// The thread_local variables of run_state.cc.
+// The thread_local variables of thread_rings.cc.
 struct Locals {
   internal::ThreadCache cache;
   bool is_exiting = false;

@@ -1,0 +1,58 @@
+// The rings of the calling thread: one per run that it logged to, and more if one was too small.
+// When the thread ends, each returns to its run.
+//
+// A signal handler that logs may interrupt any of these calls. RunState keeps it out of them, by
+// FindsWriter.
+
+#ifndef CLIENT_THREAD_RINGS_H_
+#define CLIENT_THREAD_RINGS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "client/base/uncancelled.h"
+#include "client/ring/ring.h"
+
+namespace ranklog::internal {
+
+class RunState;
+
+// The run and ring that the current thread used last. Initial-exec TLS: a plain load without a
+// call, also in a shared library.
+struct ThreadCache {
+  uint64_t token = 0;  // RunState::token_; 0: none
+  RingWriter* writer = nullptr;
+};
+extern constinit thread_local ThreadCache thread_cache __attribute__((tls_model("initial-exec")));
+
+// The thread's newest ring for the run with this token. Null if it has none, or if the thread is
+// exiting and has returned its rings.
+std::shared_ptr<Ring> FindThreadRing(uint64_t token);
+
+// From now on this is the thread's ring for the run. Without effect while the thread is exiting.
+void AddThreadRing(uint64_t token, std::weak_ptr<RunState> run, std::shared_ptr<Ring> ring);
+
+// Whether the thread is exiting and has returned its rings.
+bool ThreadIsExiting();
+
+// Drops the rings that the only thread of a forked child inherited. Touches nothing in them.
+void ForgetThreadRings();
+
+// The thread looks for a ring, and may make one, while this lives.
+class FindsWriter {
+ public:
+  FindsWriter();
+  ~FindsWriter();
+  FindsWriter(const FindsWriter&) = delete;
+  FindsWriter& operator=(const FindsWriter&) = delete;
+
+  // True in a signal handler that interrupted the thread while it looked for a ring.
+  static bool InProgress();
+
+ private:
+  const Uncancelled uncancelled_;  // a ring is made by system calls
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_THREAD_RINGS_H_
