@@ -36,7 +36,7 @@ function(copy from to)
   plant(run_state.cc late_ring_is_used
     "if (closed_.load()) {  // Finish()"
     "if (closed_.load() && !@BUG@) {  // Finish()")
-  plant(run_state.cc busy_is_not_awaited
+  plant(run_finish.cc busy_is_not_awaited
     "while (ring->writer.busy.load(std::memory_order_acquire)) {"
     "while (!@BUG@ && ring->writer.busy.load(std::memory_order_acquire)) {")
   plant(run_state.cc handler_waits_for_its_thread
