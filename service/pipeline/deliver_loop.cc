@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,7 +27,13 @@ uint64_t SentRows(const model::Delivery& delivery) {
 }  // namespace
 
 DeliverLoop::DeliverLoop(StoreLoop* store, std::vector<Worker> workers, Options options)
-    : store_(store), workers_(std::move(workers)), options_(options), pulses_(workers_.size()) {
+    : store_(store),
+      workers_(std::move(workers)),
+      options_(options),
+      tasks_({.workers = workers_.size(),
+              .notify_interval = options.notify_interval,
+              .silence = options.silence}),
+      pulses_(workers_.size()) {
   absl::MutexLock lock(&mutex_);
   runs_to_look_for_.insert(kAllPending);
 }
@@ -49,39 +54,24 @@ void DeliverLoop::AddRun(int64_t run) {
 
 void DeliverLoop::NotifyRows(int64_t run) {
   absl::MutexLock lock(&mutex_);
-  for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
-    Task& task = i->second;
-    task.delivered = false;
-    task.notified = true;
-    const absl::Time due =
-        std::max(options_.steady_clock(), task.last_step + options_.notify_interval);
-    if (task.stepping || due >= task.server->schedule.DueOf(i->first)) continue;
-    Schedule(i->first, task, due);
-  }
+  if (tasks_.NotifyRows(run, options_.steady_clock())) Changed();
 }
 
 void DeliverLoop::OnRemoved(int64_t run) {
   absl::MutexLock lock(&mutex_);
-  std::erase_if(set_apart_, [run](const TaskKey& key) { return key.first == run; });
-  for (auto i = tasks_.lower_bound({run, ""}); i != tasks_.end() && i->first.first == run; ++i) {
-    i->second.removed = true;  // Finish() removes it
-    if (!i->second.stepping) Schedule(i->first, i->second, options_.steady_clock());
-  }
+  tasks_.RemoveRun(run, options_.steady_clock());
+  Changed();
 }
 
 bool DeliverLoop::Drain(absl::Duration timeout) {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
-  for (auto& [key, task] : tasks_) {
-    task.delivered = false;
-    if (!task.stepping) Schedule(key, task, absl::InfinitePast());
-  }
+  tasks_.StepAll();
+  Changed();
   auto done = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return pending_loaded_ && !looking_ && runs_to_look_for_.empty() &&
-           std::all_of(tasks_.begin(), tasks_.end(),
-                       [](const auto& task) { return task.second.delivered; });
+    return pending_loaded_ && !looking_ && runs_to_look_for_.empty() && tasks_.AllDelivered();
   };
-  return changed_.Await(&mutex_, timeout, done) && set_apart_.empty();
+  return changed_.Await(&mutex_, timeout, done) && tasks_.set_apart() == 0;
 }
 
 void DeliverLoop::Stop() {
@@ -100,24 +90,18 @@ void DeliverLoop::Stop() {
 
 DeliverLoop::Counters DeliverLoop::counters() const {
   absl::MutexLock lock(&mutex_);
-  Counters counters{.steps = steps_,
-                    .pending = tasks_.size(),
-                    .dead_letters = dead_letters_,
-                    .set_apart = set_apart_.size(),
-                    .destinations = destinations_};
-  for (const auto& [key, task] : tasks_) counters.failing += task.last_error.empty() ? 0 : 1;
-  return counters;
+  return {.steps = steps_,
+          .failing = tasks_.failing(),
+          .pending = tasks_.size(),
+          .dead_letters = dead_letters_,
+          .set_apart = tasks_.set_apart(),
+          .destinations = destinations_};
 }
 
 absl::Duration DeliverLoop::Silence(absl::Time steady_now) const {
   absl::Duration longest = absl::ZeroDuration();
   for (const Pulse& pulse : pulses_) longest = std::max(longest, pulse.Silence(steady_now));
   return longest;
-}
-
-void DeliverLoop::Schedule(const TaskKey& key, const Task& task, absl::Time due) {
-  task.server->schedule.Put(key, due, task.live);
-  Changed();
 }
 
 void DeliverLoop::Changed() {
@@ -167,7 +151,8 @@ DeliverLoop::Job DeliverLoop::Next() {
     }
     absl::Time next;
     absl::Time next_silence;
-    if (FindSilent(&job, &next_silence) || FindJob(&job, &next)) return job;
+    job.silent = tasks_.FindSilent(options_.steady_clock(), &next_silence);
+    if (!job.silent.empty() || FindJob(&job, &next)) return job;
     next = std::min(next, next_silence);
     auto woken = [this, seen = changes_]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stopping_ || changes_ != seen;
@@ -188,68 +173,15 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
     looking_ = true;
     return true;
   }
-  if (Server* const server = FindServer(now, next); server != nullptr) {
-    job->key = *server->schedule.Take(now);
-    job->task = &tasks_.at(job->key);
-    job->task->stepping = true;
-    job->task->step_began = now;
-    job->task->notified = false;
-    job->task->reopened = false;
-    ++server->stepping;
-    ++stepping_;
-    server->last_turn = ++turns_;
-    return true;
-  }
+  job->task = tasks_.Take(now, &job->key, next);
+  if (job->task != nullptr) return true;
   if (look) *next = std::min(*next, next_load_);
   return false;
 }
 
-DeliverLoop::Server* DeliverLoop::FindServer(absl::Time now, absl::Time* next) {
-  *next = absl::InfiniteFuture();
-  const size_t free = workers_.size() - stepping_;
-  Server* found = nullptr;
-  for (auto& [place, server] : servers_) {
-    if (server.stepping > 0 && server.stepping >= free) continue;
-    *next = std::min(*next, server.schedule.Next());
-    if (server.schedule.Next() > now) continue;
-    if (found == nullptr ||
-        std::tie(server.stepping, server.last_turn) < std::tie(found->stepping, found->last_turn)) {
-      found = &server;
-    }
-  }
-  return found;
-}
-
-bool DeliverLoop::FindSilent(Job* job, absl::Time* next) {
-  *next = absl::InfiniteFuture();
-  if (tasks_.empty()) return false;
-  const absl::Time now = options_.steady_clock();
-  if (now < next_silence_) {
-    *next = next_silence_;
-    return false;
-  }
-  *next = next_silence_ = now + options_.silence / 2;
-  const absl::Time long_ago = now - options_.silence;
-  for (auto& [key, task] : tasks_) {
-    if (!task.stepping || task.step_began > long_ago) continue;
-    Server& server = *task.server;
-    if (server.answered < task.step_began) {
-      server.silent_since = std::min(server.silent_since, task.step_began);
-    }
-  }
-  for (auto& [key, task] : tasks_) {
-    absl::Time since = task.server->silent_since;
-    if (task.stepping) since = std::min(since, task.step_began);
-    if (since > long_ago || task.silent || !task.last_error.empty()) continue;
-    task.silent = true;
-    job->silent.push_back({key, since, task.step_began});
-  }
-  return !job->silent.empty();
-}
-
 void DeliverLoop::StoreSilence(const Job& job, Worker& worker) {
-  std::vector<std::pair<Silent, deliver::StepResult>> waiting;
-  for (const Silent& silent : job.silent) {
+  std::vector<std::pair<DeliveryTasks::Silent, deliver::StepResult>> waiting;
+  for (const DeliveryTasks::Silent& silent : job.silent) {
     const absl::StatusOr<model::Run> run = worker.reader->GetRun(silent.key.first);
     absl::StatusOr<std::vector<model::Delivery>> deliveries =
         worker.reader->Deliveries(silent.key.first);
@@ -271,7 +203,10 @@ void DeliverLoop::StoreSilence(const Job& job, Worker& worker) {
   }
   const absl::Status stored = store_->SubmitAndWait([&](storage::Store& store) {
     for (const auto& [silent, result] : waiting) {
-      if (!ApplySilence(silent, result.delivery.last_error)) continue;
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!tasks_.SetSilence(silent, result.delivery.last_error)) continue;
+      }
       if (!store.PutDelivery(result.delivery).ok()) continue;  // its run was removed
       if (options_.on_step) options_.on_step(result);
     }
@@ -279,51 +214,11 @@ void DeliverLoop::StoreSilence(const Job& job, Worker& worker) {
   });
   {
     absl::MutexLock lock(&mutex_);
-    for (const Silent& silent : job.silent) {
-      const auto found = tasks_.find(silent.key);
-      if (found == tasks_.end() || !found->second.silent) continue;
-      Task& task = found->second;
-      if (!stored.ok()) task.last_error.clear();
-      task.silent = !task.last_error.empty();  // if false, it is checked again: rows may arrive
-    }
+    tasks_.EndSilent(job.silent, stored.ok());
   }
   for (const auto& [silent, result] : waiting) {
     spdlog::warn("run {}: {}: {}", RunName(*worker.reader, result.delivery.run),
                  result.delivery.kind, result.delivery.last_error);
-  }
-}
-
-bool DeliverLoop::ApplySilence(const Silent& silent, const std::string& error) {
-  absl::MutexLock lock(&mutex_);
-  const auto found = tasks_.find(silent.key);
-  if (found == tasks_.end() || !found->second.silent ||
-      found->second.step_began != silent.step_began) {
-    return false;
-  }
-  found->second.last_error = error;
-  return true;
-}
-
-void DeliverLoop::UpdateSilence(const Job& job, deliver::StepResult* result) {
-  using Exchange = deliver::StepResult::Exchange;
-  absl::MutexLock lock(&mutex_);
-  Task& task = *job.task;
-  Server& server = *task.server;
-  if (result->exchange == Exchange::kAnswered) {
-    server.answered = options_.steady_clock();
-    server.silent_since = absl::InfiniteFuture();
-  } else if (result->exchange == Exchange::kUnanswered && server.answered < task.step_began) {
-    server.silent_since = std::min(server.silent_since, task.step_began);
-  }
-  if (!task.silent) return;
-  const bool goes_on = result->exchange == Exchange::kNone && !task.last_error.empty() &&
-                       result->delivery.last_error.empty() &&
-                       server.silent_since < absl::InfiniteFuture();
-  if (goes_on) {
-    result->delivery.last_error = task.last_error;
-  } else {
-    task.silent = false;
-    result->changed = true;
   }
 }
 
@@ -351,28 +246,8 @@ void DeliverLoop::LoadDeliveries(int64_t run, Worker& worker) {
   }
   pending_loaded_ |= run == kAllPending;
   for (const model::Delivery& delivery : *deliveries) {
-    if (delivery.complete) continue;
-    if (delivery.set_apart()) {
-      set_apart_.insert({delivery.run, delivery.kind});
-    } else {
-      AddTask(delivery, runs[delivery.run]);
-    }
+    if (!delivery.complete) tasks_.Add(delivery, runs[delivery.run]);
   }
-}
-
-void DeliverLoop::AddTask(const model::Delivery& delivery, const model::Run& run) {
-  set_apart_.erase({delivery.run, delivery.kind});
-  auto [found, added] = tasks_.try_emplace({delivery.run, delivery.kind});
-  Task& task = found->second;
-  task.reopened = task.stepping;
-  task.live = run.state == model::RunState::kRunning;
-  if (added) task.server = &servers_[{delivery.kind, run.settings.base_url}];
-  if (added || (!task.stepping && !task.last_error.empty())) TryNow(found->first, task);
-}
-
-void DeliverLoop::TryNow(const TaskKey& key, Task& task) {
-  task.delivery = nullptr;  // a new delivery has no backoff
-  Schedule(key, task, absl::InfinitePast());
 }
 
 bool DeliverLoop::Make(const Job& job, Worker& worker) {
@@ -418,7 +293,10 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   const absl::Time began = options_.steady_clock();
   deliver::StepResult result = job.task->delivery->Step(*worker.reader, began, job.draining);
   const absl::Duration took = options_.steady_clock() - began;
-  UpdateSilence(job, &result);
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.UpdateSilence(*job.task, options_.steady_clock(), &result);
+  }
   FAULT_POINT("answer");
   if (result.changed || !result.dead_letters.empty()) {
     if (const absl::Status saved = Save(result); !saved.ok()) {
@@ -497,49 +375,21 @@ bool DeliverLoop::AllSent(const model::Delivery& delivery, Worker& worker) const
 
 void DeliverLoop::Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
                          bool delivered) {
-  std::string error;
-  std::string run_id;
-  bool changed = false;
+  DeliveryTasks::StepEnd end{.wait = wait, .result = result, .delivered = delivered};
+  DeliveryTasks::ErrorChange change;
   {
     absl::MutexLock lock(&mutex_);
     ++steps_;
-    Task& task = *job.task;
-    task.stepping = false;
-    --task.server->stepping;
-    --stepping_;
-    task.last_step = options_.steady_clock();
-    task.delivered = delivered && !task.notified;
-    absl::Time due = task.last_step + wait;
-    if (task.notified) due = std::min(due, task.last_step + options_.notify_interval);
-    if (draining_ && !job.draining) due = task.last_step;
-    bool complete = false;
-    if (result != nullptr) {
-      error = result->delivery.last_error;
-      // A silence that was stored after UpdateSilence(); the next step detects that it may be over.
-      if (error.empty() && task.silent) error = task.last_error;
-      changed = error != task.last_error;
-      task.last_error = error;
-      run_id = task.run_id;
-      task.live = result->live;
-      if (result->prepared) due = absl::InfinitePast();
-      complete = result->delivery.complete && !task.reopened;
-    }
-    const bool stuck = result != nullptr && (result->delivery.complete || !error.empty());
-    if (complete || task.removed) {
-      tasks_.erase(job.key);
-      Changed();
-    } else if (task.reopened && stuck) {
-      TryNow(job.key, task);
-    } else {
-      Schedule(job.key, task, due);
-    }
+    end.repeat = draining_ && !job.draining;
+    change = tasks_.Finish(job.key, *job.task, end, options_.steady_clock());
+    Changed();
   }
   if (result != nullptr && options_.on_step) options_.on_step(*result);
-  if (!changed) return;
-  if (error.empty()) {
-    spdlog::info("run {}: {} accepts rows again", run_id, job.key.second);
+  if (!change.changed) return;
+  if (change.error.empty()) {
+    spdlog::info("run {}: {} accepts rows again", change.run_id, job.key.second);
   } else {
-    spdlog::warn("run {}: {}: {}", run_id, job.key.second, error);
+    spdlog::warn("run {}: {}: {}", change.run_id, job.key.second, change.error);
   }
 }
 

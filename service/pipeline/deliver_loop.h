@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,15 +23,15 @@
 #include "service/base/steady_wait.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
-#include "service/pipeline/delivery_schedule.h"
+#include "service/pipeline/delivery_tasks.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::pipeline {
 
-// A task is the delivery of one run to one tracker. Each free worker takes the next step, in the
-// order of DeliverySchedule. The result of a step is stored before the next step of the task. If it
-// cannot be stored, the delivery is created again from the stored state.
+// Each free worker takes the next task (delivery_tasks.h) and makes a step of it. The result of a
+// step is stored before the next step of the task. If it cannot be stored, the delivery is created
+// again from the stored state.
 //
 // What a failure can delay:
 //   a step that hangs    one worker, and nothing else of the daemon
@@ -121,49 +120,15 @@ class DeliverLoop {
   absl::Duration Silence(absl::Time steady_now) const;
 
  private:
-  using TaskKey = DeliverySchedule::Key;
-  struct Server {
-    DeliverySchedule schedule;                   // its tasks that are not stepping
-    size_t stepping = 0;                         // number of tasks that are stepping
-    uint64_t last_turn = 0;                      // value of turns_ when a task was last taken
-    absl::Time answered = absl::InfinitePast();  // time of the last answered request
-    // Start of the oldest request without an answer, if no other request was answered since. Set
-    // only after the request took long or failed.
-    absl::Time silent_since = absl::InfiniteFuture();
-  };
-  struct Task {
-    Server* server = nullptr;
-    absl::Time last_step = absl::InfinitePast();
-    absl::Time step_began = absl::InfinitePast();
-    bool live = true;
-    bool stepping = false;   // a worker makes a step, so the task is not in the schedule
-    bool notified = false;   // notified during the current step
-    bool reopened = false;   // reopened during the current step
-    bool removed = false;    // its run was removed from the store
-    bool delivered = false;  // nothing was left to send after the last step
-    bool silent = false;     // last_error reports a silent server, or is about to
-    std::string last_error;
-    std::string run_id;  // the run's id at the tracker, for the log; set when `delivery` is made
-    // The next two are used only by the stepping thread: the totals that Count() has counted.
-    uint64_t sent_rows = 0;
-    uint64_t refused_rows = 0;
-    std::unique_ptr<deliver::RunDelivery> delivery;  // used only by the stepping thread
-    // Used only by the stepping thread: keeps the wait of a delivery that was discarded, because
-    // its replacement does not know it.
-    absl::Time not_before = absl::InfinitePast();
-  };
-  struct Silent {  // a task that may be waiting for a silent server
-    TaskKey key;
-    absl::Time since;
-    absl::Time step_began;  // of its last step
-  };
+  using Task = DeliveryTasks::Task;
   struct Job {  // the next work of a worker: a step of `task`, or reading the deliveries of `run`
     bool stop = false;
     bool draining = false;
     int64_t run = 0;
-    TaskKey key;
+    DeliveryTasks::Key key;
     Task* task = nullptr;
-    std::vector<Silent> silent;  // or instead: tasks whose wait for a silent server must be stored
+    // Or instead: tasks whose wait for a silent server must be stored.
+    std::vector<DeliveryTasks::Silent> silent;
   };
 
   void Run(size_t index);
@@ -171,27 +136,10 @@ class DeliverLoop {
   Job Next() ABSL_LOCKS_EXCLUDED(mutex_);
   // Finds work that is due now. False: no work is due before `next`.
   bool FindJob(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The server with the next task, which is due: the one with the fewest workers among the servers
-  // that may have one more. Null: no task is due before `next`.
-  Server* FindServer(absl::Time now, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Finds tasks that may be waiting for a silent server. False: there are no such tasks. An idle
-  // worker reports the silence, because the hanging request is not interrupted, and tasks that wait
-  // behind it make no step.
-  bool FindSilent(Job* job, absl::Time* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stores the silence of the server for those of the tasks that have rows to send.
   void StoreSilence(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // On the store loop's thread. False: a step of the task began or ended in the meantime. Its
-  // result is newer and is stored after this.
-  bool ApplySilence(const Silent& silent, const std::string& error) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Called after a step: clears a stored silence of the server unless the silence continues.
-  void UpdateSilence(const Job& job, deliver::StepResult* result) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the deliveries of `run` from the store. If that fails, the look is repeated later.
   void LoadDeliveries(int64_t run, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddTask(const model::Delivery& delivery, const model::Run& run)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For a task that is not stepping: makes its next step due now, without the state of earlier
-  // steps.
-  void TryNow(const TaskKey& key, Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsRemoved(const Task& task) const ABSL_LOCKS_EXCLUDED(mutex_);
   void StepTask(const Job& job, Worker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether a delivery that reported itself complete is not stored as complete, because its run
@@ -208,21 +156,12 @@ class DeliverLoop {
   void Finish(const Job& job, absl::Duration wait, const deliver::StepResult* result,
               bool delivered) ABSL_LOCKS_EXCLUDED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Schedule(const TaskKey& key, const Task& task, absl::Time due)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   StoreLoop* const store_;
   std::vector<Worker> workers_;  // each used only on its own thread
   const Options options_;
   mutable absl::Mutex mutex_;
-  std::map<TaskKey, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // addresses are stable while stepping
-  // By kind and address of the tracker; addresses are stable.
-  std::map<std::pair<std::string, std::string>, Server> servers_ ABSL_GUARDED_BY(mutex_);
-  size_t stepping_ ABSL_GUARDED_BY(mutex_) = 0;  // stepping tasks of all servers
-  uint64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Next check for silence.
-  absl::Time next_silence_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::set<TaskKey> set_apart_ ABSL_GUARDED_BY(mutex_);
+  DeliveryTasks tasks_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> runs_to_look_for_ ABSL_GUARDED_BY(mutex_);
   absl::Time next_load_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   SteadyWait changed_;  // used with mutex_: changes_, stopping_, or the condition of Drain()

@@ -56,8 +56,8 @@ plant(deliver_loop.cc offset_not_persisted
   "if (result.changed || !result.dead_letters.empty()) {"
   "if ((result.changed && (!@BUG@ || result.delivery.complete)) || !result.dead_letters.empty()) {")
 plant(deliver_loop.cc wait_by_wall_clock
-  "task.last_step = options_.steady_clock();"
-  "task.last_step = @BUG@ ? options_.wall_clock() : options_.steady_clock();")
+  "tasks_.Finish(job.key, *job.task, end, options_.steady_clock())"
+  "tasks_.Finish(job.key, *job.task, end, @BUG@ ? options_.wall_clock() : options_.steady_clock())")
 plant(deliver_loop.cc dead_letter_not_stored
   "RETURN_IF_ERROR(store.AddDeadLetter(letter));"
   "if (!@BUG@) RETURN_IF_ERROR(store.AddDeadLetter(letter));")
