@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +25,22 @@ v1::Notice StartNotice(const model::Stream& stream) {
   notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
   notice.set_text(ToUtf8(stream.notice));
   return notice;
+}
+
+v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::string>& destinations,
+                       const std::string& state_dir, bool send_descriptor) {
+  v1::HelloReply reply;
+  reply.set_durable_seq(stream.durable_seq);
+  reply.set_send_descriptor(send_descriptor);
+  reply.set_daemon_version(RANKLOG_VERSION);
+  reply.set_run_id(stream.run_id);
+  reply.set_state_dir(ToUtf8(state_dir));
+  if (stream.refused) {
+    reply.add_destinations("local");
+  } else {
+    reply.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  }
+  return reply;
 }
 
 }  // namespace
@@ -220,9 +235,7 @@ void AttachSession::SubscribeToNotices() {
 
 void AttachSession::OnNotice(const v1::Notice& notice) {
   absl::MutexLock lock(&mutex_);
-  const auto same_key = [&](const v1::Notice& other) { return other.key() == notice.key(); };
-  notices_.erase(std::remove_if(notices_.begin(), notices_.end(), same_key), notices_.end());
-  notices_.push_back(notice);
+  outgoing_.AddNotice(notice);
   ContinueWriting();
 }
 
@@ -259,20 +272,10 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   attachment_ = attachment;
   // Closed before the attach was complete.
   if (done_) context_.registry->Detach(stream.key, attachment);
-  durable_ = acknowledged_ = stream.durable_seq;
-  reply_.set_durable_seq(stream.durable_seq);
-  reply_.set_send_descriptor(!live || live->ring == nullptr);
-  reply_.set_daemon_version(RANKLOG_VERSION);
-  reply_.set_run_id(stream.run_id);
-  reply_.set_state_dir(ToUtf8(context_.state_dir));
-  if (stream.refused) {
-    reply_.add_destinations("local");
-  } else {
-    reply_.mutable_destinations()->Assign(destinations.begin(), destinations.end());
-  }
+  outgoing_.SetReply(ReplyTo(stream, destinations, context_.state_dir,
+                             /*send_descriptor=*/!live || live->ring == nullptr));
   // Notices that arrived since then are newer.
-  notices_.insert(notices_.begin(), notices.begin(), notices.end());
-  reply_due_ = true;
+  outgoing_.AddOlderNotices(notices);
   ContinueWriting();
   ContinueReading();
 }
@@ -301,7 +304,7 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
         context_.counters->rows += rows;
         context_.registry->SetDurable(key_, *durable);
         absl::MutexLock lock(&mutex_);
-        durable_ = std::max(durable_, *durable);
+        outgoing_.SetDurable(*durable);
         ContinueWriting();
       },
       message.ByteSizeLong(), message.urgent());
@@ -408,21 +411,12 @@ void AttachSession::ContinueReading() {
 
 void AttachSession::ContinueWriting() {
   if (!open_ || writing_) return;
-  outgoing_.Clear();
-  if (reply_due_) {
-    reply_due_ = false;
-    *outgoing_.mutable_hello() = reply_;
-  } else if (durable_ > acknowledged_) {
-    acknowledged_ = durable_;
-    outgoing_.mutable_ack()->set_durable_seq(acknowledged_);
-  } else if (notices_.empty()) {
+  if (!outgoing_.Take(&message_)) {
     if (peer_done_ && unanswered_ == 0) Close(absl::OkStatus());
     return;
   }
-  for (v1::Notice& notice : notices_) *outgoing_.add_notices() = std::move(notice);
-  notices_.clear();
   writing_ = true;
-  call_->Write(outgoing_);
+  call_->Write(message_);
 }
 
 void AttachSession::Close(const absl::Status& status) {

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "ranklog/v1/ranklog.pb.h"
 #include "service/ingest/ingest_context.h"
+#include "service/ingest/server/outgoing_messages.h"
 #include "service/ingest/shape_bounds.h"
 
 namespace ranklog::ingest {
@@ -96,17 +97,13 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   bool broken_ = false;  // a write failed; used only on the store loop's thread
 
   absl::Mutex mutex_;
-  v1::ServerMessage outgoing_ ABSL_GUARDED_BY(mutex_);  // buffer of the current write
-  bool open_ ABSL_GUARDED_BY(mutex_) = true;            // Finish() was not called yet
-  bool peer_done_ ABSL_GUARDED_BY(mutex_) = false;      // the peer will send nothing more
+  OutgoingMessages outgoing_ ABSL_GUARDED_BY(mutex_);
+  v1::ServerMessage message_ ABSL_GUARDED_BY(mutex_);  // buffer of the current write
+  bool open_ ABSL_GUARDED_BY(mutex_) = true;           // Finish() was not called yet
+  bool peer_done_ ABSL_GUARDED_BY(mutex_) = false;     // the peer will send nothing more
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // writes without an answer from the store
-  bool reply_due_ ABSL_GUARDED_BY(mutex_) = false;
-  v1::HelloReply reply_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // waiting to be written
-  uint64_t durable_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
+  int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;       // writes without an answer from the store
   bool done_ ABSL_GUARDED_BY(mutex_) = false;        // OnDone() was called
   uint64_t attachment_ ABSL_GUARDED_BY(mutex_) = 0;  // number in the registry; 0: not attached
   uint64_t listener_ ABSL_GUARDED_BY(mutex_) = 0;    // number at the notice board; 0: not listening

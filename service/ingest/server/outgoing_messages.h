@@ -1,0 +1,39 @@
+// What a stream still has to tell its rank.
+
+#ifndef SERVICE_INGEST_SERVER_OUTGOING_MESSAGES_H_
+#define SERVICE_INGEST_SERVER_OUTGOING_MESSAGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ranklog/v1/ranklog.pb.h"
+
+namespace ranklog::ingest {
+
+// Collects the reply to Hello, the durable position and notices until a message can be written, and
+// puts as much as possible into one message. Not thread-safe.
+class OutgoingMessages {
+ public:
+  // Before the reply, only notices go out. Its durable_seq is not acknowledged again.
+  void SetReply(v1::HelloReply reply);
+  // Never goes back.
+  void SetDurable(uint64_t seq);
+  // Replaces a waiting notice with the same key.
+  void AddNotice(const v1::Notice& notice);
+  // Adds notices that are older than the waiting ones.
+  void AddOlderNotices(const std::vector<v1::Notice>& notices);
+
+  // Moves what waits into `message`. False: nothing waits.
+  bool Take(v1::ServerMessage* message);
+
+ private:
+  bool reply_due_ = false;
+  v1::HelloReply reply_;
+  std::vector<v1::Notice> notices_;  // waiting to be written
+  uint64_t durable_ = 0;
+  uint64_t acknowledged_ = 0;
+};
+
+}  // namespace ranklog::ingest
+
+#endif  // SERVICE_INGEST_SERVER_OUTGOING_MESSAGES_H_
