@@ -10,13 +10,10 @@
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
 #include "service/deliver/wandb/graphql.h"
-#include "service/deliver/wandb/masking.h"
-#include "service/deliver/wandb/server_json.h"
 
 namespace ranklog::deliver::wandb {
 namespace {
 
-constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
 constexpr int kUnauthorized = 401;
 constexpr int kTooManyRequests = 429;
 constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
@@ -53,12 +50,16 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
       cursor_(CursorFrom(delivery_.place)),
-      transport_(transport),
       server_(breakers->Of(ServerOf(run_))),
       project_(
           breakers->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
-      credentials_(credentials),
       options_(std::move(options)),
+      requests_(transport, credentials,
+                {.graphql_timeout = options_.graphql_timeout,
+                 .stream_timeout = options_.stream_timeout,
+                 .user_agent = options_.user_agent,
+                 .username = options_.username,
+                 .user_email = options_.user_email}),
       reported_(delivery_),
       backoff_(options_.backoff),
       history_(&table_, StartOf(run_), options_.max_line_bytes),
@@ -91,7 +92,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   result.wait = wait;
   result.rows = run_.rows;
   result.live = !ended();
-  result.exchange = std::exchange(exchange_, StepResult::Exchange::kNone);
+  result.exchange = requests_.TakeExchange();
   if (cursor_.created()) {
     result.url = RunUrl(ServerOf(run_), cursor_.entity, cursor_.project, cursor_.run_id);
   }
@@ -101,7 +102,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
 }
 
 absl::Duration WandbDelivery::Enter(absl::Time now) {
-  if (HasNewKey()) not_before_ = absl::InfinitePast();
+  if (requests_.HasNewKey(run_.settings.base_url)) not_before_ = absl::InfinitePast();
   if (now < not_before_) return Until(not_before_, now);
   if (const absl::Duration wait = server_->Enter(); wait > absl::ZeroDuration()) return wait;
   const absl::Duration wait = project_->Enter();
@@ -120,25 +121,14 @@ void WandbDelivery::SetWaitReason(absl::Duration wait) {
 
 // The time until `time`, or until the next check for a key if a key is missing.
 absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
-  return awaits_key_ ? std::min(time - now, kLookForKey) : time - now;
-}
-
-// For a run that waits for a key: whether there is a key that the server has not refused.
-bool WandbDelivery::HasNewKey() const {
-  if (!awaits_key_ || job_.empty()) return false;
-  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
-  return base_url.ok() && credentials_->Find(job_, *base_url, refused_keys_).ok();
-}
-
-bool WandbDelivery::HasKey() const {
-  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
-  return base_url.ok() && credentials_->Find(job_, *base_url).ok();
+  return requests_.awaits_key() ? std::min(time - now, kLookForKey) : time - now;
 }
 
 // Whether a missing key may be harmless: the daemon has just started, and the run's ranks have not
 // attached yet.
 bool WandbDelivery::AwaitsRanks(absl::Time now) const {
-  return now < options_.ranks_return_by && !ended() && !credentials_->HasMet(job_) && !HasKey();
+  return now < options_.ranks_return_by && !ended() && !requests_.HasMetJob() &&
+         !requests_.HasKey(run_.settings.base_url);
 }
 
 void WandbDelivery::Leave() {
@@ -149,9 +139,9 @@ void WandbDelivery::Leave() {
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
                                                   bool draining) {
   ASSIGN_OR_RETURN(run_, reader.GetRun(run_.id));
-  if (job_.empty()) {
+  if (!requests_.has_job()) {
     ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
-    if (!streams.empty()) job_ = JobOf(run_.project, streams.front().key.job_id);
+    if (!streams.empty()) requests_.SetJob(JobOf(run_.project, streams.front().key.job_id));
   }
   if (delivery_.complete) {
     if (ended() && run_.rows == delivery_.delivered_rows) return absl::InfiniteDuration();
@@ -159,7 +149,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   }
   if (AwaitsRanks(now)) return kLookForRanks;
   // Cleared before the next answer, which may take long.
-  if (absl::StartsWith(delivery_.last_error, kNoKey) && HasKey()) {
+  if (absl::StartsWith(delivery_.last_error, kNoKey) && requests_.HasKey(run_.settings.base_url)) {
     delivery_.last_error.clear();
     return absl::ZeroDuration();
   }
@@ -351,67 +341,26 @@ absl::Status WandbDelivery::DefineMetrics(storage::StoreReader& reader, int64_t 
 
 absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string body,
                                                  size_t max_answer) {
-  const bool stream = endpoint == Endpoint::kFileStream;
-  const auto blocked = [](const absl::Status& status) {
-    return absl::FailedPreconditionError(status.message());
-  };
-  const absl::StatusOr<std::string> base_url = CheckBaseUrl(run_.settings.base_url);
-  if (!base_url.ok()) return blocked(base_url.status());
-  absl::StatusOr<std::string> key = credentials_->Find(job_, *base_url, refused_keys_);
-  if (!key.ok() && !refused_keys_.empty()) {
-    refused_keys_.clear();  // the server may accept one of them now
-    key = credentials_->Find(job_, *base_url);
+  RunRequests::Request request{.body = std::move(body), .max_answer = max_answer};
+  if (endpoint == Endpoint::kFileStream) {
+    request.stream = {cursor_.entity, cursor_.project, cursor_.run_id};
+    request.gzip = gzip_;
   }
-  awaits_key_ = !key.ok();
-  if (!key.ok()) return blocked(key.status());
-  HttpRequest request;
-  request.url = stream ? FileStreamUrl(*base_url, cursor_.entity, cursor_.project, cursor_.run_id)
-                       : GraphqlUrl(*base_url);
-  request.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
-                     {"Content-Type", "application/json"}};
-  request.variables = credentials_->VariablesOf(job_);
-  const auto variable = [&](const char* name, const std::string& own) {
-    if (!request.variables.has_value()) return own;
-    const auto found = request.variables->find(name);
-    return found == request.variables->end() ? std::string() : found->second;
-  };
-  const std::string username = variable("WANDB_USERNAME", options_.username);
-  const std::string user_email = variable("WANDB_USER_EMAIL", options_.user_email);
-  if (!stream && !username.empty()) request.headers.push_back({"X-WANDB-USERNAME", username});
-  if (!stream && !user_email.empty()) {
-    request.headers.push_back({"X-WANDB-USER-EMAIL", user_email});
-  }
-  request.basic_user = "api";
-  request.basic_password = *key;
-  request.body = std::move(body);
-  request.gzip = stream && gzip_;
-  request.max_answer = max_answer;
-  request.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
-  absl::StatusOr<HttpResponse> answer = transport_->Post(request);
-  exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
-  MaskKey(*key, &answer);
-  // An answer from another program means that the server did not receive the request, whatever its
-  // code.
-  if (Judge(answer) == Outcome::kAccepted) {
-    if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
-  }
+  const absl::StatusOr<HttpResponse> answer =
+      requests_.Post(run_.settings.base_url, std::move(request));
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
     server_->Answered();
     project_->Answered();
-    if (stream && answer->quota_after) project_->OpenFor(*answer->quota_after);
-  }
-  // The next source may have a valid key.
-  if (answer.ok() && answer->code == kUnauthorized) {
-    awaits_key_ = true;
-    refused_keys_.insert(*key);
-    other_key_ = credentials_->Find(job_, *base_url, refused_keys_).ok();
+    if (endpoint == Endpoint::kFileStream && answer->quota_after) {
+      project_->OpenFor(*answer->quota_after);
+    }
   }
   return answer;
 }
 
 absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
                                      const absl::StatusOr<HttpResponse>& answer, absl::Time now) {
-  if (std::exchange(other_key_, false)) return absl::ZeroDuration();
+  if (requests_.TakeOtherKey()) return absl::ZeroDuration();
   // Caused by our own Stop(): the tracker is not at fault, and the next process retries.
   if (absl::IsCancelled(answer.status())) return backoff_.Next(outcome, absl::nullopt);
   const bool key = answer.ok() && answer->code == kUnauthorized;

@@ -23,6 +23,7 @@
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/run_requests.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -86,8 +87,6 @@ class WandbDelivery : public RunDelivery {
   void Leave();
   void SetWaitReason(absl::Duration wait);
   absl::Duration Until(absl::Time time, absl::Time now) const;
-  bool HasNewKey() const;
-  bool HasKey() const;
   bool AwaitsRanks(absl::Time now) const;
   // Each of these makes at most one exchange, and returns the time to wait.
   absl::StatusOr<absl::Duration> Act(storage::StoreReader& reader, absl::Time now, bool draining);
@@ -149,15 +148,13 @@ class WandbDelivery : public RunDelivery {
   model::Run run_;
   model::Delivery delivery_;
   Cursor cursor_;
-  Transport* const transport_;
   CircuitBreaker* const server_;
   CircuitBreaker* const project_;
-  const CredentialStore* const credentials_;
   const Options options_;
+  RunRequests requests_;
 
   model::Delivery reported_;                // state returned by the last Step()
   std::vector<model::DeadLetter> letters_;  // not returned yet
-  StepResult::Exchange exchange_ = StepResult::Exchange::kNone;  // exchange of this step
   Backoff backoff_;
   // server_->answers() at the last failure; nullopt: the last exchange succeeded.
   absl::optional<uint64_t> answers_at_failure_;
@@ -166,12 +163,6 @@ class WandbDelivery : public RunDelivery {
   absl::Time last_data_ = absl::InfinitePast();
   // When the server last received a request for the run.
   absl::Time last_sign_ = absl::InfinitePast();
-
-  // The job whose keys are used, and the keys that the server refused.
-  std::string job_;
-  std::set<std::string> refused_keys_;
-  bool other_key_ = false;   // another key can be tried at once
-  bool awaits_key_ = false;  // the last key was refused, or there was no key
 
   // Features of the server; requested once.
   bool features_known_ = false;

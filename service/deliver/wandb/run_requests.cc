@@ -1,0 +1,93 @@
+#include "service/deliver/wandb/run_requests.h"
+
+#include <utility>
+
+#include "service/deliver/retry.h"
+#include "service/deliver/wandb/base_url.h"
+#include "service/deliver/wandb/masking.h"
+#include "service/deliver/wandb/server_json.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+constexpr char kUserAgent[] = "ranklog/" RANKLOG_VERSION;
+constexpr int kKeyRefused = 401;
+
+}  // namespace
+
+RunRequests::RunRequests(Transport* transport, const CredentialStore* credentials, Options options)
+    : transport_(transport), credentials_(credentials), options_(std::move(options)) {}
+
+bool RunRequests::HasKey(const std::string& base_url) const {
+  const absl::StatusOr<std::string> checked = CheckBaseUrl(base_url);
+  return checked.ok() && credentials_->Find(job_, *checked).ok();
+}
+
+bool RunRequests::HasNewKey(const std::string& base_url) const {
+  if (!awaits_key_ || job_.empty()) return false;
+  const absl::StatusOr<std::string> checked = CheckBaseUrl(base_url);
+  return checked.ok() && credentials_->Find(job_, *checked, refused_keys_).ok();
+}
+
+bool RunRequests::TakeOtherKey() { return std::exchange(other_key_, false); }
+
+StepResult::Exchange RunRequests::TakeExchange() {
+  return std::exchange(exchange_, StepResult::Exchange::kNone);
+}
+
+absl::StatusOr<HttpResponse> RunRequests::Post(const std::string& base_url, Request request) {
+  const bool stream = request.stream.has_value();
+  const auto blocked = [](const absl::Status& status) {
+    return absl::FailedPreconditionError(status.message());
+  };
+  const absl::StatusOr<std::string> server = CheckBaseUrl(base_url);
+  if (!server.ok()) return blocked(server.status());
+  absl::StatusOr<std::string> key = credentials_->Find(job_, *server, refused_keys_);
+  if (!key.ok() && !refused_keys_.empty()) {
+    refused_keys_.clear();  // the server may accept one of them now
+    key = credentials_->Find(job_, *server);
+  }
+  awaits_key_ = !key.ok();
+  if (!key.ok()) return blocked(key.status());
+  HttpRequest http;
+  http.url = stream ? FileStreamUrl(*server, request.stream->entity, request.stream->project,
+                                    request.stream->run_id)
+                    : GraphqlUrl(*server);
+  http.headers = {{"User-Agent", options_.user_agent.empty() ? kUserAgent : options_.user_agent},
+                  {"Content-Type", "application/json"}};
+  http.variables = credentials_->VariablesOf(job_);
+  const auto variable = [&](const char* name, const std::string& own) {
+    if (!http.variables.has_value()) return own;
+    const auto found = http.variables->find(name);
+    return found == http.variables->end() ? std::string() : found->second;
+  };
+  const std::string username = variable("WANDB_USERNAME", options_.username);
+  const std::string user_email = variable("WANDB_USER_EMAIL", options_.user_email);
+  if (!stream && !username.empty()) http.headers.push_back({"X-WANDB-USERNAME", username});
+  if (!stream && !user_email.empty()) {
+    http.headers.push_back({"X-WANDB-USER-EMAIL", user_email});
+  }
+  http.basic_user = "api";
+  http.basic_password = *key;
+  http.body = std::move(request.body);
+  http.gzip = request.gzip;
+  http.max_answer = request.max_answer;
+  http.timeout = stream ? options_.stream_timeout : options_.graphql_timeout;
+  absl::StatusOr<HttpResponse> answer = transport_->Post(http);
+  exchange_ = answer.ok() ? StepResult::Exchange::kAnswered : StepResult::Exchange::kUnanswered;
+  MaskKey(*key, &answer);
+  // An answer from another program means that the server did not receive the request, whatever its
+  // code.
+  if (Judge(answer) == Outcome::kAccepted) {
+    if (absl::Status ours = CheckAnswer(*answer); !ours.ok()) answer = std::move(ours);
+  }
+  // The next source may have a valid key.
+  if (answer.ok() && answer->code == kKeyRefused) {
+    awaits_key_ = true;
+    refused_keys_.insert(*key);
+    other_key_ = credentials_->Find(job_, *server, refused_keys_).ok();
+  }
+  return answer;
+}
+
+}  // namespace ranklog::deliver::wandb

@@ -1,0 +1,85 @@
+// The requests of one run to its server, with the keys of its job.
+
+#ifndef SERVICE_DELIVER_WANDB_RUN_REQUESTS_H_
+#define SERVICE_DELIVER_WANDB_RUN_REQUESTS_H_
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "service/deliver/backend.h"
+#include "service/deliver/credentials.h"
+#include "service/deliver/transport.h"
+
+namespace ranklog::deliver::wandb {
+
+// A key that the server refused is not used again while its job has another one.
+//
+// Not thread-safe.
+class RunRequests {
+ public:
+  struct Options {
+    absl::Duration graphql_timeout;
+    absl::Duration stream_timeout;
+    std::string user_agent;  // empty: ranklog/VERSION
+    std::string username;    // unless the job's variables name another one
+    std::string user_email;
+  };
+
+  // Both must outlive this object.
+  RunRequests(Transport* transport, const CredentialStore* credentials, Options options);
+
+  // The job whose keys are used.
+  void SetJob(std::string job) { job_ = std::move(job); }
+  bool has_job() const { return !job_.empty(); }
+  // Whether a rank of the job has sent its keys.
+  bool HasMetJob() const { return credentials_->HasMet(job_); }
+
+  // A request to the GraphQL endpoint or, with `stream`, to the file stream of that run.
+  struct RunAtServer {
+    std::string entity;
+    std::string project;
+    std::string run_id;
+  };
+  struct Request {
+    std::string body;
+    size_t max_answer = HttpRequest().max_answer;
+    absl::optional<RunAtServer> stream = absl::nullopt;
+    bool gzip = false;  // compress the body
+  };
+
+  // Makes at most one exchange. The key is masked in the answer.
+  //   kFailedPrecondition  there is no key, or the address is wrong; nothing was sent
+  //   kUnavailable         also if another program than the server answered
+  //   others               those of Transport::Post()
+  absl::StatusOr<HttpResponse> Post(const std::string& base_url, Request request);
+
+  // Whether the last key was refused, or there was no key.
+  bool awaits_key() const { return awaits_key_; }
+  bool HasKey(const std::string& base_url) const;
+  // While it awaits a key: whether there is a key that the server has not refused.
+  bool HasNewKey(const std::string& base_url) const;
+  // Whether the last key was refused and another one can be tried at once. Only once per refusal.
+  bool TakeOtherKey();
+
+  // The exchange since the last call.
+  StepResult::Exchange TakeExchange();
+
+ private:
+  Transport* const transport_;
+  const CredentialStore* const credentials_;
+  const Options options_;
+  std::string job_;
+  std::set<std::string> refused_keys_;
+  bool other_key_ = false;   // another key can be tried at once
+  bool awaits_key_ = false;  // the last key was refused, or there was no key
+  StepResult::Exchange exchange_ = StepResult::Exchange::kNone;
+};
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_RUN_REQUESTS_H_
