@@ -20,7 +20,7 @@ using model::Json;
 // The figures of one destination; for `local`, those of the store.
 struct Figures {
   uint64_t sent = 0;
-  uint64_t there = 0;
+  uint64_t present = 0;
   HistoryDiff diff;
   uint64_t not_checked = 0;
   uint64_t missing = 0;
@@ -30,12 +30,12 @@ Figures FiguresOf(const VerifyReport& report, const DestinationCheck& destinatio
   Figures figures;
   if (destination.report.kind == query::kLocal) {
     figures.sent = report.store.rows;
-    figures.there = report.store.there;
-    figures.missing = figures.sent - std::min(figures.sent, figures.there);
+    figures.present = report.store.intact;
+    figures.missing = figures.sent - std::min(figures.sent, figures.present);
   } else if (destination.read_back.has_value()) {
     figures.sent = destination.read_back->sent;
     figures.diff = destination.read_back->diff;
-    figures.there = figures.diff.there;
+    figures.present = figures.diff.matching;
     figures.missing = figures.diff.missing;
     figures.not_checked = destination.read_back->not_checked;
   } else {
@@ -78,13 +78,13 @@ void AddReadBack(const ReadBackReport& read_back, bool complete, query::Findings
 
 Json DocumentJson(const DocumentDiff& diff) {
   return {{"compared", diff.compared},   {"keys", diff.keys()},
-          {"there", diff.there},         {"missing", diff.missing},
+          {"there", diff.matching},      {"missing", diff.missing},
           {"differing", diff.differing}, {"unexpected", diff.unexpected}};
 }
 
 std::string DocumentText(const char* name, const DocumentDiff& diff) {
   if (!diff.compared) return absl::StrCat(name, " not compared");
-  return absl::StrCat(name, " ", diff.there, " of ", Counted(diff.keys(), "key"));
+  return absl::StrCat(name, " ", diff.matching, " of ", Counted(diff.keys(), "key"));
 }
 
 Json Texts(const query::Findings& findings) {
@@ -96,7 +96,7 @@ Json Texts(const query::Findings& findings) {
 Json RankJson(const query::RankCheck& rank) {
   return {{"rank", rank.rank},
           {"rows", rank.rows},
-          {"there", rank.there},
+          {"there", rank.intact},
           {"waiting_rows", rank.waiting},
           {"late_rows", rank.late},
           {"placed_rows", rank.placed()},
@@ -119,7 +119,7 @@ Json DestinationJson(const VerifyReport& report, const DestinationCheck& destina
                {"ok", problems.empty()},
                {"rows", report.run.run.rows},
                {"sent", figures.sent},
-               {"there", figures.there},
+               {"there", figures.present},
                {"pending_rows", destination.report.pending_rows},
                {"missing", figures.missing},
                {"gaps", gaps},
@@ -154,7 +154,7 @@ std::string Tables(const VerifyReport& report, const Terminal& terminal) {
   for (const DestinationCheck& destination : report.destinations) {
     const Figures figures = FiguresOf(report, destination);
     table.AddRow({destination.report.kind, absl::StrCat(report.run.run.rows),
-                  absl::StrCat(figures.sent), absl::StrCat(figures.there),
+                  absl::StrCat(figures.sent), absl::StrCat(figures.present),
                   absl::StrCat(destination.report.pending_rows), absl::StrCat(figures.missing),
                   absl::StrCat(figures.diff.duplicates), absl::StrCat(figures.diff.differing),
                   absl::StrCat(destination.report.refused_rows),
@@ -188,8 +188,8 @@ std::string Lines(const std::string& where, const query::Findings& findings,
 
 query::Findings ProblemsOf(const query::RankCheck& rank) {
   query::Findings problems = rank.findings;
-  if (rank.there != rank.rows && rank.findings.empty()) {
-    problems.Add(absl::StrCat(rank.there, " of ", rank.rows, " rows are there"));
+  if (rank.intact != rank.rows && rank.findings.empty()) {
+    problems.Add(absl::StrCat(rank.intact, " of ", rank.rows, " rows are there"));
   }
   if (rank.waiting > 0) {
     problems.Add(Counted(rank.waiting, "row") + " not yet in the run: their steps are open");
@@ -251,9 +251,9 @@ Json ToJson(const VerifyReport& report) {
           {"store",
            {{"ok", report.store.ok()},
             {"rows", report.store.rows},
-            {"there", report.store.there},
+            {"there", report.store.intact},
             {"replays", report.store.replays},
-            {"replays_there", report.store.replays_there},
+            {"replays_there", report.store.intact_replays},
             {"problems", problems}}},
           {"sum",
            {{"rows", sum.rows},

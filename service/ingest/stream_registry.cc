@@ -57,7 +57,7 @@ uint64_t StreamRegistry::Attach(const model::Stream& stream, std::shared_ptr<con
     live.peer = std::move(peer);
     live.attachment = attachment = ++last_attachment_;
   }
-  wake_();
+  on_change_();
   return attachment;
 }
 
@@ -68,7 +68,7 @@ void StreamRegistry::Detach(const model::StreamKey& key, uint64_t attachment) {
     if (found == streams_.end() || found->second.attachment != attachment) return;
     found->second.attachment = 0;
   }
-  wake_();
+  on_change_();
 }
 
 void StreamRegistry::SetDurable(const model::StreamKey& key, uint64_t durable_seq) {
@@ -175,7 +175,7 @@ void StreamRegistry::SetReplaced(const model::StreamKey& key) {
     if (found == streams_.end()) return;
     found->second.replaced = true;
   }
-  wake_();
+  on_change_();
 }
 
 absl::Time StreamRegistry::SetDestroyed(const model::StreamKey& key) {
@@ -197,7 +197,7 @@ void StreamRegistry::OfferRing(uint64_t incarnation, std::shared_ptr<const RingF
     if (offered_.size() >= kMaxDescriptors) offered_.erase(offered_.begin());
     offered_[incarnation] = std::move(ring);
   }
-  wake_();
+  on_change_();
 }
 
 size_t StreamRegistry::attached() const {

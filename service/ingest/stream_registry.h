@@ -47,9 +47,9 @@ class StreamRegistry {
   static constexpr size_t kMaxEnded = 4096;
   static constexpr size_t kMaxDescriptors = 64;  // passed before their stream attached
 
-  // `wake` is called without a lock, when a stream lost its connection or there is a new peer to
-  // watch.
-  explicit StreamRegistry(std::function<void()> wake) : wake_(std::move(wake)) {}
+  // `on_change` is called without a lock, when a stream lost its connection or a new peer must be
+  // watched.
+  explicit StreamRegistry(std::function<void()> on_change) : on_change_(std::move(on_change)) {}
 
   // Adds a stream that the store lists as live. Nothing else is known of it, except possibly the
   // ring that its process left.
@@ -115,7 +115,7 @@ class StreamRegistry {
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  const std::function<void()> wake_;
+  const std::function<void()> on_change_;
   mutable absl::Mutex mutex_;
   std::map<model::StreamKey, LiveStream> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::shared_ptr<const RingFile>> offered_ ABSL_GUARDED_BY(mutex_);

@@ -49,7 +49,7 @@ absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t ro
     rows.lost -= count;
   };
   Shapes shapes;
-  uint64_t there = 0;
+  uint64_t intact = 0;
   int64_t last_step = -1;
   for (uint64_t next = rows.begin; next < rows.end;) {
     const uint64_t before = next;
@@ -73,7 +73,7 @@ absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t ro
       } else if (batch.first < before) {
         findings->Add(absl::StrCat(RowsText(batch.first, before - 1), ": there twice"));
       }
-      there += std::min(batch.last, rows.end - 1) - std::max(batch.first, before) + 1;
+      intact += std::min(batch.last, rows.end - 1) - std::max(batch.first, before) + 1;
       if (const auto back = FindStepBack(batch, &last_step); rows.steps_grow && back) {
         findings->Add(absl::StrCat("row ", *back, ": its step is not above the one before"));
       }
@@ -85,7 +85,7 @@ absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t ro
     }
     read(std::min(next, rows.end) - before);
   }
-  return there;
+  return intact;
 }
 
 absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audit,
@@ -112,8 +112,8 @@ absl::Status CheckStream(storage::StoreReader& reader, storage::StoreAudit& audi
   Rows rows{
       1,     stream.durable_seq + 1, /*steps_grow=*/false, stream.losses.with_store, batch, end,
       shapes};
-  ASSIGN_OR_RETURN(const uint64_t there, Check(&rows, read, &rank->findings));
-  rank->there += there;
+  ASSIGN_OR_RETURN(const uint64_t intact, Check(&rows, read, &rank->findings));
+  rank->intact += intact;
   rank->rows += stream.durable_seq - (stream.losses.with_store - rows.lost);
   return absl::OkStatus();
 }
@@ -126,12 +126,12 @@ absl::Status CheckRun(storage::StoreReader& reader, storage::StoreAudit& audit,
   const auto shapes = [&] { return reader.RunShapes(run.id); };
   check->rows = run.rows;
   Rows rows{0, run.rows, /*steps_grow=*/true, /*lost=*/0, batch, end, shapes};
-  ASSIGN_OR_RETURN(check->there, Check(&rows, read, &check->findings));
+  ASSIGN_OR_RETURN(check->intact, Check(&rows, read, &check->findings));
   const auto replay_batch = [&](uint64_t at) { return reader.ReplayBatches(run.id, at, 1); };
   const auto replay_end = [&](uint64_t at) { return audit.ReplayBatchEnd(run.id, at); };
   check->replays = run.replays;
   Rows replays{0, run.replays, /*steps_grow=*/false, /*lost=*/0, replay_batch, replay_end, shapes};
-  ASSIGN_OR_RETURN(check->replays_there, Check(&replays, read, &check->findings));
+  ASSIGN_OR_RETURN(check->intact_replays, Check(&replays, read, &check->findings));
   return absl::OkStatus();
 }
 
@@ -180,9 +180,9 @@ RowSum StoreCheck::sum() const {
 }
 
 bool StoreCheck::ok() const {
-  return file.empty() && findings.empty() && there == rows && replays_there == replays &&
+  return file.empty() && findings.empty() && intact == rows && intact_replays == replays &&
          sum().holds() && std::all_of(ranks.begin(), ranks.end(), [](const RankCheck& rank) {
-           return rank.findings.empty() && rank.there == rank.rows;
+           return rank.findings.empty() && rank.intact == rank.rows;
          });
 }
 

@@ -20,8 +20,8 @@ namespace ranklog::query {
 // Totals over all streams of the rank.
 struct RankCheck {
   uint32_t rank = 0;
-  uint64_t rows = 0;   // rows according to the counters of the rank's streams
-  uint64_t there = 0;  // rows that were read, each once, with a correct checksum
+  uint64_t rows = 0;    // rows according to the counters of the rank's streams
+  uint64_t intact = 0;  // rows that were read, each once, with a correct checksum
   // Rows by their result. For a primary rank, each remaining row has its own row of the run.
   uint64_t waiting = 0;   // their steps are open
   uint64_t late = 0;      // arrived after their step was closed
@@ -31,7 +31,7 @@ struct RankCheck {
   model::Losses losses;
   Findings findings;
 
-  uint64_t missing() const { return rows - std::min(rows, there); }
+  uint64_t missing() const { return rows - std::min(rows, intact); }
   // Rows that have a row of the run. For ranks other than the primary: rows that are none of the
   // above.
   uint64_t placed() const {
@@ -61,9 +61,9 @@ struct StoreCheck {
   std::vector<RankCheck> ranks;  // ascending
   // The run's rows, which were made from the rows of the ranks.
   uint64_t rows = 0;
-  uint64_t there = 0;
+  uint64_t intact = 0;
   uint64_t replays = 0;  // in addition to `rows`
-  uint64_t replays_there = 0;
+  uint64_t intact_replays = 0;
   bool fits_run = true;  // see RowSum
   Findings findings;
 

@@ -38,14 +38,14 @@ DocumentDiff CompareDocuments(absl::string_view want, absl::string_view got,
   const json sent = Members(want, options);
   const json found = Members(got, options);
   for (const auto& [key, value] : sent.items()) {
-    const auto there = found.find(key);
-    if (there == found.end()) {
+    const auto actual = found.find(key);
+    if (actual == found.end()) {
       Tell(absl::StrCat(ShownValue(key), " is missing"), &diff.missing, &diff);
-    } else if (!SameValue(*there, value)) {
-      Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(*there), ", not ", ShownValue(value)),
+    } else if (!SameValue(*actual, value)) {
+      Tell(absl::StrCat(ShownValue(key), " is ", ShownValue(*actual), ", not ", ShownValue(value)),
            &diff.differing, &diff);
     } else {
-      ++diff.there;
+      ++diff.matching;
     }
   }
   if (options.shared) return diff;

@@ -16,13 +16,13 @@ struct DocumentDiff {
   static constexpr size_t kKept = 20;  // limit for `problems`; the counts include all
 
   bool compared = false;
-  uint64_t there = 0;                 // keys with the same value
+  uint64_t matching = 0;              // keys with the same value
   uint64_t missing = 0;               // keys that are not at the server
   uint64_t differing = 0;             // keys with another value
   uint64_t unexpected = 0;            // keys at the server that were not sent
   std::vector<std::string> problems;  // each names its key
 
-  uint64_t keys() const { return there + missing + differing; }  // keys that were sent
+  uint64_t keys() const { return matching + missing + differing; }  // keys that were sent
   bool ok() const { return missing == 0 && differing == 0 && unexpected == 0; }
 };
 

@@ -72,7 +72,7 @@ void AddRow(const ExpectedLine& expected, const std::vector<json>& lines, bool s
   }
   const uint64_t others = lines.size() - same;
   if (same > 0) {
-    ++(expected.bare ? diff->bare : diff->there);
+    ++(expected.bare ? diff->bare : diff->matching);
     diff->duplicates += same - 1 + (shared ? 0 : others);
   } else if (others == 0) {
     AddGap(expected.row, diff);

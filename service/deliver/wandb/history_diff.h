@@ -35,7 +35,7 @@ struct HistoryDiff {
   };
   static constexpr size_t kKept = 20;  // limit for gaps and for differences; the counts include all
 
-  uint64_t there = 0;       // rows with the expected line
+  uint64_t matching = 0;    // rows with the expected line
   uint64_t bare = 0;        // refused rows with their bare line
   uint64_t missing = 0;     // rows without a line
   uint64_t differing = 0;   // rows with a different line
@@ -44,7 +44,7 @@ struct HistoryDiff {
   std::vector<Rows> gaps;   // missing rows, ascending
   std::vector<Difference> differences;
 
-  uint64_t lines() const { return there + bare + differing + duplicates + unexpected; }
+  uint64_t lines() const { return matching + bare + differing + duplicates + unexpected; }
 };
 
 // Compares `expected`, whose steps increase, with `lines`, which the server returned for the same

@@ -37,7 +37,7 @@ bool IsThere(uint64_t row, int64_t step, const std::string& line,
              const std::vector<std::string>& lines) {
   HistoryDiff diff;
   AddPage({{.row = row, .step = step, .line = line}}, lines, /*shared=*/true, &diff);
-  return diff.there > 0;
+  return diff.matching > 0;
 }
 
 }  // namespace

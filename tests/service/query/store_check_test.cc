@@ -99,11 +99,11 @@ TEST_F(StoreCheckTest, ASoundStoreHasAllRowsOfAllRanks) {
   const StoreCheck check = Check();
   EXPECT_TRUE(check.ok());
   EXPECT_TRUE(check.file.empty());
-  EXPECT_EQ(check.there, 40u);
+  EXPECT_EQ(check.intact, 40u);
   ASSERT_THAT(check.ranks, SizeIs(2));
-  EXPECT_EQ(check.ranks[0].there, 40u);
+  EXPECT_EQ(check.ranks[0].intact, 40u);
   EXPECT_EQ(check.ranks[1].rows, 20u);
-  EXPECT_EQ(check.ranks[1].there, 20u);
+  EXPECT_EQ(check.ranks[1].intact, 20u);
   EXPECT_EQ(check.ranks[1].waiting, 0u);
 }
 
@@ -135,18 +135,18 @@ TEST_F(StoreCheckTest, AFlippedBitCostsTheRowsOfItsBatchOnly) {
   Damage([](Database& database) { FlipABit(database, "stream_batch", 2); });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_EQ(check.ranks[0].there, 30u) << "those before and after";
+  EXPECT_EQ(check.ranks[0].intact, 30u) << "those before and after";
   EXPECT_THAT(check.ranks[0].findings.texts(),
               ElementsAre(HasSubstr("the batch of rows up to 20 is damaged")));
   EXPECT_TRUE(check.ranks[1].findings.empty());
-  EXPECT_EQ(check.there, 40u);
+  EXPECT_EQ(check.intact, 40u);
 }
 
 TEST_F(StoreCheckTest, AFlippedBitInTheRunsRows) {
   Damage([](Database& database) { FlipABit(database, "run_batch", 4); });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_EQ(check.there, 30u);
+  EXPECT_EQ(check.intact, 30u);
   EXPECT_THAT(check.findings.texts(), ElementsAre(HasSubstr("up to 39 is damaged")));
 }
 
@@ -156,7 +156,7 @@ TEST_F(StoreCheckTest, ABatchThatIsGoneIsAGap) {
   });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_EQ(check.ranks[0].there, 10u);
+  EXPECT_EQ(check.ranks[0].intact, 10u);
   EXPECT_THAT(check.ranks[0].findings.texts(),
               ElementsAre("rows 1 to 10: missing", "rows 21 to 40: missing"));
 }
@@ -170,7 +170,7 @@ TEST_F(StoreCheckTest, RowsThatAreThereTwice) {
   });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
-  EXPECT_EQ(check.ranks[0].there, 40u);
+  EXPECT_EQ(check.ranks[0].intact, 40u);
   EXPECT_THAT(check.ranks[0].findings.texts(), ElementsAre("rows 15 to 20: there twice"));
 }
 
@@ -191,7 +191,7 @@ TEST_F(StoreCheckTest, RowsWhoseKeysAreGone) {
     ASSERT_OK(database.Run("DELETE FROM shape WHERE stream = ?1", {streams_[1]}));
   });
   const StoreCheck check = Check();
-  EXPECT_EQ(check.ranks[1].there, 0u);
+  EXPECT_EQ(check.ranks[1].intact, 0u);
   EXPECT_THAT(check.ranks[1].findings.texts(), SizeIs(2));
 }
 

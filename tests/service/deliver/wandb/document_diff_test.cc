@@ -18,7 +18,7 @@ TEST(DocumentDiffTest, NamesWhatIsMissingDiffersOrWasNotSent) {
                        R"({"lr": 0.2, "layers": 4.0, "same": {"a": [1.0, null]}, "new": "x"})", {});
   EXPECT_TRUE(diff.compared);
   EXPECT_FALSE(diff.ok());
-  EXPECT_EQ(diff.there, 2u);
+  EXPECT_EQ(diff.matching, 2u);
   EXPECT_EQ(diff.missing, 1u);
   EXPECT_EQ(diff.differing, 1u);
   EXPECT_EQ(diff.unexpected, 1u);

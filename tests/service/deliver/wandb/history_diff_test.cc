@@ -37,21 +37,21 @@ std::string Difference(const std::string& want, const std::string& got,
   ExpectedLine line = {.row = 3, .step = 0, .line = Line(0, want)};
   if (!with_added.empty()) line.with_added = Line(0, with_added);
   const HistoryDiff diff = Compare({line}, {Line(0, got)});
-  EXPECT_EQ(diff.there + diff.differing, 1u);
+  EXPECT_EQ(diff.matching + diff.differing, 1u);
   EXPECT_EQ(diff.differing, diff.differences.size());
   return diff.differences.empty() ? "" : diff.differences[0].text;
 }
 
 TEST(HistoryDiffTest, AllIsThereInWhateverOrder) {
   const HistoryDiff diff = Compare(Expected(3), {Line(4), Line(0), Line(2)});
-  EXPECT_EQ(diff.there, 3u);
+  EXPECT_EQ(diff.matching, 3u);
   EXPECT_EQ(diff.lines(), 3u);
   EXPECT_EQ(diff.missing + diff.differing + diff.duplicates + diff.unexpected, 0u);
 }
 
 TEST(HistoryDiffTest, GapsAreNamedByTheirRows) {
   const HistoryDiff diff = Compare(Expected(5), {Line(0), Line(6)});
-  EXPECT_EQ(diff.there, 2u);
+  EXPECT_EQ(diff.matching, 2u);
   EXPECT_EQ(diff.missing, 3u);
   ASSERT_EQ(diff.gaps.size(), 2u);
   EXPECT_EQ(diff.gaps[0].first, 11u);
@@ -70,7 +70,7 @@ TEST(HistoryDiffTest, AGapGoesOnFromPageToPage) {
 
 TEST(HistoryDiffTest, ALineThatIsThereTwiceIsADuplicate) {
   const HistoryDiff diff = Compare(Expected(2), {Line(0), Line(2), Line(2), Line(2)});
-  EXPECT_EQ(diff.there, 2u);
+  EXPECT_EQ(diff.matching, 2u);
   EXPECT_EQ(diff.duplicates, 2u);
 }
 
@@ -82,7 +82,7 @@ TEST(HistoryDiffTest, ALineOfNoRowIsUnexpected) {
 TEST(HistoryDiffTest, LinesOfOthersMayShareTheSteps) {
   const std::vector<std::string> lines = {Line(0), Line(0, "\"loss\":9"), Line(1), Line(2)};
   const HistoryDiff diff = Compare(Expected(2), lines, /*shared=*/true);
-  EXPECT_EQ(diff.there, 2u);
+  EXPECT_EQ(diff.matching, 2u);
   EXPECT_EQ(diff.duplicates + diff.unexpected + diff.differing, 0u);
   EXPECT_EQ(Compare(Expected(2), lines).duplicates, 1u) << "in a run of ours alone they may not";
 }
@@ -91,7 +91,7 @@ TEST(HistoryDiffTest, ABareLineIsTheRefusedRows) {
   std::vector<ExpectedLine> rows = Expected(2);
   rows[1].bare = true;
   const HistoryDiff diff = Compare(rows, {Line(0), Line(2)});
-  EXPECT_EQ(diff.there, 1u);
+  EXPECT_EQ(diff.matching, 1u);
   EXPECT_EQ(diff.bare, 1u);
 }
 

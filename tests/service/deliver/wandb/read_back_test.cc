@@ -87,7 +87,7 @@ TEST_F(ReadBackTest, FindsAllOfWhatWasDelivered) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(/*ended=*/true));
   EXPECT_EQ(report.sent, 2515u);
-  EXPECT_EQ(report.diff.there, 2515u);
+  EXPECT_EQ(report.diff.matching, 2515u);
   EXPECT_EQ(report.lines, 2515);
   EXPECT_EQ(report.state, "finished");
   EXPECT_EQ(pages_, 3);
@@ -112,9 +112,9 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(/*ended=*/true));
   EXPECT_TRUE(report.config.compared);
-  EXPECT_GE(report.config.there, 2u);  // with the rank's identity
+  EXPECT_GE(report.config.matching, 2u);  // with the rank's identity
   EXPECT_THAT(report.summary.problems, IsEmpty());
-  EXPECT_EQ(report.summary.there, 4u);  // loss, x, best, note
+  EXPECT_EQ(report.summary.matching, 4u);  // loss, x, best, note
 
   server_.Tamper("r", [](FakeWandb::Run& run) {
     run.config = absl::StrReplaceAll(run.config, {{"0.95", "0.96"}, {"\"lr\"", "\"rate\""}});
@@ -122,7 +122,7 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
   });
   const ReadBackReport tampered = Read();
   EXPECT_FALSE(tampered.ok(true));
-  EXPECT_EQ(tampered.diff.there, 10u);
+  EXPECT_EQ(tampered.diff.matching, 10u);
   EXPECT_THAT(tampered.config.problems,
               UnorderedElementsAre("\"lr\" is missing", HasSubstr("\"opt\" is {"),
                                    "\"rate\" is 0.1, but was not sent"));
@@ -156,7 +156,7 @@ TEST_F(ReadBackTest, NamesADroppedRow) {
   EXPECT_EQ(report.diff.missing, 1u);
   ASSERT_EQ(report.diff.gaps.size(), 1u);
   EXPECT_EQ(report.diff.gaps[0].first, 4u);
-  EXPECT_EQ(report.diff.there, 9u);
+  EXPECT_EQ(report.diff.matching, 9u);
   EXPECT_EQ(report.not_checked, 0u);
 }
 
@@ -196,7 +196,7 @@ TEST_F(ReadBackTest, MissesASummaryThatTheServerRefused) {
   DeliverToTheEnd(3);
   const ReadBackReport report = Read();
   EXPECT_FALSE(report.ok(true));
-  EXPECT_EQ(report.diff.there, 3u);
+  EXPECT_EQ(report.diff.matching, 3u);
   EXPECT_THAT(report.summary.problems, Contains("\"loss\" is missing"));
 }
 
@@ -211,7 +211,7 @@ TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.diff.bare, 1u);
-  EXPECT_EQ(report.diff.there, 9u);
+  EXPECT_EQ(report.diff.matching, 9u);
 }
 
 TEST_F(ReadBackTest, RowsThatTheServerOnlyCountsAreNotChecked) {
@@ -220,7 +220,7 @@ TEST_F(ReadBackTest, RowsThatTheServerOnlyCountsAreNotChecked) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.not_checked, 1200u);
-  EXPECT_EQ(report.diff.there, 300u);
+  EXPECT_EQ(report.diff.matching, 300u);
   Tamper([](std::vector<std::string>& lines) { lines.erase(lines.begin() + 10); });
   EXPECT_FALSE(Read().ok(true)) << "one of those is not even counted";
 }
@@ -253,7 +253,7 @@ TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
   const ReadBackReport report = Read();
   EXPECT_TRUE(report.ok(true));
   EXPECT_EQ(report.sent, 15u);
-  EXPECT_EQ(report.diff.there, 15u);
+  EXPECT_EQ(report.diff.matching, 15u);
   EXPECT_EQ(report.base_lines, 10);
   EXPECT_EQ(report.lines, 25);
   Tamper([](std::vector<std::string>& lines) { lines.pop_back(); });
