@@ -129,7 +129,7 @@ absl::Duration Since(int64_t unix_us) {
 
 absl::Duration Uptime(const DaemonStatus& daemon) { return Since(daemon.start_time_us); }
 
-std::vector<const query::RunReport*> Live(const Overview& overview) {
+std::vector<const query::RunReport*> LiveRuns(const Overview& overview) {
   std::vector<const query::RunReport*> live;
   for (const query::RunReport& report : overview.runs) {
     if (report.run.state == model::RunState::kRunning) live.push_back(&report);
@@ -142,7 +142,7 @@ storage::Queue QueueOf(const Overview& overview, const std::string& kind) {
   return queue == overview.queues.end() ? storage::Queue() : queue->second;
 }
 
-DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind) {
+DaemonStatus::Destination TrackerFiguresOf(const Overview& overview, const std::string& kind) {
   if (!overview.daemon) return {};
   const auto seen = overview.daemon->destinations.find(kind);
   return seen == overview.daemon->destinations.end() ? DaemonStatus::Destination() : seen->second;

@@ -60,13 +60,13 @@ struct Overview {
 absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends);
 
 // The runs that have not ended.
-std::vector<const query::RunReport*> Live(const Overview& overview);
+std::vector<const query::RunReport*> LiveRuns(const Overview& overview);
 
 // The rows that wait for a tracker of this kind.
 storage::Queue QueueOf(const Overview& overview, const std::string& kind);
 
 // The daemon's figures for a tracker, if a daemon runs.
-DaemonStatus::Destination SeenOf(const Overview& overview, const std::string& kind);
+DaemonStatus::Destination TrackerFiguresOf(const Overview& overview, const std::string& kind);
 
 // The time since then. Not negative, even if the clock was set back.
 absl::Duration Since(int64_t unix_us);

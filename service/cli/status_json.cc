@@ -71,11 +71,11 @@ model::Json DiskJson(const DiskOutlook& disk) {
 
 model::Json OverviewJson(const Overview& overview) {
   model::Json live = model::Json::array();
-  for (const query::RunReport* report : Live(overview)) live.push_back(ToJson(*report));
+  for (const query::RunReport* report : LiveRuns(overview)) live.push_back(ToJson(*report));
   model::Json destinations = model::Json::array();
   for (const auto& [kind, destination] : overview.destinations) {
     const storage::Queue queue = QueueOf(overview, kind);
-    const DaemonStatus::Destination seen = SeenOf(overview, kind);
+    const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
     destinations.push_back({{"kind", kind},
                             {"pending_bytes", queue.bytes},
                             {"oldest_pending", SecondsOrNull(queue.oldest_us)},

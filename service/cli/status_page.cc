@@ -132,7 +132,7 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
 }  // namespace
 
 std::string OverviewText(const Overview& overview, const Terminal& terminal) {
-  const std::vector<const query::RunReport*> live = Live(overview);
+  const std::vector<const query::RunReport*> live = LiveRuns(overview);
   std::string text = absl::StrCat(
       "daemon  ", DaemonText(overview, terminal), "\n",  //
       "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
@@ -197,7 +197,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
                 {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
     for (const auto& [kind, destination] : overview.destinations) {
       const std::vector<std::string> reasons = query::WaitingTexts(overview.runs, kind);
-      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
       table.AddRow(
           {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
            AgoText(QueueOf(overview, kind).oldest_us), absl::StrCat(destination.refused_rows),
@@ -212,7 +212,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
       for (const std::string& reason : query::WaitingTexts(overview.runs, kind)) {
         absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
       }
-      const DaemonStatus::Destination seen = SeenOf(overview, kind);
+      const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
       if (seen.last_error_us != 0) {
         absl::StrAppend(&text, Printable(kind), " failed ", AgoText(seen.last_error_us), ": ",
                         Printable(seen.last_error), "\n");

@@ -215,7 +215,7 @@ class Sync {
     ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
     for (const query::RunReport& report : reports) {
       for (const query::DestinationReport& destination : report.destinations) {
-        if (Leaves(destination) && !destination.complete) {
+        if (IsTracker(destination) && !destination.complete) {
           RETURN_IF_ERROR(pipeline_->CheckCredentials(report.run, destination.kind));
         }
       }
@@ -226,7 +226,7 @@ class Sync {
   // Waits until everything is delivered, or nothing has changed for the timeout.
   absl::Status Wait() {
     ProgressBar progress("sync", /*lines=*/true);
-    absl::optional<Sum> last;
+    absl::optional<SyncProgress> last;
     absl::Time moved = SteadyNow();
     while (true) {
       if (!file_.InPlace()) {
@@ -234,9 +234,10 @@ class Sync {
             absl::StrCat(StorePath(), " was removed or replaced; its undelivered rows are lost"));
       }
       ASSIGN_OR_RETURN(const std::vector<query::RunReport> reports, choice_.Reports(*reader_));
-      const Sum sum = SumOf(reports);
+      const SyncProgress current = ProgressOf(reports);
       // Once all rows are delivered, the ends of runs remain.
-      progress.Update(sum.done, sum.done < sum.total ? sum.total : sum.total + sum.open);
+      progress.Update(current.done,
+                      current.done < current.total ? current.total : current.total + current.open);
       report_.SayErrors(reports, &progress);
       report_.SayStoreError(pipeline_ == nullptr ? "" : pipeline_->StoreError(), &progress);
       if (lock_ != nullptr && storage::StateRequest::Any(state_dir_)) {
@@ -246,12 +247,13 @@ class Sync {
       } else if (lock_ == nullptr && gave_way_) {
         RETURN_IF_ERROR(Follow());
       }
-      if (last != sum) moved = SteadyNow();
-      last = sum;
+      if (last != current) moved = SteadyNow();
+      last = current;
       const absl::Duration still = SteadyNow() - moved;
-      const bool goes_on = flags_.wait && sum.going > 0 && pipeline_ == nullptr &&
+      const bool goes_on = flags_.wait && current.going > 0 && pipeline_ == nullptr &&
                            storage::StateLock::Holder(state_dir_) != 0;
-      if (sum.open == 0 && !goes_on && (sum.going == 0 || still > kQuiet)) return absl::OkStatus();
+      if (current.open == 0 && !goes_on && (current.going == 0 || still > kQuiet))
+        return absl::OkStatus();
       if (goes_on) moved = SteadyNow();
       if (still > timeout_) return absl::OkStatus();
       absl::SleepFor(kSyncPoll);
@@ -286,7 +288,8 @@ class Sync {
     if (!reports.ok() || !FindDaemon(state_dir_, globals_.address)) return false;
     for (const query::RunReport& report : *reports) {
       for (const query::DestinationReport& destination : report.destinations) {
-        if (!Leaves(destination) || destination.set_apart || !IsOpen(report, destination)) continue;
+        if (!IsTracker(destination) || destination.set_apart || !IsOpen(report, destination))
+          continue;
         // The daemon reports what it lacks.
         AskDaemonToDeliver(report.run, destination.kind).IgnoreError();
       }

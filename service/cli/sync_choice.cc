@@ -14,13 +14,13 @@ namespace ranklog::cli {
 namespace {
 
 bool HasTracker(const query::RunReport& report) {
-  return std::any_of(report.destinations.begin(), report.destinations.end(), Leaves);
+  return std::any_of(report.destinations.begin(), report.destinations.end(), IsTracker);
 }
 
 bool Settled(const query::RunReport& report) {
   return std::all_of(report.destinations.begin(), report.destinations.end(),
                      [](const query::DestinationReport& destination) {
-                       return !Leaves(destination) || destination.complete;
+                       return !IsTracker(destination) || destination.complete;
                      });
 }
 

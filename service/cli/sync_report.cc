@@ -13,16 +13,16 @@ std::string FullName(const model::Run& run) { return Printable(run.project + ":"
 
 }  // namespace
 
-bool Leaves(const query::DestinationReport& destination) {
+bool IsTracker(const query::DestinationReport& destination) {
   return destination.kind != query::kLocal;
 }
 
-Sum SumOf(const std::vector<query::RunReport>& reports) {
-  Sum sum;
+SyncProgress ProgressOf(const std::vector<query::RunReport>& reports) {
+  SyncProgress sum;
   for (const query::RunReport& report : reports) {
     if (report.run.state == model::RunState::kRunning) ++sum.going;
     for (const query::DestinationReport& destination : report.destinations) {
-      if (!Leaves(destination)) continue;
+      if (!IsTracker(destination)) continue;
       sum.done += report.run.rows - destination.pending_rows;
       sum.total += report.run.rows;
       if (IsOpen(report, destination) && !destination.set_apart) ++sum.open;
@@ -68,7 +68,7 @@ absl::Status SyncReport::Conclude(const std::vector<query::RunReport>& reports) 
   uint64_t unfinished = 0;
   for (const query::RunReport& report : reports) {
     for (const query::DestinationReport& destination : report.destinations) {
-      if (!Leaves(destination)) continue;
+      if (!IsTracker(destination)) continue;
       const std::string left = WhatIsLeft(report, destination);
       std::cout << FullName(report.run) << "  " << destination.kind << "  "
                 << destination.delivered_rows << " of " << report.run.rows << " rows delivered"

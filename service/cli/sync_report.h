@@ -16,19 +16,19 @@
 namespace ranklog::cli {
 
 // Whether the rows leave this node: the destination is a tracker.
-bool Leaves(const query::DestinationReport& destination);
+bool IsTracker(const query::DestinationReport& destination);
 
 // The progress of all chosen runs together.
-struct Sum {
+struct SyncProgress {
   uint64_t done = 0;  // rows that do not wait, over all destinations
   uint64_t total = 0;
   uint64_t open = 0;   // active destinations that lack rows or the run's end
   uint64_t going = 0;  // runs that have not ended
 
-  friend bool operator==(const Sum&, const Sum&) = default;
+  friend bool operator==(const SyncProgress&, const SyncProgress&) = default;
 };
 
-Sum SumOf(const std::vector<query::RunReport>& reports);
+SyncProgress ProgressOf(const std::vector<query::RunReport>& reports);
 
 // Prints each error once, when it is new, and at the end a line for each run and destination.
 class SyncReport {

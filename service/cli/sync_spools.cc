@@ -51,7 +51,7 @@ absl::Status SyncSpools::Take(bool holds_lock) {
 }
 
 absl::Status SyncSpools::CheckAllTaken() const {
-  RETURN_IF_ERROR(CheckLivingHaveADaemon());
+  RETURN_IF_ERROR(CheckLiveRanksHaveADaemon());
   const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
   if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
   return absl::UnavailableError(
@@ -59,7 +59,7 @@ absl::Status SyncSpools::CheckAllTaken() const {
                    "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
 }
 
-absl::Status SyncSpools::CheckLivingHaveADaemon() const {
+absl::Status SyncSpools::CheckLiveRanksHaveADaemon() const {
   const absl::Time deadline = SteadyNow() + kDaemonStarts;
   while (true) {
     std::vector<LeftSpool> left = FindUnreadSpools(globals_, state_dir_);

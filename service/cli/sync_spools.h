@@ -29,8 +29,9 @@ class SyncSpools {
   absl::Status CheckAllTaken() const;
 
  private:
-  // Waits a moment, because a rank that has just started starts a daemon.
-  absl::Status CheckLivingHaveADaemon() const;
+  // Fails if a live rank has rows and no daemon reads them. Waits a moment first, because a rank
+  // that has just started starts a daemon.
+  absl::Status CheckLiveRanksHaveADaemon() const;
 
   const Globals& globals_;
   const std::string state_dir_;

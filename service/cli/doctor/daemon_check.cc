@@ -22,7 +22,7 @@
 
 namespace ranklog::cli {
 
-Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
+Finding CheckDaemon(const Globals& globals, const std::string& dir) {
   const int64_t pid = storage::StateLock::Holder(dir);
   if (pid == 0) {
     Finding finding{"daemon", {{"running", false}}, "not running", ""};
@@ -72,7 +72,7 @@ Finding LookAtDaemon(const Globals& globals, const std::string& dir) {
   return finding;
 }
 
-absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir) {
+absl::optional<Finding> CheckOtherDaemon(const Globals& globals, const std::string& dir) {
   const std::vector<std::string> addresses =
       globals.address.empty() ? UsualAddresses() : std::vector<std::string>{globals.address};
   for (const std::string& address : addresses) {
@@ -94,7 +94,7 @@ absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::str
   return absl::nullopt;
 }
 
-Finding LookAtSocket(const Globals& globals) {
+Finding CheckSocket(const Globals& globals) {
   std::string address = globals.address;
   if (const char* const named = std::getenv("RANKLOG_ADDRESS");
       address.empty() && named != nullptr) {
@@ -142,7 +142,7 @@ Finding LookAtSocket(const Globals& globals) {
   return finding;
 }
 
-absl::optional<Finding> LookAtClients(const std::string& dir) {
+absl::optional<Finding> ListClients(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return absl::nullopt;
   const auto streams = (*reader)->LiveStreams();

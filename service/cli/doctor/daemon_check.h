@@ -12,17 +12,17 @@
 namespace ranklog::cli {
 
 // The daemon that holds `dir`; without one, the last words of the daemon that ran before.
-Finding LookAtDaemon(const Globals& globals, const std::string& dir);
+Finding CheckDaemon(const Globals& globals, const std::string& dir);
 
 // A daemon that listens where ranks look for their daemon but keeps another directory, while no
 // daemon runs for `dir`. It has the ranks' rows, and this command does not show them.
-absl::optional<Finding> LookAtOtherDaemon(const Globals& globals, const std::string& dir);
+absl::optional<Finding> CheckOtherDaemon(const Globals& globals, const std::string& dir);
 
 // The socket of a daemon that would be started here, or of the daemon that the user named.
-Finding LookAtSocket(const Globals& globals);
+Finding CheckSocket(const Globals& globals);
 
 // The libranklog versions of live ranks. An older version is not a problem.
-absl::optional<Finding> LookAtClients(const std::string& dir);
+absl::optional<Finding> ListClients(const std::string& dir);
 
 }  // namespace ranklog::cli
 

@@ -34,24 +34,24 @@ std::vector<query::RunReport> ReadRuns(const std::string& dir) {
 }  // namespace
 
 std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_dir, int ranks) {
-  std::vector<Finding> findings = {LookAtDirectory(state_dir)};
+  std::vector<Finding> findings = {CheckStateDir(state_dir)};
   const auto add = [&](std::vector<Finding> more) {
     for (Finding& finding : more) findings.push_back(std::move(finding));
   };
-  add(LookAtSkipped(state_dir));
+  add(ListSkippedDirs(state_dir));
   const int64_t pid = storage::StateLock::Holder(state_dir);
   findings.push_back(
-      LookAtRoom(state_dir, pid == 0 ? absl::nullopt : FindDaemon(state_dir, globals.address)));
-  findings.push_back(LookAtSocket(globals));
-  findings.push_back(LookAtDaemon(globals, state_dir));
+      CheckFreeSpace(state_dir, pid == 0 ? absl::nullopt : FindDaemon(state_dir, globals.address)));
+  findings.push_back(CheckSocket(globals));
+  findings.push_back(CheckDaemon(globals, state_dir));
   if (pid == 0) {
-    if (auto other = LookAtOtherDaemon(globals, state_dir)) add({*std::move(other)});
+    if (auto other = CheckOtherDaemon(globals, state_dir)) add({*std::move(other)});
   }
   if (auto ends = CheckSupervision(pid); pid != 0 && ends.has_value()) add({*std::move(ends)});
-  if (auto clients = LookAtClients(state_dir); clients.has_value()) add({*std::move(clients)});
-  findings.push_back(LookAtStore(state_dir));
+  if (auto clients = ListClients(state_dir); clients.has_value()) add({*std::move(clients)});
+  findings.push_back(CheckStore(state_dir));
   const std::vector<query::RunReport> runs = ReadRuns(state_dir);
-  add(LookAtRows(runs));
+  add(ListLostRows(runs));
   add(CheckDeliveries(runs, pid != 0));
   add(CheckServers(state_dir, runs));
   findings.push_back(CheckClock(runs.empty() ? 0 : runs.front().run.started_us));
@@ -60,23 +60,23 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
   for (const std::string& dir : storage::DefaultStateDirs()) {
     std::error_code ignored;
     if (std::filesystem::equivalent(dir, state_dir, ignored)) continue;
-    if (auto other = LookAtOtherStore(dir); other.has_value()) {
+    if (auto other = CheckOtherStore(dir); other.has_value()) {
       findings.push_back(*std::move(other));
     }
   }
   for (const std::string& path : storage::SetAsideStores(state_dir)) {
-    findings.push_back(LookAtSetAside(path));
+    findings.push_back(CheckSetAside(path));
   }
-  add(LookAtUnnamedSpools(runs));
+  add(CheckUnnamedSpools(runs));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
-    if (auto taken = LookAtPlace(dir); taken.has_value()) findings.push_back(*std::move(taken));
+    if (auto taken = CheckSpoolOwner(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
-  if (auto left = LookAtLeftSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
+  if (auto left = CheckUnreadSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
   if (const std::string unmade = UnaggregatedRowsText(state_dir); !unmade.empty()) {
     findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToAggregate});
   }
   for (const std::string& dir : SpoolDirs(state_dir)) {
-    if (auto spool = LookAtSpool(dir); spool.has_value()) findings.push_back(*std::move(spool));
+    if (auto spool = CheckRings(dir); spool.has_value()) findings.push_back(*std::move(spool));
   }
   return findings;
 }

@@ -112,7 +112,7 @@ std::string LastFour(const std::string& key) {
   return absl::StrCat("...", key.size() > 8 ? key.substr(key.size() - 4) : "");
 }
 
-Finding LookAtServer(const std::string& base_url, const absl::StatusOr<std::string>& key) {
+Finding CheckServer(const std::string& base_url, const absl::StatusOr<std::string>& key) {
   Finding finding{"tracker", {{"url", base_url}}, Printable(base_url), ""};
   if (key.ok()) {
     finding.data["key"] = LastFour(*key);
@@ -253,7 +253,7 @@ std::vector<Finding> CheckServers(const std::string& state_dir,
   // An unusable key is reported too.
   if (!absl::IsNotFound(keys.Find("", usual).status())) urls.insert(usual);
   std::vector<Finding> findings;
-  for (const std::string& url : urls) findings.push_back(LookAtServer(url, keys.Find("", url)));
+  for (const std::string& url : urls) findings.push_back(CheckServer(url, keys.Find("", url)));
   return findings;
 }
 

@@ -16,7 +16,7 @@
 
 namespace ranklog::cli {
 
-absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
+absl::optional<Finding> CheckSpoolOwner(const v1::PrivateDir& dir) {
   if (!v1::IsTaken(dir)) return absl::nullopt;
   struct stat info {};
   lstat(dir.path.c_str(), &info);
@@ -28,7 +28,7 @@ absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir) {
       "ranks and the daemon ignore it; remove it, or ask its owner to"};
 }
 
-absl::optional<Finding> LookAtSpool(const std::string& dir) {
+absl::optional<Finding> CheckRings(const std::string& dir) {
   size_t rings = 0;
   size_t damaged = 0;
   int64_t bytes = 0;
@@ -69,7 +69,7 @@ absl::optional<Finding> LookAtSpool(const std::string& dir) {
   return finding;
 }
 
-absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir) {
+absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::string& dir) {
   const std::vector<LeftSpool> left = FindUnreadSpools(globals, dir);
   if (left.empty()) return absl::nullopt;
   std::vector<std::string> paths;
@@ -80,7 +80,7 @@ absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::stri
                  HowToTake(globals, dir, left)};
 }
 
-std::vector<Finding> LookAtUnnamedSpools(const std::vector<query::RunReport>& runs) {
+std::vector<Finding> CheckUnnamedSpools(const std::vector<query::RunReport>& runs) {
   std::vector<Finding> findings;
   for (const query::RunReport& run : runs) {
     for (const std::string& unnamed : UnnamedTexts(run)) {

@@ -15,17 +15,17 @@
 namespace ranklog::cli {
 
 // Whether another user has `dir`, where our ranks create spools and the daemon its socket.
-absl::optional<Finding> LookAtPlace(const v1::PrivateDir& dir);
+absl::optional<Finding> CheckSpoolOwner(const v1::PrivateDir& dir);
 
 // The rings in `dir`: their size, the damaged ones, and those of other versions. nullopt: it has
 // none.
-absl::optional<Finding> LookAtSpool(const std::string& dir);
+absl::optional<Finding> CheckRings(const std::string& dir);
 
 // Rows of ranks for which no daemon runs.
-absl::optional<Finding> LookAtLeftSpools(const Globals& globals, const std::string& dir);
+absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::string& dir);
 
 // Rings that are not files, because no directory had room for them.
-std::vector<Finding> LookAtUnnamedSpools(const std::vector<query::RunReport>& runs);
+std::vector<Finding> CheckUnnamedSpools(const std::vector<query::RunReport>& runs);
 
 }  // namespace ranklog::cli
 

@@ -15,7 +15,7 @@
 
 namespace ranklog::cli {
 
-Finding LookAtDirectory(const std::string& dir) {
+Finding CheckStateDir(const std::string& dir) {
   struct stat info {};
   if (stat(dir.c_str(), &info) != 0) {
     return {"directory", {{"path", dir}, {"present", false}}, dir + " does not exist yet", ""};
@@ -35,7 +35,7 @@ Finding LookAtDirectory(const std::string& dir) {
   return finding;
 }
 
-std::vector<Finding> LookAtSkipped(const std::string& dir) {
+std::vector<Finding> ListSkippedDirs(const std::string& dir) {
   const std::vector<std::string> dirs = storage::DefaultStateDirs();
   std::error_code ignored;
   const auto chosen = std::find_if(dirs.begin(), dirs.end(), [&](const std::string& each) {
@@ -60,7 +60,7 @@ std::vector<Finding> LookAtSkipped(const std::string& dir) {
   return findings;
 }
 
-Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
+Finding CheckFreeSpace(const std::string& dir, const absl::optional<DaemonStatus>& daemon) {
   constexpr int64_t kLittle = 256 << 20;  // enough for minutes of a fast training
   const DiskOutlook disk =
       CheckDisk(dir, daemon ? daemon->growth_per_second : absl::optional<double>());

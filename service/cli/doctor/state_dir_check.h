@@ -14,13 +14,13 @@
 namespace ranklog::cli {
 
 // Whether the directory `dir` exists, is local, and is private to this user.
-Finding LookAtDirectory(const std::string& dir);
+Finding CheckStateDir(const std::string& dir);
 
 // The candidates before `dir`, and why the store is in none of them.
-std::vector<Finding> LookAtSkipped(const std::string& dir);
+std::vector<Finding> ListSkippedDirs(const std::string& dir);
 
 // The free space for the store in `dir`. `daemon`, if it runs, knows how fast the store grows.
-Finding LookAtRoom(const std::string& dir, const absl::optional<DaemonStatus>& daemon);
+Finding CheckFreeSpace(const std::string& dir, const absl::optional<DaemonStatus>& daemon);
 
 }  // namespace ranklog::cli
 

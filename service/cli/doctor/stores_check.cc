@@ -75,7 +75,7 @@ std::string RecoverAdvice(const std::string& dir, const std::string& path) {
 
 }  // namespace
 
-Finding LookAtStore(const std::string& dir) {
+Finding CheckStore(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/", storage::kStoreFile);
   Finding finding{"store", {{"path", path}}, path, ""};
   auto reader = storage::StoreReader::Open(dir);
@@ -114,7 +114,7 @@ Finding LookAtStore(const std::string& dir) {
   return finding;
 }
 
-std::vector<Finding> LookAtRows(const std::vector<query::RunReport>& runs) {
+std::vector<Finding> ListLostRows(const std::vector<query::RunReport>& runs) {
   std::vector<std::string> names;
   model::Json data = model::Json::array();
   for (const query::RunReport& report : runs) {
@@ -140,7 +140,7 @@ std::vector<Finding> LookAtRows(const std::vector<query::RunReport>& runs) {
       {"rows", {{"runs", data}}, absl::StrCat("not in their runs, or logged again: ", text), ""}};
 }
 
-absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
+absl::optional<Finding> CheckOtherStore(const std::string& dir) {
   const auto reader = storage::StoreReader::Open(dir);
   if (!reader.ok()) return absl::nullopt;
   const auto runs = query::ReportRuns(**reader);
@@ -162,7 +162,7 @@ absl::optional<Finding> LookAtOtherStore(const std::string& dir) {
   return finding;
 }
 
-Finding LookAtSetAside(const std::string& path) {
+Finding CheckSetAside(const std::string& path) {
   Finding finding{"set aside", {{"path", path}}, path, ""};
   std::error_code error;
   if (std::filesystem::exists(absl::StrCat(path, ".recovered"), error)) {

@@ -15,18 +15,18 @@ namespace ranklog::cli {
 
 // The store in `dir`, and the runs in it with unreadable rows. Reads the whole store, with a progress
 // bar on a terminal.
-Finding LookAtStore(const std::string& dir);
+Finding CheckStore(const std::string& dir);
 
 // Runs with rows that are missing from the run or were logged twice. Nothing can be done about
 // them.
-std::vector<Finding> LookAtRows(const std::vector<query::RunReport>& runs);
+std::vector<Finding> ListLostRows(const std::vector<query::RunReport>& runs);
 
 // A store in another standard place, for example because another container held the usual place at
 // that time. No daemon delivers its remaining rows.
-absl::optional<Finding> LookAtOtherStore(const std::string& dir);
+absl::optional<Finding> CheckOtherStore(const std::string& dir);
 
 // The damaged store that was renamed to `path`, and how many of its rows can be read.
-Finding LookAtSetAside(const std::string& path);
+Finding CheckSetAside(const std::string& path);
 
 }  // namespace ranklog::cli
 
