@@ -129,23 +129,9 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
   return text;
 }
 
-}  // namespace
-
-std::string OverviewText(const Overview& overview, const Terminal& terminal) {
-  const std::vector<const query::RunReport*> live = LiveRuns(overview);
-  std::string text = absl::StrCat(
-      "daemon  ", DaemonText(overview, terminal), "\n",  //
-      "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
-      BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
-      "disk    ", DiskLineText(overview, terminal), "\n",                                   //
-      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n");
-  if (const auto& daemon = overview.daemon) {
-    absl::StrAppend(&text, "ranks   ", daemon->live_ranks, " of ",
-                    Counted(daemon->live_jobs, "job"), " attached, ",
-                    ShortNumber(daemon->rows_per_second, 3), " rows/s\n");
-  }
-  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
-                  "lost    ", LostText(overview, terminal), "\n");
+// Rows that no daemon reads or makes, and rings that could not be read.
+std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
+  std::string text;
   if (!overview.left.empty()) {
     absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
@@ -153,7 +139,7 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   if (!overview.unmade.empty()) {
     absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToAggregate, "\n");
   }
-  for (const query::RunReport* report : live) {
+  for (const query::RunReport* report : LiveRuns(overview)) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {
       absl::StrAppend(&text, "spools  ", terminal.Red(Printable(unnamed)), "\n");
     }
@@ -171,6 +157,12 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     absl::StrAppend(&text, "damaged ", terminal.Red(Printable(path)),
                     ", set aside: see `ranklog doctor`\n");
   }
+  return text;
+}
+
+// How long the daemon keeps runs, where its metrics are, and what it cannot do.
+std::string DaemonLines(const Overview& overview, const Terminal& terminal) {
+  std::string text;
   if (const std::string keep = KeepText(overview); !keep.empty()) {
     absl::StrAppend(&text, "keeps   ", keep, "\n");
   }
@@ -183,6 +175,72 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
   if (const std::string trouble = StoreTroubleOf(overview); !trouble.empty()) {
     absl::StrAppend(&text, "store   ", terminal.Red(Printable(trouble)), "\n");
   }
+  return text;
+}
+
+// A table of the destinations, and why their rows wait.
+std::string DestinationsText(const Overview& overview, const Terminal& terminal) {
+  if (overview.destinations.empty()) return "";
+  Table table({"DESTINATION", "DELIVERED", "QUEUED", "OLDEST", "REFUSED", "LAST SUCCESS",
+               "LAST ERROR", "WAITS FOR"},
+              {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
+  for (const auto& [kind, destination] : overview.destinations) {
+    const std::vector<std::string> reasons = query::WaitingTexts(overview.runs, kind);
+    const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
+    table.AddRow(
+        {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
+         AgoText(QueueOf(overview, kind).oldest_us), absl::StrCat(destination.refused_rows),
+         AgoText(seen.last_success_us), AgoText(seen.last_error_us),
+         reasons.empty() ? "nothing"
+                         : absl::StrCat(reasons.size(),
+                                        reasons.size() == 1 ? " reason" : " reasons", ", below")});
+  }
+  std::string text = absl::StrCat("\n", table.ToString(terminal));
+  for (const auto& [kind, destination] : overview.destinations) {
+    for (const std::string& reason : query::WaitingTexts(overview.runs, kind)) {
+      absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
+    }
+    const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
+    if (seen.last_error_us != 0) {
+      absl::StrAppend(&text, Printable(kind), " failed ", AgoText(seen.last_error_us), ": ",
+                      Printable(seen.last_error), "\n");
+    }
+  }
+  return text;
+}
+
+std::string RunningText(const std::vector<const query::RunReport*>& live,
+                        const Terminal& terminal) {
+  if (live.empty()) return "";
+  Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
+  for (const query::RunReport* report : live) {
+    const model::Run& run = report->run;
+    table.AddRow({run.run_id, run.name, run.project, absl::StrCat(run.rows),
+                  run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
+                  absl::StrCat(report->ranks.size()), TimeText(run.started_us)});
+  }
+  return absl::StrCat("\n", table.ToString(terminal));
+}
+
+}  // namespace
+
+std::string OverviewText(const Overview& overview, const Terminal& terminal) {
+  const std::vector<const query::RunReport*> live = LiveRuns(overview);
+  std::string text = absl::StrCat(
+      "daemon  ", DaemonText(overview, terminal), "\n",  //
+      "store   ", overview.state_dir, "/", storage::kStoreFile, ", ",
+      BytesText(overview.store_bytes), " (", BytesText(overview.used_bytes), " in use)\n",  //
+      "disk    ", DiskLineText(overview, terminal), "\n",                                   //
+      "runs    ", overview.runs.size(), ", ", live.size(), " of them running\n");
+  if (const auto& daemon = overview.daemon) {
+    absl::StrAppend(&text, "ranks   ", daemon->live_ranks, " of ",
+                    Counted(daemon->live_jobs, "job"), " attached, ",
+                    ShortNumber(daemon->rows_per_second, 3), " rows/s\n");
+  }
+  absl::StrAppend(&text, "rows    ", RowCountsText(overview, terminal), "\n",  //
+                  "lost    ", LostText(overview, terminal), "\n");
+  text += SpoolLines(overview, terminal);
+  text += DaemonLines(overview, terminal);
   text += SetApartText(overview, terminal);
   for (const std::string& path : overview.set_aside) {
     absl::StrAppend(&text, "damaged ", terminal.Red(path), ", set aside: see `ranklog doctor`\n");
@@ -191,44 +249,8 @@ std::string OverviewText(const Overview& overview, const Terminal& terminal) {
     if (!report.run.refused) continue;
     absl::StrAppend(&text, "start   ", terminal.Red(Printable(report.run.notice)), "\n");
   }
-  if (!overview.destinations.empty()) {
-    Table table({"DESTINATION", "DELIVERED", "QUEUED", "OLDEST", "REFUSED", "LAST SUCCESS",
-                 "LAST ERROR", "WAITS FOR"},
-                {{"OLDEST"}, {"LAST ERROR"}, {"LAST SUCCESS"}});
-    for (const auto& [kind, destination] : overview.destinations) {
-      const std::vector<std::string> reasons = query::WaitingTexts(overview.runs, kind);
-      const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
-      table.AddRow(
-          {kind, absl::StrCat(destination.delivered_rows), absl::StrCat(destination.pending_rows),
-           AgoText(QueueOf(overview, kind).oldest_us), absl::StrCat(destination.refused_rows),
-           AgoText(seen.last_success_us), AgoText(seen.last_error_us),
-           reasons.empty()
-               ? "nothing"
-               : absl::StrCat(reasons.size(), reasons.size() == 1 ? " reason" : " reasons",
-                              ", below")});
-    }
-    absl::StrAppend(&text, "\n", table.ToString(terminal));
-    for (const auto& [kind, destination] : overview.destinations) {
-      for (const std::string& reason : query::WaitingTexts(overview.runs, kind)) {
-        absl::StrAppend(&text, Printable(kind), " waits: ", Printable(reason), "\n");
-      }
-      const DaemonStatus::Destination seen = TrackerFiguresOf(overview, kind);
-      if (seen.last_error_us != 0) {
-        absl::StrAppend(&text, Printable(kind), " failed ", AgoText(seen.last_error_us), ": ",
-                        Printable(seen.last_error), "\n");
-      }
-    }
-  }
-  if (!live.empty()) {
-    Table table({"RUNNING", "NAME", "PROJECT", "ROWS", "STEP", "RANKS", "STARTED"});
-    for (const query::RunReport* report : live) {
-      const model::Run& run = report->run;
-      table.AddRow({run.run_id, run.name, run.project, absl::StrCat(run.rows),
-                    run.last_step < 0 ? "-" : absl::StrCat(run.last_step),
-                    absl::StrCat(report->ranks.size()), TimeText(run.started_us)});
-    }
-    absl::StrAppend(&text, "\n", table.ToString(terminal));
-  }
+  text += DestinationsText(overview, terminal);
+  text += RunningText(live, terminal);
   return text;
 }
 
