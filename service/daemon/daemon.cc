@@ -95,6 +95,17 @@ bool Daemon::KeepLock() {
 }
 
 absl::Status Daemon::StartStages() {
+  RETURN_IF_ERROR(MakeDelivery());
+  RETURN_IF_ERROR(MakeAggregation());
+  RETURN_IF_ERROR(MakeIngest());
+  deliver_->Start();
+  job_ends_->Start();
+  aggregate_->Start();
+  retention_->Start();
+  return watch_->Start();
+}
+
+absl::Status Daemon::MakeDelivery() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> store, OpenStore(place_.dir));
   pipeline::CountCrashedDeliveries(place_.dir, *store);
   pipeline::StoreLoop::Options store_options;
@@ -116,10 +127,12 @@ absl::Status Daemon::StartStages() {
   deliver_options.on_step = [this](const deliver::StepResult& step) { PostNotices(step); };
   deliver_ =
       std::make_unique<pipeline::DeliverLoop>(store_.get(), std::move(workers), deliver_options);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::MakeAggregation() {
   ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
                    storage::StoreReader::Open(place_.dir));
-  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
   job_ends_ = std::make_unique<pipeline::JobEndLoop>(store_.get(), std::move(reader),
                                                      pipeline::JobEndLoop::Options());
   ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
@@ -135,6 +148,15 @@ absl::Status Daemon::StartStages() {
       store_.get(), std::move(reader), SteadyNow,
       [this](int64_t run) { deliver_->NotifyRows(run); }, aggregate_options);
 
+  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
+  pipeline::RetentionLoop::Options retention_options;
+  retention_options.limits = config_.keep;
+  retention_ =
+      std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::MakeIngest() {
   spool_dirs_ = std::make_unique<storage::SpoolDirs>(place_.dir, StandardSpoolDirs());
   for (const std::string& dir : config_.spool_dirs) {  // the next daemon may not get the same flags
     if (const absl::Status status = spool_dirs_->Remember(dir + "/"); !status.ok()) {
@@ -142,6 +164,9 @@ absl::Status Daemon::StartStages() {
                    dir, std::string(status.message()));
     }
   }
+  ASSIGN_OR_RETURN(std::unique_ptr<storage::StoreReader> reader,
+                   storage::StoreReader::Open(place_.dir));
+  attacher_ = std::make_unique<ingest::Attacher>(std::move(reader));
   context_ = {.store = store_.get(),
               .attacher = attacher_.get(),
               .registry = &registry_,
@@ -159,16 +184,7 @@ absl::Status Daemon::StartStages() {
   watch_options.spool_dirs = config_.spool_dirs;
   watch_options.socket_path = SocketPath();
   watch_ = std::make_unique<ingest::RankWatch>(&context_, std::move(reader), &wake_, watch_options);
-  ASSIGN_OR_RETURN(reader, storage::StoreReader::Open(place_.dir));
-  pipeline::RetentionLoop::Options retention_options;
-  retention_options.limits = config_.keep;
-  retention_ =
-      std::make_unique<pipeline::RetentionLoop>(store_.get(), std::move(reader), retention_options);
-  deliver_->Start();
-  job_ends_->Start();
-  aggregate_->Start();
-  retention_->Start();
-  return watch_->Start();
+  return absl::OkStatus();
 }
 
 // An error is only logged: ranks need the daemon more than a dashboard does, and several daemons of

@@ -77,7 +77,11 @@ class Daemon {
 
  private:
   Daemon(const Config& config, storage::LockedDir place);
+  // Makes the stages in the order of the flow, and starts them.
   absl::Status StartStages();
+  absl::Status MakeDelivery();
+  absl::Status MakeAggregation();
+  absl::Status MakeIngest();
   absl::Status StartServer();
   absl::Status StartAccepting();
   std::string SocketPath() const;  // where it will listen
