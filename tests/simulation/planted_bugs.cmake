@@ -73,10 +73,9 @@ plant(wandb_delivery.cc place_asked_once
     known_at_ = absl::InfiniteFuture();
   }
   if (!asked_) return AskStanding(now);")
-plant(wandb_delivery.cc config_lost_on_restart
-  "if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {"
-  "if (@BUG@ && cursor_.created() && sent_config_.empty()) sent_config_ = config_;
-    if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {")
+plant(sent_config.cc config_lost_on_restart
+  "return config_ == sent_;"
+  "return (@BUG@ && sent_.empty()) || config_ == sent_;")
 plant(wandb_rows.cc late_definition_unseen
   "const uint64_t version = table_.version();
   RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"

@@ -159,7 +159,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, 
   if (!cursor_.created() || now >= next_config_ || ended() || draining) {
     RETURN_IF_ERROR(ReadConfig(reader));
     next_config_ = now + options_.config_interval;
-    if (!cursor_.created() || (config_ != sent_config_ && !cursor_.continued)) {
+    if (!cursor_.created() || (!config_.IsSent() && !cursor_.continued)) {
       if (now < known_at_ + options_.ask_after) return UpsertRun(now);
       next_config_ = absl::InfinitePast();  // the config must still be sent
       return AskStanding(now);
@@ -216,8 +216,8 @@ absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
     for (const auto& shape : shapes_) keys.insert(keys.end(), shape.begin(), shape.end());
   }
   const model::Json metrics = MetricList(table, /*expand_globs=*/!globs_, keys);
-  config_ = ConfigDocument(aggregate::RunConfig(run_, streams, updates), metrics);
-  bare_config_ = ConfigDocument(model::Json::object(), model::Json::array());
+  config_.Set(ConfigDocument(aggregate::RunConfig(run_, streams, updates), metrics),
+              ConfigDocument(model::Json::object(), model::Json::array()));
   for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
     history_.summary().Set(value);
     summary_changed_ = true;
@@ -241,9 +241,7 @@ absl::Duration WandbDelivery::UpsertRun(absl::Time now) {
                    .host = settings.host,
                    .program = settings.program,
                    .tags = settings.tags,
-                   .config = config_};
-  // An existing run keeps its config.
-  if (config_ == refused_config_) upsert.config = cursor_.created() ? std::string() : bare_config_;
+                   .config = config_.ToSend(cursor_.created())};
   if (cursor_.created()) {
     upsert.run_id = cursor_.run_id;
     upsert.entity = cursor_.entity;
@@ -273,31 +271,19 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     cursor_.display_name = std::move(upserted->display_name);
     cursor_.base_offset = upserted->history_lines;
   }
-  if (config_ != refused_config_) {  // it includes everything from an earlier refused config
-    refused_config_.clear();
-    config_answer_.clear();
+  if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
+    AddLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
   }
-  if (!config_answer_.empty()) {
-    AddLetter(0, absl::StrCat(kConfigLetter, std::exchange(config_answer_, "")), refused_config_);
-  }
-  sent_config_ = config_;
   last_sign_ = now;
   delivery_.last_error.clear();
   OnSuccess();
   return absl::ZeroDuration();
 }
 
-// The config is at fault only if the server accepts the run without it. Rows do not wait for this.
 absl::Duration WandbDelivery::UpsertRefused(const absl::StatusOr<HttpResponse>& answer,
                                             absl::Time now) {
-  if (config_ == refused_config_ || config_ == bare_config_) {
-    refused_config_.clear();  // the config was not the cause
-    config_answer_.clear();
-    return Failed(Outcome::kBlocked, "create or update the run", answer, now);
-  }
-  refused_config_ = config_;
-  config_answer_ = Explain(answer);
-  return absl::ZeroDuration();
+  if (config_.OnRefused(Explain(answer))) return absl::ZeroDuration();
+  return Failed(Outcome::kBlocked, "create or update the run", answer, now);
 }
 
 // After a restart, reads the delivered rows once, for the summary.

@@ -24,6 +24,7 @@
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
 #include "service/deliver/wandb/run_requests.h"
+#include "service/deliver/wandb/sent_config.h"
 
 namespace ranklog::deliver::wandb {
 
@@ -187,12 +188,7 @@ class WandbDelivery : public RunDelivery {
   int64_t config_updates_ = -1;  // last update included in config_
   size_t config_streams_ = 0;
   size_t config_shapes_ = 0;
-  std::string config_;
-  // config_ without the user's part; creates a run whose config is refused.
-  std::string bare_config_;
-  std::string sent_config_;
-  std::string refused_config_;  // not sent again until it changes
-  std::string config_answer_;   // answer to refused_config_; not yet a dead letter
+  SentConfig config_;
 
   // Rows.
   aggregate::MetricTable table_;

@@ -174,7 +174,7 @@ absl::Status WandbDelivery::MoveAfterOthers(storage::StoreReader& reader, uint64
   const uint64_t first = delivery_.delivered_rows;
   ASSIGN_OR_RETURN(const bool newest, IsNewest(reader));
   if (newest && cursor_.continued) {  // the other store may have changed these
-    sent_config_.clear();
+    config_.Forget();
     sent_summary_.clear();
     summary_changed_ = true;
     next_config_ = absl::InfinitePast();
