@@ -6,7 +6,7 @@ set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY RANKLOG_FORMER_STATE_DIR)  #
 file(READ ${ROOT}/client/settings.md documents)
 file(READ ${ROOT}/service/security.md service)
 string(APPEND documents "${service}")
-file(GLOB_RECURSE sources ${ROOT}/client/*.cc ${ROOT}/service/*.cc ${ROOT}/service/*.h ${ROOT}/trainer/*.cc)
+file(GLOB_RECURSE sources ${ROOT}/client/*.cc ${ROOT}/client/*.h ${ROOT}/service/*.cc ${ROOT}/service/*.h ${ROOT}/trainer/*.cc)
 set(count 0)
 foreach(source ${sources})
   file(STRINGS ${source} lines REGEX "\"(RANKLOG|WANDB)_[A-Z_]+\"")

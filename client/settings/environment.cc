@@ -84,6 +84,7 @@ std::string Trimmed(std::string_view text) {
 
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names) {
   for (const char* name : names) {
+    if (name == nullptr) continue;
     if (std::optional<std::string> value = Variable(name)) return value;
   }
   return std::nullopt;

@@ -22,7 +22,7 @@ std::optional<std::string> Variable(const char* name);
 // `text` without white space at both ends.
 std::string Trimmed(std::string_view text);
 
-// The value of the first variable that is set, as Variable() returns it.
+// The value of the first variable that is set, as Variable() returns it. Skips null names.
 std::optional<std::string> FirstVariable(absl::Span<const char* const> names);
 
 // The variables of this job that its deliveries need besides the key: proxies, RANKLOG_ALLOW_HTTP,

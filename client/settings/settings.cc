@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
+#include "client/settings/setting_table.h"
 #include "client/settings/strategy_name.h"
 
 namespace ranklog {
@@ -20,22 +22,17 @@ using internal::ParseInteger;
 using internal::SplitList;
 using internal::Variable;
 
-void Read(std::string* setting, const char* name) {
-  if (auto value = Variable(name)) *setting = *std::move(value);
-}
-
-void Read(std::string* setting, const char* name, const char* wandb_name) {
-  if (auto value = FirstVariable({name, wandb_name})) *setting = *std::move(value);
-}
-
-void ReadMillis(std::chrono::milliseconds* setting, const char* name, Settings* settings) {
-  const auto text = Variable(name);
+template <typename T>
+void ReadNumber(const internal::NumberSetting<T>& number, Settings* settings) {
+  if (number.variable == nullptr) return;
+  const auto text = Variable(number.variable);
   if (!text) return;
-  if (const auto value = ParseInteger(*text)) {
-    *setting = std::chrono::milliseconds(*value);
+  const auto value = ParseInteger(*text);
+  if (value && (*value >= 0 || !std::is_unsigned_v<T>)) {
+    settings->*number.member = T(*value);
   } else {
     settings->environment_errors.push_back(
-        absl::StrCat(name, "=", *text, " is not a whole number of milliseconds"));
+        absl::StrCat(number.variable, "=", *text, " is not ", number.what));
   }
 }
 
@@ -73,20 +70,20 @@ void ReadFinish(Settings* settings) {
                    "90s, 10m or 1h"));
 }
 
-void ReadFlag(bool* setting, const char* name, Settings* settings) {
-  const auto text = Variable(name);
+void ReadFlag(const internal::FlagSetting& flag, Settings* settings) {
+  const auto text = Variable(flag.variable);
   if (!text) return;
   const std::string lower = absl::AsciiStrToLower(*text);
   const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
     return std::find(words.begin(), words.end(), lower) != words.end();
   };
   if (is_one_of({"1", "true", "t", "yes", "y", "on"})) {
-    *setting = true;
+    settings->*flag.member = true;
   } else if (is_one_of({"0", "false", "f", "no", "n", "off"})) {
-    *setting = false;
+    settings->*flag.member = false;
   } else {
     settings->environment_errors.push_back(
-        absl::StrCat(name, "=", *text, " is unknown; use 1 or 0"));
+        absl::StrCat(flag.variable, "=", *text, " is unknown; use 1 or 0"));
   }
 }
 
@@ -117,28 +114,7 @@ void ReadDestinations(Settings* settings) {
                      "until `ranklog sync`"));
   }
   if (const auto list = Variable("RANKLOG_DESTINATIONS")) settings->destinations = SplitList(*list);
-  Read(&settings->base_url, "WANDB_BASE_URL");
   if (auto key = Variable("WANDB_API_KEY")) settings->credentials["WANDB_API_KEY"] = *key;
-}
-
-void ReadSpool(Settings* settings) {
-  Read(&settings->address, "RANKLOG_ADDRESS");
-  Read(&settings->state_dir, "RANKLOG_STATE_DIR");
-  Read(&settings->spool_dir, "RANKLOG_SPOOL_DIR");
-  Read(&settings->daemon, "RANKLOG_DAEMON");
-  if (const auto text = Variable("RANKLOG_SPOOL_BYTES")) {
-    const auto bytes = ParseInteger(*text);
-    if (bytes && *bytes >= 0) {
-      settings->spool_bytes = static_cast<size_t>(*bytes);
-    } else {
-      settings->environment_errors.push_back(
-          absl::StrCat("RANKLOG_SPOOL_BYTES=", *text, " is not a number of bytes"));
-    }
-  }
-  ReadMillis(&settings->flush_interval, "RANKLOG_FLUSH_INTERVAL_MS", settings);
-  ReadMillis(&settings->finish_timeout, "RANKLOG_FINISH_TIMEOUT_MS", settings);
-  ReadFinish(settings);
-  ReadFlag(&settings->start_daemon, "RANKLOG_START_DAEMON", settings);
 }
 
 // Removes the key from error messages, in case it was also set in a wrong variable. Values shorter
@@ -157,18 +133,9 @@ void MaskKey(Settings* settings) {
 
 Settings Settings::FromEnvironment() {
   Settings settings;
-  Read(&settings.project, "RANKLOG_PROJECT", "WANDB_PROJECT");
-  Read(&settings.entity, "RANKLOG_ENTITY", "WANDB_ENTITY");
-  Read(&settings.run_id, "RANKLOG_RUN_ID", "WANDB_RUN_ID");
-  Read(&settings.name, "RANKLOG_NAME", "WANDB_NAME");
-  Read(&settings.group, "RANKLOG_RUN_GROUP", "WANDB_RUN_GROUP");
-  Read(&settings.job_type, "RANKLOG_JOB_TYPE", "WANDB_JOB_TYPE");
-  Read(&settings.notes, "RANKLOG_NOTES", "WANDB_NOTES");
-  Read(&settings.resume, "RANKLOG_RESUME", "WANDB_RESUME");
-  Read(&settings.program, "RANKLOG_PROGRAM", "WANDB_PROGRAM");
-  Read(&settings.host, "RANKLOG_HOST", "WANDB_HOST");
-  Read(&settings.node, "SLURMD_NODENAME");
-  Read(&settings.node, "RANKLOG_NODE");
+  for (const internal::TextSetting& text : internal::kTextSettings) {
+    if (auto value = FirstVariable(text.variables)) settings.*text.member = *std::move(value);
+  }
   if (const auto tags = FirstVariable({"RANKLOG_TAGS", "WANDB_TAGS"})) {
     settings.tags = SplitList(*tags);
   }
@@ -177,8 +144,9 @@ Settings Settings::FromEnvironment() {
   }
   ReadStrategy(&settings);
   ReadDestinations(&settings);
-  ReadSpool(&settings);
-  ReadFlag(&settings.quiet, "RANKLOG_QUIET", &settings);
+  internal::ForEachNumberSetting([&](const auto& number) { ReadNumber(number, &settings); });
+  ReadFinish(&settings);
+  for (const internal::FlagSetting& flag : internal::kFlagSettings) ReadFlag(flag, &settings);
   internal::ReadRanks(&settings);
   MaskKey(&settings);
   return settings;

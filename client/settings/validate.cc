@@ -1,7 +1,6 @@
 #include "client/settings/validate.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string_view>
 #include <utility>
@@ -12,27 +11,20 @@
 #include "client/base/short_name.h"
 #include "client/settings/environment.h"
 #include "client/settings/rank_statistics.h"
+#include "client/settings/setting_table.h"
 #include "client/settings/socket_address.h"
 #include "ranklog/v1/base_url.h"
-#include "ranklog/v1/spool_layout.h"
 
 namespace ranklog {
 namespace {
 
 // Limits that keep the Hello well below its space in the ring.
-constexpr size_t kMaxTextBytes = 1024;
-constexpr size_t kMaxNotesBytes = 16 << 10;
+constexpr size_t kMaxCredentialBytes = 1024;
 constexpr size_t kMaxTags = 32;
 constexpr size_t kMaxTagBytes = 256;
-constexpr size_t kMaxProjectBytes = 128;
-constexpr size_t kMaxProgramBytes = 4096;
-constexpr char kNotInProject[] = "/\\#?%:";
-constexpr std::chrono::milliseconds kLeastFlush{1}, kMostFlush{60000};
-constexpr std::chrono::milliseconds kLeastFinish{0}, kMostFinish{3600000};
-constexpr std::chrono::milliseconds kMostDelivery{24 * 3600000};
-constexpr std::array<const char*, 4> kResumes = {"allow", "must", "never", "auto"};
-constexpr std::array<const char*, 2> kDestinations = {"wandb", "local"};
+constexpr const char* kDestinations[] = {"wandb", "local"};
 
+using Choices = absl::Span<const char* const>;
 using Errors = std::vector<std::string>;
 
 void CheckText(const char* name, const std::string& value, size_t max_bytes, Errors* errors) {
@@ -45,19 +37,24 @@ void CheckText(const char* name, const std::string& value, size_t max_bytes, Err
   }
 }
 
-template <typename Items>
-void CheckOneOf(const char* name, const std::string& value, const Items& allowed, Errors* errors) {
-  const bool found =
-      std::any_of(allowed.begin(), allowed.end(), [&](const char* item) { return value == item; });
-  if (!found) {
-    errors->push_back(
-        absl::StrCat(name, " is \"", value, "\"; use one of ", absl::StrJoin(allowed, ", ")));
-  }
+bool IsOneOf(Choices choices, const std::string& value) {
+  return std::find(choices.begin(), choices.end(), value) != choices.end();
 }
 
-void CheckRange(const char* name, int64_t value, int64_t from, int64_t to, Errors* errors) {
-  if (value < from || value > to) {
-    errors->push_back(absl::StrCat(name, " is ", value, ", not between ", from, " and ", to));
+void CheckOneOf(const char* name, const std::string& value, Choices choices, Errors* errors) {
+  if (IsOneOf(choices, value)) return;
+  errors->push_back(
+      absl::StrCat(name, " is \"", value, "\"; use one of ", absl::StrJoin(choices, ", ")));
+}
+
+int64_t Count(size_t bytes) { return static_cast<int64_t>(bytes); }
+int64_t Count(std::chrono::milliseconds time) { return time.count(); }
+
+template <typename T>
+void CheckNumber(const internal::NumberSetting<T>& number, T value, Errors* errors) {
+  if (value < number.least || value > number.most) {
+    errors->push_back(absl::StrCat(number.name, " is ", Count(value), ", not between ",
+                                   Count(number.least), " and ", Count(number.most)));
   }
 }
 
@@ -88,26 +85,24 @@ void CheckTracker(const Settings& settings, Errors* errors) {
 }
 
 void CheckTexts(const Settings& settings, Errors* errors) {
-  CheckText("project", settings.project, kMaxProjectBytes, errors);
-  if (settings.project.find_first_of(kNotInProject) != std::string::npos) {
-    errors->push_back("project contains one of / \\ # ? % :, which the trackers refuse");
+  for (const internal::TextSetting& text : internal::kTextSettings) {
+    if (text.max_bytes == internal::kNoTextLimit) continue;
+    const std::string& value = settings.*text.member;
+    CheckText(text.name, value, text.max_bytes, errors);
+    if (value.find_first_of(text.refused) != std::string::npos) {
+      const auto as_it_is = [](std::string* out, char c) { out->push_back(c); };
+      errors->push_back(absl::StrCat(text.name, " contains one of ",
+                                     absl::StrJoin(std::string_view(text.refused), " ", as_it_is),
+                                     ", which the trackers refuse"));
+    }
   }
-  CheckText("entity", settings.entity, kMaxTextBytes, errors);
-  CheckText("name", settings.name, kMaxTextBytes, errors);
-  CheckText("group", settings.group, kMaxTextBytes, errors);
-  CheckText("job_type", settings.job_type, kMaxTextBytes, errors);
-  CheckText("notes", settings.notes, kMaxNotesBytes, errors);
-  CheckText("program", settings.program, kMaxProgramBytes, errors);
-  CheckText("host", settings.host, kMaxTextBytes, errors);
-  CheckText("node", settings.node, kMaxTextBytes, errors);
-  CheckText("base_url", settings.base_url, kMaxTextBytes, errors);
   for (const std::string& tag : settings.tags) CheckText("a tag", tag, kMaxTagBytes, errors);
   if (settings.tags.size() > kMaxTags) {
     errors->push_back(absl::StrCat("there are more than ", kMaxTags, " tags"));
   }
   for (const auto& [name, value] : settings.credentials) {
-    CheckText("a credential's name", name, kMaxTextBytes, errors);
-    CheckText(name.c_str(), value, kMaxTextBytes, errors);
+    CheckText("a credential's name", name, kMaxCredentialBytes, errors);
+    CheckText(name.c_str(), value, kMaxCredentialBytes, errors);
   }
   if (!settings.run_id.empty() && !internal::IsRunId(settings.run_id)) {
     const bool dots = settings.run_id.find_first_not_of('.') == std::string::npos;
@@ -158,20 +153,17 @@ void CleanText(std::string* text, size_t max_bytes) {
 }
 
 void CleanTexts(Settings* settings) {
-  CleanText(&settings->project, kMaxProjectBytes);
-  for (char& c : settings->project) {
-    if (std::string_view(kNotInProject).find(c) != std::string_view::npos) c = '-';
+  for (const internal::TextSetting& text : internal::kTextSettings) {
+    std::string& value = settings->*text.member;
+    if (text.max_bytes != internal::kNoTextLimit) CleanText(&value, text.max_bytes);
+    for (char& c : value) {
+      if (std::string_view(text.refused).find(c) != std::string_view::npos) c = '-';
+    }
+    if (!text.choices.empty() && !IsOneOf(text.choices, value)) value.clear();
   }
-  for (std::string* text :
-       {&settings->entity, &settings->name, &settings->group, &settings->job_type, &settings->host,
-        &settings->node, &settings->base_url}) {
-    CleanText(text, kMaxTextBytes);
-  }
-  CleanText(&settings->notes, kMaxNotesBytes);
-  CleanText(&settings->program, kMaxProgramBytes);
   if (settings->tags.size() > kMaxTags) settings->tags.resize(kMaxTags);
   for (std::string& tag : settings->tags) CleanText(&tag, kMaxTagBytes);
-  for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxTextBytes);
+  for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
   std::string& id = settings->run_id;
   if (id.empty() || internal::IsRunId(id)) return;
   // Different ids must stay different.
@@ -193,17 +185,6 @@ void RepairRanks(Settings* settings) {
   settings->node_rank.reset();
 }
 
-template <typename Items>
-bool KeepKnown(Items known, std::vector<std::string>* items) {
-  const size_t before = items->size();
-  items->erase(std::remove_if(items->begin(), items->end(),
-                              [&](const std::string& item) {
-                                return std::find(known.begin(), known.end(), item) == known.end();
-                              }),
-               items->end());
-  return items->size() == before;
-}
-
 }  // namespace
 
 bool internal::IsRunId(std::string_view text) {
@@ -223,18 +204,13 @@ Errors internal::RankErrors(const Settings& settings) {
 Settings internal::Repair(Settings settings) {
   CleanTexts(&settings);
   RepairRanks(&settings);
-  if (std::find(kResumes.begin(), kResumes.end(), settings.resume) == kResumes.end()) {
-    settings.resume.clear();
-  }
-  if (!KeepKnown(kDestinations, &settings.destinations) && settings.destinations.empty()) {
-    settings.destinations = {"local"};
-  }
+  std::vector<std::string>& destinations = settings.destinations;
+  const auto is_unknown = [](const std::string& item) { return !IsOneOf(kDestinations, item); };
+  if (std::erase_if(destinations, is_unknown) > 0 && destinations.empty()) destinations = {"local"};
   settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
-  settings.spool_bytes =
-      std::clamp<size_t>(settings.spool_bytes, v1::kMinRingBytes, v1::kMaxRingBytes);
-  settings.flush_interval = std::clamp(settings.flush_interval, kLeastFlush, kMostFlush);
-  settings.finish_timeout = std::clamp(settings.finish_timeout, kLeastFinish, kMostFinish);
-  settings.delivery_timeout = std::clamp(settings.delivery_timeout, kLeastFinish, kMostDelivery);
+  ForEachNumberSetting([&](const auto& number) {
+    settings.*number.member = std::clamp(settings.*number.member, number.least, number.most);
+  });
   if (!internal::AddressError(settings.address).empty()) settings.address.clear();
   return settings;
 }
@@ -244,21 +220,19 @@ std::vector<std::string> Settings::Validate() const {
   CheckTexts(*this, &errors);
   CheckTracker(*this, &errors);
   CheckRanks(*this, &errors);
-  if (!resume.empty()) CheckOneOf("resume", resume, kResumes, &errors);
+  for (const internal::TextSetting& text : internal::kTextSettings) {
+    const std::string& value = this->*text.member;
+    if (text.choices.empty() || value.empty()) continue;
+    CheckOneOf(text.name, value, text.choices, &errors);
+  }
   for (const std::string& item : destinations) {
     CheckOneOf("a destination", item, kDestinations, &errors);
   }
   for (std::string& error : internal::RankStatisticsErrors(rank_statistics)) {
     errors.push_back(std::move(error));
   }
-  CheckRange("spool_bytes", static_cast<int64_t>(spool_bytes), v1::kMinRingBytes, v1::kMaxRingBytes,
-             &errors);
-  CheckRange("flush_interval in ms", flush_interval.count(), kLeastFlush.count(),
-             kMostFlush.count(), &errors);
-  CheckRange("finish_timeout in ms", finish_timeout.count(), kLeastFinish.count(),
-             kMostFinish.count(), &errors);
-  CheckRange("delivery_timeout in ms", delivery_timeout.count(), kLeastFinish.count(),
-             kMostDelivery.count(), &errors);
+  internal::ForEachNumberSetting(
+      [&](const auto& number) { CheckNumber(number, this->*number.member, &errors); });
   const std::string address_error = internal::AddressError(address);
   if (!address_error.empty()) errors.push_back(address_error);
   return errors;

@@ -1,0 +1,99 @@
+// One description of each setting that is a text, a number or a flag. FromEnvironment(), Validate()
+// and Repair() follow it, and a test compares the public header and settings.md to it.
+//
+// These settings have code of their own instead:
+//   rank to node_rank                        from a launcher (environment.h), and checked together
+//   log_strategy, tags, destinations         an enum and lists
+//   rank_statistics                          a small language (rank_statistics.h)
+//   disabled, credentials, delivery_timeout  from WANDB_MODE, WANDB_API_KEY and RANKLOG_FINISH
+//   on_message                               set by the program only
+// Init() chooses the values of unset texts (launch/resolve.h), and sends most of them in the Hello.
+
+#ifndef CLIENT_SETTINGS_SETTING_TABLE_H_
+#define CLIENT_SETTINGS_SETTING_TABLE_H_
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "absl/types/span.h"
+#include "ranklog/settings.h"
+#include "ranklog/v1/spool_layout.h"
+
+namespace ranklog::internal {
+
+// A value of max_bytes: the text may have any bytes, because it is not sent, or because it must be
+// one of `choices`, a run id or an address.
+inline constexpr size_t kNoTextLimit = 0;
+
+struct TextSetting {
+  std::string Settings::*member;
+  const char* name;
+  const char* variables[2];  // the first one that is set counts; the second may be null
+  // A sent text is UTF-8 without zero bytes, and not longer than this, which keeps the Hello well
+  // below its space in the ring. Otherwise it is cut, and has a '?' for each wrong byte.
+  size_t max_bytes = kNoTextLimit;
+  absl::Span<const char* const> choices{};  // if not empty: the valid values; unset replaces others
+  const char* refused = "";                 // characters that trackers refuse; '-' replaces each
+};
+
+inline constexpr const char* kResumes[] = {"allow", "must", "never", "auto"};
+
+inline constexpr TextSetting kTextSettings[] = {
+    {&Settings::project, "project", {"RANKLOG_PROJECT", "WANDB_PROJECT"}, 128, {}, "/\\#?%:"},
+    {&Settings::entity, "entity", {"RANKLOG_ENTITY", "WANDB_ENTITY"}, 1024},
+    {&Settings::run_id, "run_id", {"RANKLOG_RUN_ID", "WANDB_RUN_ID"}},  // IsRunId()
+    {&Settings::name, "name", {"RANKLOG_NAME", "WANDB_NAME"}, 1024},
+    {&Settings::group, "group", {"RANKLOG_RUN_GROUP", "WANDB_RUN_GROUP"}, 1024},
+    {&Settings::job_type, "job_type", {"RANKLOG_JOB_TYPE", "WANDB_JOB_TYPE"}, 1024},
+    {&Settings::notes, "notes", {"RANKLOG_NOTES", "WANDB_NOTES"}, 16 << 10},
+    {&Settings::resume, "resume", {"RANKLOG_RESUME", "WANDB_RESUME"}, kNoTextLimit, kResumes},
+    {&Settings::program, "program", {"RANKLOG_PROGRAM", "WANDB_PROGRAM"}, 4096},
+    {&Settings::host, "host", {"RANKLOG_HOST", "WANDB_HOST"}, 1024},
+    {&Settings::node, "node", {"RANKLOG_NODE", "SLURMD_NODENAME"}, 1024},
+    {&Settings::base_url, "base_url", {"WANDB_BASE_URL"}, 1024},
+    {&Settings::address, "address", {"RANKLOG_ADDRESS"}},  // AddressError()
+    {&Settings::state_dir, "state_dir", {"RANKLOG_STATE_DIR"}},
+    {&Settings::spool_dir, "spool_dir", {"RANKLOG_SPOOL_DIR"}},
+    {&Settings::daemon, "daemon", {"RANKLOG_DAEMON"}},
+};
+
+// `T` is size_t or std::chrono::milliseconds.
+template <typename T>
+struct NumberSetting {
+  T Settings::*member;
+  const char* name;      // with its unit
+  const char* variable;  // null: it has none of its own
+  const char* what;      // what the variable must hold
+  T least, most;         // the nearer one replaces a value outside
+};
+
+// Calls visit(number) with each NumberSetting<T>.
+template <typename Visit>
+void ForEachNumberSetting(const Visit& visit) {
+  using Millis = std::chrono::milliseconds;
+  constexpr char kMillis[] = "a whole number of milliseconds";
+  visit(NumberSetting<size_t>{&Settings::spool_bytes, "spool_bytes", "RANKLOG_SPOOL_BYTES",
+                              "a number of bytes", v1::kMinRingBytes, v1::kMaxRingBytes});
+  visit(NumberSetting<Millis>{&Settings::flush_interval, "flush_interval in ms",
+                              "RANKLOG_FLUSH_INTERVAL_MS", kMillis, Millis(1), Millis(60000)});
+  visit(NumberSetting<Millis>{&Settings::finish_timeout, "finish_timeout in ms",
+                              "RANKLOG_FINISH_TIMEOUT_MS", kMillis, Millis(0), Millis(3600000)});
+  visit(NumberSetting<Millis>{&Settings::delivery_timeout, "delivery_timeout in ms", nullptr,
+                              kMillis, Millis(0), std::chrono::hours(24)});
+}
+
+struct FlagSetting {
+  bool Settings::*member;
+  const char* name;
+  const char* variable;  // 1 or 0, or a word such as yes or off
+};
+
+inline constexpr FlagSetting kFlagSettings[] = {
+    {&Settings::start_daemon, "start_daemon", "RANKLOG_START_DAEMON"},
+    {&Settings::quiet, "quiet", "RANKLOG_QUIET"},
+};
+
+}  // namespace ranklog::internal
+
+#endif  // CLIENT_SETTINGS_SETTING_TABLE_H_
