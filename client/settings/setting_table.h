@@ -1,13 +1,18 @@
 // One description of each setting that is a text, a number or a flag. FromEnvironment(), Validate()
 // and Repair() follow it, and a test compares the public header and settings.md to it.
 //
-// These settings have code of their own instead:
-//   rank to node_rank                        from a launcher (environment.h), and checked together
-//   log_strategy, tags, destinations         an enum and lists
-//   rank_statistics                          a small language (rank_statistics.h)
-//   disabled, credentials, delivery_timeout  from WANDB_MODE, WANDB_API_KEY and RANKLOG_FINISH
-//   on_message                               set by the program only
-// Init() chooses the values of unset texts (launch/resolve.h), and sends most of them in the Hello.
+// These have code of their own instead:
+//   rank to node_rank                 from a launcher (environment.h), and checked together
+//   log_strategy, tags, destinations  an enum and lists
+//   rank_statistics                   a small language (rank_statistics.h)
+//   disabled, credentials             from WANDB_MODE and WANDB_API_KEY
+//   delivery_timeout                  its variable, RANKLOG_FINISH; its limits are here
+//   run_id, address, base_url         their form (validate.cc); their variables are here
+//   on_message                        set by the program only
+//
+// A new setting has its member in ranklog/settings.h, and its rows here and in settings.md. If it
+// goes to the daemon, proto/README.md lists the other places. A default that Init() must find out
+// is in launch/resolve.cc.
 
 #ifndef CLIENT_SETTINGS_SETTING_TABLE_H_
 #define CLIENT_SETTINGS_SETTING_TABLE_H_

@@ -11,30 +11,63 @@ namespace {
 
 using model::Json;
 
-std::string TextOf(const Json& document, const char* key) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_string() ? found->get<std::string>() : "";
+// The fields of two documents, in their order: visit(key, member) for each.
+template <typename Settings, typename Visit>
+void ForEachSetting(Settings& settings, const Visit& visit) {
+  visit("entity", settings.entity);
+  visit("name", settings.name);
+  visit("group", settings.group);
+  visit("job_type", settings.job_type);
+  visit("notes", settings.notes);
+  visit("tags", settings.tags);
+  visit("strategy", settings.strategy);
+  visit("destinations", settings.destinations);
+  visit("rank_statistics", settings.rank_statistics);
+  visit("rank_statistic_rules", settings.rank_statistic_rules);
+  visit("base_url", settings.base_url);
+  visit("host", settings.host);
+  visit("program", settings.program);
+  visit("resume", settings.resume);
+  visit("start_time_us", settings.start_time_us);
 }
 
-std::vector<std::string> TextsOf(const Json& document, const char* key) {
-  std::vector<std::string> texts;
-  const auto found = document.find(key);
-  if (found == document.end() || !found->is_array()) return texts;
-  for (const Json& element : *found) {
-    if (element.is_string()) texts.push_back(element.get<std::string>());
+template <typename Metric, typename Visit>
+void ForEachMetricField(Metric& metric, const Visit& visit) {
+  visit("name", metric.name);
+  visit("step_metric", metric.step_metric);
+  visit("step_sync", metric.step_sync);
+  visit("hidden", metric.hidden);
+  visit("summary", metric.summary);
+  visit("goal", metric.goal);
+}
+
+auto WriteTo(Json& document) {
+  return [&document](const char* key, const auto& member) { document[key] = member; };
+}
+
+// Reads fields. A member stays as it is if its field is absent, or has another type.
+struct ReadFrom {
+  const Json& document;
+
+  template <typename T>
+  void operator()(const char* key, T& member) const {
+    const auto found = document.find(key);
+    const T* const value = found == document.end() ? nullptr : found->template get_ptr<const T*>();
+    if (value != nullptr) member = *value;
   }
-  return texts;
-}
-
-int64_t IntegerOf(const Json& document, const char* key) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
-}
-
-bool FlagOf(const Json& document, const char* key, bool otherwise) {
-  const auto found = document.find(key);
-  return found != document.end() && found->is_boolean() ? found->get<bool>() : otherwise;
-}
+  void operator()(const char* key, std::vector<std::string>& texts) const {
+    const auto found = document.find(key);
+    if (found == document.end() || !found->is_array()) return;
+    for (const Json& element : *found) {
+      if (element.is_string()) texts.push_back(element.get<std::string>());
+    }
+  }
+  void operator()(const char* key, model::LogStrategy& strategy) const {
+    int64_t number = 0;
+    (*this)(key, number);
+    strategy = static_cast<model::LogStrategy>(number);
+  }
+};
 
 // Whether the bytes are one value in the part of CBOR that to_cbor() writes, with plausible counts
 // and limited nesting. The library throws at a count that exceeds memory, and recurses to any depth
@@ -88,23 +121,6 @@ bool IsDocument(absl::string_view bytes) {
   return bytes.empty();
 }
 
-Json MetricDocument(const model::MetricDefinition& metric) {
-  return {{"name", metric.name},           {"step_metric", metric.step_metric},
-          {"step_sync", metric.step_sync}, {"hidden", metric.hidden},
-          {"summary", metric.summary},     {"goal", metric.goal}};
-}
-
-model::MetricDefinition MetricOf(const Json& document) {
-  model::MetricDefinition metric;
-  metric.name = TextOf(document, "name");
-  metric.step_metric = TextOf(document, "step_metric");
-  metric.step_sync = FlagOf(document, "step_sync", true);
-  metric.hidden = FlagOf(document, "hidden", false);
-  metric.summary = TextsOf(document, "summary");
-  metric.goal = TextOf(document, "goal");
-  return metric;
-}
-
 }  // namespace
 
 std::string EncodeDocument(const Json& document) {
@@ -123,52 +139,31 @@ absl::StatusOr<Json> DecodeDocument(absl::string_view blob) {
 }
 
 std::string EncodeSettings(const model::RunSettings& settings) {
-  return EncodeDocument({{"entity", settings.entity},
-                         {"name", settings.name},
-                         {"group", settings.group},
-                         {"job_type", settings.job_type},
-                         {"notes", settings.notes},
-                         {"tags", settings.tags},
-                         {"strategy", static_cast<int64_t>(settings.strategy)},
-                         {"destinations", settings.destinations},
-                         {"rank_statistics", settings.rank_statistics},
-                         {"rank_statistic_rules", settings.rank_statistic_rules},
-                         {"base_url", settings.base_url},
-                         {"host", settings.host},
-                         {"program", settings.program},
-                         {"resume", settings.resume},
-                         {"start_time_us", settings.start_time_us}});
+  Json document = Json::object();
+  ForEachSetting(settings, WriteTo(document));
+  return EncodeDocument(document);
 }
 
 absl::StatusOr<model::RunSettings> DecodeSettings(absl::string_view blob) {
   ASSIGN_OR_RETURN(const Json document, DecodeDocument(blob));
-  const int64_t strategy = IntegerOf(document, "strategy");
+  const ReadFrom read{document};
+  int64_t strategy = 0;
+  read("strategy", strategy);
   if (strategy < 0 || strategy > static_cast<int64_t>(model::LogStrategy::kAll)) {
     return absl::DataLossError("damaged settings in the store: unknown strategy");
   }
   model::RunSettings settings;
-  settings.entity = TextOf(document, "entity");
-  settings.name = TextOf(document, "name");
-  settings.group = TextOf(document, "group");
-  settings.job_type = TextOf(document, "job_type");
-  settings.notes = TextOf(document, "notes");
-  settings.tags = TextsOf(document, "tags");
-  settings.strategy = static_cast<model::LogStrategy>(strategy);
-  settings.destinations = TextsOf(document, "destinations");
-  settings.rank_statistics = TextsOf(document, "rank_statistics");
-  settings.rank_statistic_rules = TextsOf(document, "rank_statistic_rules");
-  settings.base_url = TextOf(document, "base_url");
-  settings.host = TextOf(document, "host");
-  settings.program = TextOf(document, "program");
-  settings.resume = TextOf(document, "resume");
-  settings.start_time_us = IntegerOf(document, "start_time_us");
+  ForEachSetting(settings, read);
   return settings;
 }
 
 std::string EncodeUpdate(const model::Update& update) {
   switch (update.kind) {
-    case model::Update::Kind::kMetric:
-      return EncodeDocument(MetricDocument(update.metric));
+    case model::Update::Kind::kMetric: {
+      Json document = Json::object();
+      ForEachMetricField(update.metric, WriteTo(document));
+      return EncodeDocument(document);
+    }
     case model::Update::Kind::kSummary:
       return EncodeDocument({{"before_step", update.before_step}, {"summary", update.object}});
     default:
@@ -181,11 +176,12 @@ absl::StatusOr<model::Update> DecodeUpdate(int64_t kind, absl::string_view blob)
   model::Update update;
   update.kind = static_cast<model::Update::Kind>(kind);
   if (update.kind == model::Update::Kind::kMetric) {
-    update.metric = MetricOf(document);
+    ForEachMetricField(update.metric, ReadFrom{document});
     return update;
   }
   if (update.kind == model::Update::Kind::kSummary) {
-    update.before_step = IntegerOf(document, "before_step");
+    update.before_step = 0;
+    ReadFrom{document}("before_step", update.before_step);
     Json summary = document.is_object() ? std::move(document["summary"]) : Json();
     document = std::move(summary);
   }

@@ -8,6 +8,7 @@
 
 #include "service/storage/batch_codec.h"
 #include "tests/service/storage/builders.h"
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 
 namespace ranklog::storage {
@@ -16,6 +17,7 @@ namespace {
 using model::Json;
 using ::ranklog::testing::SessionOf;
 using ::ranklog::testing::StatusIs;
+using ::testing::ContainsRegex;
 
 TEST(DocumentsTest, NonJsonValuesSurvive) {
   const Json document = {{"z", 1},
@@ -97,6 +99,17 @@ TEST(DocumentsTest, HoldEverySetting) {
   EXPECT_EQ(decoded.program, "p");
   EXPECT_EQ(decoded.resume, "must");
   EXPECT_EQ(decoded.start_time_us, settings.start_time_us);
+}
+
+TEST(DocumentsTest, SchemaListsEverySetting) {
+  const std::string schema = testing::FileContent(SCHEMA_PAGE);
+  const size_t begin = schema.find("`settings` is a document: ");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string listed = schema.substr(begin, schema.find("\n\n", begin) - begin);
+  ASSERT_OK_AND_ASSIGN(const Json document, DecodeDocument(EncodeSettings({})));
+  for (const auto& [key, value] : document.items()) {
+    EXPECT_THAT(listed, ContainsRegex("[` \n]" + key + "[` \n]"));
+  }
 }
 
 TEST(DocumentsTest, GiveDefaultsForSettingsThatAnOlderVersionDidNotKnow) {
