@@ -48,16 +48,27 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-CLI::Validator DurationText(absl::Duration least) {
+// The values of an option for a duration.
+struct DurationRange {
+  absl::Duration least = absl::ZeroDuration();
+  const char* infinite = nullptr;  // the word for no limit; null: there is none
+};
+
+CLI::Validator DurationText(DurationRange range) {
   return CLI::Validator(
-      [least](const std::string& text) -> std::string {
+      [range](const std::string& text) -> std::string {
         absl::Duration parsed;
-        if (absl::ParseDuration(text, &parsed) && parsed >= least &&
-            parsed < absl::InfiniteDuration()) {
+        if ((range.infinite != nullptr && text == range.infinite) ||
+            (absl::ParseDuration(text, &parsed) && parsed >= range.least &&
+             parsed < absl::InfiniteDuration())) {
           return "";
         }
+        if (range.infinite != nullptr) {
+          return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, or ",
+                              range.infinite);
+        }
         return absl::StrCat("'", text, "' is not a duration of at least ",
-                            absl::FormatDuration(least), ", such as 500ms, 30s or 2m");
+                            absl::FormatDuration(range.least), ", such as 500ms, 30s or 2m");
       },
       "");
 }
@@ -68,21 +79,6 @@ CLI::Validator BytesText() {
         int64_t bytes = 0;
         if (text == kUnlimited || ParseBytes(text, &bytes)) return "";
         return absl::StrCat("'", text, "' is not a size, such as 500MiB or 4GiB, or ", kUnlimited);
-      },
-      "");
-}
-
-// Accepts a duration, or the word in `infinite`, which means no limit.
-CLI::Validator DurationOr(const char* infinite) {
-  return CLI::Validator(
-      [infinite](const std::string& text) -> std::string {
-        absl::Duration parsed;
-        if (text == infinite ||
-            (absl::ParseDuration(text, &parsed) && parsed >= absl::ZeroDuration() &&
-             parsed < absl::InfiniteDuration())) {
-          return "";
-        }
-        return absl::StrCat("'", text, "' is not a duration, such as 10m or 168h, or ", infinite);
       },
       "");
 }
@@ -153,21 +149,6 @@ std::string Absolute(const std::string& path) {
   return error ? path : absolute.string();
 }
 
-absl::Duration ToDuration(const std::string& text) {
-  absl::Duration parsed;
-  absl::ParseDuration(text, &parsed);  // cannot fail: the validator accepted the text
-  return parsed;
-}
-
-storage::KeepLimits ToLimits(const std::string& keep_for, const std::string& keep_bytes) {
-  storage::KeepLimits limits;
-  limits.keep_for = keep_for == kForever ? absl::InfiniteDuration() : ToDuration(keep_for);
-  limits.keep_bytes = storage::KeepLimits::kUnlimited;
-  // Cannot fail: the validator accepted the text.
-  if (keep_bytes != kUnlimited) ParseBytes(keep_bytes, &limits.keep_bytes);
-  return limits;
-}
-
 // A rank that starts us passes the state directory of its previous daemon, because its rows are
 // there. The directory is ignored if it does not exist here, for example in another container.
 std::vector<std::string> StateDirs() {
@@ -176,6 +157,137 @@ std::vector<std::string> StateDirs() {
   std::error_code error;
   if (std::filesystem::is_directory(former, error)) dirs.insert(dirs.begin(), std::move(former));
   return dirs;
+}
+
+// Adds an option for a duration. Its default is `*value`.
+CLI::Option* AddDuration(CLI::App& app, const char* flag, absl::Duration* value,
+                         const DurationRange& range, const char* help) {
+  const auto set = [value](const std::string& text) {
+    // The validator accepted the text, so it is a duration or the word for no limit.
+    if (!absl::ParseDuration(text, value)) *value = absl::InfiniteDuration();
+  };
+  std::string otherwise = absl::FormatDuration(*value);
+  if (*value == absl::ZeroDuration()) otherwise = "0s";
+  if (*value == absl::InfiniteDuration()) otherwise = range.infinite;
+  return app.add_option_function<std::string>(flag, set, help)
+      ->type_name("DURATION")
+      ->check(DurationText(range))
+      ->default_str(otherwise);
+}
+
+// Adds an option for a size. Its default is `*bytes`, which is a number of GiB.
+CLI::Option* AddBytes(CLI::App& app, const char* flag, int64_t* bytes, const char* help) {
+  const auto set = [bytes](const std::string& text) {
+    // The validator accepted the text, so it is a size or the word for no limit.
+    if (!ParseBytes(text, bytes)) *bytes = storage::KeepLimits::kUnlimited;
+  };
+  return app.add_option_function<std::string>(flag, set, help)
+      ->type_name("SIZE")
+      ->check(BytesText())
+      ->default_str(absl::StrCat(*bytes >> 30, "GiB"));
+}
+
+// The values of the options that are not in Config as they are given.
+struct Given {
+  std::string state_dir;
+  std::string address = DefaultAddress();
+  std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
+  bool print_config = false;
+};
+
+void AddPlaces(CLI::App& app, Given* given) {
+  app.add_option("--state-dir", given->state_dir,
+                 "directory of the log, on a local disk [$RANKLOG_STATE_DIR, else the first of "
+                 "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
+                 "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
+                 "that is on a local disk and not in use by a daemon of another container]")
+      ->type_name("DIR");
+  app.add_option("--listen", given->address,
+                 "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
+                 "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID]")
+      ->type_name("unix:PATH")
+      ->check(UnixAddress());
+  app.add_option("--spool-dir", given->spool_dir,
+                 "additional directory to search for spools of ranks that never connected; "
+                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
+                 "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
+      ->type_name("DIR");
+}
+
+void AddLimits(CLI::App& app, Config* config) {
+  AddDuration(app, "--drain", &config->drain, {},
+              "how long to deliver after SIGTERM; a second SIGTERM stops at once");
+  AddDuration(app, "--idle-exit", &config->idle_exit, {.infinite = kNever},
+              "exit after this time without ranks or undelivered rows; never: keep running. A "
+              "daemon that a rank started exits after 10m");
+  AddDuration(app, "--keep-for", &config->keep.keep_for, {.infinite = kForever},
+              "how long to keep a fully delivered run after its end; forever: no time limit");
+  AddBytes(app, "--keep-bytes", &config->keep.keep_bytes,
+           "if the store is larger, remove fully delivered runs at once, oldest first; 0: all of "
+           "them; unlimited: no size limit. Undelivered runs are never removed");
+}
+
+void AddOutput(CLI::App& app, Config* config, Given* given) {
+  app.add_option("--log-level", config->log_level, "lowest level to log")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option_function<int>(
+         "--metrics-port", [config](int port) { config->metrics_port = port; },
+         "serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0: any free port, "
+         "shown in the log and in `ranklog status`. Default: no metrics")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--log-format", config->log_format,
+                 "log format: text, or json with one object per line (time, level, pid, message)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("--background", config->background,
+               "run in the background; return once ranks can connect. Logs to ranklogd.log beside "
+               "the socket (`ranklog daemon-log`)");
+  app.add_flag("--print-config", given->print_config,
+               "print each setting and its source (default, file, environment or flag), and exit. "
+               "The output is a configuration file")
+      ->configurable(false);
+}
+
+void AddAdvanced(CLI::App& app, Config* config) {
+  constexpr char kAdvanced[] = "Advanced";
+  constexpr DurationRange kInterval = {.least = absl::Milliseconds(1)};
+  AddDuration(app, "--commit-interval", &config->commit_interval, kInterval,
+              "how long to collect rows before a commit")
+      ->group(kAdvanced);
+  app.add_flag("--core-dumps", config->core_dumps,
+               "allow core files and debuggers; both expose the API keys of the trackers")
+      ->group(kAdvanced);
+  AddDuration(app, "--step-wait", &config->step_wait, {},
+              "how long a step waits for slow ranks' statistics")
+      ->group(kAdvanced);
+  AddDuration(app, "--first-row-wait", &config->first_row_wait, {},
+              "how long the first steps wait for ranks that have logged nothing yet")
+      ->group(kAdvanced);
+  AddDuration(app, "--wandb-transmit-interval", &config->wandb_transmit_interval, kInterval,
+              "how often rows are posted to Weights & Biases [$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
+      ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
+      ->group(kAdvanced);
+}
+
+// The text and the exit code for an error of CLI11, or for --help and --version.
+Parsed TextOf(const CLI::App& app, const LinedConfig& file, const CLI::ParseError& error) {
+  Parsed parsed;
+  if (error.get_exit_code() == 0) {
+    std::ostringstream out;
+    parsed.exit_code = app.exit(error, out, out);
+    parsed.text = out.str();
+    return parsed;
+  }
+  parsed.exit_code = 2;
+  const auto* const in_file = dynamic_cast<const CLI::ConfigError*>(&error);
+  parsed.text = in_file != nullptr
+                    ? AboutFile(app, file, *in_file)
+                    : absl::StrCat("ranklogd: ", error.what(), Suggestion(app, error),
+                                   "; see `ranklogd --help`\n");
+  return parsed;
 }
 
 }  // namespace
@@ -198,19 +310,8 @@ std::string DefaultAddress() {
 Parsed ParseConfig(int argc, const char* const* argv) {
   Parsed parsed;
   Config& config = parsed.config;
-  std::string address = DefaultAddress();
-  std::string spool_dir = Environment("RANKLOG_SPOOL_DIR");
-  std::string drain = "0s";
-  std::string idle_exit = StartedBy() == kRank ? "10m" : kNever;
-  std::string keep_for = "168h";
-  std::string keep_bytes = "4GiB";
-  std::string commit_interval = absl::FormatDuration(config.commit_interval);
-  std::string step_wait = absl::FormatDuration(config.step_wait);
-  std::string first_row_wait = absl::FormatDuration(config.first_row_wait);
-  std::string transmit = absl::FormatDuration(config.wandb_transmit_interval);
-  std::string state_dir;
-  constexpr int kNoMetrics = -1;
-  int metrics_port = kNoMetrics;
+  if (StartedBy() == kRank) config.idle_exit = absl::Minutes(10);
+  Given given;
 
   CLI::App app(
       "Stores the experiment log of this node's training jobs and delivers it.\n"
@@ -225,139 +326,33 @@ Parsed ParseConfig(int argc, const char* const* argv) {
       ->type_name("FILE")
       ->check(OwnFile());
   app.allow_config_extras(CLI::config_extras_mode::error);
-  app.add_option("--state-dir", state_dir,
-                 "directory of the log, on a local disk [$RANKLOG_STATE_DIR, else the first of "
-                 "/var/lib/ranklog/UID if it exists, $XDG_STATE_HOME/ranklog or "
-                 "~/.local/state/ranklog, and /var/tmp/ranklog-UID, "
-                 "that is on a local disk and not in use by a daemon of another container]")
-      ->type_name("DIR");
-  app.add_option("--listen", address,
-                 "socket for the ranks [$RANKLOG_ADDRESS, else ranklogd.sock in the first usable "
-                 "one of /run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
-                 "/var/tmp/ranklog-UID]")
-      ->type_name("unix:PATH")
-      ->check(UnixAddress());
-  app.add_option("--spool-dir", spool_dir,
-                 "additional directory to search for spools of ranks that never connected; "
-                 "/run/ranklog/UID, $XDG_RUNTIME_DIR/ranklog, /dev/shm/ranklog-UID and "
-                 "/var/tmp/ranklog-UID are always searched [$RANKLOG_SPOOL_DIR]")
-      ->type_name("DIR");
-  app.add_option("--drain", drain,
-                 "how long to deliver after SIGTERM; a second SIGTERM stops at once")
-      ->type_name("DURATION")
-      ->check(DurationText(absl::ZeroDuration()))
-      ->capture_default_str();
-  app.add_option(
-         "--idle-exit", idle_exit,
-         "exit after this time without ranks or undelivered rows; never: keep running. A daemon "
-         "that a rank started exits after 10m")
-      ->type_name("DURATION")
-      ->check(DurationOr(kNever))
-      ->capture_default_str();
-  app.add_option("--keep-for", keep_for,
-                 "how long to keep a fully delivered run after its end; forever: no time limit")
-      ->type_name("DURATION")
-      ->check(DurationOr(kForever))
-      ->capture_default_str();
-  app.add_option(
-         "--keep-bytes", keep_bytes,
-         "if the store is larger, remove fully delivered runs at once, oldest first; 0: all of "
-         "them; unlimited: no size limit. Undelivered runs are never removed")
-      ->type_name("SIZE")
-      ->check(BytesText())
-      ->capture_default_str();
-  app.add_option("--log-level", config.log_level, "lowest level to log")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
-      ->capture_default_str();
-  app.add_option("--metrics-port", metrics_port,
-                 "serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0: any free port, "
-                 "shown in the log and in `ranklog status`. Default: no metrics")
-      ->type_name("PORT")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--log-format", config.log_format,
-                 "log format: text, or json with one object per line (time, level, pid, message)")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  app.add_flag("--background", config.background,
-               "run in the background; return once ranks can connect. Logs to ranklogd.log beside "
-               "the socket (`ranklog daemon-log`)");
-  bool print_config = false;
-  app.add_flag("--print-config", print_config,
-               "print each setting and its source (default, file, environment or flag), and exit. "
-               "The output is a configuration file")
-      ->configurable(false);
-  const std::string advanced = "Advanced";
-  app.add_option("--commit-interval", commit_interval, "how long to collect rows before a commit")
-      ->type_name("DURATION")
-      ->check(DurationText(absl::Milliseconds(1)))
-      ->capture_default_str()
-      ->group(advanced);
-  app.add_flag("--core-dumps", config.core_dumps,
-               "allow core files and debuggers; both expose the API keys of the trackers")
-      ->group(advanced);
-  app.add_option("--step-wait", step_wait, "how long a step waits for slow ranks' statistics")
-      ->type_name("DURATION")
-      ->check(DurationText(absl::ZeroDuration()))
-      ->capture_default_str()
-      ->group(advanced);
-  app.add_option("--first-row-wait", first_row_wait,
-                 "how long the first steps wait for ranks that have logged nothing yet")
-      ->type_name("DURATION")
-      ->check(DurationText(absl::ZeroDuration()))
-      ->capture_default_str()
-      ->group(advanced);
-  app.add_option("--wandb-transmit-interval", transmit,
-                 "how often rows are posted to Weights & Biases "
-                 "[$RANKLOG_WANDB_TRANSMIT_INTERVAL]")
-      ->type_name("DURATION")
-      ->check(DurationText(absl::Milliseconds(1)))
-      ->envname("RANKLOG_WANDB_TRANSMIT_INTERVAL")
-      ->capture_default_str()
-      ->group(advanced);
+  AddPlaces(app, &given);
+  AddLimits(app, &config);
+  AddOutput(app, &config, &given);
+  AddAdvanced(app, &config);
 
   try {
     app.parse(argc, argv);
-    if (!absl::StartsWith(address, kUnix)) {
+    if (!absl::StartsWith(given.address, kUnix)) {
       throw CLI::ValidationError("RANKLOG_ADDRESS", "must have the form unix:PATH");
     }
-  } catch (const CLI::ConfigError& error) {
-    parsed.exit_code = 2;
-    parsed.text = AboutFile(app, *file, error);
-    return parsed;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) {
-      parsed.exit_code = 2;
-      parsed.text = absl::StrCat("ranklogd: ", error.what(), Suggestion(app, error),
-                                 "; see `ranklogd --help`\n");
-      return parsed;
-    }
-    std::ostringstream out;  // --help, --version
-    parsed.exit_code = app.exit(error, out, out);
-    parsed.text = out.str();
-    return parsed;
+    return TextOf(app, *file, error);
   }
-  parsed.run = true;
-  config.state_dirs = state_dir.empty() ? StateDirs() : std::vector<std::string>{state_dir};
+  parsed.run = !given.print_config;
+  config.state_dirs =
+      given.state_dir.empty() ? StateDirs() : std::vector<std::string>{given.state_dir};
   for (std::string& dir : config.state_dirs) dir = Absolute(dir);
-  config.socket_path = Absolute(address.substr(sizeof(kUnix) - 1));
-  config.drain = ToDuration(drain);
-  config.idle_exit = idle_exit == kNever ? absl::InfiniteDuration() : ToDuration(idle_exit);
-  config.keep = ToLimits(keep_for, keep_bytes);
-  if (metrics_port != kNoMetrics) config.metrics_port = metrics_port;
-  config.commit_interval = ToDuration(commit_interval);
-  config.step_wait = ToDuration(step_wait);
-  config.first_row_wait = ToDuration(first_row_wait);
-  config.wandb_transmit_interval = ToDuration(transmit);
+  config.socket_path = Absolute(given.address.substr(sizeof(kUnix) - 1));
   // Ranks that find no space in the given directory fall back to the standard ones.
-  if (!spool_dir.empty()) config.spool_dirs.push_back(Absolute(spool_dir));
+  if (!given.spool_dir.empty()) config.spool_dirs.push_back(Absolute(given.spool_dir));
   for (const v1::PrivateDir& dir : v1::StandardDirs()) config.spool_dirs.push_back(dir.path);
-  if (print_config) {
-    parsed.run = false;
+  if (given.print_config) {
     parsed.text =
         PrintConfig(app, *file, {argv + 1, argv + argc},
                     {{"state-dir", {config.state_dirs.front(), SetVariable("RANKLOG_STATE_DIR")}},
                      {"listen", {kUnix + config.socket_path, SetVariable("RANKLOG_ADDRESS")}},
-                     {"spool-dir", {spool_dir, SetVariable("RANKLOG_SPOOL_DIR")}}});
+                     {"spool-dir", {given.spool_dir, SetVariable("RANKLOG_SPOOL_DIR")}}});
   }
   return parsed;
 }

@@ -13,6 +13,8 @@
 
 namespace ranklog::daemon {
 
+// The initial value of a member is the default of its option. A new option also has an entry in
+// deploy/config/ranklogd.toml; a test compares the two.
 struct Config {
   std::vector<std::string> state_dirs;  // candidates for the state directory, best first
   std::string socket_path;

@@ -41,6 +41,29 @@ TEST(ConfigTest, FlagsSetTheConfig) {
   EXPECT_EQ(parsed.config.spool_dirs.front(), "/x");
 }
 
+TEST(ConfigTest, DurationSetsItsMember) {
+  const std::pair<const char*, absl::Duration Config::*> flags[] = {
+      {"--drain", &Config::drain},
+      {"--idle-exit", &Config::idle_exit},
+      {"--commit-interval", &Config::commit_interval},
+      {"--step-wait", &Config::step_wait},
+      {"--first-row-wait", &Config::first_row_wait},
+      {"--wandb-transmit-interval", &Config::wandb_transmit_interval}};
+  for (const auto& [flag, member] : flags) {
+    EXPECT_NE(Parse({}).config.*member, absl::Minutes(7)) << flag;
+    EXPECT_EQ(Parse({flag, "7m"}).config.*member, absl::Minutes(7)) << flag;
+  }
+}
+
+TEST(ConfigTest, DaemonOfARankExitsWhenIdle) {
+  EXPECT_EQ(Parse({}).config.idle_exit, absl::InfiniteDuration());
+  setenv("RANKLOG_STARTED_BY", kRank, 1);
+  const Parsed parsed = Parse({}), forever = Parse({"--idle-exit", "never"});
+  unsetenv("RANKLOG_STARTED_BY");
+  EXPECT_EQ(parsed.config.idle_exit, absl::Minutes(10));
+  EXPECT_EQ(forever.config.idle_exit, absl::InfiniteDuration());
+}
+
 // A rank that finds no space in its configured directory uses one of these.
 TEST(ConfigTest, StandardSpoolDirectoriesAreScanned) {
   const std::string uid = std::to_string(geteuid());
