@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <iostream>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ranklog/ranklog.h"
 #include "trainer/base/malloc_settings.h"
+#include "trainer/base/messages.h"
 #include "trainer/base/stop_signal.h"
 #include "trainer/data/data.h"
 #include "trainer/options.h"
@@ -26,7 +26,7 @@ namespace ranklog::trainer {
 namespace {
 
 int Fail(const std::string& message, int exit_code) {
-  std::cerr << "ranklog-train: " << message << "\n";
+  WriteMessage("ranklog-train: " + message + "\n");
   return exit_code;
 }
 
@@ -83,6 +83,7 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
   Fail(std::string(status.message()), 1);
   // As if we had not caught it: a shell that runs us in a loop ends the loop then.
   if (told != 0) {
+    AwaitMessages();
     signal(told, SIG_DFL);
     raise(told);
   }
@@ -121,4 +122,8 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace ranklog::trainer
 
-int main(int argc, char** argv) { return ranklog::trainer::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const int exit_code = ranklog::trainer::Main(argc, argv);
+  ranklog::trainer::AwaitMessages();
+  return exit_code;
+}

@@ -3,12 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
-#include <iostream>
 #include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "trainer/base/messages.h"
 #include "trainer/data/data.h"
 
 namespace ranklog::trainer {
@@ -193,6 +194,11 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (strategy != strategies.end()) o.log_strategy = strategy->second;
 }
 
+int WrongUsage(const std::string& reason) {
+  WriteMessage(absl::StrCat("ranklog-train: ", reason, "\n"));
+  return 2;
+}
+
 }  // namespace
 
 std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
@@ -211,30 +217,25 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::cerr << "ranklog-train: " << error.what() << "; see `ranklog-train --help`\n";
-    return 2;
+    return WrongUsage(absl::StrCat(error.what(), "; see `ranklog-train --help`"));
   }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
-    std::cerr << "ranklog-train: --save-dir and --experiment-name set the run's id together; give "
-                 "both or none\n";
-    return 2;
+    return WrongUsage(
+        "--save-dir and --experiment-name set the run's id together; give both or none");
   }
   if (!options.experiment_name.empty() && !IsExperimentName(options.experiment_name)) {
-    std::cerr << "ranklog-train: --experiment-name " << options.experiment_name
-              << " is not a path below --save-dir; use a name such as first or sweep/3\n";
-    return 2;
+    return WrongUsage(
+        absl::StrCat("--experiment-name ", options.experiment_name,
+                     " is not a path below --save-dir; use a name such as first or sweep/3"));
   }
   if (options.resume && options.save_dir.empty()) {
-    std::cerr
-        << "ranklog-train: --resume needs --save-dir and --experiment-name, which say what to "
-           "go on with\n";
-    return 2;
+    return WrongUsage(
+        "--resume needs --save-dir and --experiment-name, which say what to go on with");
   }
   FillDefaults(app, words, options);
   if (options.tokenizer.pieces > 0 && IsTokenData(options.data)) {
-    std::cerr << "ranklog-train: --tokenizer is for a text; " << options.data
-              << " holds tokens already\n";
-    return 2;
+    return WrongUsage(
+        absl::StrCat("--tokenizer is for a text; ", options.data, " holds tokens already"));
   }
   return options;
 }

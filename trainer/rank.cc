@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <exception>
-#include <iostream>
 #include <string>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "ranklog/ranklog.h"
 #include "trainer/base/error_file.h"
+#include "trainer/base/messages.h"
 #include "trainer/base/progress.h"
 #include "trainer/base/rank_error.h"
 #include "trainer/base/stop_signal.h"
@@ -36,8 +36,9 @@ std::string Counted(uint64_t count, const char* noun) {
 }
 
 void ReportError(const std::string& message, int rank) {
-  std::cerr << absl::StrCat("ranklog-train: rank ", rank, ": ", message, "\n");
+  WriteMessage(absl::StrCat("ranklog-train: rank ", rank, ": ", message, "\n"));
   WriteErrorFile(message, rank);
+  AwaitMessages();  // the rank is about to end
 }
 
 // The error, after the ranks that caused it. The others learn of one that this rank caused.
@@ -113,8 +114,8 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
   if (group.rank() == 0) {
-    std::cerr << absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
-                              Counted(group.world_size(), "rank"), "\n");
+    WriteMessage(absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
+                              Counted(group.world_size(), "rank"), "\n"));
   }
   Position position;
   bool done = false;
@@ -139,10 +140,10 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
     const std::string when =
         position.step == 0 ? "before its first step"
                            : absl::StrCat("after step ", position.step, " of ", position.steps);
-    std::cerr << "told to stop: ended " << when
-              << (saver.saves()
-                      ? "; the same command with --resume goes on\n"
-                      : "; nothing is saved without --save-dir, or with --save-every 0\n");
+    WriteMessage(absl::StrCat(
+        "told to stop: ended ", when,
+        saver.saves() ? "; the same command with --resume goes on\n"
+                      : "; nothing is saved without --save-dir, or with --save-every 0\n"));
   }
   return saver.saves() ? kStoppedExitCode : 1;
 }
@@ -152,24 +153,24 @@ void SayWhereItIs(const Run& run, FlushResult result) {
   const Stats stats = run.stats();
   const std::string id = JobRunId(run);
   if (run.settings().disabled) {
-    std::cerr << "logging was disabled; nothing was kept\n";
+    WriteMessage("logging was disabled; nothing was kept\n");
     return;
   }
-  std::cerr << absl::StrCat("run ", id, ": ", Counted(stats.rows_logged, "row"), " of rank 0, ",
+  WriteMessage(absl::StrCat("run ", id, ": ", Counted(stats.rows_logged, "row"), " of rank 0, ",
                             result != FlushResult::kSpooled
                                 ? "all on this node's disk"
                                 : absl::StrCat(stats.rows_durable,
                                                " of them on this node's disk; ranklogd takes the "
                                                "others from the spool"),
-                            "\n");
+                            "\n"));
   const uint64_t lost = stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind +
                         stats.lost_too_large + stats.lost_after_finish + stats.lost_damaged;
   if (lost > 0)
-    std::cerr << absl::StrCat(Counted(lost, "row"), " not taken: ", stats.last_error, "\n");
+    WriteMessage(absl::StrCat(Counted(lost, "row"), " not taken: ", stats.last_error, "\n"));
   // Where a job has several runs, rank 0's rows are in the one with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
-  std::cerr << absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,
-                            several ? "-0" : "", "\n");
+  WriteMessage(absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,
+                            several ? "-0" : "", "\n"));
 }
 
 }  // namespace
@@ -188,8 +189,10 @@ int TrainAsRank(const Options& options, Settings settings) {
     ReportError(std::string(placement.status().message()), rank);
     return 1;
   }
-  if (rank == 0 && !placement->note.empty())
-    std::cerr << "ranklog-train: training on the CPU over Gloo: " << placement->note << "\n";
+  if (rank == 0 && !placement->note.empty()) {
+    WriteMessage(
+        absl::StrCat("ranklog-train: training on the CPU over Gloo: ", placement->note, "\n"));
+  }
   absl::StatusOr<ProcessGroup> group =
       ProcessGroup::Join(*rendezvous, {.placement = *placement, .timeout = options.group_timeout});
   if (!group.ok()) {

@@ -6,13 +6,13 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <iostream>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -123,11 +123,11 @@ void RunLog::AwaitDisk(int64_t step) {
           : std::min<std::chrono::milliseconds>(run_.settings().finish_timeout, kDiskPatience);
   const bool behind = run_.Flush(patience) == FlushResult::kSpooled;
   if (behind && !std::exchange(behind_, behind)) {
-    std::cerr << absl::StrCat(
+    WriteMessage(absl::StrCat(
         "\nranklog-train: rank ", run_.settings().rank.value_or(0), ": the rows up to step ", step,
         " are in the spool, but not yet on this node's disk as their checkpoint is about to be: a "
         "power cut would lose them. ",
-        run_.stats().last_error, "\n");
+        run_.stats().last_error, "\n"));
   }
   behind_ = behind;
 }

@@ -5,13 +5,13 @@
 #include <torch/optim/adamw.h>
 
 #include <filesystem>
-#include <iostream>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trainer/base/messages.h"
 #include "trainer/base/rank_error.h"
 
 namespace ranklog::trainer {
@@ -25,7 +25,7 @@ absl::Status FailureOfRankZero(const std::string& reason, int rank) {
   return absl::AbortedError(absl::StrCat("rank 0 failed: ", reason));
 }
 
-void Say(const std::string& text) { std::cerr << absl::StrCat("ranklog-train: ", text, "\n"); }
+void Say(const std::string& text) { WriteMessage(absl::StrCat("ranklog-train: ", text, "\n")); }
 
 }  // namespace
 

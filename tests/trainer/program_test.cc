@@ -1,8 +1,11 @@
 // The program ranklog-train, from the outside. No daemon runs: what is logged stays in the spool.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -194,6 +197,31 @@ TEST_F(TrainProgramTest, SurvivesAClosedPipe) {
   std::ifstream(dir_.File("code")) >> code;
   EXPECT_EQ(code, 0);
   EXPECT_TRUE(std::filesystem::exists(dir_.File("out/first/checkpoint-00000005.safetensors")));
+}
+
+// A rank that waited for the reader would keep the others waiting, and pass over a stop signal.
+TEST_F(TrainProgramTest, TrainsAndStopsWhereNobodyReadsItsOutput) {
+  const std::string pipe = dir_.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int unread = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  while (write(unread, "\n", 1) == 1) continue;
+  for (const char* ranks : {"1", "2"}) {
+    std::vector<std::string> words = {"sh", "-c", "exec \"$@\" > " + pipe + " 2>&1", "sh"};
+    for (const std::string& word :
+         Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len", "16", "--batch-size",
+                  "2", "--save-every", "1", "--save-dir", dir_.File("out"), "--experiment-name",
+                  ranks}))
+      words.push_back(word);
+    ChildProcess training(words, Alone());
+    std::error_code error;
+    EXPECT_TRUE(WaitFor([&] {
+      return std::filesystem::exists(
+          dir_.File("out/" + std::string(ranks) + "/checkpoint-00000020.safetensors"), error);
+    })) << ranks;
+    training.Signal(SIGTERM);
+    EXPECT_EQ(training.Wait(absl::Seconds(20)), 75) << ranks;
+  }
+  close(unread);
 }
 
 TEST_F(TrainProgramTest, AStopWithoutACheckpointIsAFailure) {

@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -40,7 +41,7 @@ std::string FormatPosition(const Position& at) {
 Progress::Progress(bool shown) : shown_(shown), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
-  if (in_place_) std::fputc('\n', stderr);
+  if (in_place_) WriteProgress("\n");
 }
 
 void Progress::Show(const Position& position) {
@@ -51,10 +52,10 @@ void Progress::Show(const Position& position) {
   last_ = now;
   const std::string line = FormatPosition(position);
   if (terminal_) {
-    std::fprintf(stderr, "\r\033[K%s%s", line.c_str(), last ? "\n" : "");
+    WriteProgress(absl::StrCat("\r\033[K", line, last ? "\n" : ""));
     in_place_ = !last;
   } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
+    WriteProgress(line + "\n");
   }
 }
 

@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -17,9 +17,7 @@ constexpr absl::Duration kRefresh = absl::Milliseconds(100);  // of the terminal
 }  // namespace
 
 DataProgress::DataProgress(bool shown)
-    : DataProgress(
-          shown, isatty(STDERR_FILENO) == 1,
-          [](const std::string& text) { std::fputs(text.c_str(), stderr); }, absl::Now) {}
+    : DataProgress(shown, isatty(STDERR_FILENO) == 1, WriteMessage, absl::Now) {}
 
 DataProgress::DataProgress(bool shown, bool terminal, std::function<void(const std::string&)> write,
                            std::function<absl::Time()> now)

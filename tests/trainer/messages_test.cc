@@ -1,0 +1,105 @@
+#include "trainer/base/messages.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// stderr is a pipe that only the test reads.
+class MessagesTest : public ::testing::Test {
+ protected:
+  MessagesTest() {
+    EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0);
+    EXPECT_EQ(dup2(ends_[1], STDERR_FILENO), STDERR_FILENO);
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+  }
+  ~MessagesTest() override {
+    ReadAll();
+    AwaitMessages();  // what a test leaves
+    dup2(old_, STDERR_FILENO);
+    for (const int fd : {old_, ends_[0], ends_[1]}) close(fd);
+  }
+  static void Fill() {
+    const std::string block(PIPE_BUF, '.');
+    for (int i = 0; i < 1000; ++i) WriteProgress(block);
+  }
+  std::string ReadAll() const {
+    std::string text;
+    char bytes[4096];
+    for (ssize_t size; (size = read(ends_[0], bytes, sizeof bytes)) > 0;) text.append(bytes, size);
+    return text;
+  }
+
+  const int old_ = dup(STDERR_FILENO);
+  int ends_[2] = {};
+};
+
+TEST_F(MessagesTest, WritesAtOnceWhereThereIsRoom) {
+  WriteMessage("a\n");
+  WriteProgress("b\n");
+  WriteFromHandler("c\n", 2);
+  EXPECT_EQ(ReadAll(), "a\nb\nc\n");
+}
+
+TEST_F(MessagesTest, FullPipeDropsProgressAndKeepsMessages) {
+  Fill();
+  WriteMessage("message\n");
+  WriteProgress("dropped\n");
+  EXPECT_THAT(ReadAll(), Not(HasSubstr("message")));
+  WriteProgress("shown\n");
+  EXPECT_EQ(ReadAll(), "message\nshown\n");
+}
+
+TEST_F(MessagesTest, LongMessageComesWhole) {
+  const std::string text = std::string(100'000, 'x') + "end\n";  // more than a pipe holds
+  WriteMessage(text);
+  std::string seen = ReadAll();
+  while (seen.size() < text.size()) {
+    AwaitMessages(absl::ZeroDuration());
+    const std::string more = ReadAll();
+    ASSERT_NE(more, "");
+    seen += more;
+  }
+  EXPECT_EQ(seen, text);
+}
+
+TEST_F(MessagesTest, KeepsTheNewestMessages) {
+  Fill();
+  for (int i = 0; i < 100; ++i) WriteMessage("message " + std::to_string(i) + "\n");
+  ReadAll();
+  AwaitMessages();
+  const std::string text = ReadAll();
+  EXPECT_THAT(text, HasSubstr("message 99\n"));
+  EXPECT_THAT(text, Not(HasSubstr("message 9\n")));
+}
+
+TEST_F(MessagesTest, WaitsForTheReaderOnlySoLong) {
+  Fill();
+  WriteMessage("message\n");
+  const absl::Time begin = absl::Now();
+  AwaitMessages(absl::Milliseconds(50));
+  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(50));
+  ReadAll();
+  AwaitMessages(absl::InfiniteDuration());
+  EXPECT_EQ(ReadAll(), "message\n");
+}
+
+// Other processes have the same open file, and may expect that a write waits.
+TEST_F(MessagesTest, LeavesTheOpenFileAsItIs) {
+  Fill();
+  WriteMessage("message\n");
+  EXPECT_EQ(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+}
+
+}  // namespace
+}  // namespace ranklog::trainer

@@ -1,0 +1,30 @@
+// What the program prints: its stderr may be a terminal that is held, or a pipe that nobody reads.
+
+#ifndef TRAINER_BASE_MESSAGES_H_
+#define TRAINER_BASE_MESSAGES_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace ranklog::trainer {
+
+// All output of a rank and of the launcher goes through these functions. A write to std::cerr would
+// wait for the reader, and the training and a stop signal with it. From any thread; none throws.
+
+// Writes `text`, or keeps it until a later call finds room. Keeps the newest 32.
+void WriteMessage(std::string text);
+
+// Writes `text` after the kept messages, or drops it.
+void WriteProgress(const std::string& text);
+
+// Waits until the kept messages are written, at most for `patience`. Call it before the process ends.
+void AwaitMessages(absl::Duration patience = absl::Seconds(1));
+
+// Writes what fits now of `text`. For signal handlers.
+void WriteFromHandler(const char* text, size_t size);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_BASE_MESSAGES_H_
