@@ -6,9 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "trainer/base/messages.h"
 #include "trainer/data/data.h"
 
@@ -65,11 +69,35 @@ CLI::Option* AddRate(CLI::App& app, const char* name, double& value, double most
       });
 }
 
-// One that stays below --save-dir.
-bool IsExperimentName(const std::string& name) {
-  for (const absl::string_view part : absl::StrSplit(name, '/'))
-    if (part.empty() || part == "." || part == "..") return false;
-  return true;
+// Why it names no experiment below --save-dir; empty: it does.
+std::string ExperimentNameError(const std::string& name) {
+  for (absl::string_view part : absl::StrSplit(name, '/')) {
+    if (part.empty() || part == "." || part == "..") return "is not a path below --save-dir";
+    int number = 0;
+    if (part == "run.json" ||
+        (absl::ConsumePrefix(&part, "earlier-") && absl::SimpleAtoi(part, &number))) {
+      return "has a part that names files of an experiment, run.json or earlier-N";
+    }
+  }
+  return "";
+}
+
+// CLI11 would read 0x5 as 5, and 010 as 8.
+std::string DecimalError(const std::string& text) {
+  absl::string_view digits = text;
+  absl::ConsumePrefix(&digits, "-");
+  const bool leading_zero = digits.size() > 1 && digits[0] == '0';
+  if (!digits.empty() && !leading_zero && absl::c_all_of(digits, absl::ascii_isdigit)) return "";
+  return absl::StrCat(text, " is not a whole decimal number");
+}
+
+// Of each option that is a whole number.
+void CheckDecimals(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT"))
+      option->check(DecimalError);
+  }
 }
 
 void AddModelAndData(CLI::App& app, Options& o, Words& words) {
@@ -133,7 +161,8 @@ void AddRanks(CLI::App& app, Words& words) {
   app.add_option("--nproc-per-node", words.nproc_per_node,
                  "Start that many ranks on this machine; gpu: one for each GPU")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}));
+      ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}))
+      ->check([](const std::string& text) { return text == "gpu" ? "" : DecimalError(text); });
   app.add_option("--comm", words.comm,
                  "nccl: on GPUs, one per rank; gloo: on CPUs; auto: nccl where there is a GPU")
       ->capture_default_str()
@@ -182,8 +211,7 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (app.count("--lr") == 0) o.lr = DefaultLearningRate(o.model);
   if (app.count("--min-lr") == 0) o.min_lr = o.lr / 10;
   o.comm = words.comm == "nccl" ? Comm::kNccl : words.comm == "gloo" ? Comm::kGloo : Comm::kAuto;
-  o.nproc_per_node =
-      words.nproc_per_node == "gpu" ? 0 : std::stoi(words.nproc_per_node, nullptr, 0);
+  o.nproc_per_node = words.nproc_per_node == "gpu" ? 0 : std::stoi(words.nproc_per_node);
   o.bfloat16 = words.dtype == "bfloat16";
   o.group_timeout = absl::Seconds(words.group_timeout);
   if (app.count("--group") > 0) o.group = words.group;
@@ -213,6 +241,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   AddRanks(app, words);
   AddCheckpoints(app, options);
   AddLog(app, options, words);
+  CheckDecimals(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -223,10 +252,11 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     return WrongUsage(
         "--save-dir and --experiment-name set the run's id together; give both or none");
   }
-  if (!options.experiment_name.empty() && !IsExperimentName(options.experiment_name)) {
-    return WrongUsage(
-        absl::StrCat("--experiment-name ", options.experiment_name,
-                     " is not a path below --save-dir; use a name such as first or sweep/3"));
+  const std::string name_error =
+      options.experiment_name.empty() ? "" : ExperimentNameError(options.experiment_name);
+  if (!name_error.empty()) {
+    return WrongUsage(absl::StrCat("--experiment-name ", options.experiment_name, " ", name_error,
+                                   "; use a name such as first or sweep/3"));
   }
   if (options.resume && options.save_dir.empty()) {
     return WrongUsage(
