@@ -34,13 +34,15 @@ std::string NameOf(LogStrategy strategy) {
 
 std::string DigestOf(const Tokens& tokens) { return absl::StrFormat("%08x", tokens.Digest()); }
 
+std::string Shown(const std::string& value) { return value.empty() ? "empty" : value; }
+
 // "lr is 0.1 and was 0.2". A fact that `before` lacks is newer than it, and does not count.
 std::vector<std::string> Changes(const Facts& now, const Facts& before) {
   std::vector<std::string> changes;
   for (const auto& [name, value] : now) {
     const auto was = before.find(name);
     if (was == before.end() || was->second == value) continue;
-    changes.push_back(absl::StrCat(name, " is ", value, " and was ", was->second));
+    changes.push_back(absl::StrCat(name, " is ", Shown(value), " and was ", Shown(was->second)));
   }
   return changes;
 }
@@ -112,8 +114,8 @@ void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& g
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(theirs, '\n'))) {
     const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits('=', 1));
     if (mine[fact.first] == fact.second) continue;
-    differ.push_back(absl::StrCat(fact.first, " is ", mine[fact.first], " here and ", fact.second,
-                                  " on rank 0"));
+    differ.push_back(absl::StrCat(fact.first, " is ", Shown(mine[fact.first]), " on rank ",
+                                  group.rank(), " and ", Shown(fact.second), " on rank 0"));
   }
   if (!group.Any(!differ.empty())) return;
   if (differ.empty()) throw std::runtime_error("the ranks were not started alike");

@@ -221,8 +221,8 @@ TEST_F(SaverTest, RanksThatWereStartedDifferentlyFailTogether) {
   };
   auto second = std::async(std::launch::async, check, 1);
   EXPECT_EQ(check(0), "the ranks were not started alike");
-  EXPECT_THAT(second.get(), AllOf(HasSubstr("lr is 0.5 here and 0.25 on rank 0"),
-                                  HasSubstr("resume is false here and true on rank 0")));
+  EXPECT_THAT(second.get(), AllOf(HasSubstr("lr is 0.5 on rank 1 and 0.25 on rank 0"),
+                                  HasSubstr("resume is false on rank 1 and true on rank 0")));
 }
 
 }  // namespace

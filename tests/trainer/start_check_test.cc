@@ -70,7 +70,7 @@ TEST_F(StartCheckTest, RefusesAnotherPlaceForTheRun) {
   settings_.project = "zz";
   settings_.log_strategy = LogStrategy::kAll;
   EXPECT_THAT(Resume().status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          AllOf(HasSubstr("project is zz and was "),
+                                          AllOf(HasSubstr("project is zz and was empty. "),
                                                 HasSubstr("log-strategy is all and was main"))));
 }
 
