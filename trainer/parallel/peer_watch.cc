@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "trainer/base/rank_error.h"
@@ -87,8 +88,8 @@ struct PeerWatch::State {
       return absl::StrCat(NameOf(peer), " failed: ", ReadText(*store, FailedKey(peer)));
     const double silence = Age() - ReadBeat(peer).age;
     if (absl::Seconds(silence) < allowed) return "";
-    return absl::StrCat(NameOf(peer), " is dead or hangs: no heartbeat for ",
-                        static_cast<int64_t>(silence), " s");
+    return absl::StrFormat("%s is dead or hangs: its last heartbeat is %.1f s old", NameOf(peer),
+                           silence);
   }
   std::vector<std::string> AllLost() const {
     std::vector<std::string> lost;
