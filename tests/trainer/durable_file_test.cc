@@ -15,6 +15,8 @@
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
+#include "trainer/data/token_cache.h"
 
 namespace {
 
@@ -100,6 +102,27 @@ TEST_F(DurableFileTest, SyncsTheNameOfEachDirectoryThatItMakes) {
               ElementsAre("sync " + dir_.File("a"), "sync " + dir_.File("a/b")));
   EXPECT_TRUE(std::filesystem::is_directory(dir_.File("a/b/c")));
   EXPECT_THAT(DiskCallsOf([&] { return CreateDirectories(dir_.File("a/b/c/")); }), ElementsAre());
+}
+
+TEST_F(DurableFileTest, CheckpointsThatAreSetAsideSurviveAPowerCut) {
+  const std::string path = dir_.File("a");
+  ASSERT_OK_AND_ASSIGN(CheckpointDirectory directory, CheckpointDirectory::Open(path, /*keep=*/1));
+  std::ofstream(directory.PathOf(7)) << "any";
+  const std::string aside = path + "/earlier-1";
+  EXPECT_THAT(DiskCallsOf([&] { return directory.SetAside().status(); }),
+              ElementsAre("sync " + path, HasSubstr("rename "), "sync " + aside, "sync " + path));
+}
+
+TEST_F(DurableFileTest, TheNameOfANewCacheSurvivesAPowerCut) {
+  DataProgress silent(/*shown=*/false);
+  const std::vector<std::string> calls = DiskCallsOf([&] {
+    // The text is absent; by then the cache is there.
+    const Text text{.name = "none", .files = {dir_.File("none")}};
+    EXPECT_FALSE(
+        OpenOrMakeTokens(dir_.File("x/cache"), "a.bin", text, {.pieces = 600}, silent).ok());
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(calls, ElementsAre("sync " + dir_.path(), "sync " + dir_.File("x")));
 }
 
 TEST_F(DurableFileTest, LeavesNothingWithoutCommit) {

@@ -20,20 +20,22 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB at once
 
-// A rename survives a power cut once its directory is synced.
-bool SyncDirectoryOf(const std::string& path) {
+std::string ParentOf(const std::string& path) {
   const std::string parent = fs::path(path).parent_path();
-  const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  // EINVAL: a file system that syncs no directories, such as some FUSE ones.
-  const bool synced = fsync(fd) == 0 || errno == EINVAL;
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return synced;
+  return parent.empty() ? "." : parent;
 }
 
 }  // namespace
+
+absl::Status SyncDirectory(const std::string& directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // EINVAL: a file system that syncs no directories, such as some FUSE ones.
+  const bool synced = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (synced) return absl::OkStatus();
+  return absl::ErrnoToStatus(error, absl::StrCat("sync the directory ", directory));
+}
 
 absl::Status CreateDirectories(const std::string& path) {
   fs::path made;
@@ -42,10 +44,7 @@ absl::Status CreateDirectories(const std::string& path) {
     std::error_code error;
     if (!fs::create_directory(made, error) && !error) continue;
     if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
-    if (!SyncDirectoryOf(made)) {
-      const int reason = errno;
-      return absl::ErrnoToStatus(reason, absl::StrCat("sync the directory of ", made.string()));
-    }
+    if (absl::Status synced = SyncDirectory(ParentOf(made)); !synced.ok()) return synced;
   }
   return absl::OkStatus();
 }
@@ -90,8 +89,7 @@ absl::Status DurableFile::Commit() {
   if (fsync(fd_) != 0) return Failure("sync", errno);
   if (rename(temporary().c_str(), path_.c_str()) != 0) return Failure("rename", errno);
   close(std::exchange(fd_, -1));
-  if (!SyncDirectoryOf(path_)) return Failure("sync the directory of", errno);
-  return absl::OkStatus();
+  return SyncDirectory(ParentOf(path_));
 }
 
 }  // namespace ranklog::trainer

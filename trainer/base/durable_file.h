@@ -13,6 +13,9 @@ namespace ranklog::trainer {
 // Errors name the directory, by errno.
 absl::Status CreateDirectories(const std::string& path);
 
+// Once it returned OK, a power cut undoes no rename in `directory`, and loses no name there.
+absl::Status SyncDirectory(const std::string& directory);
+
 // A file that is there whole or not at all, whatever ends the process or the machine: written under
 // a temporary name, and renamed once it is on the disk.
 //

@@ -150,15 +150,20 @@ absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
   int number = 1;
   while (std::filesystem::exists(EarlierRun(number), error)) ++number;
   const std::string target = EarlierRun(number);
-  std::filesystem::create_directory(target, error);
+  absl::Status status = CreateDirectories(target);
   for (const int64_t step : steps) {
     const std::filesystem::path file = PathOf(step);
-    if (!error) std::filesystem::rename(file, target + "/" + file.filename().string(), error);
+    if (!status.ok() || error) break;
+    std::filesystem::rename(file, target + "/" + file.filename().string(), error);
   }
   if (error) {
     return absl::ErrnoToStatus(error.value(),
                                absl::StrCat("move the earlier run's checkpoints to ", target));
   }
+  // In this order, a power cut loses no name.
+  if (status.ok()) status = SyncDirectory(target);
+  if (status.ok()) status = SyncDirectory(path_);
+  if (!status.ok()) return status;
   return target;
 }
 

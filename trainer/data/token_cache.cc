@@ -30,9 +30,9 @@ namespace {
 constexpr char kCacheVersion[] = "ranklog tokens 1";
 constexpr size_t kKeyBytes = 16;  // of the SHA-256: two texts never have the same
 
-absl::Status Unusable(const std::string& dir, const char* what, int error) {
+absl::Status Unusable(const std::string& dir, const char* what, const std::string& reason) {
   return absl::FailedPreconditionError(absl::StrCat("cannot ", what, " the cache of tokens ", dir,
-                                                    ": ", std::strerror(error),
+                                                    ": ", reason,
                                                     "; choose another directory with --cache-dir"));
 }
 
@@ -40,21 +40,20 @@ absl::Status Unusable(const std::string& dir, const char* what, int error) {
 class CacheLock {
  public:
   static absl::StatusOr<CacheLock> Take(const std::string& dir, DataProgress& progress) {
-    std::error_code error;
-    std::filesystem::create_directories(dir, error);
-    if (error) return Unusable(dir, "make", error.value());
+    const absl::Status made = CreateDirectories(dir);
+    if (!made.ok()) return Unusable(dir, "make", std::string(made.message()));
     CacheLock lock(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (lock.fd_ < 0) return Unusable(dir, "open", errno);
-    if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", errno);
+    if (lock.fd_ < 0) return Unusable(dir, "open", std::strerror(errno));
+    if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", std::strerror(errno));
     if (flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno == EWOULDBLOCK) {
       progress.Say(absl::StrCat("waiting for another process that writes tokens to ", dir));
       while (flock(lock.fd_, LOCK_EX) != 0) {
-        if (errno != EINTR) return Unusable(dir, "lock", errno);
+        if (errno != EINTR) return Unusable(dir, "lock", std::strerror(errno));
       }
       return lock;
     }
-    return Unusable(dir, "lock", errno);
+    return Unusable(dir, "lock", std::strerror(errno));
   }
   CacheLock(CacheLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   CacheLock& operator=(CacheLock&&) = delete;
