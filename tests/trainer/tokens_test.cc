@@ -73,7 +73,7 @@ TEST_F(MappedTokensTest, SaysWhyAShortenedFileEndsTheProcess) {
   ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(path, 1));
   ASSERT_EQ(truncate(path.c_str(), 0), 0);
   EXPECT_EXIT(CopyOf(tokens, 0, 3), ::testing::KilledBySignal(SIGBUS),
-              "was shortened while it was in use");
+              "SIGBUS: " + path + " was shortened while it was in use");
 }
 
 TEST_F(MappedTokensTest, EmptyFileHasNone) {

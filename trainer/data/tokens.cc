@@ -8,6 +8,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cerrno>
@@ -16,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -36,20 +39,59 @@ struct MappedFile {
 constexpr size_t kDigestPieces = 64;
 constexpr size_t kDigestPiece = 1 << 20;  // bytes
 
+// A mapped file, and what to say if it can no longer be read.
+struct Mapping {
+  const char* first;
+  size_t size;
+  std::string message;
+};
+// Read by a signal handler. Only the first mappings are named.
+std::array<std::atomic<const Mapping*>, 8> mappings;
+static_assert(std::atomic<const Mapping*>::is_always_lock_free);
+
 // Says what has happened before the kernel ends the process: a SIGBUS alone points nowhere. Without
 // the handler the read is tried again, and then ends it.
-void OnBusError(int) {
+void OnBusError(int, siginfo_t* info, void*) {
+  const char* const address = static_cast<const char*>(info->si_addr);
+  for (const std::atomic<const Mapping*>& slot : mappings) {
+    const Mapping* const mapping = slot.load();
+    if (mapping == nullptr || address < mapping->first || address >= mapping->first + mapping->size)
+      continue;
+    WriteFromHandler(mapping->message.data(), mapping->message.size());
+    return;
+  }
   constexpr char kText[] =
       "\nranklog-train: SIGBUS: a mapped file was shortened while it was in use, or its disk "
-      "failed. Leave the --data and the cache as they are during a training\n";
-  [[maybe_unused]] const ssize_t wrote = write(STDERR_FILENO, kText, sizeof kText - 1);
+      "failed\n";
+  WriteFromHandler(kText, sizeof kText - 1);
 }
 
 void ExplainBusErrors() {
   struct sigaction action = {};
-  action.sa_handler = OnBusError;
-  action.sa_flags = SA_RESETHAND;
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_RESETHAND | SA_SIGINFO;
   sigaction(SIGBUS, &action, nullptr);
+}
+
+// Keeps the mapping for OnBusError() until the memory is released, and unmaps it then.
+std::shared_ptr<const void> Watched(void* address, size_t size, const std::string& path) {
+  auto* const mapping = new Mapping{
+      static_cast<const char*>(address), size,
+      absl::StrCat("\nranklog-train: SIGBUS: ", path,
+                   " was shortened while it was in use, or its disk failed. Leave the --data and "
+                   "the cache as they are during a training\n")};
+  std::atomic<const Mapping*>* own = nullptr;
+  for (std::atomic<const Mapping*>& slot : mappings) {
+    const Mapping* empty = nullptr;
+    if (!slot.compare_exchange_strong(empty, mapping)) continue;
+    own = &slot;
+    break;
+  }
+  return {address, [mapping, own](const void* mapped) {
+            if (own != nullptr) own->store(nullptr);
+            munmap(const_cast<void*>(mapped), mapping->size);
+            delete mapping;
+          }};
 }
 
 template <typename Token>
@@ -91,8 +133,7 @@ absl::StatusOr<Tokens> Tokens::Map(const std::string& path, int width, size_t of
     return absl::ResourceExhaustedError(absl::StrCat("map ", path, ": ", std::strerror(errno)));
   }
   ExplainBusErrors();
-  std::shared_ptr<const void> memory(
-      address, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
+  std::shared_ptr<const void> memory = Watched(address, size, path);
   return Tokens(std::move(memory), static_cast<const uint8_t*>(address) + offset,
                 (size - offset) / width, width);
 }
