@@ -8,11 +8,17 @@
 
 #include <future>
 #include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "tests/support/dead_port.h"
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
+#include "trainer/base/torch_compat.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -67,6 +73,18 @@ class ProcessGroupOfThreadsTest : public ::testing::Test {
   std::optional<HostedStore> store_;
   GroupOptions options_;
 };
+
+TEST_F(ProcessGroupOfThreadsTest, HostedStoreListensOnLoopback) {
+  const std::string port = absl::StrFormat(":%04X ", store_->port());
+  const auto listens = [&](const std::string& table, const std::string& address) {
+    return absl::StrContains(ranklog::testing::FileContent(table), " " + address + port);
+  };
+  const bool loopback = compat::kTakesSocket<c10d::TCPStoreOptions>;  // else on all interfaces
+  EXPECT_EQ(listens("/proc/self/net/tcp", "0100007F"), loopback);
+  EXPECT_EQ(listens("/proc/self/net/tcp", "00000000") ||
+                listens("/proc/self/net/tcp6", std::string(32, '0')),
+            !loopback);
+}
 
 TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
   auto second = Join(2, 4);

@@ -43,6 +43,22 @@ c10::intrusive_ptr<TcpStore> OpenStore(const std::string& address, StoreOptions 
   return c10::make_intrusive<TcpStore>(address, options);
 }
 
+// Whether a store can take over a socket that the caller has bound. 1.13 cannot.
+template <typename StoreOptions>
+constexpr bool kTakesSocket = requires(StoreOptions options, int fd) {
+  options.masterListenFd = fd;
+};
+
+// Serves the store at the socket that `bind` returns, a descriptor and its port.
+template <typename StoreOptions, typename Bind>
+void ServeAt(StoreOptions& options, Bind bind) {
+  if constexpr (kTakesSocket<StoreOptions>) {
+    const std::pair<int, uint16_t> bound = bind();
+    options.masterListenFd = bound.first;
+    options.port = bound.second;
+  }
+}
+
 // Lets `group` use `backend` for tensors of `device`; the first backend is the default one. In 1.13
 // a backend is a group. In 2.x a group picks a backend by the tensor's device.
 template <typename Group, typename Store, typename Backend>

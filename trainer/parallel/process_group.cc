@@ -1,12 +1,16 @@
 #include "trainer/parallel/process_group.h"
 
 #include <ATen/ATen.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -62,6 +66,19 @@ std::chrono::milliseconds Milliseconds(absl::Duration duration) {
 // The keys of an attempt in a launcher's store, as in torchrun's.
 std::string AttemptPrefix(const std::string& attempt) {
   return absl::StrCat("/worker/attempt_", attempt);
+}
+
+// A socket at a free port of 127.0.0.1, and the port.
+std::pair<int, uint16_t> BindToLoopback() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0 || bind(fd, any, size) != 0 || getsockname(fd, any, &size) != 0)
+    throw std::system_error(errno, std::generic_category(), "listen on 127.0.0.1");
+  return {fd, ntohs(address.sin_port)};
 }
 
 // A connection to the job's store, which this call serves if `serve`. A launcher's store has keys of
@@ -209,6 +226,7 @@ absl::StatusOr<HostedStore> HostedStore::Serve() {
     options.port = 0;
     options.isServer = true;
     options.waitWorkers = false;
+    compat::ServeAt(options, BindToLoopback);
     return HostedStore(
         std::make_unique<Impl>(Impl{compat::OpenStore<c10d::TCPStore>("127.0.0.1", options)}));
   } catch (const std::exception& error) {

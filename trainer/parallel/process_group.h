@@ -37,8 +37,8 @@ struct Rendezvous {
 // The store that the ranks of one machine meet at, served by their launcher as torchrun does. Bound
 // to a free port, so that no other program can take it in between.
 //
-// LibTorch binds it to all interfaces, as it does torchrun's: whoever reaches the port can join or
-// disturb the training, but not run code.
+// It listens on 127.0.0.1. LibTorch 1.13 binds it to all interfaces, as torchrun's: whoever reaches
+// the port can join or disturb the training, but not run code.
 class HostedStore {
  public:
   static absl::StatusOr<HostedStore> Serve();
