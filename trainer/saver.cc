@@ -151,11 +151,9 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   const int64_t step = checkpoint.step;
   // The weights are the same on all ranks, so all of them throw.
   if (const std::string spoilt = FindNotFinite(checkpoint); !spoilt.empty()) {
-    throw RankError(
-        RankError::kThisRank,
-        absl::StrCat(
-            "step ", step, " left infinities or NaN in ", spoilt,
-            ", so it is not saved; lower --lr, then go on from a checkpoint with --resume"));
+    throw RankError(RankError::kThisRank,
+                    absl::StrCat("step ", step, " left infinities or NaN in ", spoilt,
+                                 ", so it is not saved; ", kAfterDivergence));
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;

@@ -107,8 +107,9 @@ TEST_F(TrainTest, NamesTheStepThatLostTheWeights) {
     Run();
     FAIL() << "it went on";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("step 2: the loss is "), HasSubstr("nan"),
-                                    HasSubstr("lower --lr"), HasSubstr("--resume")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("step 2: the loss is "), HasSubstr("nan"), HasSubstr("lower --lr"),
+                      HasSubstr("--resume"), HasSubstr("older checkpoint with --init-from")));
   }
   EXPECT_TRUE(std::filesystem::exists(dir.File("lost/checkpoint-00000001.safetensors")));
   EXPECT_FALSE(std::filesystem::exists(dir.File("lost/checkpoint-00000002.safetensors")));
@@ -126,7 +127,7 @@ TEST_F(TrainTest, DoesNotSaveWeightsThatItsStepHasSpoilt) {
     FAIL() << "it went on";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("step 1 left infinities or NaN in model."),
-                                    HasSubstr("lower --lr")));
+                                    HasSubstr("lower --lr"), HasSubstr("--init-from")));
   }
   EXPECT_FALSE(std::filesystem::exists(dir.File("spoilt/checkpoint-00000001.safetensors")));
 }
