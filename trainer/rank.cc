@@ -142,8 +142,9 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
                            : absl::StrCat("after step ", position.step, " of ", position.steps);
     WriteMessage(absl::StrCat(
         "told to stop: ended ", when,
-        saver.saves() ? "; the same command with --resume goes on\n"
-                      : "; nothing is saved without --save-dir, or with --save-every 0\n"));
+        saver.has_checkpoint() ? "; the same command with --resume goes on\n"
+        : saver.saves() ? "; there is no checkpoint yet, the same command with --resume starts\n"
+                        : "; nothing is saved without --save-dir, or with --save-every 0\n"));
   }
   return saver.saves() ? kStoppedExitCode : 1;
 }

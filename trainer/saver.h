@@ -53,6 +53,9 @@ class Saver {
   // Whether it writes checkpoints: there is a --save-dir, and --save-every is not 0.
   bool saves() const;
 
+  // Whether a checkpoint of this training is there.
+  bool has_checkpoint() const { return saved_step_ > 0; }
+
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;
 
