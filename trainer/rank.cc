@@ -119,6 +119,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   }
   Position position;
   bool done = false;
+  bool settled = false;  // a daemon has given the run its id
   {
     Progress progress(/*shown=*/group.rank() == 0);
     const absl::Time start = absl::Now();
@@ -132,6 +133,10 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
       if (report.val_loss) position.val_loss = *report.val_loss;
       position.elapsed = absl::Now() - start;
       progress.Show(position);
+      if (!settled && run.stats().connected) {
+        settled = true;
+        saver.SettleRun(JobRunId(run));
+      }
     };
     done = Train(options, corpus, group, run, saver, stop_signal, show);
   }

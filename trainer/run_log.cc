@@ -21,10 +21,14 @@ constexpr std::chrono::seconds kDiskPatience(5);  // a daemon under load commits
 
 }  // namespace
 
-std::string RunId(const std::string& save_dir, const std::string& experiment_name) {
+std::string ExperimentPath(const std::string& save_dir, const std::string& experiment_name) {
   std::error_code error;
   const std::filesystem::path directory = std::filesystem::absolute(save_dir, error);
-  const std::string text = (directory / experiment_name).lexically_normal();
+  return (directory / experiment_name).lexically_normal();
+}
+
+std::string RunId(const std::string& save_dir, const std::string& experiment_name) {
+  const std::string text = ExperimentPath(save_dir, experiment_name);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1)

@@ -12,8 +12,10 @@
 namespace ranklog::trainer {
 
 // The id of an experiment's run, so that a second start of it goes on with the first one's: the
-// SHA-1 of
-// "{save_dir}/{experiment_name}" in lower-case hex. The path is absolute, and without "." and "..".
+// "{save_dir}/{experiment_name}" as an absolute path, without "." and "..".
+std::string ExperimentPath(const std::string& save_dir, const std::string& experiment_name);
+
+// The id of an experiment's first run: the SHA-1 of its path in lower-case hex.
 std::string RunId(const std::string& save_dir, const std::string& experiment_name);
 
 // The id of the job that logs to `run`: that of its run, or what the ids of its runs begin with. Known

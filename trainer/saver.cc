@@ -4,21 +4,35 @@
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "trainer/base/messages.h"
 #include "trainer/base/rank_error.h"
+#include "trainer/run_log.h"
 
 namespace ranklog::trainer {
 namespace {
 
-// Rank 0's choice, the first letter of its text to the others. The rest is the checkpoint to read.
-constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kCheckpoint = 'C';
+// Rank 0's choice, as a text to the others: whether the run goes on, whether the training does, and
+// the checkpoint to read. An error has one letter, and its message.
+constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kWeights = 'W', kCheckpoint = 'C';
+
+// What tells the starts of a requeued Slurm job apart; empty outside of one. The daemon would let
+// them go on in one run.
+std::string RequeueSuffix() {
+  const char *job = std::getenv("SLURM_JOB_ID"), *restarts = std::getenv("SLURM_RESTART_COUNT");
+  int64_t count = 0;
+  if (job == nullptr || restarts == nullptr || !absl::SimpleAtoi(restarts, &count) || count < 1)
+    return "";
+  return absl::StrCat("-slurm-", job, "-", count);
+}
 
 absl::Status FailureOfRankZero(const std::string& reason, int rank) {
   if (rank == 0) return absl::UnavailableError(reason);
@@ -32,34 +46,37 @@ void Say(const std::string& text) { WriteMessage(absl::StrCat("ranklog-train: ",
 absl::StatusOr<std::string> Saver::Choose() {
   const std::string path = absl::StrCat(options_->save_dir, "/", options_->experiment_name);
   std::error_code error;
-  const bool has_directory =
-      !options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error));
-  if (has_directory) {
+  if (!options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error))) {
     absl::StatusOr<CheckpointDirectory> directory =
         CheckpointDirectory::Open(path, options_->keep, Say);
     if (!directory.ok()) return directory.status();
     directory_.emplace(*std::move(directory));
   }
-  if (options_->resume && has_directory) {
+  std::string file = options_->init_from;
+  if (options_->resume && directory_) {
     absl::StatusOr<std::optional<CheckpointDirectory::Found>> found = directory_->Latest(Say);
     if (!found.ok()) return found.status();
-    if (*found) return ChooseCheckpoint(*std::move(*found));
+    if (*found) {
+      file = (*found)->path;
+      const absl::Status resumes = ResumeFrom(*std::move(*found));
+      if (!resumes.ok()) return resumes;
+    }
   }
-  if (options_->resume) Say(absl::StrCat("no checkpoint in ", path, ": starts at step 1"));
-  if (!options_->init_from.empty()) {
-    absl::StatusOr<Checkpoint> weights = ReadCheckpoint(options_->init_from);
+  if (options_->resume && !resumed_)
+    Say(absl::StrCat("no checkpoint in ", path, ": starts at step 1"));
+  if (!resumed_ && !file.empty()) {
+    absl::StatusOr<Checkpoint> weights = ReadCheckpoint(file);
     if (!weights.ok()) return weights.status();
-    const absl::Status fits = CheckInitFrom(*weights, options_->init_from, facts_);
+    const absl::Status fits = CheckInitFrom(*weights, file, facts_);
     if (!fits.ok()) return fits;
     start_ = *std::move(weights);
   }
-  // Of a run that was never saved there is nothing to go on with, and the experiment's id is that of
-  // an earlier one.
-  const bool same_run = options_->resume && !(has_directory && directory_->HasEarlierRun());
-  return absl::StrCat(std::string(1, same_run ? kSameRun : kNewRun), options_->init_from);
+  if (!options_->save_dir.empty()) ChooseRunOfStart(path);
+  return absl::StrCat(std::string(1, goes_on_ ? kSameRun : kNewRun),
+                      std::string(1, resumed_ ? kCheckpoint : kWeights), file);
 }
 
-absl::StatusOr<std::string> Saver::ChooseCheckpoint(CheckpointDirectory::Found found) {
+absl::Status Saver::ResumeFrom(CheckpointDirectory::Found found) {
   const absl::StatusOr<std::vector<std::string>> changed =
       CheckResume(found.checkpoint, found.path, facts_, plan_.steps);
   if (!changed.ok()) return changed.status();
@@ -68,12 +85,41 @@ absl::StatusOr<std::string> Saver::ChooseCheckpoint(CheckpointDirectory::Found f
                           : absl::StrCat("going on after step ", step, ", from ", found.path));
   if (!changed->empty()) Say(absl::StrCat("from here on ", absl::StrJoin(*changed, "; ")));
   start_ = std::move(found.checkpoint);
-  return absl::StrCat(std::string(1, kCheckpoint), found.path);
+  resumed_ = true;
+  return absl::OkStatus();
 }
 
-absl::Status Saver::SetEarlierRunAside() {
-  const std::string failure = group_->FromRankZero("earlier run", [&] {
+void Saver::ChooseRunOfStart(const std::string& path) {
+  RunQuestion question{.experiment = ExperimentPath(options_->save_dir, options_->experiment_name),
+                       .first_id = RunId(options_->save_dir, options_->experiment_name),
+                       .resumed = resumed_ ? &*start_ : nullptr,
+                       .goes_on_without_one = options_->resume && saves(),
+                       .earlier_runs = directory_ ? directory_->RunsWithCheckpoints() : 0,
+                       .suffix_without_file = options_->resume ? "" : RequeueSuffix()};
+  absl::StatusOr<RunFile> file = ReadRunFile(path);
+  if (file.ok()) {
+    question.file = *std::move(file);
+  } else if (!absl::IsNotFound(file.status())) {
+    Say(absl::StrCat("passing over a file: ", std::string(file.status().message())));
+  }
+  RunAnswer answer = ChooseRun(question);
+  goes_on_ = answer.goes_on;
+  run_ = std::move(answer.file);
+  if (!answer.copied_of.empty()) {
+    Say(absl::StrCat(path, " is a copy of ", answer.copied_of,
+                     ", which keeps its run; here begins the run ", run_.run_id));
+  } else if (!goes_on_ && run_.run_id != question.first_id) {
+    Say(absl::StrCat("this start is a new run, ", run_.run_id));
+  }
+}
+
+absl::Status Saver::PrepareDirectory() {
+  const std::string failure = group_->FromRankZero("directory", [&] {
     if (!directory_) return std::string();
+    // First, so that a start that is killed in between does not log to the earlier run.
+    const absl::Status written = WriteRunFile(directory_->path(), run_);
+    if (!written.ok()) return std::string(written.message());
+    if (resumed_) return std::string();
     const absl::StatusOr<std::string> aside = directory_->SetAside();
     if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
@@ -94,10 +140,10 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fact
                ? *chosen
                : absl::StrCat(std::string(1, kError), std::string(chosen.status().message()));
   });
-  const std::string path = choice.substr(1);
-  if (choice[0] == kError) return FailureOfRankZero(path, group.rank());
-  saver.new_run_ = choice[0] == kNewRun;
-  saver.resumed_ = choice[0] == kCheckpoint;
+  if (choice[0] == kError) return FailureOfRankZero(choice.substr(1), group.rank());
+  saver.goes_on_ = choice[0] == kSameRun;
+  saver.resumed_ = choice[1] == kCheckpoint;
+  const std::string path = choice.substr(2);
   absl::Status read;
   if (!path.empty() && !saver.start_) {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(path);
@@ -108,22 +154,23 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fact
     if (!read.ok()) return read;
     throw std::runtime_error(absl::StrCat("a rank cannot read ", path));
   }
-  if (saver.resumed_) {
-    saver.run_id_ = saver.start_->run_id;
-    saver.saved_step_ = saver.start_->step;
-    return saver;
-  }
-  read = saver.SetEarlierRunAside();
+  if (saver.resumed_) saver.saved_step_ = saver.start_->step;
+  read = saver.PrepareDirectory();
   if (!read.ok()) return read;
   return saver;
 }
 
 void Saver::ContinueRun(Settings& settings) const {
-  settings.resume
-      .clear();  // RANKLOG_RESUME would log other steps over those of an earlier training
-  if (!options_->resume || new_run_) return;
-  if (!run_id_.empty()) settings.run_id = run_id_;
-  settings.resume = "allow";
+  // RANKLOG_RESUME would log other steps over those of an earlier training.
+  settings.resume = goes_on_ ? "allow" : "";
+  if (!run_.run_id.empty()) settings.run_id = run_.run_id;
+}
+
+void Saver::SettleRun(const std::string& run_id) {
+  if (!directory_ || run_id.empty() || run_id == run_.run_id) return;
+  run_.run_id = run_id;
+  const absl::Status written = WriteRunFile(directory_->path(), run_);
+  if (!written.ok()) Say(std::string(written.message()));
 }
 
 absl::StatusOr<int64_t> Saver::Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
@@ -157,6 +204,8 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;
+  checkpoint.experiment = run_.experiment;
+  SettleRun(checkpoint.run_id);
   absl::Status status;
   if (directory_) status = directory_->Save(checkpoint);
   if (!group_->Any(!status.ok())) {

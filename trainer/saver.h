@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "ranklog/settings.h"
 #include "trainer/checkpoint/checkpoint_directory.h"
+#include "trainer/checkpoint/run_file.h"
 #include "trainer/options.h"
 #include "trainer/parallel/process_group.h"
 #include "trainer/plan.h"
@@ -40,9 +41,14 @@ class Saver {
   static absl::StatusOr<Saver> Open(const Options& options, const Plan& plan, Facts facts,
                                     ProcessGroup& group);
 
-  // With --resume, lets the run of the log go on: that of the checkpoint, else that of the
-  // experiment. Otherwise the run is a new one, whatever RANKLOG_RESUME says.
+  // Sets the run of this start, see ChooseRun(): with --resume the run of the log goes on. Otherwise
+  // it is a new one, whatever RANKLOG_RESUME and Slurm's requeue count say. So rank 0 gives each new
+  // run an id of its own.
   void ContinueRun(Settings& settings) const;
+
+  // Keeps the id that the run really has, for the next start. On rank 0, once a daemon has answered;
+  // the other ranks do nothing.
+  void SettleRun(const std::string& run_id);
 
   // Fills model, optimizer, sampler and random state with what the training starts from. Returns the
   // steps that are done, 0 for a new training.
@@ -70,8 +76,9 @@ class Saver {
       : options_(&options), plan_(plan), facts_(std::move(facts)), group_(&group) {}
   // What rank 0 found, as a text for the others.
   absl::StatusOr<std::string> Choose();
-  absl::StatusOr<std::string> ChooseCheckpoint(CheckpointDirectory::Found found);
-  absl::Status SetEarlierRunAside();
+  absl::Status ResumeFrom(CheckpointDirectory::Found found);
+  void ChooseRunOfStart(const std::string& path);
+  absl::Status PrepareDirectory();
 
   const Options* options_;  // of the caller, who keeps it
   Plan plan_;
@@ -80,9 +87,9 @@ class Saver {
   std::optional<CheckpointDirectory> directory_;  // of rank 0
   std::optional<Checkpoint> start_;               // until Restore()
   bool resumed_ = false;                          // start_ is a checkpoint of this experiment
-  bool new_run_ = true;
-  std::string run_id_;
-  int64_t saved_step_ = 0;  // of the newest checkpoint; 0: none of this run
+  bool goes_on_ = false;                          // in the run of an earlier start
+  RunFile run_;                                   // of rank 0
+  int64_t saved_step_ = 0;                        // of the newest checkpoint; 0: none of this run
 };
 
 }  // namespace ranklog::trainer

@@ -122,13 +122,15 @@ TEST_F(CheckpointDirectoryTest, RemovesWhatWasLeftHalfWritten) {
 TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
   CheckpointDirectory directory = Open();
   EXPECT_EQ(*directory.SetAside(), "");
-  EXPECT_FALSE(directory.HasEarlierRun());
+  EXPECT_EQ(directory.RunsWithCheckpoints(), 0);
+  int64_t runs = 0;
   for (const std::string name : {"/earlier-1", "/earlier-2"}) {
     ASSERT_OK(directory.Save(At(5)));
+    EXPECT_EQ(directory.RunsWithCheckpoints(), ++runs);
     EXPECT_EQ(*directory.SetAside(), path_ + name);
     EXPECT_THAT(Files(name), ElementsAre("checkpoint-00000005.safetensors"));
     EXPECT_EQ(LatestStep(directory), -1);
-    EXPECT_TRUE(directory.HasEarlierRun());
+    EXPECT_EQ(directory.RunsWithCheckpoints(), runs);
   }
 }
 

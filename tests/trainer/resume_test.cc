@@ -214,6 +214,23 @@ TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
   EXPECT_EQ(Runs("again")[1]["last_step"], 15);
 }
 
+// This node did not see the first start of the job, so the daemon takes it for one of the run.
+TEST_F(ResumeTest, RequeuedJobWithoutResumeLeavesTheFinishedRun) {
+  ASSERT_EQ(Train("requeued", {"--steps", "5"}).code, 0);
+  const std::string first = Runs("requeued")[0]["run_id"];
+  AwaitEnd(first);
+  const json before = Runs("requeued")[0];
+  ChildProcess::Options slurm = Environment();
+  slurm.environment["SLURM_JOB_ID"] = "77";
+  slurm.environment["SLURM_RESTART_COUNT"] = "1";
+  const Finished second = RunToEnd(Command("requeued", {"--steps", "10"}), slurm);
+  EXPECT_EQ(second.code, 0) << second.output;
+  EXPECT_THAT(second.output, HasSubstr("this start is a new run, " + first + "-2"));
+  ASSERT_THAT(Runs("requeued"), SizeIs(2));
+  for (const char* field : {"state", "last_step", "rows", "replayed_rows"})
+    EXPECT_EQ(Runs("requeued")[0][field], before[field]) << field;
+}
+
 // Steps 6 to 10 are logged twice: the second time as replays, which take the place of the first.
 TEST_F(ResumeTest, PassesOverATornCheckpointAndReplaysItsSteps) {
   ASSERT_EQ(Train("torn", {"--steps", "10"}).code, 0);

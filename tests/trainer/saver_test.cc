@@ -8,6 +8,7 @@
 #include <torch/optim/adamw.h>
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <stdexcept>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/base/rank_error.h"
+#include "trainer/run_log.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -44,6 +46,25 @@ class SaverTest : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     status_ = Open(alone).status();
     return ::testing::internal::GetCapturedStderr();
+  }
+  // The run of a start, as the daemon is asked for it; "=" before an id that goes on.
+  std::string RunOfStart(bool resume, const std::string& experiment = "a") {
+    options_.resume = resume;
+    options_.experiment_name = experiment;
+    ProcessGroup alone = ProcessGroup::Alone();
+    const absl::StatusOr<Saver> saver = Open(alone);
+    status_ = saver.status();
+    if (!saver.ok()) return "none";
+    Settings settings;
+    settings.resume = "allow";  // RANKLOG_RESUME is for other programs
+    saver->ContinueRun(settings);
+    return (settings.resume == "allow" ? "=" : settings.resume) + settings.run_id;
+  }
+  std::string FirstId(const std::string& experiment = "a") const {
+    return RunId(dir_.path(), experiment);
+  }
+  void Copy(const std::string& from, const std::string& to) const {
+    std::filesystem::copy(dir_.File(from), dir_.File(to), std::filesystem::copy_options::recursive);
   }
   bool Exists(const std::string& name) const { return std::filesystem::exists(dir_.File(name)); }
   // Saves a training of one rank that has done 7 steps.
@@ -196,6 +217,78 @@ TEST_F(SaverTest, SaysWhereItStarts) {
   plan_.steps = 6;
   SaidByOpen();
   EXPECT_THAT(status_.message(), HasSubstr("is of step 7"));
+}
+
+TEST_F(SaverTest, OnlyResumeGoesOnInARun) {
+  EXPECT_EQ(RunOfStart(/*resume=*/true), FirstId());
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId());  // killed before its first checkpoint
+  EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-2");
+  options_.resume = true;
+  SaveAfterSeven();
+  EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-3");
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId() + "-3");
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId() + "-3");
+}
+
+// The daemon's rule for requeued jobs would go on in a run of another job.
+TEST_F(SaverTest, RequeuedStartWithoutResumeIsANewRun) {
+  setenv("SLURM_JOB_ID", "77", 1);
+  setenv("SLURM_RESTART_COUNT", "2", 1);
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), FirstId("b"));
+  EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-slurm-77-2");
+  plan_.save_every = 0;
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "unsaved"), FirstId("unsaved") + "-slurm-77-2");
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("SLURM_RESTART_COUNT");
+}
+
+TEST_F(SaverTest, UnsavedTrainingIsANewRunAtEachStart) {
+  plan_.save_every = 0;
+  for (int start = 0; start < 2; ++start) EXPECT_EQ(RunOfStart(/*resume=*/true), FirstId());
+}
+
+TEST_F(SaverTest, CopyGoesOnInARunOfItsOwn) {
+  SaveAfterSeven();
+  Copy("a", "b");
+  options_.experiment_name = "b";
+  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr(dir_.File("b") + " is a copy of " + dir_.File("a")),
+                                  HasSubstr("going on after step 7")));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), "=" + FirstId("b"));  // killed before it saved
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "a"), "=run");
+  std::filesystem::create_directory(dir_.File("c"));
+  std::filesystem::copy(file_, dir_.File("c"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "c"), FirstId("c"));
+}
+
+TEST_F(SaverTest, MovedAndLinkedDirectoriesKeepTheirRun) {
+  SaveAfterSeven();
+  std::filesystem::create_directory_symlink(dir_.File("a"), dir_.File("link"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "link"), "=run");
+  std::filesystem::rename(dir_.File("a"), dir_.File("moved"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "moved"), "=run");
+}
+
+// The daemon answered after the checkpoint was written, and gave another id.
+TEST_F(SaverTest, GoesOnInTheRunThatTheDaemonGave) {
+  ProcessGroup alone = ProcessGroup::Alone();
+  {
+    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+    ASSERT_OK(Restore(saver).status());
+    Checkpoint checkpoint{.run_id = FirstId(), .step = 7};
+    AddState(*model_, optimizer_, checkpoint);
+    EXPECT_FALSE(saver.has_checkpoint());
+    saver.Save(std::move(checkpoint), /*last=*/true);
+    EXPECT_TRUE(saver.has_checkpoint());
+    saver.SettleRun("given");
+  }
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=given");
+}
+
+TEST_F(SaverTest, DamagedRunFileIsNotTheEnd) {
+  SaveAfterSeven();
+  std::ofstream(dir_.File("a/run.json")) << "{}";
+  EXPECT_THAT(SaidByOpen(), HasSubstr("a/run.json: it is damaged"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=run");
 }
 
 // Two ranks, each with options of its own.

@@ -90,6 +90,8 @@ bool ParseMetadata(const std::map<std::string, std::string>& metadata, Checkpoin
   const auto run_id = metadata.find("run_id"), options = metadata.find("options");
   if (run_id == metadata.end() || options == metadata.end()) return false;
   checkpoint.run_id = run_id->second;
+  const auto experiment = metadata.find("experiment");
+  if (experiment != metadata.end()) checkpoint.experiment = experiment->second;
   const json parsed = json::parse(options->second, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return false;
   for (const auto& [name, value] : parsed.items()) {
@@ -111,6 +113,7 @@ absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoi
       {"format", "pt"},  // what Hugging Face's loaders want to see
       {kVersionKey, absl::StrCat(kVersion)},
       {"run_id", checkpoint.run_id},
+      {"experiment", checkpoint.experiment},
       {"step", absl::StrCat(checkpoint.step)},
       {"epoch", absl::StrCat(checkpoint.sampler.epoch)},
       {"next_sample", absl::StrCat(checkpoint.sampler.next)},

@@ -23,8 +23,9 @@ namespace ranklog::trainer {
 // What a training needs to go on as if it had not stopped. trainer/checkpoint.md describes its file.
 // Model, optimizer and sampler are the same on all ranks, so one file serves all of them.
 struct Checkpoint {
-  std::string run_id = {};  // of the log, which goes on as well
-  int64_t step = 0;         // optimizer steps that are done; the schedule follows from it
+  std::string run_id = {};      // of the log, which goes on as well
+  std::string experiment = {};  // see RunFile; empty: an older version wrote the checkpoint
+  int64_t step = 0;             // optimizer steps that are done; the schedule follows from it
   SamplerPosition sampler = {};
   std::map<std::string, std::string> options = {};  // what it was trained with, by the flags' names
   at::Tensor random = {};                           // (ranks, bytes), uint8: see RandomState()

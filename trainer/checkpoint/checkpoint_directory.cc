@@ -103,9 +103,11 @@ std::string CheckpointDirectory::EarlierRun(int number) const {
   return absl::StrCat(path_, "/earlier-", number);
 }
 
-bool CheckpointDirectory::HasEarlierRun() const {
+int64_t CheckpointDirectory::RunsWithCheckpoints() const {
   std::error_code error;
-  return std::filesystem::exists(EarlierRun(1), error);
+  int aside = 0;
+  while (std::filesystem::exists(EarlierRun(aside + 1), error)) ++aside;
+  return aside + (Steps().empty() ? 0 : 1);
 }
 
 std::vector<int64_t> CheckpointDirectory::Steps() const {

@@ -42,8 +42,8 @@ class CheckpointDirectory {
   absl::StatusOr<std::optional<Found>> Latest(
       const std::function<void(const std::string&)>& warn) const;
 
-  // Whether a run that was set aside is here, see SetAside().
-  bool HasEarlierRun() const;
+  // How many runs have left checkpoints here: those that were set aside, and the last one.
+  int64_t RunsWithCheckpoints() const;
 
   // Makes room for a new run: moves all checkpoints to a new directory `path`/earlier-N. Returns
   // that; "" if there were none.
@@ -54,6 +54,7 @@ class CheckpointDirectory {
   // are overwritten when their step comes.
   absl::Status Save(const Checkpoint& checkpoint);
 
+  const std::string& path() const { return path_; }
   // Where the checkpoint of `step` is.
   std::string PathOf(int64_t step) const;
 

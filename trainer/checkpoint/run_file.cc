@@ -1,0 +1,109 @@
+#include "trainer/checkpoint/run_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/base/durable_file.h"
+
+namespace ranklog::trainer {
+namespace {
+
+using nlohmann::json;
+
+std::string RunFilePath(const std::string& directory) {
+  return absl::StrCat(directory, "/run.json");
+}
+
+bool Names(const RunFile& file, const std::string& run_id) {
+  return run_id == file.run_id || run_id == file.asked_id;
+}
+
+// The run that the training was in so far.
+std::optional<RunFile> LastRun(const RunQuestion& question) {
+  if (question.resumed == nullptr) {
+    if (!question.goes_on_without_one) return std::nullopt;
+    return question.file;
+  }
+  const Checkpoint& checkpoint = *question.resumed;
+  if (question.file && Names(*question.file, checkpoint.run_id)) return question.file;
+  return RunFile{.experiment = checkpoint.experiment,
+                 .run_id = checkpoint.run_id,
+                 .asked_id = checkpoint.run_id,
+                 .number = question.file ? question.file->number : question.earlier_runs};
+}
+
+// Whether the original of a copy is there: another directory, with the same run.
+bool IsElsewhere(const RunFile& last, const std::string& experiment) {
+  std::error_code error;
+  if (last.experiment.empty() || last.experiment == experiment ||
+      std::filesystem::equivalent(last.experiment, experiment, error)) {
+    return false;
+  }
+  const absl::StatusOr<RunFile> original = ReadRunFile(last.experiment);
+  return original.ok() && (Names(*original, last.run_id) || Names(*original, last.asked_id));
+}
+
+}  // namespace
+
+absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
+  const std::string path = RunFilePath(directory);
+  std::ifstream stream(path);
+  if (!stream) return absl::NotFoundError(absl::StrCat("open ", path, ": ", std::strerror(errno)));
+  try {
+    const json content = json::parse(stream);
+    return RunFile{.experiment = content.at("experiment"),
+                   .run_id = content.at("run_id"),
+                   .asked_id = content.at("asked_id"),
+                   .number = content.at("number")};
+  } catch (const json::exception&) {
+    return absl::DataLossError(absl::StrCat("read ", path, ": it is damaged"));
+  }
+}
+
+absl::Status WriteRunFile(const std::string& directory, const RunFile& file) {
+  const json content = {{"experiment", file.experiment},
+                        {"run_id", file.run_id},
+                        {"asked_id", file.asked_id},
+                        {"number", file.number}};
+  const std::string text = content.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  absl::StatusOr<DurableFile> written = DurableFile::Create(RunFilePath(directory));
+  if (!written.ok()) return written.status();
+  absl::Status status = written->Append(text.data(), text.size());
+  if (status.ok()) status = written->Commit();
+  return status;
+}
+
+RunAnswer ChooseRun(const RunQuestion& question) {
+  const std::optional<RunFile>& file = question.file;
+  // A copy's file is that of the original until its first start.
+  const bool own = file && file->experiment == question.experiment;
+  std::optional<RunFile> last = LastRun(question);
+  RunAnswer answer;
+  if (last && IsElsewhere(*last, question.experiment)) {
+    if (!own) answer.copied_of = last->experiment;
+    last = own ? file : std::nullopt;
+  }
+  answer.goes_on = last.has_value();
+  if (last) {
+    answer.file = *last;
+    answer.file.number = std::max<int64_t>(answer.file.number, 1);
+  } else {
+    const bool foreign = file || !answer.copied_of.empty();  // what is here is of the original
+    const int64_t before = own ? file->number : foreign ? 0 : question.earlier_runs;
+    answer.file.number = before + 1;
+    answer.file.run_id = absl::StrCat(question.first_id, before > 0 ? absl::StrCat("-", before + 1)
+                                                                    : question.suffix_without_file);
+    answer.file.asked_id = answer.file.run_id;
+  }
+  answer.file.experiment = question.experiment;
+  return answer;
+}
+
+}  // namespace ranklog::trainer

@@ -1,0 +1,56 @@
+#ifndef TRAINER_CHECKPOINT_RUN_FILE_H_
+#define TRAINER_CHECKPOINT_RUN_FILE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/checkpoint/checkpoint.h"
+
+namespace ranklog::trainer {
+
+// The file run.json in an experiment's directory: the run of the log that its training belongs to.
+// It is there before the run's first row, so that a start can go on in the run before there is a
+// checkpoint. checkpoint.md describes it.
+struct RunFile {
+  std::string experiment = {};  // its directory: absolute, without "." and ".."
+  std::string run_id = {};      // as the daemon gave it, or asked_id until that is known
+  std::string asked_id = {};    // the daemon was asked for it; older checkpoints may name it
+  int64_t number = 0;           // how many runs the experiment had, this one included
+};
+
+// The file of the experiment in `directory`.
+//   kNotFound  there is none
+//   kDataLoss  it is damaged
+absl::StatusOr<RunFile> ReadRunFile(const std::string& directory);
+
+// Errors: those of DurableFile. On OK the file survives a power cut.
+absl::Status WriteRunFile(const std::string& directory, const RunFile& file);
+
+// What decides the run of a start.
+struct RunQuestion {
+  std::string experiment = {};           // this one's directory, as in RunFile
+  std::string first_id = {};             // the id of its first run
+  std::optional<RunFile> file = {};      // that it has
+  const Checkpoint* resumed = nullptr;   // the checkpoint that the training goes on from
+  bool goes_on_without_one = false;      // --resume, of a training that saves checkpoints
+  int64_t earlier_runs = 0;              // that left checkpoints; counts where there is no file
+  std::string suffix_without_file = {};  // of a new run's id; see Saver::ContinueRun()
+};
+
+struct RunAnswer {
+  RunFile file;           // the experiment's from here on
+  bool goes_on = false;   // in the run that the file names; else it is a new one
+  std::string copied_of;  // the directory whose training goes on here as a run of its own
+};
+
+// The run of a start. A training goes on in the run of its checkpoint, else in that of its file. A
+// moved directory does so too. A copy gets a run of its own while the original is there: two
+// trainings would write to one run. Reads the original's file.
+RunAnswer ChooseRun(const RunQuestion& question);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_CHECKPOINT_RUN_FILE_H_
