@@ -178,7 +178,7 @@ void AddRanks(CLI::App& app, Words& words) {
 }
 
 void AddCheckpoints(CLI::App& app, Options& o) {
-  app.add_option("--save-every", o.save_every,
+  app.add_option("--save-every,--ckpt-every", o.save_every,
                  "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none, also not at the "
                  "end [500; with --epochs: an epoch]")
       ->check(AtLeast(0));

@@ -44,6 +44,11 @@ TEST(ParseCommandLineTest, LogEveryZeroIsAllowed) {
   EXPECT_EQ(std::get<Options>(Parse({"--log-every", "0"})).log_every, 0);
 }
 
+TEST(ParseCommandLineTest, CkptEveryIsSaveEvery) {
+  EXPECT_EQ(std::get<Options>(Parse({"--save-every", "7"})).save_every, 7);
+  EXPECT_EQ(std::get<Options>(Parse({"--ckpt-every", "7"})).save_every, 7);
+}
+
 TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
   EXPECT_EQ(std::get<int>(Parse({"--help"})), 0);
   EXPECT_EQ(std::get<int>(Parse({"--version"})), 0);
