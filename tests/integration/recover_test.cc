@@ -43,7 +43,9 @@ class RecoverTest : public ::testing::Test {
     args.insert(args.begin(), RANKLOG_CLI);
     if (!dir.empty()) args.insert(args.end(), {"--state-dir", dir});
     ChildProcess::Options options;
-    options.environment = {{"RANKLOG_SPOOL_DIR", node_.spool_dir()}};
+    // Otherwise it looks for a daemon and spools of this machine's user, too.
+    options.environment = {{"RANKLOG_ADDRESS", node_.address()},
+                           {"RANKLOG_SPOOL_DIR", node_.spool_dir()}};
     return RunToEnd(args, options);
   }
 
