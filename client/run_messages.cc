@@ -156,10 +156,14 @@ std::string RunState::WhyFull(uint64_t refused) const {
   const std::string unconnected = trouble != nullptr ? trouble : connection_error_;
   const bool attached = std::any_of(rings_.begin(), rings_.end(),
                                     [](const auto& ring) { return ring->attached.load(); });
+  // After Finish() no ring is attached, but its rows are durable.
+  const bool waits = std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) {
+    return ring->durable_end.load(std::memory_order_relaxed) != ring->head();
+  });
   std::string outage;
   if (rings_.empty()) {
     outage = last_error_;
-  } else if (!unconnected.empty() || !attached) {
+  } else if (waits && (!unconnected.empty() || !attached)) {
     outage = absl::StrCat("the spool is full: no daemon accepts rows",
                           unconnected.empty() ? "" : ": ", unconnected);
   } else if (Stalled() >= kStall) {

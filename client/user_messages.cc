@@ -57,8 +57,7 @@ std::string TakenNothing(std::chrono::steady_clock::duration stalled) {
 }
 
 UserMessages::UserMessages(const Settings& settings, Sink sink)
-    : job_id_(settings.run_id),
-      strategy_(Name(settings.log_strategy)),
+    : strategy_(Name(settings.log_strategy)),
       server_(settings.base_url),
       world_size_(settings.world_size.value_or(1)),
       awaits_delivery_(settings.delivery_timeout.count() > 0),
@@ -260,12 +259,12 @@ void UserMessages::SayStart(Time now, bool ended) {
       : destinations_.empty() ? std::string("has reached the daemon")  // an older version
                               : std::string("is kept on this node");
   Say(Severity::kInfo,
-      absl::StrCat(
-          "run ", strategy_ == "main" ? run_id_ : job_id_, " (", strategy_, ", ", world_size_,
-          world_size_ == 1 ? " rank) " : " ranks) ", where, "; look at it: ranklog show ",
-          run_id_[0] == '-' ? "-- " : "", run_id_, state_.empty() ? "" : "; ", state_,
-          state_.empty() || !Leaves() || awaits_delivery_ ? ""
-                                                          : ", or set RANKLOG_FINISH=delivered"));
+      absl::StrCat("run ", run_id_, " (", strategy_, ", ", world_size_,
+                   world_size_ == 1 ? " rank) " : " ranks) ", where, "; look at it: ranklog show ",
+                   run_id_[0] == '-' ? "-- " : "", run_id_, state_.empty() ? "" : "; ", state_,
+                   state_.empty() || !Leaves() || awaits_delivery_
+                       ? ""
+                       : ", or set RANKLOG_FINISH=delivered"));
 }
 
 void UserMessages::SayDelivery(Time now) {

@@ -97,7 +97,6 @@ class UserMessages {
   bool GoesTo(const std::string& kind) const;
   std::string Address() const;
 
-  const std::string job_id_;
   const std::string strategy_;
   const std::string server_;
   const int world_size_;

@@ -137,7 +137,13 @@ std::optional<int> SlurmTasksOnNode(std::string_view tasks_per_node, int64_t nod
 }
 
 void ReadRanks(Settings* settings) {
-  if (ReadLauncher(kRanklog, settings) || ReadLauncher(kTorchrun, settings)) return;
+  if (ReadLauncher(kRanklog, settings)) return;
+  for (const char* name : {kRanklog.local_rank, kRanklog.local_world_size, kRanklog.node_rank}) {
+    if (!Variable(name)) continue;
+    settings->environment_errors.push_back(absl::StrCat(
+        name, " is set but ", kRanklog.rank, " and ", kRanklog.world_size, " are not; ignored"));
+  }
+  if (ReadLauncher(kTorchrun, settings)) return;
   // A batch script and salloc's shell also have Slurm's rank variables, but are not ranks.
   if (Variable("SLURM_STEP_ID") && ReadLauncher(kSlurm, settings)) {
     const std::optional<std::string> tasks = Variable("SLURM_STEP_TASKS_PER_NODE");

@@ -101,6 +101,7 @@ void ReadStrategy(Settings* settings) {
 
 void ReadDestinations(Settings* settings) {
   const auto mode = Variable("WANDB_MODE");
+  const auto list = Variable("RANKLOG_DESTINATIONS");
   if (mode == "offline" || mode == "dryrun") {
     settings->destinations = {"local"};
   } else if (mode == "disabled") {
@@ -109,11 +110,10 @@ void ReadDestinations(Settings* settings) {
     // Whatever the user meant, the rows are kept, and nothing leaves the node unasked.
     settings->destinations = {"local"};
     settings->environment_errors.push_back(
-        absl::StrCat("WANDB_MODE=", *mode,
-                     " is unknown; use online, offline or disabled; the rows stay on this node "
-                     "until `ranklog sync`"));
+        absl::StrCat("WANDB_MODE=", *mode, " is unknown; use online, offline or disabled",
+                     list ? "" : "; the rows stay on this node until `ranklog sync`"));
   }
-  if (const auto list = Variable("RANKLOG_DESTINATIONS")) settings->destinations = SplitList(*list);
+  if (list) settings->destinations = SplitList(*list);
   if (auto key = Variable("WANDB_API_KEY")) settings->credentials["WANDB_API_KEY"] = *key;
 }
 

@@ -5,6 +5,12 @@
 
 namespace ranklog::internal {
 
+// Whether it is one of the enum's values: a program may cast any number.
+constexpr bool IsKnown(LogStrategy strategy) {
+  return strategy == LogStrategy::kMain || strategy == LogStrategy::kNode ||
+         strategy == LogStrategy::kAll;
+}
+
 // The strategy's name in RANKLOG_LOG_STRATEGY.
 constexpr const char* Name(LogStrategy strategy) {
   switch (strategy) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "client/settings/rank_statistics.h"
 #include "client/settings/setting_table.h"
 #include "client/settings/socket_address.h"
+#include "client/settings/strategy_name.h"
 #include "ranklog/v1/base_url.h"
 
 namespace ranklog {
@@ -47,7 +50,7 @@ void CheckOneOf(const char* name, const std::string& value, Choices choices, Err
       absl::StrCat(name, " is \"", value, "\"; use one of ", absl::StrJoin(choices, ", ")));
 }
 
-int64_t Count(size_t bytes) { return static_cast<int64_t>(bytes); }
+size_t Count(size_t bytes) { return bytes; }
 int64_t Count(std::chrono::milliseconds time) { return time.count(); }
 
 template <typename T>
@@ -96,9 +99,11 @@ void CheckTexts(const Settings& settings, Errors* errors) {
                                      ", which the trackers refuse"));
     }
   }
-  for (const std::string& tag : settings.tags) CheckText("a tag", tag, kMaxTagBytes, errors);
   if (settings.tags.size() > kMaxTags) {
     errors->push_back(absl::StrCat("there are more than ", kMaxTags, " tags"));
+  }
+  for (size_t i = 0; i < std::min(settings.tags.size(), kMaxTags); ++i) {
+    CheckText("a tag", settings.tags[i], kMaxTagBytes, errors);
   }
   for (const auto& [name, value] : settings.credentials) {
     CheckText("a credential's name", name, kMaxCredentialBytes, errors);
@@ -163,6 +168,11 @@ void CleanTexts(Settings* settings) {
   }
   if (settings->tags.size() > kMaxTags) settings->tags.resize(kMaxTags);
   for (std::string& tag : settings->tags) CleanText(&tag, kMaxTagBytes);
+  std::erase_if(settings->credentials, [](const auto& credential) {
+    Errors errors;
+    CheckText("", credential.first, kMaxCredentialBytes, &errors);
+    return !errors.empty();  // no tracker knows such a name
+  });
   for (auto& [name, value] : settings->credentials) CleanText(&value, kMaxCredentialBytes);
   std::string& id = settings->run_id;
   if (id.empty() || internal::IsRunId(id)) return;
@@ -174,10 +184,11 @@ void CleanTexts(Settings* settings) {
   id = id.substr(0, 100) + mark;
 }
 
-// The rank does not change, because the rows are stored under it.
+// The rank does not change, because the rows are stored under it. Only the largest int cannot be
+// below a world size.
 void RepairRanks(Settings* settings) {
   if (internal::RankErrors(*settings).empty()) return;
-  const int rank = std::max(settings->rank.value_or(0), 0);
+  const int rank = std::clamp(settings->rank.value_or(0), 0, std::numeric_limits<int>::max() - 1);
   settings->rank = rank;
   settings->world_size = std::max(settings->world_size.value_or(1), rank + 1);
   settings->local_rank.reset();
@@ -204,9 +215,12 @@ Errors internal::RankErrors(const Settings& settings) {
 Settings internal::Repair(Settings settings) {
   CleanTexts(&settings);
   RepairRanks(&settings);
+  if (!internal::IsKnown(settings.log_strategy)) settings.log_strategy = LogStrategy::kMain;
   std::vector<std::string>& destinations = settings.destinations;
   const auto is_unknown = [](const std::string& item) { return !IsOneOf(kDestinations, item); };
   if (std::erase_if(destinations, is_unknown) > 0 && destinations.empty()) destinations = {"local"};
+  std::set<std::string> seen;
+  std::erase_if(destinations, [&](const std::string& item) { return !seen.insert(item).second; });
   settings.rank_statistics = internal::RepairRankStatistics(settings.rank_statistics);
   ForEachNumberSetting([&](const auto& number) {
     settings.*number.member = std::clamp(settings.*number.member, number.least, number.most);
@@ -220,6 +234,10 @@ std::vector<std::string> Settings::Validate() const {
   CheckTexts(*this, &errors);
   CheckTracker(*this, &errors);
   CheckRanks(*this, &errors);
+  if (!internal::IsKnown(log_strategy)) {
+    errors.push_back(absl::StrCat("log_strategy is ", static_cast<int>(log_strategy),
+                                  "; use kMain, kNode or kAll"));
+  }
   for (const internal::TextSetting& text : internal::kTextSettings) {
     const std::string& value = this->*text.member;
     if (text.choices.empty() || value.empty()) continue;

@@ -114,6 +114,8 @@ TEST_F(SettingsTest, WandbModes) {
   const Settings wrong = From({{"WANDB_MODE", "sometimes"}});
   EXPECT_THAT(wrong.Validate(), ElementsAre(HasSubstr("the rows stay on this node")));
   EXPECT_THAT(wrong.destinations, ElementsAre("local"));
+  EXPECT_THAT(From({{"WANDB_MODE", "sometimes"}, {"RANKLOG_DESTINATIONS", "wandb"}}).Validate(),
+              ElementsAre(Not(HasSubstr("this node"))));
 }
 
 std::vector<std::string> Destinations(const Settings& settings) {
@@ -262,7 +264,9 @@ TEST_F(SettingsTest, RepairGivesUsableSettings) {
   settings.finish_timeout = std::chrono::hours(100);
   settings.delivery_timeout = std::chrono::hours(100);
   settings.address = "tcp:host";
-  EXPECT_THAT(settings.Validate(), SizeIs(Ge(12)));
+  settings.log_strategy = static_cast<LogStrategy>(77);
+  settings.credentials["\xff"] = "key";  // protobuf could not send it
+  EXPECT_THAT(settings.Validate(), SizeIs(Ge(14)));
   const Settings repaired = internal::Repair(settings);
   EXPECT_THAT(repaired.Validate(), IsEmpty());
   EXPECT_THAT(repaired.run_id, MatchesRegex("exp-1-[a-z0-9]{8}"));
@@ -274,6 +278,8 @@ TEST_F(SettingsTest, RepairGivesUsableSettings) {
   EXPECT_EQ(repaired.name, std::string(1023, 'n'));
   EXPECT_EQ(repaired.rank, 5);
   EXPECT_EQ(repaired.world_size, 6);
+  EXPECT_EQ(repaired.log_strategy, LogStrategy::kMain);
+  EXPECT_THAT(repaired.credentials, IsEmpty());
   EXPECT_THAT(repaired.destinations, ElementsAre("local"));
   EXPECT_THAT(repaired.rank_statistics, ElementsAre("mean"));
 }
@@ -363,6 +369,26 @@ TEST_F(SettingsTest, HalfASetOfRanksIsAnError) {
   Settings settings;
   settings.rank = 0;
   EXPECT_THAT(settings.Validate(), SizeIs(1));
+}
+
+// Scripts may set LOCAL_RANK for their own use. RANKLOG_* are for us only.
+TEST_F(SettingsTest, PartsOfASetOfRanksAreErrorsOnlyIfTheyAreOurs) {
+  const std::map<std::string, std::string> torchrun = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}};
+  for (const char* part : {"RANKLOG_LOCAL_RANK", "RANKLOG_NODE_RANK", "RANKLOG_LOCAL_WORLD_SIZE"}) {
+    std::map<std::string, std::string> variables = torchrun;
+    variables[part] = "0";
+    const Settings settings = From(variables);
+    EXPECT_THAT(settings.Validate(),
+                ElementsAre(AllOf(HasSubstr(part), HasSubstr("RANKLOG_WORLD_SIZE"))));
+    EXPECT_EQ(settings.local_rank, 1);
+  }
+  EXPECT_THAT(From({{"LOCAL_RANK", "1"}}).Validate(), IsEmpty());
+}
+
+TEST_F(SettingsTest, TheLargestRankHasAWorld) {
+  const Settings repaired = internal::Repair(From({{"RANK", "2147483647"}, {"WORLD_SIZE", "4"}}));
+  EXPECT_THAT(repaired.Validate(), IsEmpty());
 }
 
 TEST_F(SettingsTest, ReportsEveryErrorAtOnce) {

@@ -70,7 +70,7 @@ struct RANKLOG_EXPORT Settings {
   bool disabled = false;  // WANDB_MODE=disabled: Log() does nothing and returns true
 
   // ---- This process in its job ----
-  // All of them come from the first group below of which any variable is set:
+  // All of them come from the first group below that has set a rank or a world size:
   //   RANKLOG_RANK and so on
   //   torchrun: RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK
   //   Slurm:    SLURM_PROCID SLURM_LOCALID SLURM_STEP_NUM_TASKS SLURM_NODEID, only if
