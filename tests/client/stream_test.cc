@@ -97,6 +97,20 @@ class StreamTest : public ::testing::Test {
   FakeIngest daemon_{dir_.File("sock")};
 };
 
+TEST_F(StreamTest, ASpoolThatIsTooSmallIsNotBlamedOnTheDaemon) {
+  daemon_.Start();
+  Settings settings = MakeSettings();
+  settings.spool_bytes = 64 << 10;
+  auto run = Init(settings);
+  run.Log({{"loss", 0}});
+  ASSERT_EQ(run.Flush(seconds(20)), FlushResult::kDurable);
+  bool all = true;
+  for (int i = 0; i < 100000 && all; ++i) all = run.Log({{"loss", i}});
+  EXPECT_FALSE(all);
+  EXPECT_EQ(run.Finish(0), FlushResult::kDurable);
+  EXPECT_THAT(run.stats().last_error, HasSubstr("RANKLOG_SPOOL_BYTES"));
+}
+
 // A new thread may log at steps whose rows were not sent yet. If they were sent, the daemon would
 // close those steps. On a busy machine, more than a second may pass and they are sent: hence
 // several attempts.
