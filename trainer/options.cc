@@ -24,7 +24,7 @@ constexpr const char* kAbout =
 
 constexpr const char* kExamples = R"(
 Examples:
-  ranklog-train                                           one rank, the text that Debian's jargon-text brings
+  ranklog-train                                           one rank, the text of Debian's package jargon-text
   ranklog-train --nproc-per-node 2 --steps 500            two ranks of this machine, DDP over Gloo
   ranklog-train --data book.txt --model small --lr 5e-4   your own text, byte by byte
   ranklog-train --data book.txt.gz --tokenizer bpe:4096   its SentencePiece tokens, made once and cached
@@ -32,15 +32,17 @@ Examples:
                                                           tokens of nanoGPT or llm.c: train.bin and val.bin
   ranklog-train --save-dir out --experiment-name a        the run's id follows from both; checkpoints go to out/a
   ranklog-train --save-dir out --experiment-name a --resume
-                                                          goes on from the newest checkpoint, in the same run
+                                                          resumes from the newest checkpoint, in the same run
   torchrun --standalone --nproc_per_node 2 --no_python ranklog-train --log-strategy all
                                                           Debian 12's torchrun also needs --redirects 1 --tee 1
   srun --ntasks 4 ranklog-train                           set MASTER_ADDR and MASTER_PORT, as for any PyTorch job
   mpirun -np 4 ranklog-train                              the same
 
-The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables count, flags win.
-SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir; a second one, 2 s later, ends it at once.
-Exit code: 0 success, 1 failure, 2 wrong usage, 75 told to stop: start it again with --resume.)";
+The log goes to ranklogd; `ranklog show latest` draws it. RANKLOG_* and WANDB_* variables apply; flags take precedence.
+SIGTERM and SIGUSR1 stop it after the current step, with a checkpoint if there is a --save-dir;
+a second signal, at least 2 s later, ends it at once.
+Exit code: 0 success, 1 failure, 2 wrong usage, 75 stopped by a signal: start it again with --resume.
+A stop that saves nothing (no --save-dir, or --save-every 0) has exit code 1.)";
 
 double DefaultLearningRate(const std::string& model) {
   if (model == "tiny") return 6e-3;
@@ -103,19 +105,21 @@ void CheckDecimals(CLI::App& app) {
 void AddModelAndData(CLI::App& app, Options& o, Words& words) {
   app.add_option(
          "--data", o.data,
-         "A text (plain or gzipped), tokens (FILE.bin, or a folder with train.bin), or builtin")
+         "A text (plain or gzipped), tokens (FILE.bin, or a directory with train.bin), or builtin")
       ->capture_default_str();
-  app.add_option("--tokenizer", words.tokenizer,
-                 "Of a text: bytes, or bpe:N, N pieces (258 to 65536) that SentencePiece learns "
-                 "from it")
+  app.add_option(
+         "--tokenizer", words.tokenizer,
+         "Tokenizer of a text: bytes, or bpe:N, N pieces (258 to 65536) that SentencePiece learns "
+         "from it")
       ->capture_default_str()
       ->check([](const std::string& text) {
         return std::string(Tokenizer::Parse(text).status().message());
       });
   app.add_option("--cache-dir", o.cache_dir,
                  "Where tokens of a text are kept [$XDG_CACHE_HOME/ranklog, ~/.cache/ranklog]");
-  app.add_flag("--drop-last", o.drop_last,
-               "Leave the rest of an epoch out; else its first samples fill the last batch up");
+  app.add_flag(
+      "--drop-last", o.drop_last,
+      "Drop the incomplete last batch of an epoch; without it, the epoch's first samples fill it");
   app.add_option("--model", o.model, "tiny (0.8 M parameters), small (10.8 M), gpt2 (124 M)")
       ->capture_default_str()
       ->check(CLI::IsMember({"tiny", "small", "gpt2"}));
@@ -126,7 +130,7 @@ void AddModelAndData(CLI::App& app, Options& o, Words& words) {
   app.add_option("--seq-len", o.seq_len, "Tokens per sequence")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  app.add_option("--seed", o.seed, "Of weights and sample order")
+  app.add_option("--seed", o.seed, "Random seed of the weights and the sample order")
       ->capture_default_str()
       ->check([](const std::string& text) {
         uint64_t seed = 0;
@@ -149,17 +153,19 @@ void AddTraining(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 65536));
   AddRate(app, "--lr", o.lr, 100, "Peak learning rate [6e-3 tiny, 1e-3 small, 6e-4 gpt2]");
   AddRate(app, "--min-lr", o.min_lr, 100, "Learning rate of the last step [lr / 10]");
-  app.add_option("--warmup-steps", o.warmup_steps,
-                 "[a tenth of the steps, 20 to 200, at most half]")
+  app.add_option(
+         "--warmup-steps", o.warmup_steps,
+         "Steps of linear learning-rate warmup [a tenth of the steps, 20 to 200, at most half]")
       ->check(AtLeast(0));
-  AddRate(app, "--weight-decay", o.weight_decay, 100, "Of matrices")->capture_default_str();
+  AddRate(app, "--weight-decay", o.weight_decay, 100, "Weight decay of the matrices")
+      ->capture_default_str();
   AddRate(app, "--grad-clip", o.grad_clip, 1e9, "Largest L2 norm of the gradient; 0: no limit")
       ->capture_default_str();
 }
 
 void AddRanks(CLI::App& app, Words& words) {
   app.add_option("--nproc-per-node", words.nproc_per_node,
-                 "Start that many ranks on this machine; gpu: one for each GPU")
+                 "Number of ranks to start on this machine; gpu: one for each GPU")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}))
       ->check([](const std::string& text) { return text == "gpu" ? "" : DecimalError(text); });
@@ -167,7 +173,8 @@ void AddRanks(CLI::App& app, Words& words) {
                  "nccl: on GPUs, one per rank; gloo: on CPUs; auto: nccl where there is a GPU")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
-  app.add_option("--dtype", words.dtype, "Of matrix products: float32 or bfloat16 (autocast)")
+  app.add_option("--dtype", words.dtype,
+                 "Precision of matrix products: float32 or bfloat16 (autocast)")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));
   app.add_option(
@@ -179,20 +186,22 @@ void AddRanks(CLI::App& app, Words& words) {
 
 void AddCheckpoints(CLI::App& app, Options& o) {
   app.add_option("--save-every,--ckpt-every", o.save_every,
-                 "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none, also not at the "
+                 "Steps between checkpoints in SAVE_DIR/EXPERIMENT_NAME; 0: none, not even at the "
                  "end [500; with --epochs: an epoch]")
       ->check(AtLeast(0));
-  app.add_option("--keep", o.keep, "How many checkpoints stay")
+  app.add_option("--keep", o.keep, "Number of checkpoints to keep; the oldest ones are removed")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   app.add_flag("--resume", o.resume,
-               "Go on from the newest checkpoint, in the same run; without one, start");
-  app.add_option("--init-from", o.init_from, "A checkpoint that gives a new training its weights");
+               "Resume from the newest checkpoint, in the same run; without one, start at step 1");
+  app.add_option("--init-from", o.init_from, "Checkpoint whose weights a new training starts from");
 }
 
 void AddLog(CLI::App& app, Options& o, Words& words) {
-  app.add_option("--save-dir", o.save_dir, "Where the experiment lives; part of the run's id");
-  app.add_option("--experiment-name", o.experiment_name, "With --save-dir: makes the run's id");
+  app.add_option("--save-dir", o.save_dir,
+                 "Parent directory of the experiment's directory; the run's id depends on it");
+  app.add_option("--experiment-name", o.experiment_name,
+                 "Name of the experiment; the run's id follows from --save-dir and this name");
   app.add_option("--group", words.group, "The run's group");
   app.add_option("--project", words.project, "The run's project");
   app.add_option("--log-strategy", words.log_strategy,
@@ -249,8 +258,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     return WrongUsage(absl::StrCat(error.what(), "; see `ranklog-train --help`"));
   }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
-    return WrongUsage(
-        "--save-dir and --experiment-name set the run's id together; give both or none");
+    return WrongUsage("--save-dir and --experiment-name go together; give both or neither");
   }
   const std::string name_error =
       options.experiment_name.empty() ? "" : ExperimentNameError(options.experiment_name);
@@ -260,7 +268,7 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   }
   if (options.resume && options.save_dir.empty()) {
     return WrongUsage(
-        "--resume needs --save-dir and --experiment-name, which say what to go on with");
+        "--resume needs --save-dir and --experiment-name, which name the experiment to resume");
   }
   FillDefaults(app, words, options);
   if (options.tokenizer.pieces > 0 && IsTokenData(options.data)) {

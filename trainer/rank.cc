@@ -146,10 +146,11 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
         position.step == 0 ? "before its first step"
                            : absl::StrCat("after step ", position.step, " of ", position.steps);
     WriteMessage(absl::StrCat(
-        "told to stop: ended ", when,
-        saver.has_checkpoint() ? "; the same command with --resume goes on\n"
-        : saver.saves() ? "; there is no checkpoint yet, the same command with --resume starts\n"
-                        : "; nothing is saved without --save-dir, or with --save-every 0\n"));
+        "stopped by a signal ", when,
+        saver.has_checkpoint() ? "; to continue, run the same command with --resume\n"
+        : saver.saves()
+            ? "; no checkpoint exists yet, the same command with --resume starts at step 1\n"
+            : "; nothing is saved without --save-dir, or with --save-every 0\n"));
   }
   return saver.saves() ? kStoppedExitCode : 1;
 }
@@ -171,8 +172,7 @@ void SayWhereItIs(const Run& run, FlushResult result) {
                             "\n"));
   const uint64_t lost = stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind +
                         stats.lost_too_large + stats.lost_after_finish + stats.lost_damaged;
-  if (lost > 0)
-    WriteMessage(absl::StrCat(Counted(lost, "row"), " not taken: ", stats.last_error, "\n"));
+  if (lost > 0) WriteMessage(absl::StrCat(Counted(lost, "row"), " lost: ", stats.last_error, "\n"));
   // Where a job has several runs, rank 0's rows are in the one with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
   WriteMessage(absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,

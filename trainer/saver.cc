@@ -63,7 +63,7 @@ absl::StatusOr<std::string> Saver::Choose() {
     }
   }
   if (options_->resume && !resumed_)
-    Say(absl::StrCat("no checkpoint in ", path, ": starts at step 1"));
+    Say(absl::StrCat("no checkpoint in ", path, "; starting at step 1"));
   if (!resumed_ && !file.empty()) {
     absl::StatusOr<Checkpoint> weights = ReadCheckpoint(file);
     if (!weights.ok()) return weights.status();
@@ -82,8 +82,9 @@ absl::Status Saver::ResumeFrom(CheckpointDirectory::Found found) {
   if (!changed.ok()) return changed.status();
   const int64_t step = found.checkpoint.step;
   Say(step == plan_.steps ? absl::StrCat(found.path, " is already at the last step, ", step)
-                          : absl::StrCat("going on after step ", step, ", from ", found.path));
-  if (!changed->empty()) Say(absl::StrCat("from here on ", absl::StrJoin(*changed, "; ")));
+                          : absl::StrCat("resuming after step ", step, " from ", found.path));
+  if (!changed->empty())
+    Say(absl::StrCat("changed since that checkpoint: ", absl::StrJoin(*changed, "; ")));
   start_ = std::move(found.checkpoint);
   resumed_ = true;
   return absl::OkStatus();
@@ -100,14 +101,14 @@ void Saver::ChooseRunOfStart(const std::string& path) {
   if (file.ok()) {
     question.file = *std::move(file);
   } else if (!absl::IsNotFound(file.status())) {
-    Say(absl::StrCat("passing over a file: ", std::string(file.status().message())));
+    Say(absl::StrCat("ignoring run.json: ", std::string(file.status().message())));
   }
   RunAnswer answer = ChooseRun(question);
   goes_on_ = answer.goes_on;
   run_ = std::move(answer.file);
   if (!answer.copied_of.empty()) {
     Say(absl::StrCat(path, " is a copy of ", answer.copied_of,
-                     ", which keeps its run; here begins the run ", run_.run_id));
+                     ". The original keeps its run; this copy starts the new run ", run_.run_id));
   } else if (!goes_on_ && run_.run_id != question.first_id) {
     Say(absl::StrCat("this start is a new run, ", run_.run_id));
   }
@@ -123,8 +124,8 @@ absl::Status Saver::PrepareDirectory() {
     const absl::StatusOr<std::string> aside = directory_->SetAside();
     if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
-      Say(absl::StrCat("this is a new training; the checkpoints of an earlier one are now in ",
-                       *aside, " (--resume would have gone on with it)"));
+      Say(absl::StrCat("starting a new training; moved the checkpoints of the earlier one to ",
+                       *aside, " (--resume would have continued it)"));
     }
     return std::string();
   });
@@ -199,8 +200,8 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   // The weights are the same on all ranks, so all of them throw.
   if (const std::string spoilt = FindNotFinite(checkpoint); !spoilt.empty()) {
     throw RankError(RankError::kThisRank,
-                    absl::StrCat("step ", step, " left infinities or NaN in ", spoilt,
-                                 ", so it is not saved; ", kAfterDivergence));
+                    absl::StrCat("cannot save the checkpoint of step ", step, ": tensor ", spoilt,
+                                 " contains infinities or NaN; ", kAfterDivergence));
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = facts_;
@@ -212,13 +213,13 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
     saved_step_ = step;
     return;
   }
-  const std::string lost = absl::StrCat(
-      "step ", step,
-      " has no checkpoint: ", status.ok() ? "rank 0 could not write it" : status.message(), "; ",
-      saved_step_ > 0 ? absl::StrCat("the newest one is of step ", saved_step_)
-                      : "there is none yet");
+  const std::string lost =
+      absl::StrCat("cannot save the checkpoint of step ", step, ": ",
+                   status.ok() ? "rank 0 failed to write it" : status.message(), "; ",
+                   saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
+                                   : "no checkpoint exists yet");
   if (last) throw RankError(status.ok() ? RankError::kAnotherRank : RankError::kThisRank, lost);
-  if (!status.ok()) Say(absl::StrCat(lost, ". The training goes on"));
+  if (!status.ok()) Say(absl::StrCat(lost, ". Training continues"));
 }
 
 }  // namespace ranklog::trainer

@@ -21,7 +21,7 @@ namespace ranklog::trainer {
 
 // What to do about weights that are no longer finite. The newest checkpoint may be finite, but spoilt.
 inline constexpr char kAfterDivergence[] =
-    "lower --lr and go on from a checkpoint with --resume; if that diverges too, start again "
+    "lower --lr and continue from the newest checkpoint with --resume; if that diverges too, start "
     "from an older checkpoint with --init-from, with a lower --lr";
 
 // Where a training starts, and its checkpoints. Each rank has one. Rank 0's has the directory and

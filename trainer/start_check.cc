@@ -118,10 +118,13 @@ void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& g
                                   group.rank(), " and ", Shown(fact.second), " on rank 0"));
   }
   if (!group.Any(!differ.empty())) return;
-  if (differ.empty()) throw std::runtime_error("the ranks were not started alike");
+  if (differ.empty())
+    throw std::runtime_error(
+        "the ranks were started with different options or data; see the message of the rank that "
+        "differs");
   throw RankError(RankError::kThisRank,
                   absl::StrCat(absl::StrJoin(differ, "; "),
-                               ": start all ranks with the same options and the same data"));
+                               "; start all ranks with the same options and the same data"));
 }
 
 absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,

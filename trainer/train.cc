@@ -73,8 +73,8 @@ void EndIfLost(const StepReport& step) {
   if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
   throw RankError(
       RankError::kThisRank,
-      absl::StrCat("step ", step.step, ": the loss is ", step.loss, " and the gradient norm ",
-                   step.grad_norm, ", so the weights are lost; ", kAfterDivergence));
+      absl::StrCat("step ", step.step, ": the loss is ", step.loss, " and the gradient norm is ",
+                   step.grad_norm, ", so the weights are no longer usable; ", kAfterDivergence));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST_F(LoadCorpusTest, NamesAFileThatIsMissing) {
   // A folder without train.bin.
   EXPECT_THAT(CheckData(dir_.path()),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("train.bin"))));
-  EXPECT_THAT(CheckData(dir_.path()).message(), HasSubstr("give the file of a text"));
+  EXPECT_THAT(CheckData(dir_.path()).message(), HasSubstr("for a text, pass a file"));
 }
 
 TEST_F(LoadCorpusTest, SaysHowLongTheTextMustBe) {

@@ -123,7 +123,7 @@ TEST_F(GroupTimeoutTest, TheOthersNameRank0WhoseStoreIsGone) {
   ranks_[0].Kill();
   for (const int rank : {1, 2}) {
     EXPECT_EQ(ranks_[rank].Wait(absl::Seconds(20)), 1) << ranks_[rank].Output();
-    EXPECT_THAT(ranks_[rank].Output(), HasSubstr(": rank 0, which serves the store"));
+    EXPECT_THAT(ranks_[rank].Output(), HasSubstr(": the rendezvous store of rank 0"));
   }
 }
 

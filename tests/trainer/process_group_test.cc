@@ -90,7 +90,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
   auto second = Join(2, 4);
   EXPECT_THAT(ProcessGroup::Join(At(0, 4), options_).status(),
               StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("ranks 1, 3 of 4 did not come to 127.0.0.1:")));
+                       HasSubstr("ranks 1, 3 of 4 did not connect to 127.0.0.1:")));
   EXPECT_THAT(second.get().status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ranks 1, 3 of 4")));
 }
@@ -123,7 +123,7 @@ TEST_F(ProcessGroupOfThreadsTest, RefusesRanksThatCommunicateInTwoWays) {
   nccl.placement.nccl = true;
   EXPECT_THAT(ProcessGroup::Join(At(1, 2), nccl).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("rank 1 can use NCCL, but rank 0 uses gloo")));
+                       HasSubstr("rank 1 uses NCCL, but rank 0 uses Gloo")));
   EXPECT_FALSE(first.get().ok());
 }
 

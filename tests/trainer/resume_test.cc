@@ -150,7 +150,7 @@ TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
   ASSERT_TRUE(WaitFor([&] { return Checkpoints("parts") > 1; })) << first.Output();
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 75) << first.Output();
-  EXPECT_THAT(first.Output(), HasSubstr("told to stop"));
+  EXPECT_THAT(first.Output(), HasSubstr("stopped by a signal"));
   if (std::stoi(GetParam()) <= 2) {  // more ranks start slowly
     ChildProcess second(Command("parts", With({"--resume"})), Environment());
     ASSERT_TRUE(WaitFor([&] { return second.Output().find("/60") != std::string::npos; }))
@@ -160,7 +160,7 @@ TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
   }
   const Finished last = Train("parts", With({"--resume"}));
   EXPECT_EQ(last.code, 0) << last.output;
-  EXPECT_THAT(last.output, HasSubstr("going on after step"));
+  EXPECT_THAT(last.output, HasSubstr("resuming after step"));
   const std::vector<json> runs = Runs("parts");
   ASSERT_THAT(runs, SizeIs(1));
   ExpectTheWholeCurve(runs[0]["run_id"], whole);
@@ -199,7 +199,7 @@ TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
   const Finished second = RunToEnd(Command("again", {"--steps", "10"}), allowing);
   EXPECT_EQ(second.code, 0) << second.output;
   EXPECT_THAT(second.output,
-              AllOf(HasSubstr("this is a new training"), HasSubstr("again/earlier-1")));
+              AllOf(HasSubstr("starting a new training"), HasSubstr("again/earlier-1")));
   ASSERT_THAT(Runs("again"), SizeIs(2));
   EXPECT_EQ(Runs("again")[1]["run_id"], first + "-2");
   EXPECT_THAT(second.output,
@@ -240,7 +240,7 @@ TEST_F(ResumeTest, PassesOverATornCheckpointAndReplaysItsSteps) {
   std::filesystem::resize_file(torn, 1000);
   const Finished resumed = Train("torn", {"--steps", "10", "--resume"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, AllOf(HasSubstr(torn), HasSubstr("going on after step 5")));
+  EXPECT_THAT(resumed.output, AllOf(HasSubstr(torn), HasSubstr("resuming after step 5")));
   AwaitEnd(run_id, /*starts=*/2);
   EXPECT_EQ(Curve(run_id, 10), whole);
   const std::vector<json> runs = Runs("torn");
@@ -318,7 +318,7 @@ TEST_F(ResumeTest, TorchrunRestartsItFromItsCheckpoint) {
     }
   }
   EXPECT_EQ(agent.Wait(absl::Seconds(60)), 0) << agent.Output();
-  EXPECT_THAT(agent.Output(), HasSubstr("going on after step"));
+  EXPECT_THAT(agent.Output(), HasSubstr("resuming after step"));
   ASSERT_THAT(Runs("elastic"), SizeIs(1));
   ExpectTheWholeCurve(Runs("elastic")[0]["run_id"], whole);
 }

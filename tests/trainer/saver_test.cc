@@ -135,8 +135,8 @@ TEST_F(SaverTest, OnlyTheLastCheckpointMustBeWritten) {
   ::testing::internal::CaptureStderr();
   saver.Save(std::move(checkpoint), /*last=*/false);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("step 7 has no checkpoint: "), HasSubstr(file_),
-                    HasSubstr("there is none yet"), HasSubstr("The training goes on")));
+              AllOf(HasSubstr("cannot save the checkpoint of step 7: "), HasSubstr(file_),
+                    HasSubstr("no checkpoint exists yet"), HasSubstr("Training continues")));
 }
 
 TEST_F(SaverTest, SaysWhichCheckpointIsTheNewestWhenTheLastOneIsLost) {
@@ -152,8 +152,8 @@ TEST_F(SaverTest, SaysWhichCheckpointIsTheNewestWhenTheLastOneIsLost) {
     FAIL() << "it was written";
   } catch (const RankError& error) {
     EXPECT_EQ(error.cause(), RankError::kThisRank);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("step 10 has no checkpoint"),
-                                    HasSubstr("the newest one is of step 7")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot save the checkpoint of step 10: "),
+                                    HasSubstr("the newest checkpoint is of step 7")));
   }
 }
 
@@ -180,7 +180,7 @@ TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = file_;
-  EXPECT_THAT(SaidByOpen(), HasSubstr("this is a new training"));
+  EXPECT_THAT(SaidByOpen(), HasSubstr("starting a new training"));
   EXPECT_OK(status_);
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
 }
@@ -208,9 +208,10 @@ TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillResumes) {
 }
 
 TEST_F(SaverTest, SaysWhereItStarts) {
-  EXPECT_THAT(SaidByOpen(), HasSubstr("no checkpoint in " + dir_.File("a") + ": starts at step 1"));
+  EXPECT_THAT(SaidByOpen(),
+              HasSubstr("no checkpoint in " + dir_.File("a") + "; starting at step 1"));
   SaveAfterSeven();
-  EXPECT_THAT(SaidByOpen(), HasSubstr("going on after step 7"));
+  EXPECT_THAT(SaidByOpen(), HasSubstr("resuming after step 7"));
   plan_.steps = 7;
   EXPECT_THAT(SaidByOpen(), HasSubstr("is already at the last step, 7"));
   EXPECT_OK(status_);
@@ -252,7 +253,7 @@ TEST_F(SaverTest, CopyGoesOnInARunOfItsOwn) {
   Copy("a", "b");
   options_.experiment_name = "b";
   EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr(dir_.File("b") + " is a copy of " + dir_.File("a")),
-                                  HasSubstr("going on after step 7")));
+                                  HasSubstr("resuming after step 7")));
   EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), "=" + FirstId("b"));  // killed before it saved
   EXPECT_EQ(RunOfStart(/*resume=*/true, "a"), "=run");
   std::filesystem::create_directory(dir_.File("c"));
@@ -313,7 +314,10 @@ TEST_F(SaverTest, RanksThatWereStartedDifferentlyFailTogether) {
     return "they agree";
   };
   auto second = std::async(std::launch::async, check, 1);
-  EXPECT_EQ(check(0), "the ranks were not started alike");
+  EXPECT_EQ(
+      check(0),
+      "the ranks were started with different options or data; see the message of the rank that "
+      "differs");
   EXPECT_THAT(second.get(), AllOf(HasSubstr("lr is 0.5 on rank 1 and 0.25 on rank 0"),
                                   HasSubstr("resume is false on rank 1 and true on rank 0")));
 }

@@ -79,7 +79,7 @@ TEST_F(TokenFileTest, RefusesTornFiles) {
         LlmC(20240520, 1, 2, {5, 6}).substr(0, 1027), LlmC(20240520, 1, 2, {5, 6}).substr(0, 500),
         Raw({5, 6}).substr(0, 3)}) {
     EXPECT_THAT(OpenTokenFile(Write(torn)).status(),
-                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("torn")))
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("damaged")))
         << torn.size();
   }
 }

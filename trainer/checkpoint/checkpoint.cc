@@ -130,7 +130,7 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path) {
         absl::StrCat("read ", path, ": it is not a checkpoint of ranklog-train"));
   }
   if (!file->verified) {
-    return absl::DataLossError(absl::StrCat("read ", path, ": it has lost its checksum"));
+    return absl::DataLossError(absl::StrCat("read ", path, ": its checksum is missing"));
   }
   if (version > kVersion) {
     return absl::FailedPreconditionError(
@@ -141,8 +141,7 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path) {
   auto random = file->tensors.extract(kRandom);
   if (!ParseMetadata(file->metadata, checkpoint) || random.empty() || random.mapped().dim() != 2 ||
       random.mapped().scalar_type() != at::kByte) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("read ", path, ": what it says of its training is incomplete"));
+    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": its metadata is incomplete"));
   }
   checkpoint.random = std::move(random.mapped());
   checkpoint.tensors = std::move(file->tensors);

@@ -236,7 +236,7 @@ absl::StatusOr<std::vector<Entry>> ReadHeader(SummedReader& file,
   for (const auto& [name, value] : header.items()) {
     if (name != kMetadata) {
       std::optional<Entry> entry = ParseEntry(name, value);
-      if (!entry) return file.NoFormat(absl::StrCat("its header has no sound entry for ", name));
+      if (!entry) return file.NoFormat(absl::StrCat("its header has no valid entry for ", name));
       entries.push_back(*std::move(entry));
       continue;
     }

@@ -132,9 +132,9 @@ absl::StatusOr<Loaded> Load(const DataOptions& options, const std::string& known
   const size_t needed = options.min_windows * options.seq_len + 1;
   if (corpus.train.size() < needed) return TooShort(corpus, corpus.train.size(), needed);
   if (WindowCount(corpus.validation, options.seq_len) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(validation, " has ", corpus.validation.size(), " tokens, a sequence takes ",
-                     options.seq_len + 1, ": use a smaller --seq-len"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        validation, " has ", corpus.validation.size(), " tokens, but a sequence needs ",
+        options.seq_len + 1, "; use a smaller --seq-len"));
   }
   return loaded;
 }
@@ -151,8 +151,8 @@ absl::Status CheckData(const std::string& data) {
   const absl::Status opened = OpenTokenFile(TrainFile(data)).status();
   std::error_code error;
   if (!absl::IsNotFound(opened) || !std::filesystem::is_directory(data, error)) return opened;
-  return absl::NotFoundError(
-      absl::StrCat(opened.message(), "; a folder must have train.bin, or give the file of a text"));
+  return absl::NotFoundError(absl::StrCat(
+      opened.message(), "; a directory must contain train.bin; for a text, pass a file"));
 }
 
 absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& progress) {

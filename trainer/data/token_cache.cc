@@ -71,7 +71,7 @@ absl::StatusOr<Tokens> OpenCached(const std::string& path, const Tokenizer& toke
   absl::StatusOr<Tokens> tokens = OpenTokenFile(path);
   std::error_code error;
   if (tokens.ok() && !std::filesystem::exists(absl::StrCat(path, ".model"), error)) {
-    return absl::DataLossError(absl::StrCat(path, " has lost its .model"));
+    return absl::DataLossError(absl::StrCat(path, ".model is missing"));
   }
   if (!tokens.ok()) return tokens;
   const absl::Status checked = CheckVocabulary(*tokens, tokenizer.vocabulary(), path);

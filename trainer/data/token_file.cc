@@ -28,7 +28,8 @@ absl::StatusOr<Tokens> OpenAfterHeader(const std::string& path, const TokenHeade
                                        size_t size) {
   if (size < sizeof header) {
     return BadFile(absl::StatusCode::kDataLoss, path,
-                   absl::StrCat("torn: ", size, " bytes, the header alone has ", kTokenFileHeader));
+                   absl::StrCat("damaged: the file has ", size, " bytes, its header needs ",
+                                kTokenFileHeader));
   }
   if (header[1] != kHeaderVersion) {
     return BadFile(
@@ -39,8 +40,8 @@ absl::StatusOr<Tokens> OpenAfterHeader(const std::string& path, const TokenHeade
   const auto expected = static_cast<int64_t>(sizeof header) + tokens * 2;
   if (tokens < 0 || static_cast<int64_t>(size) != expected) {
     return BadFile(absl::StatusCode::kDataLoss, path,
-                   absl::StrCat("torn: its header counts ", tokens, " tokens, that is ", expected,
-                                " bytes, and it has ", size));
+                   absl::StrCat("damaged: its header counts ", tokens, " tokens, which need ",
+                                expected, " bytes, but the file has ", size));
   }
   if (tokens == 0) {
     return BadFile(absl::StatusCode::kInvalidArgument, path, "it holds no tokens");

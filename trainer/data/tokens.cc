@@ -124,8 +124,8 @@ absl::StatusOr<Tokens> Tokens::Map(const std::string& path, int width, size_t of
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size < offset || (size - offset) % width != 0) {
-    return absl::DataLossError(absl::StrCat("read ", path, ": torn: it ends inside a token: ", size,
-                                            " bytes, ", width, " per token"));
+    return absl::DataLossError(absl::StrCat("read ", path, ": damaged: it ends inside a token: ",
+                                            size, " bytes, ", width, " per token"));
   }
   if (size == offset) return Tokens();
   void* const address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);

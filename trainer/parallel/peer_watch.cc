@@ -170,15 +170,14 @@ std::string PeerWatch::Lost(int rank, absl::Duration silence) const {
 
 // In a thread of its own: LibTorch waits without limit for a server that is stopped.
 std::string PeerWatch::AskStore(const std::function<std::string(const State&)>& ask) const {
-  const std::string store =
-      absl::StrCat(state_->server, ", which serves the store where the ranks meet, ");
+  const std::string store = absl::StrCat("the rendezvous store of ", state_->server, " ");
   std::promise<std::string> promise;
   std::future<std::string> answer = promise.get_future();
   std::thread([state = state_, ask, store, promise = std::move(promise)]() mutable {
     try {
       promise.set_value(ask(*state));
     } catch (const std::exception& error) {
-      promise.set_value(absl::StrCat(store, "cannot be asked: ", ReasonOf(error)));
+      promise.set_value(absl::StrCat(store, "cannot be read: ", ReasonOf(error)));
     }
   }).detach();
   if (answer.wait_for(absl::ToChronoMilliseconds(kSearch + kStorePatience)) ==

@@ -123,8 +123,9 @@ absl::StatusOr<std::string> Meet(c10d::Store& store, const Rendezvous& at,
         if (!store.check({here(rank)})) missing.push_back(rank);
       }
       return absl::UnavailableError(
-          absl::StrCat(Listed(missing), " of ", at.world_size, " did not come to ", at.address, ":",
-                       at.port, " within ", absl::FormatDuration(options.timeout)));
+          absl::StrCat(Listed(missing), " of ", at.world_size, " did not connect to ", at.address,
+                       ":", at.port, " within ", absl::FormatDuration(options.timeout),
+                       "; check that they run and can reach MASTER_ADDR"));
     }
     pauses.Wait();
   }
@@ -231,7 +232,7 @@ absl::StatusOr<HostedStore> HostedStore::Serve() {
         std::make_unique<Impl>(Impl{compat::OpenStore<c10d::TCPStore>("127.0.0.1", options)}));
   } catch (const std::exception& error) {
     return absl::UnavailableError(
-        absl::StrCat("serve the store that the ranks meet at: ", error.what()));
+        absl::StrCat("cannot serve the rendezvous store: ", error.what()));
   }
 }
 
@@ -269,8 +270,9 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     if (!comm.ok()) return comm.status();
     if ((*comm == "nccl") != options.placement.nccl) {
       return absl::FailedPreconditionError(
-          absl::StrCat("rank ", at.rank, " can use ", options.placement.nccl ? "NCCL" : "only Gloo",
-                       ", but rank 0 uses ", *comm, ": all ranks need a GPU, or --comm gloo"));
+          absl::StrCat("rank ", at.rank, " uses ", options.placement.nccl ? "NCCL" : "Gloo",
+                       ", but rank 0 uses ", *comm == "nccl" ? "NCCL" : "Gloo",
+                       "; give every rank a GPU, or pass --comm gloo to all of them"));
     }
     impl->watch.emplace(OpenStore(at, options.timeout, /*serve=*/false),
                         at.hosted ? "the launcher" : "rank 0", at.rank, at.world_size);
@@ -281,8 +283,8 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     const std::string reason = ReasonOf(error);
     const std::string blame = impl->watch ? impl->watch->Blame(reason) : "";
     return absl::UnavailableError(absl::StrCat(
-        "rank ", at.rank, " of ", at.world_size, " could not meet the others at ", at.address, ":",
-        at.port, ": ", blame.empty() ? reason : absl::StrCat(blame, ": ", reason)));
+        "rank ", at.rank, " of ", at.world_size, " cannot join the process group at ", at.address,
+        ":", at.port, ": ", blame.empty() ? reason : absl::StrCat(blame, ": ", reason)));
   }
 }
 
