@@ -13,7 +13,7 @@
 
 namespace ranklog::trainer {
 
-// What the command line asks for. Checked: every number is in the range that --help gives.
+// The parsed command line. Every number is in its valid range.
 struct Options {
   // ---- What is trained ----
   std::string data = "builtin";  // see DataOptions
@@ -37,10 +37,10 @@ struct Options {
   double grad_clip = 1.0;  // of the gradient's L2 norm; 0: off
 
   // ---- Checkpoints: in save_dir/experiment_name ----
-  // Steps; 0: never, also not when told to stop; default: 500, or an epoch with `epochs`.
+  // Steps; 0: never, not even after a stop signal; default: 500, or an epoch with `epochs`.
   std::optional<int64_t> save_every;
   int keep = 3;           // the last ones
-  bool resume = false;    // go on from the newest one, in its run
+  bool resume = false;    // resume from the newest one, in its run
   std::string init_from;  // a checkpoint whose weights a new training starts from
 
   // ---- Where ----
@@ -59,8 +59,8 @@ struct Options {
   std::optional<int64_t> val_every;  // steps; 0: never; default: 50, or an epoch with `epochs`
 };
 
-// The options, or the exit code of a program that has said all there is to say: 0 after --help and
-// --version, 2 after wrong usage, 1 where this build lacks what was asked for.
+// The options, or an exit code if the program must end now: 0 after --help or --version, 2 after
+// wrong usage, 1 if this build lacks a requested feature.
 std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace ranklog::trainer

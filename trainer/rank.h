@@ -6,10 +6,10 @@
 
 namespace ranklog::trainer {
 
-// Trains as the rank that `settings` say this process is, and keeps its log: joins the other ranks,
-// loads the data, agrees with them on the run's id, trains, finishes the run. Returns the program's
-// exit code. An error is said on stderr and in torchrun's error file, and finishes the run with exit
-// code 1.
+// Trains as the rank given by `settings` and logs to its run. Joins the other ranks, loads the
+// data, agrees on the run id, trains, and finishes the run. Returns the program's exit code.
+// Reports an error on stderr and in torchrun's error file; once the run is open, an error finishes
+// it with exit code 1.
 int TrainAsRank(const Options& options, Settings settings);
 
 }  // namespace ranklog::trainer

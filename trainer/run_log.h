@@ -11,21 +11,21 @@
 
 namespace ranklog::trainer {
 
-// The id of an experiment's run, so that a second start of it goes on with the first one's: the
-// "{save_dir}/{experiment_name}" as an absolute path, without "." and "..".
+// The path that identifies an experiment: "{save_dir}/{experiment_name}", absolute, without "." and
+// "..".
 std::string ExperimentPath(const std::string& save_dir, const std::string& experiment_name);
 
 // The id of an experiment's first run: the SHA-1 of its path in lower-case hex.
 std::string RunId(const std::string& save_dir, const std::string& experiment_name);
 
-// The id of the job that logs to `run`: that of its run, or what the ids of its runs begin with. Known
-// for certain once a daemon has answered.
+// The job id of `run`: the run id under main, the common prefix of the run ids under node and all.
+// May change until a daemon has answered.
 std::string JobRunId(const Run& run);
 
-// Puts what the command line says over what the environment said.
+// Overrides settings from the environment with those of the command line.
 void ApplyOptions(const Options& options, Settings& settings);
 
-// What the run's config has beside the options.
+// Values of the run's config that are not options.
 struct RunFacts {
   std::string data_source = {};
   int64_t vocabulary = 0;       // of the model, with padding
@@ -35,7 +35,7 @@ struct RunFacts {
   bool nccl = false;  // else Gloo
 };
 
-// The run's config: every option, and what they led to.
+// The run's config: every option, and the values that follow from them.
 std::vector<Value::Field> RunConfig(const Options& options, const Plan& plan,
                                     const RunFacts& facts);
 
@@ -53,16 +53,16 @@ class RunLog {
   void Train(int64_t step, double epoch, const TrainRow& row);
   void Validation(int64_t step, double epoch, double loss);
 
-  // Waits until the rows of this rank are on the disk; call it before the checkpoint of `step` is. A
-  // power cut would leave a hole in the curve otherwise, since no step before a checkpoint is logged
-  // again. Bounded: after some seconds, or at once where there was no daemon the last time, it says
-  // that the rows are not there, and returns.
+  // Waits until the rows of this rank are on the disk. Call it before the checkpoint of `step` is
+  // written: steps before a checkpoint are never logged again, so a power cut would leave a gap.
+  // Waits a few seconds at most. Does not wait if the previous call timed out and no daemon is
+  // connected. Prints a warning when it times out, unless the previous call did.
   void AwaitDisk(int64_t step);
 
  private:
   Run& run_;
   RowHandle train_;
-  bool behind_ = false;  // AwaitDisk() waited in vain the last time
+  bool behind_ = false;  // the previous AwaitDisk() timed out
 };
 
 }  // namespace ranklog::trainer

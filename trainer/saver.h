@@ -19,62 +19,62 @@
 
 namespace ranklog::trainer {
 
-// What to do about weights that are no longer finite. The newest checkpoint may be finite, but spoilt.
+// Advice for a training whose weights are not finite. The newest checkpoint may be finite and still
+// lead to another divergence.
 inline constexpr char kAfterDivergence[] =
     "lower --lr and continue from the newest checkpoint with --resume; if that diverges too, start "
     "from an older checkpoint with --init-from, with a lower --lr";
 
-// Where a training starts, and its checkpoints. Each rank has one. Rank 0's has the directory and
-// writes; the others read what rank 0 chose, so all nodes must see the directory.
+// Restores a training from a checkpoint and saves new ones. Every rank has a Saver; only rank 0's
+// writes. The others read the checkpoint that rank 0 chose, so all nodes must share the directory.
 //
 // Not thread-safe. Throws what LibTorch throws.
 class Saver {
  public:
-  // Opens {save_dir}/{experiment_name}, and reads what the training starts from: the newest
-  // checkpoint with --resume, else the weights of --init-from. All of it is checked before anything
-  // changes. Then, without --resume, sets the checkpoints of an earlier training aside, and says so.
-  // Collective.
+  // Opens {save_dir}/{experiment_name}, and reads the start of the training: the newest checkpoint
+  // with --resume, else the weights of --init-from. Checks everything before it changes anything.
+  // Then, if it does not resume, moves the checkpoints of an earlier training to a subdirectory and
+  // prints that. Collective.
   //   kAborted          rank 0 failed; the message has its reason
   //   kInvalidArgument  the file is not a checkpoint of this program
   //   others            see CheckResume(), CheckInitFrom() and CheckpointDirectory
-  // Throws std::runtime_error where another rank cannot read the file.
+  // Throws std::runtime_error if another rank cannot read the file.
   static absl::StatusOr<Saver> Open(const Options& options, const Plan& plan, Facts facts,
                                     ProcessGroup& group);
 
-  // Sets the run of this start, see ChooseRun(): with --resume the run of the log goes on. Otherwise
-  // it is a new one, whatever RANKLOG_RESUME and Slurm's requeue count say. So rank 0 gives each new
-  // run an id of its own.
+  // Sets the run of this start, see ChooseRun(). With --resume, the run continues. Without it, rank
+  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set.
   void ContinueRun(Settings& settings) const;
 
-  // Keeps the id that the run really has, for the next start. On rank 0, once a daemon has answered;
-  // the other ranks do nothing.
+  // Stores the id that the daemon gave the run, for the next start. Call it once a daemon has
+  // answered. Only rank 0 stores it; the other ranks do nothing.
   void SettleRun(const std::string& run_id);
 
-  // Fills model, optimizer, sampler and random state with what the training starts from. Returns the
-  // steps that are done, 0 for a new training.
+  // Fills model, optimizer, sampler and random state from the checkpoint, with --init-from only the
+  // model. Returns the number of completed steps, 0 for a new training.
   //   kInvalidArgument  the file does not fit; the message names a tensor
   absl::StatusOr<int64_t> Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
                                   EpochSampler& sampler);
 
-  // Whether it writes checkpoints: there is a --save-dir, and --save-every is not 0.
+  // Whether the training writes checkpoints: --save-dir is given, and --save-every is not 0.
   bool saves() const;
 
-  // Whether a checkpoint of this training is there.
+  // Whether a checkpoint of this training exists.
   bool has_checkpoint() const { return saved_step_ > 0; }
 
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;
 
-  // Writes a checkpoint, between two barriers: `checkpoint` is complete but for the facts and the
-  // random states of the ranks. Collective. If rank 0 cannot write it, it says so, and the training
-  // goes on: the older checkpoints are there. Of the `last` one all ranks throw RankError. Weights
-  // that are no longer finite are not saved: all ranks throw RankError.
+  // Writes a checkpoint, between two barriers. Adds the facts and the ranks' random states to
+  // `checkpoint`, which has everything else. Collective. If rank 0 cannot write it, it prints why,
+  // and the training continues with the older checkpoints. If the `last` checkpoint cannot be
+  // written, or a weight is not finite, all ranks throw RankError.
   void Save(Checkpoint checkpoint, bool last);
 
  private:
   Saver(const Options& options, const Plan& plan, Facts facts, ProcessGroup& group)
       : options_(&options), plan_(plan), facts_(std::move(facts)), group_(&group) {}
-  // What rank 0 found, as a text for the others.
+  // The choice of rank 0, encoded for the other ranks.
   absl::StatusOr<std::string> Choose();
   absl::Status ResumeFrom(CheckpointDirectory::Found found);
   void ChooseRunOfStart(const std::string& path);

@@ -18,8 +18,8 @@ namespace ranklog::trainer {
 
 // The checks before a training changes anything: before a checkpoint is moved and a run is opened.
 
-// What a training is made of: options by the names of their flags, and the data. A checkpoint has
-// them.
+// Fingerprint of a training: options by the names of their flags, and the data. Stored in
+// checkpoints.
 using Facts = std::map<std::string, std::string>;
 Facts FactsOf(const Options& options, const Settings& settings, const Plan& plan,
               const Corpus& corpus, int world_size);
@@ -28,8 +28,8 @@ Facts FactsOf(const Options& options, const Settings& settings, const Plan& plan
 // RankError on that rank; its message names what differs.
 void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& group);
 
-// Whether a training of `facts` can go on from the checkpoint in `path`. Returns what changes there,
-// such as "lr is 0.1 and was 0.2": the curve bends, but goes on.
+// Whether a training of `facts` can resume from the checkpoint in `path`. Returns the changed
+// values, such as "lr is 0.1 and was 0.2". They are allowed, but the loss curve may change slope.
 //   kInvalidArgument  it is of another training, or has more steps; the message names what differs
 absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,
                                                      const std::string& path, const Facts& facts,

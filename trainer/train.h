@@ -30,12 +30,13 @@ struct StepReport {
   std::optional<double> val_loss = {};
 };
 
-// Trains a model as one rank of `group` from where `saver` says, logs to `run`, and calls `observe`
-// after each step. Ends after the last step, or after that in which `stop_signal` of a rank came;
-// before the first one, if it came earlier. True: the last step is done.
-// Collective: all ranks must come with the same options and text. Throws what LibTorch throws: a
-// lost rank, no memory; and std::runtime_error where the training cannot go on from its checkpoint,
-// or cannot write its last one, or its loss or gradient is no longer a finite number.
+// Trains a model as one rank of `group` from the start that `saver` restores, logs to `run`, and
+// calls `observe` after each step. Stops after the last step, or after the step during which any
+// rank received a signal. A signal before training stops it before its first step. Returns true if
+// the last step is done.
+// Collective: all ranks must call it with the same options and text. Throws what LibTorch throws
+// for a lost rank or no memory. Throws RankError if the checkpoint cannot be restored, if the last
+// one cannot be written, or if the loss or gradient is not finite.
 bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
            Saver& saver, const StopSignal& stop_signal,
            const std::function<void(const StepReport&)>& observe);

@@ -9,15 +9,15 @@
 
 namespace ranklog::trainer {
 
-// Makes `path` and its parents where they are absent; on OK what it made survives a power cut.
+// Creates `path` and its missing parents; on OK they survive a power cut.
 // Errors name the directory, by errno.
 absl::Status CreateDirectories(const std::string& path);
 
-// Once it returned OK, a power cut undoes no rename in `directory`, and loses no name there.
+// On OK, renames and new names in `directory` survive a power cut.
 absl::Status SyncDirectory(const std::string& directory);
 
-// A file that is there whole or not at all, whatever ends the process or the machine: written under
-// a temporary name, and renamed once it is on the disk.
+// Writes a file atomically: under a temporary name, and renamed once it is on the disk. If the
+// process or the machine dies, the file is complete or absent.
 //
 // Not thread-safe. Errors name the file and the reason.
 class DurableFile {

@@ -6,7 +6,7 @@
 
 namespace ranklog::trainer {
 
-// What torchrun reads to say which rank failed first and why, as JSON.
+// The JSON of torchrun's error file. torchrun reads it to report which rank failed first, and why.
 std::string ErrorFileContent(std::string_view message, int rank, long unix_seconds);
 
 // Writes it to $TORCHELASTIC_ERROR_FILE, if that is set. A failure to write is not reported: the

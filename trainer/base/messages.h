@@ -1,4 +1,4 @@
-// What the program prints: its stderr may be a terminal that is held, or a pipe that nobody reads.
+// Non-blocking output to stderr, which may be a paused terminal or a pipe without a reader.
 
 #ifndef TRAINER_BASE_MESSAGES_H_
 #define TRAINER_BASE_MESSAGES_H_
@@ -19,7 +19,8 @@ void WriteMessage(std::string text);
 // Writes `text` after the kept messages, or drops it.
 void WriteProgress(const std::string& text);
 
-// Waits until the kept messages are written, at most for `patience`. Call it before the process ends.
+// Waits until the kept messages are written, for `patience` at most. Call it before the process
+// ends.
 void AwaitMessages(absl::Duration patience = absl::Seconds(1));
 
 // Writes what fits now of `text`. For signal handlers.

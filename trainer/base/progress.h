@@ -9,7 +9,7 @@
 
 namespace ranklog::trainer {
 
-// Where a training is.
+// The progress of a training.
 struct Position {
   int64_t step = 0;
   int64_t steps = 0;
@@ -23,8 +23,8 @@ struct Position {
 
 std::string FormatPosition(const Position& position);
 
-// Shows it on stderr: in place on a terminal, a line every few seconds elsewhere. Its destructor ends
-// the line.
+// Shows it on stderr: in place on a terminal, a line every few seconds elsewhere. Its destructor
+// ends the line.
 class Progress {
  public:
   // `shown`: false on all ranks but the first; every call then does nothing.

@@ -21,7 +21,7 @@ class RankError : public std::runtime_error {
   Cause cause_;
 };
 
-// What `error` says, without the C++ stack that LibTorch appends.
+// The message of `error`, without the C++ stack that LibTorch appends.
 inline std::string ReasonOf(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
   return torch != nullptr ? torch->what_without_backtrace() : error.what();

@@ -5,13 +5,14 @@
 
 namespace ranklog::trainer {
 
-// The exit code of a training that was told to stop before its last step: EX_TEMPFAIL of
-// sysexits.h, "try again". A launcher or a job script starts it again on this one.
+// The exit code of a training that a signal stopped and that can be resumed: EX_TEMPFAIL of
+// sysexits.h. A launcher or job script restarts the training on this code.
 constexpr int kStoppedExitCode = 75;
 
-// While it lives, SIGTERM and SIGUSR1 ask the training to stop after its step instead of ending the
-// process. A second signal, at least two seconds later, ends the process at once. Sooner ones count
-// as the first: Slurm signals a launcher and its ranks, and the launcher hands the signal on.
+// While this object exists, SIGTERM and SIGUSR1 request a stop after the current step instead of
+// ending the process. A second signal, at least two seconds later, ends the process at once. Sooner
+// ones count as the first: Slurm signals a launcher and its ranks, and the launcher hands the
+// signal on.
 //
 // One at a time, made and destroyed on one thread. The signals may come on any.
 class StopSignal {

@@ -1,9 +1,9 @@
 // Where the C++ API of LibTorch 1.13 differs from that of 2.8 and newer. The rest of this folder is
 // the same for all of them.
 //
-// A difference is told by the shape of a type or function, not by a version number: a release
-// between two known ones then needs no table. Each branch stands in a template and depends on its
-// arguments, because the compiler checks a discarded branch that does not.
+// Differences are detected from a type or signature, not from a version number, so that a release
+// between two known ones needs no table. Each branch is in a template and depends on its arguments,
+// because the compiler checks a discarded branch that does not.
 
 #ifndef TRAINER_BASE_TORCH_COMPAT_H_
 #define TRAINER_BASE_TORCH_COMPAT_H_
@@ -24,8 +24,8 @@
 
 namespace ranklog::trainer::compat {
 
-// Opens a c10d::TCPStore. 2.x serves it by libuv unless told otherwise, and throws where it was
-// built without libuv. USE_LIBUV=0 switches it off, as in PyTorch.
+// Opens a c10d::TCPStore. 2.x serves it by libuv by default, and throws if it was built
+// without libuv. USE_LIBUV=0 switches it off, as in PyTorch.
 template <typename TcpStore, typename StoreOptions>
 c10::intrusive_ptr<TcpStore> OpenStore(const std::string& address, StoreOptions options) {
   if constexpr (requires { options.useLibUV; }) {
@@ -126,8 +126,9 @@ std::shared_ptr<Reducer> MakeReducer(const std::vector<at::Tensor>& parameters,
 
 namespace autocast {
 
-// Free functions have no shape to ask for, but an unqualified name whose arguments depend on a
-// template is looked up late: one that LibTorch lacks is then a false requirement, not an error.
+// Free functions are detected by two-phase lookup: the compiler looks up an unqualified name with
+// template-dependent arguments late. A function that LibTorch lacks then makes a
+// requires-expression false instead of failing the build.
 using namespace at::autocast;
 
 // Switches autocast of this thread for `device` on or off.

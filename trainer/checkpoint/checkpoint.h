@@ -20,10 +20,10 @@ class AdamW;
 
 namespace ranklog::trainer {
 
-// What a training needs to go on as if it had not stopped. trainer/checkpoint.md describes its file.
+// The complete state of a training. trainer/checkpoint.md describes its file.
 // Model, optimizer and sampler are the same on all ranks, so one file serves all of them.
 struct Checkpoint {
-  std::string run_id = {};      // of the log, which goes on as well
+  std::string run_id = {};      // of the log, which continues as well
   std::string experiment = {};  // see RunFile; empty: an older version wrote the checkpoint
   int64_t step = 0;             // optimizer steps that are done; the schedule follows from it
   SamplerPosition sampler = {};
@@ -38,26 +38,26 @@ struct Checkpoint {
 absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoint);
 
 // Reads it into memory; the tensors are on the CPU.
-//   kDataLoss            it was cut off or changed
-//   kInvalidArgument     it is no checkpoint of this program
+//   kDataLoss            it was truncated or changed
+//   kInvalidArgument     it is not a checkpoint of this program
 //   kFailedPrecondition  a newer version wrote it
 //   others               it cannot be read
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path);
 
-// Adds the parameters of `model` and what `optimizer` knows of each. Copies nothing: they must not
-// change until the checkpoint is written.
+// Adds the parameters of `model` and the state that `optimizer` has for each. Copies nothing: they
+// must not change until the checkpoint is written.
 void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,
               Checkpoint& checkpoint);
 
-// The name of a tensor that holds infinities or NaN; empty if all can be trained on. Costs a sum of
-// each. Weights so large that their sum overflows count as well.
+// The name of a tensor that contains infinities or NaN; empty if all are finite. Costs a sum of
+// each tensor. A tensor whose sum overflows counts as not finite.
 std::string FindNotFinite(const Checkpoint& checkpoint);
 
-// Fills the parameters in place, so that it does not matter who is bound to them.
-//   kInvalidArgument  the model is another one; the message names a parameter
+// Fills the parameters in place, so that objects bound to them stay valid.
+//   kInvalidArgument  the model has other parameters; the message names one
 absl::Status RestoreModel(const Checkpoint& checkpoint, torch::nn::Module& model);
 
-// Gives `optimizer` the state that it had. The same errors.
+// Restores the state of `optimizer`. The same errors.
 absl::Status RestoreOptimizer(const Checkpoint& checkpoint, const torch::nn::Module& model,
                               torch::optim::AdamW& optimizer);
 

@@ -12,17 +12,17 @@
 
 namespace ranklog::trainer {
 
-// The checkpoints of an experiment: files such as checkpoint-00000100.safetensors, by the steps that
-// are done. Only rank 0 has one of these. It holds a lock on the directory, so that two trainings
-// do not mix their checkpoints. The lock ends with the process.
+// The checkpoints of an experiment: files such as checkpoint-00000100.safetensors, named after the
+// completed steps. Only rank 0 has one. It holds a lock on the directory, so that two trainings do
+// not mix their checkpoints. The lock ends with the process.
 //
 // Not thread-safe. Errors name the file and the reason.
 class CheckpointDirectory {
  public:
-  // Makes `path` and its parents where they are absent, and removes what a killed training left half
-  // written. Save() will keep the last `keep` checkpoints, at least 1. `say` receives a sentence if
-  // another training holds the lock.
-  //   kUnavailable  another training holds the lock, also after some seconds
+  // Creates `path` and its missing parents, and removes the unfinished files of a killed training.
+  // Save() will keep the last `keep` checkpoints, at least 1. If another training holds the lock,
+  // calls `say` with a message and waits for some seconds.
+  //   kUnavailable  another training still holds the lock
   //   others        the directory cannot be made or written to, by errno
   static absl::StatusOr<CheckpointDirectory> Open(
       std::string path, int keep, const std::function<void(const std::string&)>& say = nullptr);
@@ -30,10 +30,10 @@ class CheckpointDirectory {
   CheckpointDirectory& operator=(CheckpointDirectory&&) = delete;
   ~CheckpointDirectory();
 
-  // The newest checkpoint that can be read, and its file. One that is damaged or of another program
-  // is passed over, and `warn` receives a sentence that names it. nullopt: there is none.
-  //   kDataLoss            there are checkpoints, but none can be read
-  //   kFailedPrecondition  a newer ranklog-train wrote the newest one. An older one would lose steps
+  // The newest readable checkpoint, and its file. Skips a checkpoint that is damaged or of another
+  // program, and calls `warn` with a message that names it. nullopt: no checkpoint exists.
+  //   kDataLoss            checkpoints exist, but none can be read
+  //   kFailedPrecondition  a newer version wrote the newest one; an older one would lose steps
   //   others               a file cannot be read, by errno
   struct Found {
     std::string path;
@@ -42,16 +42,15 @@ class CheckpointDirectory {
   absl::StatusOr<std::optional<Found>> Latest(
       const std::function<void(const std::string&)>& warn) const;
 
-  // How many runs have left checkpoints here: those that were set aside, and the last one.
+  // The number of runs with checkpoints here: those in earlier-N, and the last one.
   int64_t RunsWithCheckpoints() const;
 
-  // Makes room for a new run: moves all checkpoints to a new directory `path`/earlier-N. Returns
-  // that; "" if there were none.
+  // Moves all checkpoints to a new directory `path`/earlier-N, before a new run. Returns that
+  // directory; "" if there were no checkpoints.
   absl::StatusOr<std::string> SetAside();
 
-  // On OK the checkpoint survives a power cut. Then removes the oldest ones. Those of later steps,
-  // which could not be read when the training went on from an earlier one, count for nothing. They
-  // are overwritten when their step comes.
+  // On OK the checkpoint survives a power cut. Then removes the oldest ones. Unreadable checkpoints
+  // of later steps do not count; they are overwritten when their step comes.
   absl::Status Save(const Checkpoint& checkpoint);
 
   const std::string& path() const { return path_; }

@@ -11,9 +11,9 @@
 
 namespace ranklog::trainer {
 
-// The file run.json in an experiment's directory: the run of the log that its training belongs to.
-// It is there before the run's first row, so that a start can go on in the run before there is a
-// checkpoint. checkpoint.md describes it.
+// The file run.json in an experiment's directory: the run that the training logs to. It is written
+// before the run's first row, so that a start can continue the run before a checkpoint exists.
+// checkpoint.md describes it.
 struct RunFile {
   std::string experiment = {};  // its directory: absolute, without "." and ".."
   std::string run_id = {};      // as the daemon gave it, or asked_id until that is known
@@ -22,19 +22,19 @@ struct RunFile {
 };
 
 // The file of the experiment in `directory`.
-//   kNotFound  there is none
+//   kNotFound  it does not exist
 //   kDataLoss  it is damaged
 absl::StatusOr<RunFile> ReadRunFile(const std::string& directory);
 
 // Errors: those of DurableFile. On OK the file survives a power cut.
 absl::Status WriteRunFile(const std::string& directory, const RunFile& file);
 
-// What decides the run of a start.
+// Inputs of ChooseRun().
 struct RunQuestion {
   std::string experiment = {};           // this one's directory, as in RunFile
   std::string first_id = {};             // the id of its first run
   std::optional<RunFile> file = {};      // that it has
-  const Checkpoint* resumed = nullptr;   // the checkpoint that the training goes on from
+  const Checkpoint* resumed = nullptr;   // the checkpoint that the training resumes from
   bool goes_on_without_one = false;      // --resume, of a training that saves checkpoints
   int64_t earlier_runs = 0;              // that left checkpoints; counts where there is no file
   std::string suffix_without_file = {};  // of a new run's id; see Saver::ContinueRun()
@@ -46,9 +46,9 @@ struct RunAnswer {
   std::string copied_of;  // the directory whose training goes on here as a run of its own
 };
 
-// The run of a start. A training goes on in the run of its checkpoint, else in that of its file. A
-// moved directory does so too. A copy gets a run of its own while the original is there: two
-// trainings would write to one run. Reads the original's file.
+// Chooses the run of this start: the checkpoint's run, else the run in run.json. Moving the
+// directory does not change that. A copy of a directory starts a new run while the original exists;
+// otherwise two trainings would write to one run. Reads the original's file.
 RunAnswer ChooseRun(const RunQuestion& question);
 
 }  // namespace ranklog::trainer

@@ -11,27 +11,27 @@
 
 namespace ranklog::trainer {
 
-// What a file of the safetensors format holds: tensors and texts, by name. Every Python framework
-// reads such files, and no code is run by reading one. trainer/checkpoint.md describes the bytes.
+// Contents of a safetensors file: tensors and texts, by name. Every Python framework reads such
+// files, and reading one runs no code. trainer/checkpoint.md describes the bytes.
 struct SafeTensors {
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;
-  bool verified = false;  // it was read, and had a checksum, which was right
+  bool verified = false;  // the file was read, and its checksum is correct
 };
 
 // Writes `content` to `path`: whole or not at all, see DurableFile. Appends a checksum of the file
 // as a tensor "crc32". Tensors may be on any device, and go through memory one at a time. Throws
 // what LibTorch throws.
-//   kInvalidArgument  a name is taken by the format, or a tensor's type has no name in it
+//   kInvalidArgument  the format reserves a name, or has no name for a tensor's type
 //   others            the file cannot be written, by errno: kResourceExhausted for a full disk
 absl::Status WriteSafeTensors(const std::string& path, const SafeTensors& content);
 
-// Reads a file into CPU tensors, and checks every byte that it names: one that was cut off, or has
-// holes, is refused, and so is one whose checksum is wrong. The checksum may be absent, as in files
-// of other programs; it is not among the tensors.
-//   kNotFound         there is no such file
-//   kDataLoss         it was cut off or changed since it was written
-//   kInvalidArgument  it is no safetensors file, or has a type that this program has not
+// Reads a file into CPU tensors. Rejects a truncated file, a file with gaps between tensors, and a
+// wrong checksum. The checksum may be absent, as in files of other programs; it is not among the
+// tensors.
+//   kNotFound         the file does not exist
+//   kDataLoss         it was truncated or changed since it was written
+//   kInvalidArgument  it is not a safetensors file, or uses an unsupported data type
 //   others            it cannot be read, by errno
 absl::StatusOr<SafeTensors> ReadSafeTensors(const std::string& path);
 

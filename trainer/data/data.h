@@ -15,7 +15,7 @@ namespace ranklog::trainer {
 
 class ProcessGroup;
 
-// What is trained on, and what is held out for validation.
+// The training data and the validation data.
 struct Corpus {
   std::string source;  // where it was read from, for people
   Tokens train;
@@ -33,18 +33,18 @@ struct DataOptions {
   size_t min_windows = 1;      // fewest sequences to train on
 };
 
-// Whether `data` names tokens, which have no tokenizer.
+// Whether `data` names a file of tokens, which needs no tokenizer.
 bool IsTokenData(const std::string& data);
 
-// Whether the data can be found. Reads next to nothing, so that a mistake is told before ranks are
-// started. The errors of FindText() and OpenTokenFile().
+// Checks that the data exists. Cheap, so that a wrong path is reported before ranks start. The
+// errors of FindText() and OpenTokenFile().
 absl::Status CheckData(const std::string& data);
 
 // Loads the data, as rank 0 or alone. Tokens of a file "...train.bin" are validated on
-// "...val.bin" beside it. Of other data the last twentieth is held out, at least a sequence.
+// "...val.bin" beside it. Of other data, the last 5 % are for validation, at least one sequence.
 //   kNotFound             a file does not exist, or may not be read
 //   kInvalidArgument      it is too short, or holds tokens that GPT-2 does not have
-//   kDataLoss             a file cannot be read to its end, or is torn
+//   kDataLoss             a file cannot be read to its end, or is damaged
 //   kFailedPrecondition   this build has no BPE, or the cache cannot be written
 absl::StatusOr<Corpus> LoadCorpus(const DataOptions& options, DataProgress& progress);
 

@@ -9,7 +9,7 @@
 
 namespace ranklog::trainer {
 
-// What the preparation of the data writes to stderr: its results, and how far a long part is.
+// Prints the progress and the results of data preparation on stderr.
 class DataProgress {
  public:
   // `shown`: false on all ranks but the first; every call then does nothing.
@@ -18,7 +18,7 @@ class DataProgress {
   DataProgress(bool shown, bool terminal, std::function<void(const std::string&)> write,
                std::function<absl::Time()> now);
 
-  // A line that stays.
+  // Prints a permanent line.
   void Say(const std::string& line);
 
   // Part `what` has done `done` of `total` units. Silent for its first two seconds; then in place

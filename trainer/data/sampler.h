@@ -7,7 +7,7 @@
 
 namespace ranklog::trainer {
 
-// Where a sampler is: `next` samples of `epoch` have been dealt to each rank.
+// Position of a sampler: each rank has received `next` samples of `epoch`.
 struct SamplerPosition {
   int64_t epoch = 0;
   int64_t next = 0;
@@ -23,14 +23,14 @@ struct SamplerOptions {
   bool drop_last = false;  // see EpochSampler; then `size` is at least world_size * batch
 };
 
-// Deals samples to the ranks, as PyTorch's DistributedSampler does: each epoch in a new order, given
-// by seed and epoch; of these, each rank takes every world_size-th.
+// Shards samples over the ranks, as PyTorch's DistributedSampler does. Each epoch has a new order,
+// given by seed and epoch; each rank takes every world_size-th sample.
 //
 // All batches are full, so all ranks and micro-batches weigh the same. Where the samples do not
 // divide by world_size * batch, the first ones of the epoch's order fill its last batch a second
-// time. With drop_last the rest sits the epoch out instead, another part each time. Either way
-// world_size ranks with `batch` see the same samples in a step as one rank with
-// world_size * batch. With batch = 1 the order is that of Python.
+// time. With drop_last, the remaining samples are skipped in this epoch; each epoch skips
+// different ones. Either way world_size ranks with `batch` see the same samples in a step as one
+// rank with world_size * batch. With batch = 1 the order is that of Python.
 //
 // Not thread-safe.
 class EpochSampler {

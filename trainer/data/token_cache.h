@@ -11,8 +11,7 @@
 
 namespace ranklog::trainer {
 
-// The cache of tokens: a directory of files that are named after the text and the BPE that they were
-// made of. data.md describes it.
+// The cache of tokens: a directory of files, named after their text and BPE. data.md describes it.
 
 // ranklog in $XDG_CACHE_HOME, or in ~/.cache.
 //   kFailedPrecondition   neither XDG_CACHE_HOME nor HOME is an absolute path

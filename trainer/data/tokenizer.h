@@ -10,7 +10,7 @@
 
 namespace ranklog::trainer {
 
-// What makes tokens of a text: its bytes, or SentencePiece's BPE, trained on the text.
+// A tokenizer: one token per byte, or SentencePiece BPE trained on the text.
 struct Tokenizer {
   int64_t pieces = 0;  // of the BPE; 0: bytes
 
@@ -22,9 +22,9 @@ struct Tokenizer {
   int64_t vocabulary() const { return pieces == 0 ? 256 : pieces; }
 };
 
-// Trains BPE on a plain text, and writes its model, as SentencePiece stores it, to the file `model`,
-// and the text's tokens to the file `tokens`, from byte kTokenFileHeader. The text is the file
-// `path`, and is called `name` in messages. Takes about a second for 2 MB.
+// Trains BPE on the plain text in the file `path`; messages call it `name`. Writes the model, in
+// SentencePiece's format, to the file `model`. Writes the tokens to the file `tokens`, from byte
+// kTokenFileHeader. Takes about a second for 2 MB.
 //   kFailedPrecondition   this build has no BPE
 //   kInvalidArgument      BPE cannot be trained on the text: it is too short for so many pieces
 //   kUnavailable          the program that trains it cannot be started

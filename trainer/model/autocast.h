@@ -5,11 +5,11 @@
 
 namespace ranklog::trainer {
 
-// While it lives and is on, matrix products on `device` take bfloat16 inputs, and functions that
-// need the precision stay in float32: PyTorch's torch.autocast. Parameters, gradients and what goes
-// over the network stay float32. bfloat16 has float32's range, so losses need no scaling.
+// PyTorch's torch.autocast as a scope. While it is on, matrix products on `device` use bfloat16
+// inputs; functions that need the precision stay in float32. Parameters, gradients and
+// communication stay float32. bfloat16 has float32's range, so losses need no scaling.
 //
-// Surround the forward pass only. Of this thread; not to be nested.
+// Surround the forward pass only. Affects the calling thread; do not nest.
 class Autocast {
  public:
   Autocast(c10::DeviceType device, bool on);

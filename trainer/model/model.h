@@ -30,8 +30,8 @@ struct GptShape {
 GptShape ShapeOf(const std::string& model, int64_t seq_len, int64_t vocabulary,
                  int64_t pad_vocabulary = 1);
 
-// GPT-2: a decoder-only transformer with learned positions, layer norm before each part and after
-// the last one, GELU by tanh, and an output head that is tied to the token embedding. No dropout.
+// GPT-2: a decoder-only transformer. Learned positions; pre-norm layers and a final layer norm;
+// tanh GELU; output head tied to the token embedding. No dropout.
 //
 // Parameters have the names of the published checkpoints, such as h.0.attn.c_attn.weight. A weight
 // is (out, in), as in torch::nn::Linear. The published ones are the transpose.

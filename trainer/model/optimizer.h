@@ -15,9 +15,9 @@ torch::optim::AdamW MakeAdamW(const std::vector<at::Tensor>& parameters, double 
 // Of all parameter groups.
 void SetLearningRate(torch::optim::Optimizer& optimizer, double lr);
 
-// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0 leaves them as they are.
-// Returns the norm before that, a float32 scalar on the parameters' device. Unlike
-// torch::nn::utils::clip_grad_norm_ it reads no value, so a GPU is not waited for.
+// Scales the gradients down to an L2 norm of `max_norm` over all of them. 0 leaves them as they
+// are. Returns the norm before scaling, a float32 scalar on the parameters' device. Unlike
+// torch::nn::utils::clip_grad_norm_ it reads no value, so it does not wait for a GPU.
 at::Tensor ClipGradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
 // In place: the gradients are views into the buckets that go over the network.

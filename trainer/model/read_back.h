@@ -11,16 +11,16 @@
 
 namespace ranklog::trainer {
 
-// Brings a step's numbers (loss, gradient norm) from the device to the host. at::Tensor::item()
-// would wait until the GPU has done all that was queued, and leave it without work meanwhile. So the
-// copy goes into pinned memory behind the step, and is read when the next step is queued.
+// Copies a step's numbers (loss, gradient norm) from the device to the host. at::Tensor::item()
+// would wait for all queued work and leave the GPU idle. So the copy into pinned memory is queued
+// behind the step, and is read when the next step is queued.
 //
 //   read_back.Push(step, at::stack({loss, norm}));
 //   while (const auto done = read_back.Next()) Report(*done);   // GPU: the step before this one
 //   ...
 //   while (const auto done = read_back.Last()) Report(*done);   // before a checkpoint, and at the end
 //
-// On a CPU the numbers are there at once, and nothing is copied. Not thread-safe.
+// On a CPU the numbers are available at once, and nothing is copied. Not thread-safe.
 class ReadBack {
  public:
   struct Numbers {

@@ -26,14 +26,15 @@ struct LaunchOptions {
 std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptions& options,
                                                                int rank);
 
-// Runs all ranks and waits for them. SIGINT, SIGTERM and SIGUSR1 are handed on to them meanwhile, and
-// ignored afterwards, so that a late one does not change how this process ends.
-// After SIGINT they have the grace to end; after the others as long as they need, see StopSignal.
-// When one fails, or does not start, the others are ended. They are also killed should this process
-// die. Call it from the main thread, once at a time.
+// Runs all ranks and waits for them. Passes SIGINT, SIGTERM and SIGUSR1 on to them, and ignores
+// these signals afterwards, so that a late one does not change how this process ends. After SIGINT
+// the ranks must end within `grace`; after the other signals they may take as long as they need,
+// see StopSignal. When a rank fails or does not start, ends the others. The ranks are killed if
+// this process dies. Call it from the main thread, once at a time.
 //   kAborted      a rank failed; the message says which, and how
-//   kUnavailable  the ranks stopped early as they were asked to, see kStoppedExitCode: start again
-//   kCancelled    the ranks were ended by a signal to us: `*told`, else 0
+//   kUnavailable  the ranks stopped early after a signal, see kStoppedExitCode: start again
+//   kCancelled    the ranks were ended by a signal to this process
+// `*received` is the signal that this process received, 0 if none.
 //   kInternal     a rank could not be started
 absl::Status Launch(const LaunchOptions& options, int* told);
 

@@ -23,11 +23,11 @@ namespace ranklog::trainer {
 // therefore alive, and one whose process or node is dead, stopped or cut off is silent.
 class PeerWatch {
  public:
-  // A heartbeat comes each second. A rank without one for so long is lost.
+  // Heartbeats are one second apart. A rank without a heartbeat for this long counts as lost.
   static constexpr absl::Duration kSilence = absl::Seconds(3);
 
-  // `store` is this object's own connection; `server` is the process that serves it, for people.
-  // Create it right after all ranks have met: ages are compared between ranks.
+  // `store` is this object's own connection; `server` names the process that serves it, for
+  // messages. Create it as soon as all ranks have connected: ages are compared between ranks.
   PeerWatch(c10::intrusive_ptr<c10d::Store> store, const std::string& server, int rank,
             int world_size);
   ~PeerWatch();
@@ -40,8 +40,8 @@ class PeerWatch {
   // Call it as each collective begins. From any thread; costs nothing.
   void CountCollective();
 
-  // Why `rank` will not come any more: it failed, or there was no heartbeat for `silence`. Empty
-  // while it is alive. Throws what the store throws.
+  // Why `rank` counts as lost: it failed, or had no heartbeat for `silence`. Empty while it is
+  // alive. Throws what the store throws.
   std::string Lost(int rank, absl::Duration silence = kSilence) const;
 
   // Publishes `error` as this rank's, for the others to find. Does not throw.

@@ -9,15 +9,15 @@
 
 namespace ranklog::trainer {
 
-// How the ranks communicate, and so where they compute: NCCL on GPUs, Gloo on CPUs.
+// The communication backend, which determines the device: NCCL on GPUs, Gloo on CPUs.
 enum class Comm { kAuto, kGloo, kNccl };
 
 // The GPUs that this process may use.
 struct Gpus {
   bool built = false;  // LibTorch has CUDA and NCCL
   int count = 0;
-  std::string error = {};  // why there are none
-  bool own = false;        // CUDA_VISIBLE_DEVICES gives this process one of its own
+  std::string error = {};  // the reason if count is 0
+  bool own = false;        // CUDA_VISIBLE_DEVICES gives this process an exclusive GPU
 };
 
 // Asks the CUDA driver, without reserving memory on a GPU.

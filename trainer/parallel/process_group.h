@@ -18,7 +18,7 @@ class ProcessGroup;
 
 namespace ranklog::trainer {
 
-// Where the ranks of a job meet, from torchrun's variables.
+// The address where the ranks of a job connect, from torchrun's variables.
 struct Rendezvous {
   int rank = 0;
   int world_size = 1;
@@ -29,16 +29,16 @@ struct Rendezvous {
   std::string attempt = "0";  // TORCHELASTIC_RESTART_COUNT: keeps a restarted job off its old keys
                               // in a hosted store
 
-  // kInvalidArgument: there are several ranks, and MASTER_ADDR or MASTER_PORT is missing or no
-  // port.
+  // kInvalidArgument: world_size is above 1, and MASTER_ADDR is missing, or MASTER_PORT is missing
+  // or is not a port number.
   static absl::StatusOr<Rendezvous> FromEnvironment(int rank, int world_size);
 };
 
-// The store that the ranks of one machine meet at, served by their launcher as torchrun does. Bound
-// to a free port, so that no other program can take it in between.
+// The rendezvous store for the ranks of one machine, served by their launcher as torchrun does.
+// Bound to a free port, so that no other program can take it in between.
 //
-// It listens on 127.0.0.1. LibTorch 1.13 binds it to all interfaces, as torchrun's: whoever reaches
-// the port can join or disturb the training, but not run code.
+// It listens on 127.0.0.1. LibTorch 1.13 binds it to all interfaces, as torchrun does: a peer that
+// reaches the port can join or disturb the training, but not run code.
 class HostedStore {
  public:
   static absl::StatusOr<HostedStore> Serve();
@@ -46,8 +46,8 @@ class HostedStore {
   HostedStore& operator=(HostedStore&&) noexcept;
   ~HostedStore();
   uint16_t port() const;
-  // Whether `rank` of the first attempt has said that it fails, and not because of another one. Does
-  // not throw.
+  // Whether `rank` of the first attempt has reported a failure of its own, not one that another
+  // rank caused. Does not throw.
   bool HasFailed(int rank) const;
 
  private:
@@ -58,13 +58,13 @@ class HostedStore {
 
 struct GroupOptions {
   Placement placement = {};
-  // How long a rank waits for the others: to meet, and in each collective. Longer than any step and
-  // checkpoint, and shorter than a user's patience.
+  // How long a rank waits for the others: at the rendezvous, and in each collective. Must exceed
+  // the longest step and checkpoint.
   absl::Duration timeout = absl::Seconds(120);
 };
 
-// The ranks of a job, able to communicate: by Gloo, and between GPUs by NCCL. A group of one rank
-// communicates with nobody.
+// The communication of a job's ranks: by Gloo, and between GPUs by NCCL. A group of one rank does
+// not communicate.
 //
 // Collective calls must come in the same order on all ranks, from one thread. They throw what
 // LibTorch throws: within a second after another rank died, and after the timeout where one hangs.
@@ -72,7 +72,7 @@ struct GroupOptions {
 class ProcessGroup {
  public:
   // Waits for the other ranks.
-  //   kUnavailable         they did not all come; the message names those that are missing
+  //   kUnavailable         some ranks did not connect in time; the message names them
   //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round
   static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous,
                                            const GroupOptions& options = {});
@@ -98,8 +98,8 @@ class ProcessGroup {
   // Waits until all ranks are here.
   void Barrier();
 
-  // Rank 0 makes the text, all get it. Not a collective: the others wait for as long as rank 0
-  // lives. They throw RankError once it failed, or was silent for the timeout.
+  // Broadcasts a text that rank 0 computes. Not a collective: the other ranks wait while rank 0 is
+  // alive. They throw RankError if it fails, or has no heartbeat for the timeout.
   std::string FromRankZero(const std::string& key, const std::function<std::string()>& make);
 
   // Ends the communication after a barrier, so that rank 0, which may serve the store, does not
