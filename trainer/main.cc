@@ -72,20 +72,20 @@ std::vector<std::string> RankCommand(int argc, char** argv) {
 int LaunchRanks(const Options& options, int argc, char** argv) {
   const absl::StatusOr<HostedStore> store = HostedStore::Serve();
   if (!store.ok()) return Fail(std::string(store.status().message()), 1);
-  int told = 0;
+  int received = 0;
   const absl::Status status = Launch({.command = RankCommand(argc, argv),
                                       .ranks = options.nproc_per_node,
                                       .master_port = store->port(),
                                       .is_cause = [&](int rank) { return store->HasFailed(rank); }},
-                                     &told);
+                                     &received);
   if (status.ok()) return 0;
-  if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks told the rest
+  if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks printed the rest
   Fail(std::string(status.message()), 1);
   // As if we had not caught it: a shell that runs us in a loop ends the loop then.
-  if (told != 0) {
+  if (received != 0) {
     AwaitMessages();
-    signal(told, SIG_DFL);
-    raise(told);
+    signal(received, SIG_DFL);
+    raise(received);
   }
   return 1;
 }

@@ -89,9 +89,9 @@ Corpus LoadData(const Options& options, ProcessGroup& group) {
 Saver OpenSaver(const Options& options, const Settings& settings, const Corpus& corpus,
                 ProcessGroup& group) {
   const Plan plan = MakePlan(options, corpus, group.world_size());
-  Facts facts = FactsOf(options, settings, plan, corpus, group.world_size());
-  CheckRanksAgree(options, facts, group);
-  absl::StatusOr<Saver> saver = Saver::Open(options, plan, std::move(facts), group);
+  Fingerprint fingerprint = FingerprintOf(options, settings, plan, corpus, group.world_size());
+  CheckRanksAgree(options, fingerprint, group);
+  absl::StatusOr<Saver> saver = Saver::Open(options, plan, std::move(fingerprint), group);
   ThrowIfFailed(saver.status());
   return *std::move(saver);
 }
@@ -155,8 +155,8 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   return saver.saves() ? kStoppedExitCode : 1;
 }
 
-// Says what became of the log, and what to type next.
-void SayWhereItIs(const Run& run, FlushResult result) {
+// Prints how many rows are safe, and the command that shows the run.
+void PrintSummary(const Run& run, FlushResult result) {
   const Stats stats = run.stats();
   const std::string id = JobRunId(run);
   if (run.settings().disabled) {
@@ -228,7 +228,7 @@ int TrainAsRank(const Options& options, Settings settings) {
     std::_Exit(1);
   }
   const FlushResult result = run.Finish(exit_code);
-  if (rank == 0) SayWhereItIs(run, result);
+  if (rank == 0) PrintSummary(run, result);
   return exit_code;
 }
 

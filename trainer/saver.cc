@@ -39,7 +39,7 @@ absl::Status FailureOfRankZero(const std::string& reason, int rank) {
   return absl::AbortedError(absl::StrCat("rank 0 failed: ", reason));
 }
 
-void Say(const std::string& text) { WriteMessage(absl::StrCat("ranklog-train: ", text, "\n")); }
+void Print(const std::string& text) { WriteMessage(absl::StrCat("ranklog-train: ", text, "\n")); }
 
 }  // namespace
 
@@ -48,13 +48,13 @@ absl::StatusOr<std::string> Saver::Choose() {
   std::error_code error;
   if (!options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error))) {
     absl::StatusOr<CheckpointDirectory> directory =
-        CheckpointDirectory::Open(path, options_->keep, Say);
+        CheckpointDirectory::Open(path, options_->keep, Print);
     if (!directory.ok()) return directory.status();
     directory_.emplace(*std::move(directory));
   }
   std::string file = options_->init_from;
   if (options_->resume && directory_) {
-    absl::StatusOr<std::optional<CheckpointDirectory::Found>> found = directory_->Latest(Say);
+    absl::StatusOr<std::optional<CheckpointDirectory::Found>> found = directory_->Latest(Print);
     if (!found.ok()) return found.status();
     if (*found) {
       file = (*found)->path;
@@ -63,54 +63,54 @@ absl::StatusOr<std::string> Saver::Choose() {
     }
   }
   if (options_->resume && !resumed_)
-    Say(absl::StrCat("no checkpoint in ", path, "; starting at step 1"));
+    Print(absl::StrCat("no checkpoint in ", path, "; starting at step 1"));
   if (!resumed_ && !file.empty()) {
     absl::StatusOr<Checkpoint> weights = ReadCheckpoint(file);
     if (!weights.ok()) return weights.status();
-    const absl::Status fits = CheckInitFrom(*weights, file, facts_);
+    const absl::Status fits = CheckInitFrom(*weights, file, fingerprint_);
     if (!fits.ok()) return fits;
     start_ = *std::move(weights);
   }
   if (!options_->save_dir.empty()) ChooseRunOfStart(path);
-  return absl::StrCat(std::string(1, goes_on_ ? kSameRun : kNewRun),
+  return absl::StrCat(std::string(1, continues_run_ ? kSameRun : kNewRun),
                       std::string(1, resumed_ ? kCheckpoint : kWeights), file);
 }
 
 absl::Status Saver::ResumeFrom(CheckpointDirectory::Found found) {
   const absl::StatusOr<std::vector<std::string>> changed =
-      CheckResume(found.checkpoint, found.path, facts_, plan_.steps);
+      CheckResume(found.checkpoint, found.path, fingerprint_, plan_.steps);
   if (!changed.ok()) return changed.status();
   const int64_t step = found.checkpoint.step;
-  Say(step == plan_.steps ? absl::StrCat(found.path, " is already at the last step, ", step)
-                          : absl::StrCat("resuming after step ", step, " from ", found.path));
+  Print(step == plan_.steps ? absl::StrCat(found.path, " is already at the last step, ", step)
+                            : absl::StrCat("resuming after step ", step, " from ", found.path));
   if (!changed->empty())
-    Say(absl::StrCat("changed since that checkpoint: ", absl::StrJoin(*changed, "; ")));
+    Print(absl::StrCat("changed since that checkpoint: ", absl::StrJoin(*changed, "; ")));
   start_ = std::move(found.checkpoint);
   resumed_ = true;
   return absl::OkStatus();
 }
 
 void Saver::ChooseRunOfStart(const std::string& path) {
-  RunQuestion question{.experiment = ExperimentPath(options_->save_dir, options_->experiment_name),
-                       .first_id = RunId(options_->save_dir, options_->experiment_name),
-                       .resumed = resumed_ ? &*start_ : nullptr,
-                       .goes_on_without_one = options_->resume && saves(),
-                       .earlier_runs = directory_ ? directory_->RunsWithCheckpoints() : 0,
-                       .suffix_without_file = options_->resume ? "" : RequeueSuffix()};
+  RunInputs inputs{.experiment = ExperimentPath(options_->save_dir, options_->experiment_name),
+                   .first_id = RunId(options_->save_dir, options_->experiment_name),
+                   .resumed = resumed_ ? &*start_ : nullptr,
+                   .continues_without_checkpoint = options_->resume && saves(),
+                   .earlier_runs = directory_ ? directory_->RunsWithCheckpoints() : 0,
+                   .suffix_without_file = options_->resume ? "" : RequeueSuffix()};
   absl::StatusOr<RunFile> file = ReadRunFile(path);
   if (file.ok()) {
-    question.file = *std::move(file);
+    inputs.file = *std::move(file);
   } else if (!absl::IsNotFound(file.status())) {
-    Say(absl::StrCat("ignoring run.json: ", std::string(file.status().message())));
+    Print(absl::StrCat("ignoring run.json: ", std::string(file.status().message())));
   }
-  RunAnswer answer = ChooseRun(question);
-  goes_on_ = answer.goes_on;
-  run_ = std::move(answer.file);
-  if (!answer.copied_of.empty()) {
-    Say(absl::StrCat(path, " is a copy of ", answer.copied_of,
-                     ". The original keeps its run; this copy starts the new run ", run_.run_id));
-  } else if (!goes_on_ && run_.run_id != question.first_id) {
-    Say(absl::StrCat("this start is a new run, ", run_.run_id));
+  RunChoice choice = ChooseRun(inputs);
+  continues_run_ = choice.continues;
+  run_ = std::move(choice.file);
+  if (!choice.copied_of.empty()) {
+    Print(absl::StrCat(path, " is a copy of ", choice.copied_of,
+                       ". The original keeps its run; this copy starts the new run ", run_.run_id));
+  } else if (!continues_run_ && run_.run_id != inputs.first_id) {
+    Print(absl::StrCat("this start is a new run, ", run_.run_id));
   }
 }
 
@@ -124,17 +124,17 @@ absl::Status Saver::PrepareDirectory() {
     const absl::StatusOr<std::string> aside = directory_->SetAside();
     if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
-      Say(absl::StrCat("starting a new training; moved the checkpoints of the earlier one to ",
-                       *aside, " (--resume would have continued it)"));
+      Print(absl::StrCat("starting a new training; moved the checkpoints of the earlier one to ",
+                         *aside, " (--resume would have continued it)"));
     }
     return std::string();
   });
   return failure.empty() ? absl::OkStatus() : FailureOfRankZero(failure, group_->rank());
 }
 
-absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Facts facts,
+absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fingerprint fingerprint,
                                   ProcessGroup& group) {
-  Saver saver(options, plan, std::move(facts), group);
+  Saver saver(options, plan, std::move(fingerprint), group);
   const std::string choice = group.FromRankZero("checkpoint", [&] {
     absl::StatusOr<std::string> chosen = saver.Choose();
     return chosen.ok()
@@ -142,7 +142,7 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fact
                : absl::StrCat(std::string(1, kError), std::string(chosen.status().message()));
   });
   if (choice[0] == kError) return FailureOfRankZero(choice.substr(1), group.rank());
-  saver.goes_on_ = choice[0] == kSameRun;
+  saver.continues_run_ = choice[0] == kSameRun;
   saver.resumed_ = choice[1] == kCheckpoint;
   const std::string path = choice.substr(2);
   absl::Status read;
@@ -163,7 +163,7 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fact
 
 void Saver::ContinueRun(Settings& settings) const {
   // RANKLOG_RESUME would log other steps over those of an earlier training.
-  settings.resume = goes_on_ ? "allow" : "";
+  settings.resume = continues_run_ ? "allow" : "";
   if (!run_.run_id.empty()) settings.run_id = run_.run_id;
 }
 
@@ -171,7 +171,7 @@ void Saver::SettleRun(const std::string& run_id) {
   if (!directory_ || run_id.empty() || run_id == run_.run_id) return;
   run_.run_id = run_id;
   const absl::Status written = WriteRunFile(directory_->path(), run_);
-  if (!written.ok()) Say(std::string(written.message()));
+  if (!written.ok()) Print(std::string(written.message()));
 }
 
 absl::StatusOr<int64_t> Saver::Restore(torch::nn::Module& model, torch::optim::AdamW& optimizer,
@@ -204,7 +204,7 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
                                  " contains infinities or NaN; ", kAfterDivergence));
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
-  checkpoint.options = facts_;
+  checkpoint.options = fingerprint_;
   checkpoint.experiment = run_.experiment;
   SettleRun(checkpoint.run_id);
   absl::Status status;
@@ -219,7 +219,7 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
                    saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
                                    : "no checkpoint exists yet");
   if (last) throw RankError(status.ok() ? RankError::kAnotherRank : RankError::kThisRank, lost);
-  if (!status.ok()) Say(absl::StrCat(lost, ". Training continues"));
+  if (!status.ok()) Print(absl::StrCat(lost, ". Training continues"));
 }
 
 }  // namespace ranklog::trainer

@@ -39,8 +39,8 @@ class Saver {
   //   kInvalidArgument  the file is not a checkpoint of this program
   //   others            see CheckResume(), CheckInitFrom() and CheckpointDirectory
   // Throws std::runtime_error if another rank cannot read the file.
-  static absl::StatusOr<Saver> Open(const Options& options, const Plan& plan, Facts facts,
-                                    ProcessGroup& group);
+  static absl::StatusOr<Saver> Open(const Options& options, const Plan& plan,
+                                    Fingerprint fingerprint, ProcessGroup& group);
 
   // Sets the run of this start, see ChooseRun(). With --resume, the run continues. Without it, rank
   // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set.
@@ -65,15 +65,15 @@ class Saver {
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;
 
-  // Writes a checkpoint, between two barriers. Adds the facts and the ranks' random states to
+  // Writes a checkpoint, between two barriers. Adds the fingerprint and the ranks' random states to
   // `checkpoint`, which has everything else. Collective. If rank 0 cannot write it, it prints why,
   // and the training continues with the older checkpoints. If the `last` checkpoint cannot be
   // written, or a weight is not finite, all ranks throw RankError.
   void Save(Checkpoint checkpoint, bool last);
 
  private:
-  Saver(const Options& options, const Plan& plan, Facts facts, ProcessGroup& group)
-      : options_(&options), plan_(plan), facts_(std::move(facts)), group_(&group) {}
+  Saver(const Options& options, const Plan& plan, Fingerprint fingerprint, ProcessGroup& group)
+      : options_(&options), plan_(plan), fingerprint_(std::move(fingerprint)), group_(&group) {}
   // The choice of rank 0, encoded for the other ranks.
   absl::StatusOr<std::string> Choose();
   absl::Status ResumeFrom(CheckpointDirectory::Found found);
@@ -82,12 +82,12 @@ class Saver {
 
   const Options* options_;  // of the caller, who keeps it
   Plan plan_;
-  Facts facts_;                                   // for the checkpoints
+  Fingerprint fingerprint_;                       // for the checkpoints
   ProcessGroup* group_;                           // likewise
   std::optional<CheckpointDirectory> directory_;  // of rank 0
   std::optional<Checkpoint> start_;               // until Restore()
   bool resumed_ = false;                          // start_ is a checkpoint of this experiment
-  bool goes_on_ = false;                          // in the run of an earlier start
+  bool continues_run_ = false;                    // in the run of an earlier start
   RunFile run_;                                   // of rank 0
   int64_t saved_step_ = 0;                        // of the newest checkpoint; 0: none of this run
 };

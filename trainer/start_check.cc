@@ -37,7 +37,7 @@ std::string DigestOf(const Tokens& tokens) { return absl::StrFormat("%08x", toke
 std::string Shown(const std::string& value) { return value.empty() ? "empty" : value; }
 
 // "lr is 0.1 and was 0.2". A fact that `before` lacks is newer than it, and does not count.
-std::vector<std::string> Changes(const Facts& now, const Facts& before) {
+std::vector<std::string> Changes(const Fingerprint& now, const Fingerprint& before) {
   std::vector<std::string> changes;
   for (const auto& [name, value] : now) {
     const auto was = before.find(name);
@@ -47,18 +47,18 @@ std::vector<std::string> Changes(const Facts& now, const Facts& before) {
   return changes;
 }
 
-// The facts that the model's shape follows from.
-Facts ShapeFacts(const Facts& facts) {
-  Facts shape;
+// The part of a fingerprint that determines the model's shape.
+Fingerprint ShapeFingerprint(const Fingerprint& fingerprint) {
+  Fingerprint shape;
   for (const char* name : {"model", "seq-len", "vocabulary", "pad-vocab"}) {
-    const auto fact = facts.find(name);
-    if (fact != facts.end()) shape.insert(*fact);
+    const auto fact = fingerprint.find(name);
+    if (fact != fingerprint.end()) shape.insert(*fact);
   }
   return shape;
 }
 
-absl::StatusOr<GptShape> ShapeFrom(const Facts& facts) {
-  const Facts shape = ShapeFacts(facts);
+absl::StatusOr<GptShape> ShapeFrom(const Fingerprint& fingerprint) {
+  const Fingerprint shape = ShapeFingerprint(fingerprint);
   int64_t seq_len = 0, vocabulary = 0, pad_vocabulary = 0;
   if (shape.size() < 4 || !absl::SimpleAtoi(shape.at("seq-len"), &seq_len) ||
       !absl::SimpleAtoi(shape.at("vocabulary"), &vocabulary) ||
@@ -70,8 +70,8 @@ absl::StatusOr<GptShape> ShapeFrom(const Facts& facts) {
 
 }  // namespace
 
-Facts FactsOf(const Options& o, const Settings& settings, const Plan& plan, const Corpus& corpus,
-              int world_size) {
+Fingerprint FingerprintOf(const Options& o, const Settings& settings, const Plan& plan,
+                          const Corpus& corpus, int world_size) {
   return {{"model", o.model},
           {"pad-vocab", absl::StrCat(o.pad_vocabulary)},
           {"tokenizer", o.tokenizer.name()},
@@ -102,8 +102,8 @@ Facts FactsOf(const Options& o, const Settings& settings, const Plan& plan, cons
           {"log-strategy", NameOf(settings.log_strategy)}};
 }
 
-void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& group) {
-  Facts mine = facts;
+void CheckRanksAgree(const Options& options, const Fingerprint& fingerprint, ProcessGroup& group) {
+  Fingerprint mine = fingerprint;
   mine.erase("threads");  // a node may have more cores
   mine["save-dir is given"] = YesNo(!options.save_dir.empty());
   mine["resume"] = YesNo(options.resume);
@@ -128,10 +128,11 @@ void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& g
 }
 
 absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,
-                                                     const std::string& path, const Facts& facts,
+                                                     const std::string& path,
+                                                     const Fingerprint& fingerprint,
                                                      int64_t steps) {
   std::vector<std::string> differ, changed;
-  for (const auto& [name, value] : facts) {
+  for (const auto& [name, value] : fingerprint) {
     std::vector<std::string> change = Changes({{name, value}}, checkpoint.options);
     auto& list = MayChange(name) ? changed : differ;
     list.insert(list.end(), change.begin(), change.end());
@@ -150,12 +151,15 @@ absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoin
 }
 
 absl::Status CheckInitFrom(const Checkpoint& checkpoint, const std::string& path,
-                           const Facts& facts) {
-  const absl::StatusOr<GptShape> theirs = ShapeFrom(checkpoint.options), mine = ShapeFrom(facts);
+                           const Fingerprint& fingerprint) {
+  const absl::StatusOr<GptShape> theirs = ShapeFrom(checkpoint.options),
+                                 mine = ShapeFrom(fingerprint);
   if (!theirs.ok() || !mine.ok() || *theirs == *mine) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--init-from ", path, " has another model: ",
-      absl::StrJoin(Changes(ShapeFacts(facts), ShapeFacts(checkpoint.options)), "; "), " there"));
+      absl::StrJoin(Changes(ShapeFingerprint(fingerprint), ShapeFingerprint(checkpoint.options)),
+                    "; "),
+      " there"));
 }
 
 }  // namespace ranklog::trainer

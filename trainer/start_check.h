@@ -20,25 +20,25 @@ namespace ranklog::trainer {
 
 // Fingerprint of a training: options by the names of their flags, and the data. Stored in
 // checkpoints.
-using Facts = std::map<std::string, std::string>;
-Facts FactsOf(const Options& options, const Settings& settings, const Plan& plan,
-              const Corpus& corpus, int world_size);
+using Fingerprint = std::map<std::string, std::string>;
+Fingerprint FingerprintOf(const Options& options, const Settings& settings, const Plan& plan,
+                          const Corpus& corpus, int world_size);
 
-// Compares facts and options with those of rank 0. Collective. Throws on all ranks if one differs:
-// RankError on that rank; its message names what differs.
-void CheckRanksAgree(const Options& options, const Facts& facts, ProcessGroup& group);
+// Compares the fingerprint and the options with those of rank 0. Collective. Throws on all ranks if
+// one differs: RankError on that rank; its message names what differs.
+void CheckRanksAgree(const Options& options, const Fingerprint& fingerprint, ProcessGroup& group);
 
-// Whether a training of `facts` can resume from the checkpoint in `path`. Returns the changed
+// Whether a training of `fingerprint` can resume from the checkpoint in `path`. Returns the changed
 // values, such as "lr is 0.1 and was 0.2". They are allowed, but the loss curve may change slope.
 //   kInvalidArgument  it is of another training, or has more steps; the message names what differs
 absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoint,
-                                                     const std::string& path, const Facts& facts,
-                                                     int64_t steps);
+                                                     const std::string& path,
+                                                     const Fingerprint& fingerprint, int64_t steps);
 
-// Whether the weights of the checkpoint in `path` fit the model of `facts`.
+// Whether the weights of the checkpoint in `path` fit the model of `fingerprint`.
 //   kInvalidArgument  they do not; the message names the options that differ
 absl::Status CheckInitFrom(const Checkpoint& checkpoint, const std::string& path,
-                           const Facts& facts);
+                           const Fingerprint& fingerprint);
 
 }  // namespace ranklog::trainer
 

@@ -37,13 +37,13 @@ TEST_F(DataProgressTest, ATerminalsLineIsReplaced) {
   progress.Show("x", 2, 100);
   Pass(absl::Milliseconds(1));
   progress.Show("x", 3, 100);
-  progress.Say("done");
+  progress.Print("done");
   EXPECT_EQ(written_, "\r\033[Kx: 2 %\r\033[Kdone\n");
 }
 
 TEST_F(DataProgressTest, OtherRanksShowNothing) {
   DataProgress progress = Make(/*terminal=*/false, /*shown=*/false);
-  progress.Say("line");
+  progress.Print("line");
   progress.Show("x", 0, 1);
   Pass(absl::Seconds(3));
   progress.Show("x", 1, 1);

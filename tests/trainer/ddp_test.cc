@@ -32,10 +32,10 @@ class DdpTest : public ::testing::Test {
   static void SetUpTestSuite() {
     dir_ = new ranklog::testing::TempDir();
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
-    int told = 0;
+    int received = 0;
     ASSERT_OK(Launch(
         {.command = {GRADIENT_RANK, dir_->path()}, .ranks = kRanks, .master_port = store.port()},
-        &told));
+        &received));
   }
   static void TearDownTestSuite() {
     delete dir_;

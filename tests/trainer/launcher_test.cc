@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 class LaunchTest : public ::testing::Test {
  protected:
   static absl::Status Launch(const LaunchOptions& options) {
-    int told = 0;
-    return trainer::Launch(options, &told);
+    int received = 0;
+    return trainer::Launch(options, &received);
   }
   // `ranks` ranks that run `script` in the test's folder.
   LaunchOptions Shell(const std::string& script, int ranks = 2) {

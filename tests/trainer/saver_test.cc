@@ -35,7 +35,7 @@ class SaverTest : public ::testing::Test {
     optimizer_.step();
   }
   absl::StatusOr<Saver> Open(ProcessGroup& group) {
-    return Saver::Open(options_, plan_, facts_, group);
+    return Saver::Open(options_, plan_, fingerprint_, group);
   }
   absl::StatusOr<int64_t> Restore(Saver& saver) {
     return saver.Restore(*model_, optimizer_, sampler_);
@@ -85,7 +85,7 @@ class SaverTest : public ::testing::Test {
   const std::string file_ = dir_.File("a/checkpoint-00000007.safetensors");
   Options options_;
   Plan plan_{.steps = 10, .save_every = 5};
-  Facts facts_;
+  Fingerprint fingerprint_;
   absl::Status status_;
   torch::nn::Linear model_{2, 2};
   torch::optim::AdamW optimizer_{model_->parameters()};
@@ -164,10 +164,10 @@ TEST_F(SaverTest, MovesNothingBeforeTheStartIsChecked) {
   options_.init_from = dir_.File("none");
   SaidByOpen();
   EXPECT_FALSE(status_.ok());
-  facts_ = FactsOf({}, Settings(), plan_, Corpus(), 1);
+  fingerprint_ = FingerprintOf({}, Settings(), plan_, Corpus(), 1);
   options_.init_from = file_;
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
-  checkpoint.options = facts_;
+  checkpoint.options = fingerprint_;
   checkpoint.options["model"] = "small";
   ASSERT_OK(WriteCheckpoint(file_, checkpoint));
   SaidByOpen();
@@ -307,7 +307,7 @@ TEST_F(SaverTest, RanksThatWereStartedDifferentlyFailTogether) {
     options.lr = rank == 0 ? 0.25 : 0.5;
     options.resume = rank == 0;
     try {
-      CheckRanksAgree(options, FactsOf(options, Settings(), plan_, Corpus(), 2), *group);
+      CheckRanksAgree(options, FingerprintOf(options, Settings(), plan_, Corpus(), 2), *group);
     } catch (const std::exception& error) {
       return error.what();
     }

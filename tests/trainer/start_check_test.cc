@@ -19,8 +19,8 @@ constexpr char kPath[] = "out/a/checkpoint-00000007.safetensors";
 
 class StartCheckTest : public ::testing::Test {
  protected:
-  Facts NewFacts() const {
-    return FactsOf(options_, settings_, MakePlan(options_, corpus_, 2), corpus_, 2);
+  Fingerprint NewFacts() const {
+    return FingerprintOf(options_, settings_, MakePlan(options_, corpus_, 2), corpus_, 2);
   }
   absl::StatusOr<std::vector<std::string>> Resume(int64_t steps = 300) const {
     return CheckResume(checkpoint_, kPath, NewFacts(), steps);

@@ -39,9 +39,9 @@ void TrainAs(ProcessGroup& group, const std::string& directory, const std::strin
   const Options options = kind == "other" ? OtherOptions(directory) : ExampleOptions(directory);
   const Corpus corpus = ExampleCorpus();
   const Plan plan = MakePlan(options, corpus, group.world_size());
-  absl::StatusOr<Saver> saver =
-      Saver::Open(options, plan,
-                  FactsOf(options, ranklog::Settings(), plan, corpus, group.world_size()), group);
+  absl::StatusOr<Saver> saver = Saver::Open(
+      options, plan, FingerprintOf(options, ranklog::Settings(), plan, corpus, group.world_size()),
+      group);
   if (!saver.ok()) throw std::runtime_error(saver.status().ToString());
   at::addGlobalCallback(at::RecordFunctionCallback(OnFunction)
                             .needsInputs(true)

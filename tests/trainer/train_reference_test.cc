@@ -193,11 +193,11 @@ class TrainReferenceTest : public ::testing::Test {
     dir_ = &trained_[kind];
     if (!StepsOf(0).empty()) return;
     ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
-    int told = 0;
+    int received = 0;
     ASSERT_OK(Launch({.command = {TRAIN_RANK, dir_->path(), kind},
                       .ranks = kTrainRanks,
                       .master_port = store.port()},
-                     &told));
+                     &received));
   }
   std::vector<StepOfRank> StepsOf(int rank) const {
     std::ifstream file(dir_->File("steps." + std::to_string(rank)));

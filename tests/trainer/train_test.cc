@@ -39,7 +39,7 @@ class TrainTest : public ::testing::Test {
     ranklog::Run no_run;  // takes nothing
     std::vector<StepReport> reports;
     const Plan plan = MakePlan(options_, corpus_, /*world_size=*/1);
-    absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*facts=*/{}, alone);
+    absl::StatusOr<Saver> saver = Saver::Open(options_, plan, /*fingerprint=*/{}, alone);
     EXPECT_OK(saver.status());
     done_ = Train(options_, corpus_, alone, no_run, *saver, stop_,
                   [&](const StepReport& report) { reports.push_back(report); });

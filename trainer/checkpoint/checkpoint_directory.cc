@@ -41,14 +41,14 @@ std::optional<int64_t> StepOf(const std::string& name) {
 }
 
 // Takes the lock. A file system that has none, as some network ones, is let pass.
-bool Lock(int directory, const std::function<void()>& say) {
+bool Lock(int directory, const std::function<void()>& report) {
   const absl::Time begin = absl::Now();
-  bool said = false;
+  bool reported = false;
   while (flock(directory, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return true;
     const absl::Duration waited = absl::Now() - begin;
     if (waited >= kLockPatience) return false;
-    if (waited >= kLockSilence && !std::exchange(said, true)) say();
+    if (waited >= kLockSilence && !std::exchange(reported, true)) report();
     absl::SleepFor(absl::Milliseconds(50));
   }
   return true;
@@ -57,7 +57,7 @@ bool Lock(int directory, const std::function<void()>& say) {
 }  // namespace
 
 absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
-    std::string path, int keep, const std::function<void(const std::string&)>& say) {
+    std::string path, int keep, const std::function<void(const std::string&)>& report) {
   if (absl::Status status = CreateDirectories(path); !status.ok()) return status;
   const int lock = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0 || access(path.c_str(), W_OK | X_OK) != 0) {
@@ -67,9 +67,9 @@ absl::StatusOr<CheckpointDirectory> CheckpointDirectory::Open(
   }
   CheckpointDirectory directory(std::move(path), keep, lock);
   const auto waits = [&] {
-    if (say) {
-      say(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
-                       " for another training that saves its checkpoints in ", directory.path_));
+    if (report) {
+      report(absl::StrCat("waits up to ", absl::FormatDuration(kLockPatience),
+                          " for another training that saves its checkpoints in ", directory.path_));
     }
   };
   if (!Lock(lock, waits)) {

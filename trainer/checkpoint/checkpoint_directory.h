@@ -21,11 +21,11 @@ class CheckpointDirectory {
  public:
   // Creates `path` and its missing parents, and removes the unfinished files of a killed training.
   // Save() will keep the last `keep` checkpoints, at least 1. If another training holds the lock,
-  // calls `say` with a message and waits for some seconds.
+  // calls `report` with a message and waits for some seconds.
   //   kUnavailable  another training still holds the lock
   //   others        the directory cannot be made or written to, by errno
   static absl::StatusOr<CheckpointDirectory> Open(
-      std::string path, int keep, const std::function<void(const std::string&)>& say = nullptr);
+      std::string path, int keep, const std::function<void(const std::string&)>& report = nullptr);
   CheckpointDirectory(CheckpointDirectory&& other) noexcept;
   CheckpointDirectory& operator=(CheckpointDirectory&&) = delete;
   ~CheckpointDirectory();

@@ -26,17 +26,17 @@ bool Names(const RunFile& file, const std::string& run_id) {
 }
 
 // The run that the training was in so far.
-std::optional<RunFile> LastRun(const RunQuestion& question) {
-  if (question.resumed == nullptr) {
-    if (!question.goes_on_without_one) return std::nullopt;
-    return question.file;
+std::optional<RunFile> LastRun(const RunInputs& inputs) {
+  if (inputs.resumed == nullptr) {
+    if (!inputs.continues_without_checkpoint) return std::nullopt;
+    return inputs.file;
   }
-  const Checkpoint& checkpoint = *question.resumed;
-  if (question.file && Names(*question.file, checkpoint.run_id)) return question.file;
+  const Checkpoint& checkpoint = *inputs.resumed;
+  if (inputs.file && Names(*inputs.file, checkpoint.run_id)) return inputs.file;
   return RunFile{.experiment = checkpoint.experiment,
                  .run_id = checkpoint.run_id,
                  .asked_id = checkpoint.run_id,
-                 .number = question.file ? question.file->number : question.earlier_runs};
+                 .number = inputs.file ? inputs.file->number : inputs.earlier_runs};
 }
 
 // Whether the original of a copy is there: another directory, with the same run.
@@ -80,30 +80,30 @@ absl::Status WriteRunFile(const std::string& directory, const RunFile& file) {
   return status;
 }
 
-RunAnswer ChooseRun(const RunQuestion& question) {
-  const std::optional<RunFile>& file = question.file;
+RunChoice ChooseRun(const RunInputs& inputs) {
+  const std::optional<RunFile>& file = inputs.file;
   // A copy's file is that of the original until its first start.
-  const bool own = file && file->experiment == question.experiment;
-  std::optional<RunFile> last = LastRun(question);
-  RunAnswer answer;
-  if (last && IsElsewhere(*last, question.experiment)) {
-    if (!own) answer.copied_of = last->experiment;
+  const bool own = file && file->experiment == inputs.experiment;
+  std::optional<RunFile> last = LastRun(inputs);
+  RunChoice choice;
+  if (last && IsElsewhere(*last, inputs.experiment)) {
+    if (!own) choice.copied_of = last->experiment;
     last = own ? file : std::nullopt;
   }
-  answer.goes_on = last.has_value();
+  choice.continues = last.has_value();
   if (last) {
-    answer.file = *last;
-    answer.file.number = std::max<int64_t>(answer.file.number, 1);
+    choice.file = *last;
+    choice.file.number = std::max<int64_t>(choice.file.number, 1);
   } else {
-    const bool foreign = file || !answer.copied_of.empty();  // what is here is of the original
-    const int64_t before = own ? file->number : foreign ? 0 : question.earlier_runs;
-    answer.file.number = before + 1;
-    answer.file.run_id = absl::StrCat(question.first_id, before > 0 ? absl::StrCat("-", before + 1)
-                                                                    : question.suffix_without_file);
-    answer.file.asked_id = answer.file.run_id;
+    const bool foreign = file || !choice.copied_of.empty();  // what is here is of the original
+    const int64_t before = own ? file->number : foreign ? 0 : inputs.earlier_runs;
+    choice.file.number = before + 1;
+    choice.file.run_id = absl::StrCat(
+        inputs.first_id, before > 0 ? absl::StrCat("-", before + 1) : inputs.suffix_without_file);
+    choice.file.asked_id = choice.file.run_id;
   }
-  answer.file.experiment = question.experiment;
-  return answer;
+  choice.file.experiment = inputs.experiment;
+  return choice;
 }
 
 }  // namespace ranklog::trainer

@@ -30,26 +30,26 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory);
 absl::Status WriteRunFile(const std::string& directory, const RunFile& file);
 
 // Inputs of ChooseRun().
-struct RunQuestion {
-  std::string experiment = {};           // this one's directory, as in RunFile
-  std::string first_id = {};             // the id of its first run
-  std::optional<RunFile> file = {};      // that it has
-  const Checkpoint* resumed = nullptr;   // the checkpoint that the training resumes from
-  bool goes_on_without_one = false;      // --resume, of a training that saves checkpoints
+struct RunInputs {
+  std::string experiment = {};                // this one's directory, as in RunFile
+  std::string first_id = {};                  // the id of its first run
+  std::optional<RunFile> file = {};           // that it has
+  const Checkpoint* resumed = nullptr;        // the checkpoint that the training resumes from
+  bool continues_without_checkpoint = false;  // --resume, of a training that saves checkpoints
   int64_t earlier_runs = 0;              // that left checkpoints; counts where there is no file
   std::string suffix_without_file = {};  // of a new run's id; see Saver::ContinueRun()
 };
 
-struct RunAnswer {
-  RunFile file;           // the experiment's from here on
-  bool goes_on = false;   // in the run that the file names; else it is a new one
-  std::string copied_of;  // the directory whose training goes on here as a run of its own
+struct RunChoice {
+  RunFile file;            // the experiment's from here on
+  bool continues = false;  // in the run that the file names; else it is a new one
+  std::string copied_of;   // the directory whose training goes on here as a run of its own
 };
 
 // Chooses the run of this start: the checkpoint's run, else the run in run.json. Moving the
 // directory does not change that. A copy of a directory starts a new run while the original exists;
 // otherwise two trainings would write to one run. Reads the original's file.
-RunAnswer ChooseRun(const RunQuestion& question);
+RunChoice ChooseRun(const RunInputs& inputs);
 
 }  // namespace ranklog::trainer
 

@@ -23,7 +23,7 @@ DataProgress::DataProgress(bool shown, bool terminal, std::function<void(const s
                            std::function<absl::Time()> now)
     : shown_(shown), terminal_(terminal), write_(std::move(write)), now_(std::move(now)) {}
 
-void DataProgress::Say(const std::string& line) {
+void DataProgress::Print(const std::string& line) {
   if (!shown_) return;
   write_(absl::StrCat(in_place_ ? "\r\033[K" : "", line, "\n"));
   in_place_ = false;

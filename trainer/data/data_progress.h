@@ -19,7 +19,7 @@ class DataProgress {
                std::function<absl::Time()> now);
 
   // Prints a permanent line.
-  void Say(const std::string& line);
+  void Print(const std::string& line);
 
   // Part `what` has done `done` of `total` units. Silent for its first two seconds; then in place
   // on a terminal, and a line for every 10 % elsewhere.

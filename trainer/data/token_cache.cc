@@ -47,7 +47,7 @@ class CacheLock {
     if (access(dir.c_str(), W_OK) != 0) return Unusable(dir, "write", std::strerror(errno));
     if (flock(lock.fd_, LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno == EWOULDBLOCK) {
-      progress.Say(absl::StrCat("waiting for another process that writes tokens to ", dir));
+      progress.Print(absl::StrCat("waiting for another process that writes tokens to ", dir));
       while (flock(lock.fd_, LOCK_EX) != 0) {
         if (errno != EINTR) return Unusable(dir, "lock", std::strerror(errno));
       }
@@ -150,7 +150,7 @@ absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::strin
   const std::string path = absl::StrCat(dir, "/", name);
   absl::StatusOr<Tokens> tokens = OpenCached(path, tokenizer);
   if (tokens.ok()) {
-    progress.Say(
+    progress.Print(
         absl::StrCat("tokens of ", text.name, " (", tokenizer.name(), ") from the cache: ", path));
     return tokens;
   }
@@ -159,16 +159,17 @@ absl::StatusOr<Tokens> OpenOrMakeTokens(const std::string& dir, const std::strin
   tokens = OpenCached(path, tokenizer);  // the process that we waited for may have made it
   if (tokens.ok()) return tokens;
   if (!absl::IsNotFound(tokens.status())) {
-    progress.Say(absl::StrCat("the cache is damaged and made again: ", tokens.status().message()));
+    progress.Print(
+        absl::StrCat("the cache is damaged and made again: ", tokens.status().message()));
   }
   const absl::Time begin = absl::Now();
   const absl::Status made = MakeTokens(path, text, tokenizer, progress);
   if (!made.ok()) return made;
   tokens = OpenTokenFile(path);
   if (tokens.ok()) {
-    progress.Say(absl::StrFormat("tokens of %s (%s) made in %.1f s: %d in %s", text.name,
-                                 tokenizer.name(), absl::ToDoubleSeconds(absl::Now() - begin),
-                                 tokens->size(), path));
+    progress.Print(absl::StrFormat("tokens of %s (%s) made in %.1f s: %d in %s", text.name,
+                                   tokenizer.name(), absl::ToDoubleSeconds(absl::Now() - begin),
+                                   tokens->size(), path));
   }
   return tokens;
 }

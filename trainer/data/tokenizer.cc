@@ -105,8 +105,8 @@ absl::Status WriteBpeTokens(const std::string& path, const std::string& name,
   }
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(path, error);
-  progress.Say(absl::StrCat("training the tokenizer ", tokenizer.name(), " on ", name, ", ", bytes,
-                            " bytes"));
+  progress.Print(absl::StrCat("training the tokenizer ", tokenizer.name(), " on ", name, ", ",
+                              bytes, " bytes"));
   PipedChild child({program, path, absl::StrCat(tokenizer.pieces), model, tokens});
   if (child.error() != 0) {
     return absl::UnavailableError(

@@ -229,8 +229,8 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
           {"TORCHELASTIC_RESTART_COUNT", "0"}};
 }
 
-absl::Status Launch(const LaunchOptions& options, int* told) {
-  *told = 0;
+absl::Status Launch(const LaunchOptions& options, int* received) {
+  *received = 0;
   SignalPipe signals;
   if (signals.fd() < 0)
     return absl::InternalError(absl::StrCat("open a pipe: ", std::strerror(errno)));
@@ -242,7 +242,7 @@ absl::Status Launch(const LaunchOptions& options, int* told) {
   while (!ranks.empty()) {
     ranks.Wait(signals);
     while (const int signal = signals.Next()) {
-      *told = signal;
+      *received = signal;
       if (signal == SIGINT) {
         ranks.End(signal);
       } else {
@@ -254,9 +254,9 @@ absl::Status Launch(const LaunchOptions& options, int* told) {
       ranks.End(SIGTERM);
     }
   }
-  if (*told != 0 && ranks.killed()) {
+  if (*received != 0 && ranks.killed()) {
     return absl::CancelledError(
-        absl::StrCat("ended by signal ", *told, " (", strsignal(*told), ")"));
+        absl::StrCat("ended by signal ", *received, " (", strsignal(*received), ")"));
   }
   if (!ranks.failure().empty()) return absl::AbortedError(ranks.failure());
   if (ranks.stopped()) return absl::UnavailableError("the ranks stopped early");

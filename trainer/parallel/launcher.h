@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
 //   kCancelled    the ranks were ended by a signal to this process
 // `*received` is the signal that this process received, 0 if none.
 //   kInternal     a rank could not be started
-absl::Status Launch(const LaunchOptions& options, int* told);
+absl::Status Launch(const LaunchOptions& options, int* received);
 
 }  // namespace ranklog::trainer
 
