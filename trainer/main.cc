@@ -107,7 +107,7 @@ int Main(int argc, char** argv) {
   }
   const bool launches = options.nproc_per_node > 1;
   if (launches && settings.rank) {
-    return Fail("--nproc-per-node starts ranks, but the environment says that this is rank " +
+    return Fail("--nproc-per-node starts ranks, but the environment makes this process rank " +
                     std::to_string(*settings.rank) + " of a job already: leave it to the launcher",
                 2);
   }

@@ -96,7 +96,7 @@ Saver OpenSaver(const Options& options, const Settings& settings, const Corpus& 
   return *std::move(saver);
 }
 
-// Opens the run. Rank 0 settles its id, if nobody else has, so that all ranks log to the same one.
+// Opens the run. If its id is not set, rank 0 chooses it, so that all ranks log to the same run.
 Run OpenRun(Settings settings, ProcessGroup& group) {
   Run run;
   const std::string run_id = group.FromRankZero("run_id", [&] {

@@ -20,12 +20,12 @@
 namespace ranklog::trainer {
 namespace {
 
-// Rank 0's choice, as a text to the others: whether the run goes on, whether the training does, and
-// the checkpoint to read. An error has one letter, and its message.
+// Rank 0's choice, as a text to the others: whether the run continues, whether the training
+// resumes, and the checkpoint to read. An error has one letter, and its message.
 constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kWeights = 'W', kCheckpoint = 'C';
 
-// What tells the starts of a requeued Slurm job apart; empty outside of one. The daemon would let
-// them go on in one run.
+// Distinguishes the starts of a requeued Slurm job; empty outside of one. Without it, the daemon
+// would let them continue one run.
 std::string RequeueSuffix() {
   const char *job = std::getenv("SLURM_JOB_ID"), *restarts = std::getenv("SLURM_RESTART_COUNT");
   int64_t count = 0;

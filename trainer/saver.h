@@ -80,7 +80,7 @@ class Saver {
   void ChooseRunOfStart(const std::string& path);
   absl::Status PrepareDirectory();
 
-  const Options* options_;  // of the caller, who keeps it
+  const Options* options_;  // owned by the caller
   Plan plan_;
   Fingerprint fingerprint_;                       // for the checkpoints
   ProcessGroup* group_;                           // likewise

@@ -61,14 +61,14 @@ at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
 void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
   at::Tensor extremes = at::stack({grad_norm, -grad_norm});
   group.Max(extremes);
-  // False for NaN, of which EndIfLost() tells.
+  // False for NaN, which EndIfLost() reports.
   if (extremes[0].item<float>() > -extremes[1].item<float>()) {
     throw std::runtime_error("the ranks' gradients differ after the first step");
   }
 }
 
-// A gradient that overflowed has spoilt every weight in its step. To go on would only replace the
-// good checkpoints.
+// A gradient that overflowed has made every weight useless in its step. Continuing would only
+// replace the good checkpoints.
 void EndIfLost(const StepReport& step) {
   if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
   throw RankError(
@@ -176,7 +176,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     queued.push_back(done);
     stop = group.Any(stop_signal.received() != 0);
     const bool saves = saver.Due(step, stop ? step : plan.steps);
-    // A checkpoint comes after the rows of its step, which nobody would log again.
+    // A checkpoint is written after the rows of its step, which are never logged again.
     const bool wait = plan.Validates(step) || step == plan.steps || saves || stop;
     while (const auto numbers = wait ? read_back.Last() : read_back.Next()) {
       report(queued.front(), *numbers);

@@ -12,7 +12,8 @@
 namespace ranklog::trainer {
 namespace {
 
-constexpr absl::Duration kTerminalPause = absl::Milliseconds(100);  // faster than that nobody reads
+constexpr absl::Duration kTerminalPause =
+    absl::Milliseconds(100);                            // shorter intervals are unreadable
 constexpr absl::Duration kLogPause = absl::Seconds(5);  // a minute is a dozen lines of a log
 
 std::string Clock(absl::Duration time) {

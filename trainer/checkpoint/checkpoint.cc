@@ -35,7 +35,7 @@ constexpr char kMean[] = "optimizer.exp_avg.";         // first moment
 constexpr char kVariance[] = "optimizer.exp_avg_sq.";  // second moment
 constexpr char kStep[] = "optimizer.step.";
 
-// Under which key AdamW keeps what it knows of a parameter. It is the address, which LibTorch 1.13
+// The key under which AdamW keeps the state of a parameter. It is the address, which LibTorch 1.13
 // writes as a text.
 template <typename States>
 auto KeyOf(const States&, const at::Tensor& parameter) {

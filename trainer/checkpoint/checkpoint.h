@@ -27,9 +27,10 @@ struct Checkpoint {
   std::string experiment = {};  // see RunFile; empty: an older version wrote the checkpoint
   int64_t step = 0;             // optimizer steps that are done; the schedule follows from it
   SamplerPosition sampler = {};
-  std::map<std::string, std::string> options = {};  // what it was trained with, by the flags' names
-  at::Tensor random = {};                           // (ranks, bytes), uint8: see RandomState()
-  std::map<std::string, at::Tensor> tensors = {};   // of model and optimizer: see AddState()
+  std::map<std::string, std::string> options =
+      {};                  // the options of its training, by the flags' names
+  at::Tensor random = {};  // (ranks, bytes), uint8: see RandomState()
+  std::map<std::string, at::Tensor> tensors = {};  // of model and optimizer: see AddState()
 
   int64_t world_size() const { return random.size(0); }
 };

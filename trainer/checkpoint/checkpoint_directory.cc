@@ -26,7 +26,7 @@ constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
 // A training that was killed holds its lock until the kernel has freed its memory.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
-constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it says what it waits for
+constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it reports why it waits
 
 // The step in a file's name; nullopt: it is not one of a checkpoint.
 std::optional<int64_t> StepOf(const std::string& name) {
@@ -146,7 +146,7 @@ absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::L
 absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
   std::vector<int64_t> steps = Steps();
   if (steps.empty()) return "";
-  // The newest last: where it still lies, --resume goes on as if nothing had moved.
+  // The newest last: until it moves, --resume still finds it.
   std::reverse(steps.begin(), steps.end());
   std::error_code error;
   int number = 1;

@@ -95,7 +95,8 @@ RunChoice ChooseRun(const RunInputs& inputs) {
     choice.file = *last;
     choice.file.number = std::max<int64_t>(choice.file.number, 1);
   } else {
-    const bool foreign = file || !choice.copied_of.empty();  // what is here is of the original
+    const bool foreign =
+        file || !choice.copied_of.empty();  // the files here are those of the original
     const int64_t before = own ? file->number : foreign ? 0 : inputs.earlier_runs;
     choice.file.number = before + 1;
     choice.file.run_id = absl::StrCat(

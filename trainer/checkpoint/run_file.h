@@ -36,14 +36,14 @@ struct RunInputs {
   std::optional<RunFile> file = {};           // that it has
   const Checkpoint* resumed = nullptr;        // the checkpoint that the training resumes from
   bool continues_without_checkpoint = false;  // --resume, of a training that saves checkpoints
-  int64_t earlier_runs = 0;              // that left checkpoints; counts where there is no file
-  std::string suffix_without_file = {};  // of a new run's id; see Saver::ContinueRun()
+  int64_t earlier_runs = 0;                   // runs with checkpoints; used if there is no file
+  std::string suffix_without_file = {};       // of a new run's id; see Saver::ContinueRun()
 };
 
 struct RunChoice {
   RunFile file;            // the experiment's from here on
-  bool continues = false;  // in the run that the file names; else it is a new one
-  std::string copied_of;   // the directory whose training goes on here as a run of its own
+  bool continues = false;  // in the run that the file names; else the run is new
+  std::string copied_of;   // the directory that this one is a copy of; empty if it is not a copy
 };
 
 // Chooses the run of this start: the checkpoint's run, else the run in run.json. Moving the

@@ -49,7 +49,7 @@ constexpr std::array<DType, 10> kTypes = {{{"F64", at::kDouble},
                                            {"U8", at::kByte},
                                            {"BOOL", at::kBool}}};
 
-// What the header says of a tensor.
+// The header's entry of a tensor.
 struct Entry {
   std::string name;
   at::ScalarType type = at::kByte;
@@ -189,7 +189,7 @@ json ParseHeader(const std::string& text) {
   return twice || !header.is_object() ? json() : header;
 }
 
-// What the header says of `name`; nullopt if that is not of the format.
+// The header's entry of `name`; nullopt if it is not valid.
 std::optional<Entry> ParseEntry(const std::string& name, const json& value) {
   if (!value.is_object() || value.size() != 3) return std::nullopt;
   const auto type = value.find("dtype"), shape = value.find("shape"),

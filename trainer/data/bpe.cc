@@ -1,7 +1,7 @@
 // ranklog-bpe TEXT VOCABULARY MODEL TOKENS: trains SentencePiece's BPE on the file TEXT, writes
 // the model, and the text's tokens from byte 1024 of TOKENS (data.md describes both).
 //
-// A program of its own, started by ranklog-train: libsentencepiece exports an old Protobuf and
+// A separate program, started by ranklog-train: libsentencepiece exports an old Protobuf and
 // flags of Abseil's names, which break gRPC's and LibTorch's when they are in one process.
 //
 // Writes a line to stdout when the training has ended ("trained"), after each part of the text
@@ -161,7 +161,7 @@ int WriteTokens(const SentencePieceProcessor& pieces, const std::string& text,
 }  // namespace
 
 int main(int argc, char** argv) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody waits for the tokens once the trainer is gone
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the tokens are useless once the trainer has ended
   if (argc != 5) return Fail("usage: ranklog-bpe TEXT VOCABULARY MODEL TOKENS");
   const std::string text = argv[1], model_path = argv[3];
   std::ifstream size(text, std::ios::binary | std::ios::ate);

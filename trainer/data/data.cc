@@ -33,7 +33,7 @@ std::string TrainFile(const std::string& data) {
   return std::filesystem::is_directory(data, error) ? absl::StrCat(data, "/train.bin") : data;
 }
 
-// The file with the validation's tokens; empty: there is none.
+// The file with the validation tokens; empty if it does not exist.
 std::string ValidationFile(const std::string& train) {
   absl::string_view stem = train;
   if (!absl::ConsumeSuffix(&stem, "train.bin")) return "";

@@ -25,7 +25,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);  // of the files' 16-bit tokens
 
-// A descriptor that is open while this lives.
+// A descriptor that is open while this object exists.
 struct MappedFile {
   explicit MappedFile(const std::string& path) : fd(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~MappedFile() {
@@ -39,7 +39,7 @@ struct MappedFile {
 constexpr size_t kDigestPieces = 64;
 constexpr size_t kDigestPiece = 1 << 20;  // bytes
 
-// A mapped file, and what to say if it can no longer be read.
+// A mapped file, and the message if it can no longer be read.
 struct Mapping {
   const char* first;
   size_t size;
@@ -49,7 +49,7 @@ struct Mapping {
 std::array<std::atomic<const Mapping*>, 8> mappings;
 static_assert(std::atomic<const Mapping*>::is_always_lock_free);
 
-// Says what has happened before the kernel ends the process: a SIGBUS alone points nowhere. Without
+// Prints the reason before the kernel ends the process: a SIGBUS alone names no file. Without
 // the handler the read is tried again, and then ends it.
 void OnBusError(int, siginfo_t* info, void*) {
   const char* const address = static_cast<const char*>(info->si_addr);

@@ -37,7 +37,7 @@ class Tokens {
   // Tokens begin .. begin + count - 1, which must exist.
   Tokens Part(size_t begin, size_t count) const;
 
-  // A CRC-32 that tells two texts of one length apart. Of more than 64 MiB it reads 64 pieces of
+  // A CRC-32 that distinguishes texts of equal length. Of more than 64 MiB it reads 64 pieces of
   // 1 MiB, from the first to the last token, evenly spread.
   uint32_t Digest() const;
 

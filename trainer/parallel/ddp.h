@@ -34,7 +34,7 @@ class Ddp {
   void BeforeForward();
   void BeforeBackward();
 
-  // While it lives and is on, gradients only accumulate on this rank.
+  // While it exists and is on, gradients only accumulate on this rank.
   class NoSync {
    public:
     NoSync(Ddp& ddp, bool on) : ddp_(ddp), before_(ddp.sync_) { ddp.sync_ = before_ && !on; }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::array<int, 3> kHandedOn = {SIGINT, SIGTERM, SIGUSR1};
 
-int signal_pipe = -1;  // written by the handler; set while a SignalPipe lives
+int signal_pipe = -1;  // written by the handler; set while a SignalPipe exists
 
 void OnSignal(int signal) {
   const int saved = errno;
@@ -90,7 +90,7 @@ std::vector<std::string> EnvironmentOf(const LaunchOptions& options, int rank) {
   return environment;
 }
 
-// What became of a rank, for people; empty if it did what it should.
+// How a rank failed, for messages; empty if it ended well.
 std::string Failure(int status) {
   if (WIFSIGNALED(status))
     return absl::StrCat("was killed by signal ", WTERMSIG(status), " (",
@@ -99,7 +99,7 @@ std::string Failure(int status) {
   return "";
 }
 
-// The ranks that run. Its destructor leaves nobody behind.
+// The running ranks. Its destructor ends all of them.
 class Ranks {
  public:
   explicit Ranks(const LaunchOptions& options) : options_(options) {}
@@ -140,7 +140,8 @@ class Ranks {
     return absl::OkStatus();
   }
 
-  // Waits until a rank has ended, a signal came, or it is time to kill those that were told to end.
+  // Waits until a rank has ended, a signal came, or it is time to kill the ranks that were asked to
+  // end.
   void Wait(SignalPipe& signals) {
     std::vector<pollfd> fds{{signals.fd(), POLLIN, 0}};
     std::vector<int> ranks;

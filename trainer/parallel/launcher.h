@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> RankVariables(const LaunchOptio
 // the ranks must end within `grace`; after the other signals they may take as long as they need,
 // see StopSignal. When a rank fails or does not start, ends the others. The ranks are killed if
 // this process dies. Call it from the main thread, once at a time.
-//   kAborted      a rank failed; the message says which, and how
+//   kAborted      a rank failed; the message names it, and gives the reason
 //   kUnavailable  the ranks stopped early after a signal, see kStoppedExitCode: start again
 //   kCancelled    the ranks were ended by a signal to this process
 // `*received` is the signal that this process received, 0 if none.

@@ -27,7 +27,7 @@ constexpr absl::Duration kStorePatience = absl::Seconds(5);
 
 // A rank's last heartbeat.
 struct Beat {
-  double age = 0;           // seconds since the ranks met
+  double age = 0;           // seconds since the rendezvous
   int64_t collectives = 0;  // begun so far
 };
 

@@ -15,12 +15,12 @@ class Store;
 
 namespace ranklog::trainer {
 
-// Finds the rank that is to blame when a collective fails. LibTorch says "connection closed" or
+// Finds the rank that is to blame when a collective fails. LibTorch reports "connection closed" or
 // "timed out", and names an address at most.
 //
 // Each rank writes a heartbeat to the store: its age and the number of collectives that it has
 // begun. Its own thread and its own connection do so. A rank that computes, or waits for others, is
-// therefore alive, and one whose process or node is dead, stopped or cut off is silent.
+// therefore alive. If its process or node is dead, stopped or unreachable, heartbeats end.
 class PeerWatch {
  public:
   // Heartbeats are one second apart. A rank without a heartbeat for this long counts as lost.

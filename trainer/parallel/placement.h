@@ -24,7 +24,7 @@ struct Gpus {
 Gpus FindGpus();
 
 // How many ranks --nproc-per-node gpu starts: one for each GPU. Pure.
-//   kFailedPrecondition  there is none; the message says what is missing
+//   kFailedPrecondition  no GPU is usable; the message gives the reason
 absl::StatusOr<int> RanksOfGpus(const Gpus& gpus);
 
 // Where a rank computes.

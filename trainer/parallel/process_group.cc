@@ -89,7 +89,7 @@ StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   options.port = at.port;
   options.isServer = serve;
   options.numWorkers = at.world_size;
-  options.waitWorkers = false;  // Meet() waits, and knows who is missing
+  options.waitWorkers = false;  // Meet() waits, and names the missing ranks
   options.multiTenant = serve;
   options.timeout = Milliseconds(timeout);
   StorePtr store = compat::OpenStore<c10d::TCPStore>(at.address, options);
@@ -107,7 +107,8 @@ std::string Listed(const std::vector<int>& ranks) {
       shown < ranks.size() ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
 }
 
-// Waits until all ranks have come. Returns what rank 0 communicates by, or who is missing.
+// Waits until all ranks have connected. Returns the backend of rank 0, "nccl" or "gloo". The error
+// names the missing ranks.
 absl::StatusOr<std::string> Meet(c10d::Store& store, const Rendezvous& at,
                                  const GroupOptions& options) {
   const auto here = [](int rank) { return absl::StrCat("here/", rank); };
@@ -279,7 +280,7 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     impl->group = Connect(impl->store, at, options);
     return ProcessGroup(std::move(impl));
   } catch (const std::exception& error) {
-    // A rank that has met the others and fails here tells them why. They wait for its connection.
+    // A rank that fails after the rendezvous reports why. The others wait for its connection.
     const std::string reason = ReasonOf(error);
     const std::string blame = impl->watch ? impl->watch->Blame(reason) : "";
     return absl::UnavailableError(absl::StrCat(
