@@ -32,6 +32,7 @@
 #include "service/daemon/process.h"
 #include "service/daemon/watchdog.h"
 #include "service/ingest/server/listen_socket.h"
+#include "service/storage/store_file.h"
 
 namespace {
 
@@ -90,6 +91,22 @@ int CannotStart(const absl::Status& why, ranklog::daemon::Background& background
   return 1;
 }
 
+void SayStoreIsGone(const std::string& state_dir) {
+  if (std::filesystem::exists(state_dir + "/" + ranklog::storage::kStoreFile)) {
+    spdlog::error(
+        "the store in {} was replaced while the daemon was running, with its undelivered rows; "
+        "live "
+        "ranks continue in the store that is there now and count the rows that it lacks as lost "
+        "(with_store)",
+        state_dir);
+    return;
+  }
+  spdlog::error(
+      "the store in {} was removed while the daemon was running, with its undelivered rows; a new "
+      "store was created; live ranks continue there and count the rows as lost (with_store)",
+      state_dir);
+}
+
 // Serves until a signal arrives. If the store is removed, a new store is created in the same place,
 // as after a restart. So no rank waits for a person or for a service manager, which may not exist.
 int Serve(const ranklog::daemon::Config& config, const std::string& systemd, const sigset_t& ending,
@@ -141,11 +158,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
       spdlog::info("stopped");
       return 0;
     }
-    spdlog::error(
-        "the store in {} was removed while the daemon was running, with its undelivered rows; a "
-        "new "
-        "store was created; live ranks continue there and count the rows as lost (with_store)",
-        (*daemon)->state_dir());
+    SayStoreIsGone((*daemon)->state_dir());
   }
 }
 

@@ -126,6 +126,21 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(node_.state_dir() + "/ranklog.db"); }));
 }
 
+// A store of another time, for example a backup, takes the place of the daemon's own.
+TEST_F(LostStoreTest, AReplacedStoreIsNotCalledNew) {
+  counting_.rank().Kill();
+  node_.Start();
+  EXPECT_EQ(node_.Terminate(), 0);
+  const std::string backup = node_.state_dir() + ".backup";
+  std::filesystem::copy(node_.state_dir(), backup, std::filesystem::copy_options::recursive);
+  node_.Start();
+  // Renamed over the old file, so that there is a store at every moment.
+  std::filesystem::rename(backup + "/ranklog.db", node_.state_dir() + "/ranklog.db");
+  ASSERT_TRUE(
+      WaitFor([&] { return node_.TimesSaid("was replaced while the daemon was running") == 1; }));
+  EXPECT_EQ(node_.TimesSaid("a new store was created"), 0u);
+}
+
 // For example, somebody removes old files. Without the lock file, `ranklog stop` finds no daemon,
 // and a second daemon took the same store.
 TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
