@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "service/base/clock.h"
 #include "service/base/number_text.h"
+#include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/left_spools.h"
 
@@ -53,10 +55,20 @@ absl::Status SyncSpools::Take(bool holds_lock) {
 absl::Status SyncSpools::CheckAllTaken() const {
   RETURN_IF_ERROR(CheckLiveRanksHaveADaemon());
   const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
-  if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
+  if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return CheckNoneIsStranded();
   return absl::UnavailableError(
       absl::StrCat("not in the store yet: ", LeftSpoolsText(left),
                    "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
+}
+
+absl::Status SyncSpools::CheckNoneIsStranded() const {
+  std::vector<std::string> lines;
+  for (const StrandedSpool& spool : FindStrandedSpools(globals_, state_dir_)) {
+    lines.push_back(absl::StrCat(Printable(spool.path), ": ", spool.text,
+                                 spool.advice.empty() ? "" : "; ", spool.advice));
+  }
+  if (lines.empty()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrJoin(lines, "\n"));
 }
 
 absl::Status SyncSpools::CheckLiveRanksHaveADaemon() const {

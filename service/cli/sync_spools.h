@@ -29,6 +29,8 @@ class SyncSpools {
   absl::Status CheckAllTaken() const;
 
  private:
+  // Fails if there are rings that no daemon takes, and names them.
+  absl::Status CheckNoneIsStranded() const;
   // Fails if a live rank has rows and no daemon reads them. Waits a moment first, because a rank
   // that has just started starts a daemon.
   absl::Status CheckLiveRanksHaveADaemon() const;

@@ -7,6 +7,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +19,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "ranklog/v1/ranklog.pb.h"
+#include "ranklog/v1/spool_layout.h"
 #include "service/base/clock.h"
 #include "tests/integration/node.h"
 #include "tests/support/fake_wandb.h"
@@ -289,6 +296,96 @@ TEST_F(SyncTest, LiveRankWithoutDaemonIsReported) {
     EXPECT_THAT(ranklog(command).output, Not(HasSubstr("is still running")));
   }
   EXPECT_EQ(ranklog({"sync"}).code, 0);
+}
+
+// A typing error in the rank's RANKLOG_ADDRESS, for example.
+TEST_F(SyncTest, SpoolForAnAddressWithoutADaemonIsNamed) {
+  node_.Start();
+  LogLocally("first");
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  const auto doctor = [&] {
+    return RunToEnd({RANKLOG_CLI, "doctor", "--state-dir", node_.state_dir()}, options_).output;
+  };
+  const std::string elsewhere = node_.address() + ".other";
+  ChildProcess rank =
+      node_.StartRank("second", 0, 0, 1, 1, {std::to_string(kSyncRows), "stay"},
+                      {{"RANKLOG_DESTINATIONS", "local"}, {"RANKLOG_ADDRESS", elsewhere}});
+  ASSERT_TRUE(WaitFor([&] { return rank.Output().find("logged") != std::string::npos; }));
+  const std::string text =
+      "300 rows of rank 0 of test:second can only go to a daemon at " + elsewhere;
+  const std::string advice = "RANKLOG_ADDRESS=" + elsewhere + " ranklog sync";
+  EXPECT_EQ(Sync({}).code, 0) << "a live rank may find its daemon yet";
+  EXPECT_THAT(doctor(), Not(HasSubstr(text)));
+  rank.Kill();
+  const Finished beside = Sync({});
+  EXPECT_EQ(beside.code, 1);
+  EXPECT_THAT(beside.output, AllOf(HasSubstr(text), HasSubstr("ranklog stop; " + advice),
+                                   Not(HasSubstr("nothing waits"))));
+  EXPECT_THAT(doctor(), AllOf(HasSubstr(text), HasSubstr("ranklog stop; " + advice)));
+  EXPECT_EQ(node_.Terminate(), 0);
+  EXPECT_THAT(Sync({}).output,
+              AllOf(HasSubstr(text), HasSubstr(advice), Not(HasSubstr("ranklog stop"))));
+  options_.environment["RANKLOG_ADDRESS"] = elsewhere;
+  EXPECT_EQ(Sync({}).code, 0);
+  EXPECT_EQ(node_.GetRun("second").rows, uint64_t{kSyncRows});
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  EXPECT_EQ(Sync({}).code, 0);
+}
+
+TEST_F(SyncTest, SpoolThatNoDaemonCanStoreIsNamed) {
+  node_.Start();
+  LogLocally("first");
+  options_.environment["RANKLOG_ADDRESS"] = node_.address();
+  options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
+  EXPECT_EQ(node_.Terminate(), 0);
+  LeaveInASpool("second", {{"RANKLOG_DESTINATIONS", "local"}});
+  std::string ring;
+  for (const auto& entry : std::filesystem::directory_iterator(node_.spool_dir())) {
+    ring = entry.path().string();
+  }
+  std::fstream file(ring, std::ios::in | std::ios::out | std::ios::binary);
+  const auto exchange = [&file](size_t at, std::string bytes) {
+    std::string before(bytes.size(), '\0');
+    file.seekg(static_cast<std::streamoff>(at));
+    file.read(before.data(), static_cast<std::streamsize>(before.size()));
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.flush();
+    return before;
+  };
+  const auto expect_named = [&](const std::string& text) {
+    for (const char* command : {"sync", "doctor"}) {
+      const Finished named =
+          RunToEnd({RANKLOG_CLI, command, "--state-dir", node_.state_dir()}, options_);
+      EXPECT_EQ(named.code, 1);
+      EXPECT_THAT(named.output, AllOf(HasSubstr(ring + ": " + text), HasSubstr("remove it"),
+                                      Not(HasSubstr("nothing waits"))));
+    }
+  };
+  const std::string good = exchange(v1::kSpoolHeaderBytes, std::string(v1::kSpoolHelloBytes, 0));
+  const std::string size = exchange(offsetof(v1::SpoolHeader, hello_bytes), std::string(4, 0));
+  uint32_t hello_bytes = 0;
+  memcpy(&hello_bytes, size.data(), sizeof hello_bytes);
+  v1::Hello hello;
+  ASSERT_TRUE(hello.ParseFromArray(good.data(), static_cast<int>(hello_bytes)));
+  hello.mutable_stream()->set_rank(7);  // of one rank
+  const std::string refused = hello.SerializeAsString();
+  hello_bytes = static_cast<uint32_t>(refused.size());
+  exchange(v1::kSpoolHeaderBytes, refused);
+  exchange(offsetof(v1::SpoolHeader, hello_bytes),
+           std::string(reinterpret_cast<const char*>(&hello_bytes), sizeof hello_bytes));
+  expect_named("300 rows of rank 7 of test:second cannot be stored: session: ");
+  exchange(v1::kSpoolHeaderBytes, good);
+  exchange(offsetof(v1::SpoolHeader, hello_bytes), size);
+  exchange(v1::kSpoolHeaderBytes, "\xff");
+  expect_named("300 rows of a spool cannot be stored: its Hello is unreadable");
+  exchange(v1::kSpoolHeaderBytes, good.substr(0, 1));
+  const std::string offset = exchange(offsetof(v1::SpoolHeader, data_offset), "\x01");
+  expect_named("the rows of a spool cannot be stored: the spool's sizes contradict each other");
+  exchange(offsetof(v1::SpoolHeader, data_offset), offset);
+  EXPECT_EQ(Sync({}).code, 0);
+  EXPECT_EQ(node_.GetRun("second").rows, uint64_t{kSyncRows});
 }
 
 TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {

@@ -72,6 +72,7 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
     if (auto taken = CheckSpoolOwner(dir); taken.has_value()) findings.push_back(*std::move(taken));
   }
   if (auto left = CheckUnreadSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
+  add(CheckStrandedSpools(globals, state_dir));
   if (const std::string unmade = UnaggregatedRowsText(state_dir); !unmade.empty()) {
     findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToAggregate});
   }

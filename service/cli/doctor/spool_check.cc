@@ -80,6 +80,18 @@ absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::str
                  HowToTake(globals, dir, left)};
 }
 
+std::vector<Finding> CheckStrandedSpools(const Globals& globals, const std::string& dir) {
+  std::vector<Finding> findings;
+  for (const StrandedSpool& spool : FindStrandedSpools(globals, dir)) {
+    if (spool.advice.empty()) continue;
+    findings.push_back({"spool",
+                        {{"path", spool.path}, {"stranded", spool.text}},
+                        absl::StrCat(Printable(spool.path), ": ", spool.text),
+                        spool.advice});
+  }
+  return findings;
+}
+
 std::vector<Finding> CheckUnnamedSpools(const std::vector<query::RunReport>& runs) {
   std::vector<Finding> findings;
   for (const query::RunReport& run : runs) {

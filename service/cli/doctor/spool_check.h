@@ -24,6 +24,9 @@ absl::optional<Finding> CheckRings(const std::string& dir);
 // Rows of ranks for which no daemon runs.
 absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::string& dir);
 
+// Rings that no daemon takes. CheckRings() names those of other versions.
+std::vector<Finding> CheckStrandedSpools(const Globals& globals, const std::string& dir);
+
 // Rings that are not files, because no directory had room for them.
 std::vector<Finding> CheckUnnamedSpools(const std::vector<query::RunReport>& runs);
 

@@ -188,6 +188,10 @@ std::vector<std::string> UsualAddresses() {
   if (const char* address = std::getenv("RANKLOG_ADDRESS"); address != nullptr && *address != 0) {
     return {address};
   }
+  return StandardAddresses();
+}
+
+std::vector<std::string> StandardAddresses() {
   std::vector<std::string> addresses;
   for (const v1::PrivateDir& dir : v1::StandardDirs()) {
     const std::string path = absl::StrCat(dir.path, "/", v1::kSocketFile);

@@ -70,6 +70,7 @@ std::string TimeoutText(int64_t pid, const std::string& address);
 // The addresses where a rank looks for its daemon: only $RANKLOG_ADDRESS if it is set, else the
 // standard addresses that exist, best first.
 std::vector<std::string> UsualAddresses();
+std::vector<std::string> StandardAddresses();
 
 // The daemon of `state_dir` if it listens at `address`. If `address` is empty, at one of
 // UsualAddresses().

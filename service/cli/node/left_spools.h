@@ -33,6 +33,18 @@ std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::
 // their daemon, because it will read the rings.
 std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
 
+// A ring that waits for no daemon of this state directory, so that no other function here finds it.
+struct StrandedSpool {
+  std::string path;
+  std::string text;    // whose rows it holds, how many the store lacks, and why they stay
+  std::string advice;  // empty: another version wrote it, and `text` says what to do
+};
+
+// Rings that cannot be read or were refused, and those of dead ranks that looked for their daemon at
+// another address where none runs. Rings with another address are in good hands if that daemon or
+// their rank is alive.
+std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std::string& state_dir);
+
 // Whether a daemon with another state directory listens where the daemon of `state_dir` would. That
 // daemon reads the rings. Do not call it if the daemon of `state_dir` hangs.
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
