@@ -47,7 +47,8 @@ With --wait it also waits until the running runs of a daemon have ended, however
 A run whose only destination is `local` stays on this node, unless --to adds a destination.
 
 Exit code 0: all rows are delivered. 1: not all; each run is listed with the rest and the reason. Also 1 if a
-running rank has rows in its spool but no daemon, because only a daemon reads those.
+running rank has rows in its spool but no daemon, because only a daemon reads those. Also 1 if a
+spool has rows that this daemon cannot take; each is named with what to do.
 
 Examples:
   ranklog sync
@@ -244,8 +245,9 @@ class Sync {
         progress.Clear();
         GiveWay();
         last.reset();
-      } else if (lock_ == nullptr && gave_way_) {
-        RETURN_IF_ERROR(Follow());
+      } else if (lock_ == nullptr) {
+        if (gave_way_) RETURN_IF_ERROR(Follow());
+        if (lock_ == nullptr && !handed_over_) handed_over_ = HandOver();
       }
       if (last != current) moved = SteadyNow();
       last = current;
@@ -273,7 +275,6 @@ class Sync {
   // itself.
   absl::Status Follow() {
     if (storage::StateLock::Holder(state_dir_) != 0 || storage::StateRequest::Any(state_dir_)) {
-      if (!handed_over_) handed_over_ = HandOver();
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(TakeLock());
@@ -281,7 +282,8 @@ class Sync {
     return StartPipeline();
   }
 
-  // Passes this process's keys on, because a daemon that a rank starts has only that rank's key.
+  // Passes this process's keys on, because a daemon may have none, or only that of the rank that
+  // started it.
   // False: the daemon does not answer yet.
   bool HandOver() const {
     const auto reports = choice_.Reports(*reader_);
@@ -319,7 +321,7 @@ class Sync {
   std::unique_ptr<storage::StateLock> lock_;  // null: a daemon holds the store and delivers
   std::unique_ptr<SyncPipeline> pipeline_;    // set only with `lock_`
   bool gave_way_ = false;                     // the store was passed to a daemon that started later
-  bool handed_over_ = false;                  // the keys were passed to that daemon
+  bool handed_over_ = false;                  // the keys were passed to the daemon
 };
 
 absl::Status RunSync(const Globals& globals, const SyncFlags& flags) {

@@ -388,6 +388,20 @@ TEST_F(SyncTest, SpoolThatNoDaemonCanStoreIsNamed) {
   EXPECT_EQ(node_.GetRun("second").rows, uint64_t{kSyncRows});
 }
 
+// The daemon was restarted after the job, or met its spools only then.
+TEST_F(SyncTest, GivesItsKeyToTheRunningDaemon) {
+  auto to_wandb = WandbAt(wandb_->url());
+  to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
+  to_wandb["WANDB_API_KEY"] = "";
+  LeaveInASpool("job", to_wandb);
+  const TempDir home;
+  node_.StartWith({{"HOME", home.path()}, {"XDG_CONFIG_HOME", home.path()}});
+  ASSERT_TRUE(WaitFor([&] { return node_.RunHasEnded("job"); }));
+  const Finished sync = SyncAtDaemon({"--timeout", "10s"});
+  EXPECT_EQ(sync.code, 0) << sync.output;
+  ExpectEveryRowOnce("job");
+}
+
 TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
   const std::string url = wandb_->url();
   wandb_.reset();
