@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -110,6 +111,14 @@ Run OpenRun(Settings settings, ProcessGroup& group) {
   return run;
 }
 
+// Keeps the run's id for the next start, if a daemon has answered. Returns whether one has.
+bool SettleRun(const Run& run, Saver& saver) {
+  const Stats stats = run.stats();
+  if (!stats.connected && stats.rows_durable == 0) return false;
+  saver.SettleRun(JobRunId(run));
+  return true;
+}
+
 // Trains, and shows on rank 0's terminal how far it is. Returns the exit code.
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
@@ -119,7 +128,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
   }
   Position position;
   bool done = false;
-  bool settled = false;  // a daemon has given the run its id
+  bool settled = false;
   {
     Progress progress(/*shown=*/group.rank() == 0);
     const absl::Time start = absl::Now();
@@ -133,10 +142,7 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
       if (report.val_loss) position.val_loss = *report.val_loss;
       position.elapsed = absl::Now() - start;
       progress.Show(position);
-      if (!settled && run.stats().connected) {
-        settled = true;
-        saver.SettleRun(JobRunId(run));
-      }
+      if (!settled) settled = SettleRun(run, saver);
     };
     done = Train(options, corpus, group, run, saver, stop_signal, show);
   }
@@ -212,22 +218,25 @@ int TrainAsRank(const Options& options, Settings settings) {
   // group down needs up to half a second, in which a signal must not change the exit code.
   static const StopSignal& stop_signal = *new StopSignal;
   Run run;
+  std::optional<Saver> saver;
   int exit_code = 0;
   try {
     const Corpus corpus = LoadData(options, *group);
-    Saver saver = OpenSaver(options, settings, corpus, *group);
-    saver.ContinueRun(settings);
+    saver.emplace(OpenSaver(options, settings, corpus, *group));
+    saver->ContinueRun(settings);
     run = OpenRun(std::move(settings), *group);
-    exit_code = TrainAndShow(options, corpus, *group, run, saver, stop_signal);
+    exit_code = TrainAndShow(options, corpus, *group, run, *saver, stop_signal);
     group->Leave();
   } catch (const std::exception& error) {
     ReportError(Explain(*group, error), rank);
     run.Finish(1);
+    if (saver) SettleRun(run, *saver);
     // Without the destructors: the group's may wait for an all-reduce that the others will never
     // join. They see our end at once, because the kernel closes our connections.
     std::_Exit(1);
   }
   const FlushResult result = run.Finish(exit_code);
+  SettleRun(run, *saver);
   if (rank == 0) PrintSummary(run, result);
   return exit_code;
 }

@@ -24,14 +24,12 @@ namespace {
 // resumes, and the checkpoint to read. An error has one letter, and its message.
 constexpr char kError = 'E', kNewRun = 'N', kSameRun = 'S', kWeights = 'W', kCheckpoint = 'C';
 
-// Distinguishes the starts of a requeued Slurm job; empty outside of one. Without it, the daemon
-// would let them continue one run.
-std::string RequeueSuffix() {
-  const char *job = std::getenv("SLURM_JOB_ID"), *restarts = std::getenv("SLURM_RESTART_COUNT");
+// Whether this is a later start of a requeued Slurm job. The daemon lets it continue a run of its id.
+bool IsRequeued() {
+  const char* const restarts = std::getenv("SLURM_RESTART_COUNT");
   int64_t count = 0;
-  if (job == nullptr || restarts == nullptr || !absl::SimpleAtoi(restarts, &count) || count < 1)
-    return "";
-  return absl::StrCat("-slurm-", job, "-", count);
+  return std::getenv("SLURM_JOB_ID") != nullptr && restarts != nullptr &&
+         absl::SimpleAtoi(restarts, &count) && count > 0;
 }
 
 absl::Status FailureOfRankZero(const std::string& reason, int rank) {
@@ -96,7 +94,7 @@ void Saver::ChooseRunOfStart(const std::string& path) {
                    .resumed = resumed_ ? &*start_ : nullptr,
                    .continues_without_checkpoint = options_->resume && saves(),
                    .earlier_runs = directory_ ? directory_->RunsWithCheckpoints() : 0,
-                   .suffix_without_file = options_->resume ? "" : RequeueSuffix()};
+                   .requeued = IsRequeued()};
   absl::StatusOr<RunFile> file = ReadRunFile(path);
   if (file.ok()) {
     inputs.file = *std::move(file);
@@ -110,7 +108,8 @@ void Saver::ChooseRunOfStart(const std::string& path) {
     Print(absl::StrCat(path, " is a copy of ", choice.copied_of,
                        ". The original keeps its run; this copy starts the new run ", run_.run_id));
   } else if (!continues_run_ && run_.run_id != inputs.first_id) {
-    Print(absl::StrCat("this start is a new run, ", run_.run_id));
+    Print(absl::StrCat("this start is a new run, ", run_.run_id,
+                       choice.unsettled ? ": no daemon has answered the earlier one" : ""));
   }
 }
 
@@ -168,8 +167,9 @@ void Saver::ContinueRun(Settings& settings) const {
 }
 
 void Saver::SettleRun(const std::string& run_id) {
-  if (!directory_ || run_id.empty() || run_id == run_.run_id) return;
+  if (!directory_ || run_id.empty() || (run_.settled && run_id == run_.run_id)) return;
   run_.run_id = run_id;
+  run_.settled = true;
   const absl::Status written = WriteRunFile(directory_->path(), run_);
   if (!written.ok()) Print(std::string(written.message()));
 }
@@ -206,7 +206,8 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = fingerprint_;
   checkpoint.experiment = run_.experiment;
-  SettleRun(checkpoint.run_id);
+  checkpoint.experiment_id = run_.experiment_id;
+  if (checkpoint.run_id != run_.run_id) SettleRun(checkpoint.run_id);  // a daemon gave another one
   absl::Status status;
   if (directory_) status = directory_->Save(checkpoint);
   if (!group_->Any(!status.ok())) {

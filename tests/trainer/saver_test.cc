@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace {
 using ::ranklog::testing::IsOkAndHolds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 class SaverTest : public ::testing::Test {
  protected:
@@ -47,17 +49,20 @@ class SaverTest : public ::testing::Test {
     status_ = Open(alone).status();
     return ::testing::internal::GetCapturedStderr();
   }
-  // The run of a start, as the daemon is asked for it; "=" before an id that goes on.
-  std::string RunOfStart(bool resume, const std::string& experiment = "a") {
+  // The run of a start, as the daemon is asked for it; "=" before an id that goes on. The daemon then
+  // gives `given` ("": that id), unless none answers.
+  std::string RunOfStart(bool resume, const std::string& experiment = "a",
+                         const std::optional<std::string>& given = "") {
     options_.resume = resume;
     options_.experiment_name = experiment;
     ProcessGroup alone = ProcessGroup::Alone();
-    const absl::StatusOr<Saver> saver = Open(alone);
+    absl::StatusOr<Saver> saver = Open(alone);
     status_ = saver.status();
     if (!saver.ok()) return "none";
     Settings settings;
     settings.resume = "allow";  // RANKLOG_RESUME is for other programs
     saver->ContinueRun(settings);
+    if (given) saver->SettleRun(given->empty() ? settings.run_id : *given);
     return (settings.resume == "allow" ? "=" : settings.resume) + settings.run_id;
   }
   std::string FirstId(const std::string& experiment = "a") const {
@@ -235,12 +240,48 @@ TEST_F(SaverTest, OnlyResumeGoesOnInARun) {
 TEST_F(SaverTest, RequeuedStartWithoutResumeIsANewRun) {
   setenv("SLURM_JOB_ID", "77", 1);
   setenv("SLURM_RESTART_COUNT", "2", 1);
-  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), FirstId("b"));
-  EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-slurm-77-2");
+  const std::string first = RunOfStart(/*resume=*/true);
+  EXPECT_THAT(first, MatchesRegex(FirstId() + "-[0-9a-f]{8}"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + first);
+  const std::string second = RunOfStart(/*resume=*/false);
+  EXPECT_THAT(second, MatchesRegex(FirstId() + "-[0-9a-f]{8}"));
+  EXPECT_NE(second, first);
   plan_.save_every = 0;
-  EXPECT_EQ(RunOfStart(/*resume=*/false, "unsaved"), FirstId("unsaved") + "-slurm-77-2");
+  EXPECT_THAT(RunOfStart(/*resume=*/false, "unsaved"),
+              MatchesRegex(FirstId("unsaved") + "-[0-9a-f]{8}"));
   unsetenv("SLURM_JOB_ID");
   unsetenv("SLURM_RESTART_COUNT");
+}
+
+// The daemon knows runs of a directory that is gone.
+TEST_F(SaverTest, NewRunHasAnIdAboveTheOneThatTheDaemonGave) {
+  RunOfStart(/*resume=*/false, "a", FirstId() + "-2");
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "a", FirstId() + "-3-2"), FirstId() + "-3");
+  EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-4");
+}
+
+// The id that was asked for may be another training's.
+TEST_F(SaverTest, RunThatNoDaemonConfirmedDoesNotGoOn) {
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "a", std::nullopt), FirstId());
+  const std::string second = RunOfStart(/*resume=*/true, "a", std::nullopt);
+  EXPECT_THAT(second, MatchesRegex(FirstId() + "-[0-9a-f]{8}"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "a", std::nullopt), "=" + second);
+}
+
+// It is killed before it saves, so the checkpoint names the run that nobody confirmed.
+TEST_F(SaverTest, CheckpointOfAnUnconfirmedRunGoesOnInTheRunAfterIt) {
+  {
+    ProcessGroup alone = ProcessGroup::Alone();
+    ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+    ASSERT_OK(Restore(saver).status());
+    Checkpoint checkpoint{.run_id = FirstId(), .step = 7};
+    AddState(*model_, optimizer_, checkpoint);
+    saver.Save(std::move(checkpoint), /*last=*/true);
+  }
+  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("going on after step 7"),
+                                  HasSubstr("this start is a new run, " + FirstId() + "-"),
+                                  HasSubstr(": no daemon has answered the earlier one")));
+  EXPECT_THAT(RunOfStart(/*resume=*/true), MatchesRegex("=" + FirstId() + "-[0-9a-f]{8}"));
 }
 
 TEST_F(SaverTest, UnsavedTrainingIsANewRunAtEachStart) {
@@ -254,11 +295,29 @@ TEST_F(SaverTest, CopyGoesOnInARunOfItsOwn) {
   options_.experiment_name = "b";
   EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr(dir_.File("b") + " is a copy of " + dir_.File("a")),
                                   HasSubstr("resuming after step 7")));
-  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), "=" + FirstId("b"));  // killed before it saved
+  const std::string own = RunOfStart(/*resume=*/true, "b");  // no daemon had answered
+  EXPECT_THAT(own, MatchesRegex(FirstId("b") + "-[0-9a-f]{8}"));
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), "=" + own);  // killed before it saved
   EXPECT_EQ(RunOfStart(/*resume=*/true, "a"), "=run");
   std::filesystem::create_directory(dir_.File("c"));
   std::filesystem::copy(file_, dir_.File("c"));
   EXPECT_EQ(RunOfStart(/*resume=*/true, "c"), FirstId("c"));
+}
+
+TEST_F(SaverTest, CopyIsOneAlsoAfterItsOriginalStartedAnew) {
+  SaveAfterSeven();
+  Copy("a", "b");
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "a"), FirstId() + "-2");
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "b"), FirstId("b"));
+}
+
+// The daemon was asked for the same id, and gave another one.
+TEST_F(SaverTest, MovedDirectoryKeepsItsRunWhenItsOldPathIsUsedAgain) {
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "a"), FirstId());
+  std::filesystem::rename(dir_.File("a"), dir_.File("moved"));
+  EXPECT_EQ(RunOfStart(/*resume=*/false, "a", FirstId() + "-2"), FirstId());
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "moved"), "=" + FirstId());
+  EXPECT_EQ(RunOfStart(/*resume=*/true, "a"), "=" + FirstId() + "-2");
 }
 
 TEST_F(SaverTest, MovedAndLinkedDirectoriesKeepTheirRun) {

@@ -90,8 +90,9 @@ bool ParseMetadata(const std::map<std::string, std::string>& metadata, Checkpoin
   const auto run_id = metadata.find("run_id"), options = metadata.find("options");
   if (run_id == metadata.end() || options == metadata.end()) return false;
   checkpoint.run_id = run_id->second;
-  const auto experiment = metadata.find("experiment");
+  const auto experiment = metadata.find("experiment"), id = metadata.find("experiment_id");
   if (experiment != metadata.end()) checkpoint.experiment = experiment->second;
+  if (id != metadata.end()) checkpoint.experiment_id = id->second;
   const json parsed = json::parse(options->second, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return false;
   for (const auto& [name, value] : parsed.items()) {
@@ -114,6 +115,7 @@ absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoi
       {kVersionKey, absl::StrCat(kVersion)},
       {"run_id", checkpoint.run_id},
       {"experiment", checkpoint.experiment},
+      {"experiment_id", checkpoint.experiment_id},
       {"step", absl::StrCat(checkpoint.step)},
       {"epoch", absl::StrCat(checkpoint.sampler.epoch)},
       {"next_sample", absl::StrCat(checkpoint.sampler.next)},

@@ -23,9 +23,10 @@ namespace ranklog::trainer {
 // The complete state of a training. trainer/checkpoint.md describes its file.
 // Model, optimizer and sampler are the same on all ranks, so one file serves all of them.
 struct Checkpoint {
-  std::string run_id = {};      // of the log, which continues as well
-  std::string experiment = {};  // see RunFile; empty: an older version wrote the checkpoint
-  int64_t step = 0;             // optimizer steps that are done; the schedule follows from it
+  std::string run_id = {};         // of the log, which continues as well
+  std::string experiment = {};     // see RunFile; empty: an older version wrote the checkpoint
+  std::string experiment_id = {};  // likewise
+  int64_t step = 0;                // optimizer steps that are done; the schedule follows from it
   SamplerPosition sampler = {};
   std::map<std::string, std::string> options =
       {};                  // the options of its training, by the flags' names

@@ -1,7 +1,10 @@
 #include "trainer/checkpoint/run_file.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "trainer/base/durable_file.h"
 
 namespace ranklog::trainer {
@@ -21,8 +27,25 @@ std::string RunFilePath(const std::string& directory) {
   return absl::StrCat(directory, "/run.json");
 }
 
-bool Names(const RunFile& file, const std::string& run_id) {
-  return run_id == file.run_id || run_id == file.asked_id;
+// 8 hex digits.
+std::string RandomName() {
+  uint32_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number)
+    number = static_cast<uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return absl::StrCat(absl::Hex(number, absl::kZeroPad8));
+}
+
+// Whether the checkpoint is of the training that the file names.
+bool IsOf(const Checkpoint& checkpoint, const RunFile& file) {
+  return checkpoint.experiment_id == file.experiment_id &&
+         (checkpoint.run_id == file.run_id || checkpoint.run_id == file.asked_id);
+}
+
+// N of the id "{first_id}-N" and what the daemon makes of it; 0 if it is another one.
+int64_t NumberOf(absl::string_view run_id, const std::string& first_id) {
+  int64_t number = 0;
+  if (!absl::ConsumePrefix(&run_id, first_id) || !absl::ConsumePrefix(&run_id, "-")) return 0;
+  return absl::SimpleAtoi(run_id.substr(0, run_id.find('-')), &number) ? number : 0;
 }
 
 // The run that the training was in so far.
@@ -32,14 +55,16 @@ std::optional<RunFile> LastRun(const RunInputs& inputs) {
     return inputs.file;
   }
   const Checkpoint& checkpoint = *inputs.resumed;
-  if (inputs.file && Names(*inputs.file, checkpoint.run_id)) return inputs.file;
+  if (inputs.file && IsOf(checkpoint, *inputs.file)) return inputs.file;
   return RunFile{.experiment = checkpoint.experiment,
+                 .experiment_id = checkpoint.experiment_id,
                  .run_id = checkpoint.run_id,
                  .asked_id = checkpoint.run_id,
+                 .settled = true,
                  .number = inputs.file ? inputs.file->number : inputs.earlier_runs};
 }
 
-// Whether the original of a copy is there: another directory, with the same run.
+// Whether the original of a copy is there: another directory, made as the same experiment.
 bool IsElsewhere(const RunFile& last, const std::string& experiment) {
   std::error_code error;
   if (last.experiment.empty() || last.experiment == experiment ||
@@ -47,7 +72,24 @@ bool IsElsewhere(const RunFile& last, const std::string& experiment) {
     return false;
   }
   const absl::StatusOr<RunFile> original = ReadRunFile(last.experiment);
-  return original.ok() && (Names(*original, last.run_id) || Names(*original, last.asked_id));
+  return original.ok() && original->experiment_id == last.experiment_id;
+}
+
+// `own`: the file is of this directory. `foreign`: what is here is of another one.
+RunFile NewRun(const RunInputs& inputs, bool own, bool foreign) {
+  int64_t before = own || foreign ? 0 : inputs.earlier_runs;
+  RunFile run;
+  if (own) {
+    const RunFile& file = *inputs.file;
+    run.experiment_id = file.experiment_id;
+    before = std::max({file.number, NumberOf(file.run_id, inputs.first_id),
+                       NumberOf(file.asked_id, inputs.first_id)});
+  }
+  run.number = before + 1;
+  run.run_id = inputs.first_id;
+  if (before > 0) absl::StrAppend(&run.run_id, "-", run.number);
+  run.asked_id = run.run_id;
+  return run;
 }
 
 }  // namespace
@@ -59,8 +101,10 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
   try {
     const json content = json::parse(stream);
     return RunFile{.experiment = content.at("experiment"),
+                   .experiment_id = content.at("experiment_id"),
                    .run_id = content.at("run_id"),
                    .asked_id = content.at("asked_id"),
+                   .settled = content.at("settled"),
                    .number = content.at("number")};
   } catch (const json::exception&) {
     return absl::DataLossError(absl::StrCat("read ", path, ": it is damaged"));
@@ -68,10 +112,9 @@ absl::StatusOr<RunFile> ReadRunFile(const std::string& directory) {
 }
 
 absl::Status WriteRunFile(const std::string& directory, const RunFile& file) {
-  const json content = {{"experiment", file.experiment},
-                        {"run_id", file.run_id},
-                        {"asked_id", file.asked_id},
-                        {"number", file.number}};
+  const json content = {{"experiment", file.experiment}, {"experiment_id", file.experiment_id},
+                        {"run_id", file.run_id},         {"asked_id", file.asked_id},
+                        {"settled", file.settled},       {"number", file.number}};
   const std::string text = content.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   absl::StatusOr<DurableFile> written = DurableFile::Create(RunFilePath(directory));
   if (!written.ok()) return written.status();
@@ -90,19 +133,20 @@ RunChoice ChooseRun(const RunInputs& inputs) {
     if (!own) choice.copied_of = last->experiment;
     last = own ? file : std::nullopt;
   }
-  choice.continues = last.has_value();
+  choice.continues = last && last->settled;
+  choice.unsettled = last && !last->settled;
   if (last) {
     choice.file = *last;
-    choice.file.number = std::max<int64_t>(choice.file.number, 1);
+    choice.file.number = std::max<int64_t>(choice.file.number, 1) + (last->settled ? 0 : 1);
   } else {
-    const bool foreign =
-        file || !choice.copied_of.empty();  // the files here are those of the original
-    const int64_t before = own ? file->number : foreign ? 0 : inputs.earlier_runs;
-    choice.file.number = before + 1;
-    choice.file.run_id = absl::StrCat(
-        inputs.first_id, before > 0 ? absl::StrCat("-", before + 1) : inputs.suffix_without_file);
-    choice.file.asked_id = choice.file.run_id;
+    choice.file = NewRun(inputs, own, /*foreign=*/file || !choice.copied_of.empty());
   }
+  if (choice.unsettled || (!choice.continues && inputs.requeued)) {
+    choice.file.run_id = absl::StrCat(inputs.first_id, "-", RandomName());
+    choice.file.settled = true;
+    if (!choice.unsettled) choice.file.asked_id = choice.file.run_id;
+  }
+  if (choice.file.experiment_id.empty()) choice.file.experiment_id = RandomName();
   choice.file.experiment = inputs.experiment;
   return choice;
 }

@@ -15,10 +15,12 @@ namespace ranklog::trainer {
 // before the run's first row, so that a start can continue the run before a checkpoint exists.
 // checkpoint.md describes it.
 struct RunFile {
-  std::string experiment = {};  // its directory: absolute, without "." and ".."
-  std::string run_id = {};      // as the daemon gave it, or asked_id until that is known
-  std::string asked_id = {};    // the daemon was asked for it; older checkpoints may name it
-  int64_t number = 0;           // how many runs the experiment had, this one included
+  std::string experiment = {};     // its directory: absolute, without "." and ".."
+  std::string experiment_id = {};  // random, made with the directory; moves and copies keep it
+  std::string run_id = {};         // as the daemon gave it, or the daemon was asked for it
+  std::string asked_id = {};       // older checkpoints may name it
+  bool settled = false;  // run_id is this training's: the daemon gave it, or it has a random part
+  int64_t number = 0;    // how many runs the experiment had, this one included
 };
 
 // The file of the experiment in `directory`.
@@ -37,18 +39,20 @@ struct RunInputs {
   const Checkpoint* resumed = nullptr;        // the checkpoint that the training resumes from
   bool continues_without_checkpoint = false;  // --resume, of a training that saves checkpoints
   int64_t earlier_runs = 0;                   // runs with checkpoints; used if there is no file
-  std::string suffix_without_file = {};       // of a new run's id; see Saver::ContinueRun()
+  bool requeued = false;                      // the daemon would continue a run that has the id
 };
 
 struct RunChoice {
   RunFile file;            // the experiment's from here on
   bool continues = false;  // in the run that the file names; else the run is new
+  bool unsettled = false;  // new, because the earlier steps' run may be another training's
   std::string copied_of;   // the directory that this one is a copy of; empty if it is not a copy
 };
 
-// Chooses the run of this start: the checkpoint's run, else the run in run.json. Moving the
-// directory does not change that. A copy of a directory starts a new run while the original exists;
-// otherwise two trainings would write to one run. Reads the original's file.
+// The run of a start. A training goes on in the run of its checkpoint, else in that of its file. A
+// moved directory does so too. A copy gets a run of its own while the original is there: two
+// trainings would write to one run. If the run is not settled, another training's may have its id:
+// the training continues in a new run. Reads the original's file.
 RunChoice ChooseRun(const RunInputs& inputs);
 
 }  // namespace ranklog::trainer
