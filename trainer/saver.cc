@@ -120,11 +120,20 @@ absl::Status Saver::PrepareDirectory() {
     const absl::Status written = WriteRunFile(directory_->path(), run_);
     if (!written.ok()) return std::string(written.message());
     if (resumed_) return std::string();
+    const std::filesystem::path source = options_->init_from;
+    std::error_code none;
+    const bool moved_source =
+        !source.empty() &&
+        std::filesystem::equivalent(std::filesystem::absolute(source, none).parent_path(),
+                                    directory_->path(), none);
     const absl::StatusOr<std::string> aside = directory_->SetAside();
     if (!aside.ok()) return std::string(aside.status().message());
     if (!aside->empty()) {
       Print(absl::StrCat("starting a new training; moved the checkpoints of the earlier one to ",
-                         *aside, " (--resume would have continued it)"));
+                         *aside, " (--resume would have continued it)",
+                         moved_source ? absl::StrCat("; the file of --init-from is now ", *aside,
+                                                     "/", source.filename().string())
+                                      : ""));
     }
     return std::string();
   });
@@ -191,6 +200,13 @@ absl::StatusOr<int64_t> Saver::Restore(torch::nn::Module& model, torch::optim::A
 
 bool Saver::saves() const { return !options_->save_dir.empty() && plan_.save_every > 0; }
 
+std::string Saver::AfterDivergence() const {
+  return AdviceAfterDivergence(
+      options_->save_dir.empty()
+          ? ""
+          : absl::StrCat(options_->save_dir, "/", options_->experiment_name));
+}
+
 bool Saver::Due(int64_t step, int64_t steps) const {
   return saves() && (step == steps || step % plan_.save_every == 0);
 }
@@ -201,7 +217,7 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   if (const std::string spoilt = FindNotFinite(checkpoint); !spoilt.empty()) {
     throw RankError(RankError::kThisRank,
                     absl::StrCat("cannot save the checkpoint of step ", step, ": tensor ", spoilt,
-                                 " contains infinities or NaN; ", kAfterDivergence));
+                                 " contains infinities or NaN; ", AfterDivergence()));
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
   checkpoint.options = fingerprint_;

@@ -19,12 +19,6 @@
 
 namespace ranklog::trainer {
 
-// Advice for a training whose weights are not finite. The newest checkpoint may be finite and still
-// lead to another divergence.
-inline constexpr char kAfterDivergence[] =
-    "lower --lr and continue from the newest checkpoint with --resume; if that diverges too, start "
-    "from an older checkpoint with --init-from, with a lower --lr";
-
 // Restores a training from a checkpoint and saves new ones. Every rank has a Saver; only rank 0's
 // writes. The others read the checkpoint that rank 0 chose, so all nodes must share the directory.
 //
@@ -61,6 +55,9 @@ class Saver {
 
   // Whether a checkpoint of this training exists.
   bool has_checkpoint() const { return saved_step_ > 0; }
+
+  // Advice for a training whose weights are not finite.
+  std::string AfterDivergence() const;
 
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;

@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoin
   if (!differ.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the checkpoint ", path, " is of another training: ", absl::StrJoin(differ, "; "),
-        ". Start it as before, or a new one with --init-from"));
+        ". Start it as before, or a new one with --init-from and without --resume"));
   }
   if (checkpoint.step > steps) {
     return absl::InvalidArgumentError(absl::StrCat(

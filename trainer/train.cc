@@ -69,12 +69,12 @@ void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
 
 // A gradient that overflowed has made every weight useless in its step. Continuing would only
 // replace the good checkpoints.
-void EndIfLost(const StepReport& step) {
+void EndIfLost(const StepReport& step, const Saver& saver) {
   if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
-  throw RankError(
-      RankError::kThisRank,
-      absl::StrCat("step ", step.step, ": the loss is ", step.loss, " and the gradient norm is ",
-                   step.grad_norm, ", so the weights are no longer usable; ", kAfterDivergence));
+  throw RankError(RankError::kThisRank,
+                  absl::StrCat("step ", step.step, ": the loss is ", step.loss,
+                               " and the gradient norm is ", step.grad_norm,
+                               ", so the weights are no longer usable; ", saver.AfterDivergence()));
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       log.Train(done.step, done.epoch,
                 {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
     }
-    EndIfLost(done);
+    EndIfLost(done, saver);
     if (plan.Validates(done.step)) {
       done.val_loss = Validate(model, corpus.validation, options, group);
       log.Validation(done.step, done.epoch, *done.val_loss);

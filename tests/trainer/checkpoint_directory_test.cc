@@ -153,5 +153,14 @@ TEST_F(CheckpointDirectoryTest, NamesADirectoryThatCannotBeUsed) {
               HasSubstr("/proc/none"));
 }
 
+TEST_F(CheckpointDirectoryTest, AdvisesFilesThatExistAfterADivergence) {
+  EXPECT_EQ(AdviceAfterDivergence(""), "no checkpoint exists: start again with a lower --lr");
+  for (int i = 1; i <= 6; ++i)
+    std::ofstream(dir_.File("checkpoint-0000000" + std::to_string(i) + ".safetensors"));
+  const std::string advice = AdviceAfterDivergence(dir_.path());
+  EXPECT_THAT(advice, HasSubstr("--init-from " + dir_.File("checkpoint-00000002.safetensors ")));
+  EXPECT_THAT(advice, HasSubstr("steps 2, 3, 4, 5, 6"));
+}
+
 }  // namespace
 }  // namespace ranklog::trainer

@@ -185,7 +185,9 @@ TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = file_;
-  EXPECT_THAT(SaidByOpen(), HasSubstr("starting a new training"));
+  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("starting a new training"),
+                                  HasSubstr("the file of --init-from is now " +
+                                            dir_.File("a/earlier-1/checkpoint-00000007."))));
   EXPECT_OK(status_);
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "trainer/base/durable_file.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr char kPrefix[] = "checkpoint-";
 constexpr char kSuffix[] = ".safetensors";
+constexpr size_t kAdvisedCheckpoints = 5;  // the newest ones
 // A training that was killed holds its lock until the kernel has freed its memory.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
 constexpr absl::Duration kLockSilence = absl::Seconds(1);  // then it reports why it waits
@@ -38,6 +40,22 @@ std::optional<int64_t> StepOf(const std::string& name) {
     return std::nullopt;
   }
   return step;
+}
+
+std::string FileOf(const std::string& directory, int64_t step) {
+  return absl::StrFormat("%s/%s%08d%s", directory, kPrefix, step, kSuffix);
+}
+
+// Of the checkpoints in `directory`, descending.
+std::vector<int64_t> StepsIn(const std::string& directory) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::optional<int64_t> step = StepOf(entry.path().filename());
+    if (step) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
 }
 
 // Takes the lock. A file system that has none, as some network ones, is let pass.
@@ -95,9 +113,7 @@ CheckpointDirectory::~CheckpointDirectory() {
   if (lock_ >= 0) close(lock_);
 }
 
-std::string CheckpointDirectory::PathOf(int64_t step) const {
-  return absl::StrFormat("%s/%s%08d%s", path_, kPrefix, step, kSuffix);
-}
+std::string CheckpointDirectory::PathOf(int64_t step) const { return FileOf(path_, step); }
 
 std::string CheckpointDirectory::EarlierRun(int number) const {
   return absl::StrCat(path_, "/earlier-", number);
@@ -110,16 +126,7 @@ int64_t CheckpointDirectory::RunsWithCheckpoints() const {
   return aside + (Steps().empty() ? 0 : 1);
 }
 
-std::vector<int64_t> CheckpointDirectory::Steps() const {
-  std::vector<int64_t> steps;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
-    const std::optional<int64_t> step = StepOf(entry.path().filename());
-    if (step) steps.push_back(*step);
-  }
-  std::sort(steps.begin(), steps.end(), std::greater<>());
-  return steps;
-}
+std::vector<int64_t> CheckpointDirectory::Steps() const { return StepsIn(path_); }
 
 absl::StatusOr<std::optional<CheckpointDirectory::Found>> CheckpointDirectory::Latest(
     const std::function<void(const std::string&)>& warn) const {
@@ -179,6 +186,17 @@ absl::Status CheckpointDirectory::Save(const Checkpoint& checkpoint) {
     std::filesystem::remove(PathOf(step), ignored);
   }
   return absl::OkStatus();
+}
+
+std::string AdviceAfterDivergence(const std::string& directory) {
+  std::vector<int64_t> steps = StepsIn(directory);
+  if (steps.empty()) return "no checkpoint exists: start again with a lower --lr";
+  if (steps.size() > kAdvisedCheckpoints) steps.resize(kAdvisedCheckpoints);
+  std::reverse(steps.begin(), steps.end());
+  return absl::StrCat(
+      "start a new experiment, from a checkpoint of before the loss rose: --init-from ",
+      FileOf(directory, steps.front()), " --experiment-name NEW --lr LOWER, without --resume. ",
+      directory, " has the checkpoints of steps ", absl::StrJoin(steps, ", "));
 }
 
 }  // namespace ranklog::trainer

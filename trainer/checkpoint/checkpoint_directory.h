@@ -68,6 +68,11 @@ class CheckpointDirectory {
   int lock_;  // a descriptor; -1: moved from
 };
 
+// How to go on after a loss or weight that is not finite, as the end of a sentence. Names the
+// newest files in `directory`. The newest one may lead to another divergence, and --resume would
+// replace the older ones, so the advice is a new experiment.
+std::string AdviceAfterDivergence(const std::string& directory);
+
 }  // namespace ranklog::trainer
 
 #endif  // TRAINER_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
