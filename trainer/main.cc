@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ranklog/ranklog.h"
+#include "trainer/base/error_file.h"
 #include "trainer/base/malloc_settings.h"
 #include "trainer/base/messages.h"
 #include "trainer/base/stop_signal.h"
@@ -27,6 +28,7 @@ namespace {
 
 int Fail(const std::string& message, int exit_code) {
   WriteMessage("ranklog-train: " + message + "\n");
+  WriteErrorFile(message);
   return exit_code;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "trainer/base/error_file.h"
 #include "trainer/base/messages.h"
 #include "trainer/data/data.h"
 
@@ -233,6 +234,7 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
 
 int WrongUsage(const std::string& reason) {
   WriteMessage(absl::StrCat("ranklog-train: ", reason, "\n"));
+  WriteErrorFile(reason);
   return 2;
 }
 
@@ -269,6 +271,11 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
   if (options.resume && options.save_dir.empty()) {
     return WrongUsage(
         "--resume needs --save-dir and --experiment-name, which name the experiment to resume");
+  }
+  if (options.save_dir.empty() && (options.save_every.value_or(0) > 0 || app.count("--keep") > 0)) {
+    return WrongUsage(
+        "--save-every and --keep need --save-dir and --experiment-name, which name the directory "
+        "of the checkpoints");
   }
   FillDefaults(app, words, options);
   if (options.tokenizer.pieces > 0 && IsTokenData(options.data)) {

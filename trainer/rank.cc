@@ -122,7 +122,7 @@ bool SettleRun(const Run& run, Saver& saver) {
 // Trains, and shows on rank 0's terminal how far it is. Returns the exit code.
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
-  if (group.rank() == 0) {
+  if (group.rank() == 0 && !saver.complete()) {
     WriteMessage(absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
                               Counted(group.world_size(), "rank"), "\n"));
   }
@@ -179,10 +179,12 @@ void PrintSummary(const Run& run, FlushResult result) {
   const uint64_t lost = stats.lost_ring_full + stats.lost_invalid + stats.lost_step_behind +
                         stats.lost_too_large + stats.lost_after_finish + stats.lost_damaged;
   if (lost > 0) WriteMessage(absl::StrCat(Counted(lost, "row"), " lost: ", stats.last_error, "\n"));
+  // Without a daemon the rows are only in the spool, and `show` would not find the run.
+  const bool unknown = result == FlushResult::kSpooled && !stats.connected;
   // Where a job has several runs, rank 0's rows are in the one with its number.
   const bool several = run.settings().log_strategy != LogStrategy::kMain;
-  WriteMessage(absl::StrCat("next: ranklog show ", id[0] == '-' ? "-- " : "", id,
-                            several ? "-0" : "", "\n"));
+  WriteMessage(absl::StrCat("next: ", unknown ? "ranklog sync && " : "", "ranklog show ",
+                            id[0] == '-' ? "-- " : "", id, several ? "-0" : "", "\n"));
 }
 
 }  // namespace

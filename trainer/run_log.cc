@@ -78,7 +78,7 @@ std::vector<Value::Field> RunConfig(const Options& o, const Plan& plan, const Ru
           {"seq_len", o.seq_len},
           {"tokens_per_step", o.batch_size * plan.MicroBatches(1) * o.seq_len * facts.world_size},
           {"world_size", facts.world_size},
-          {"nproc_per_node", o.nproc_per_node},
+          {"nproc_per_node", facts.nproc_per_node},
           {"lr", o.lr},
           {"min_lr", o.min_lr},
           {"warmup_steps", plan.warmup_steps},

@@ -32,6 +32,7 @@ struct RunFacts {
   int64_t parameters = 0;       // of the model
   int64_t training_tokens = 0;  // of the text, without what is held out
   int world_size = 1;
+  int nproc_per_node = 1;
   bool nccl = false;  // else Gloo
 };
 

@@ -79,9 +79,11 @@ absl::Status Saver::ResumeFrom(CheckpointDirectory::Found found) {
       CheckResume(found.checkpoint, found.path, fingerprint_, plan_.steps);
   if (!changed.ok()) return changed.status();
   const int64_t step = found.checkpoint.step;
-  Print(step == plan_.steps ? absl::StrCat(found.path, " is already at the last step, ", step)
-                            : absl::StrCat("resuming after step ", step, " from ", found.path));
-  if (!changed->empty())
+  const bool complete = step == plan_.steps;
+  Print(complete ? absl::StrCat(found.path, " is already at the last step, ", step,
+                                "; to continue, give more --steps or --epochs")
+                 : absl::StrCat("resuming after step ", step, " from ", found.path));
+  if (!complete && !changed->empty())
     Print(absl::StrCat("changed since that checkpoint: ", absl::StrJoin(*changed, "; ")));
   start_ = std::move(found.checkpoint);
   resumed_ = true;

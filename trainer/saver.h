@@ -56,6 +56,9 @@ class Saver {
   // Whether a checkpoint of this training exists.
   bool has_checkpoint() const { return saved_step_ > 0; }
 
+  // Whether the newest checkpoint of this training is of the last step.
+  bool complete() const { return saved_step_ == plan_.steps; }
+
   // Advice for a training whose weights are not finite.
   std::string AfterDivergence() const;
 

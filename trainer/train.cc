@@ -110,18 +110,23 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   const Plan plan = MakePlan(options, sampler.batches_per_epoch());
   const CosineSchedule schedule{options.lr, options.min_lr, plan.warmup_steps, plan.steps};
 
-  run.Config(RunConfig(options, plan,
-                       {.data_source = corpus.source,
-                        .vocabulary = model.shape().vocabulary,
-                        .parameters = model.parameter_count(),
-                        .training_tokens = static_cast<int64_t>(corpus.train.size()),
-                        .world_size = group.world_size(),
-                        .nccl = group.device().is_cuda()}));
   RunLog log(run);
 
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
   const absl::StatusOr<int64_t> start = saver.Restore(model, optimizer, sampler);
   if (!start.ok()) throw RankError(RankError::kThisRank, std::string(start.status().message()));
+  // A run whose training is already complete keeps the options that it was trained with.
+  if (*start < plan.steps) {
+    run.Config(RunConfig(options, plan,
+                         {.data_source = corpus.source,
+                          .vocabulary = model.shape().vocabulary,
+                          .parameters = model.parameter_count(),
+                          .training_tokens = static_cast<int64_t>(corpus.train.size()),
+                          .world_size = group.world_size(),
+                          // The launcher's; --nproc-per-node starts each rank without that flag.
+                          .nproc_per_node = run.settings().local_world_size.value_or(1),
+                          .nccl = group.device().is_cuda()}));
+  }
   Ddp ddp(parameters, group);
   ReadBack read_back(group.device());
   std::deque<StepReport> queued;  // steps whose numbers the device still computes

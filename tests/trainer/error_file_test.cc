@@ -35,5 +35,16 @@ TEST(ErrorFileTest, IsWrittenWhereTorchrunAsks) {
   EXPECT_EQ(nlohmann::json::parse(file, nullptr, false)["message"]["rank"], 1);
 }
 
+TEST(ErrorFileTest, TakesTheRankOfTorchrun) {
+  const ranklog::testing::TempDir dir;
+  setenv("TORCHELASTIC_ERROR_FILE", dir.File("error.json").c_str(), 1);
+  setenv("RANK", "3", 1);
+  WriteErrorFile("lost");
+  unsetenv("RANK");
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  std::ifstream file(dir.File("error.json"));
+  EXPECT_EQ(nlohmann::json::parse(file, nullptr, false)["message"]["rank"], 3);
+}
+
 }  // namespace
 }  // namespace ranklog::trainer

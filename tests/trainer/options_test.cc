@@ -45,8 +45,11 @@ TEST(ParseCommandLineTest, LogEveryZeroIsAllowed) {
 }
 
 TEST(ParseCommandLineTest, CkptEveryIsSaveEvery) {
-  EXPECT_EQ(std::get<Options>(Parse({"--save-every", "7"})).save_every, 7);
-  EXPECT_EQ(std::get<Options>(Parse({"--ckpt-every", "7"})).save_every, 7);
+  for (const char* flag : {"--save-every", "--ckpt-every"}) {
+    const auto saving = Parse({flag, "7", "--save-dir", "out", "--experiment-name", "a"});
+    EXPECT_EQ(std::get<Options>(saving).save_every, 7);
+  }
+  EXPECT_EQ(std::get<Options>(Parse({"--save-every", "0"})).save_every, 0);
 }
 
 TEST(ParseCommandLineTest, HelpAndVersionAreDone) {
@@ -68,6 +71,10 @@ TEST(ParseCommandLineTest, WrongUsageIsTwo) {
                                                        {"--nproc-per-node", "2x"},
                                                        {"--nproc-per-node", "cpu"},
                                                        {"--save-dir", "x"},
+                                                       {"--save-every", "7"},
+                                                       {"--ckpt-every", "7"},
+                                                       {"--keep", "2"},
+                                                       {"--resume"},
                                                        {"--log-every", "-1"},
                                                        {"--dtype", "int8"},
                                                        {"--log-strategy", "some"},

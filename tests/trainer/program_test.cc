@@ -83,6 +83,20 @@ TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
   }
 }
 
+TEST_F(TrainProgramTest, TorchrunsErrorFileHasTheReasonOfAnEarlyFailure) {
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"--data", dir_.File("none.txt")}, {"--steps", "none.txt"}}) {
+    ChildProcess::Options options = Alone();
+    options.environment["TORCHELASTIC_ERROR_FILE"] = dir_.File("error.json");
+    RunToEnd(Command(wrong), options);
+    std::ifstream file(dir_.File("error.json"));
+    std::string content;
+    EXPECT_TRUE(std::getline(file, content));
+    EXPECT_THAT(content, HasSubstr("none.txt"));
+    std::filesystem::remove(dir_.File("error.json"));
+  }
+}
+
 TEST_F(TrainProgramTest, NamesTokensThatAreDamaged) {
   std::ofstream(dir_.File("torn.bin")) << "odd";
   const Finished torn = Train({"--data", dir_.File("torn.bin"), "--nproc-per-node", "2"});
@@ -140,9 +154,9 @@ TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
       Train({"--nproc-per-node", "2", "--steps", "3", "--seq-len", "16", "--batch-size", "2",
              "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_THAT(done.output,
-              AllOf(HasSubstr("step 3/3"), HasSubstr(": 4 rows of rank 0, "),
-                    HasSubstr("next: ranklog show " + RunId(dir_.File("out"), "first") + "\n")));
+  EXPECT_THAT(done.output, AllOf(HasSubstr("step 3/3"), HasSubstr(": 4 rows of rank 0, "),
+                                 HasSubstr("next: ranklog sync && ranklog show " +
+                                           RunId(dir_.File("out"), "first") + "\n")));
 }
 
 TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
@@ -257,11 +271,12 @@ TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
 }
 
 TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
-  EXPECT_THAT(Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
-                     "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name",
-                     "first", "--log-strategy", "all"})
-                  .output,
-              HasSubstr("next: ranklog show " + RunId(dir_.File("out"), "first") + "-0\n"));
+  EXPECT_THAT(
+      Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
+             "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first",
+             "--log-strategy", "all"})
+          .output,
+      HasSubstr("next: ranklog sync && ranklog show " + RunId(dir_.File("out"), "first") + "-0\n"));
 }
 
 TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
@@ -292,7 +307,7 @@ TEST_F(TrainProgramTest, ASignalAfterTheLastStepChangesNothing) {
                                    "--batch-size", "2", "--val-every", "0"}),
                           Alone());
     ASSERT_TRUE(WaitFor([&] {
-      return training.Output().find("next: ranklog show") != std::string::npos;
+      return training.Output().find("next: ranklog sync") != std::string::npos;
     })) << training.Output();
     EXPECT_EQ(WaitUnderSignals(training), 0) << training.Output();
   }

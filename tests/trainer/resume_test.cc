@@ -26,6 +26,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr size_t kNowhere = std::string::npos;
@@ -270,6 +271,28 @@ TEST_F(ResumeTest, ARefusedStartLeavesTheRunAsItWas) {
   ASSERT_THAT(Runs("refused"), SizeIs(1));
   for (const char* field : {"state", "exit_code", "ended", "rows", "ranks"})
     EXPECT_EQ(Runs("refused")[0][field], before[field]) << field;
+}
+
+// Two ranks, as the config of the first start has it.
+TEST_F(ResumeTest, ACompleteTrainingKeepsItsConfig) {
+  const std::vector<std::string> more = {"--steps", "5", "--resume", "--nproc-per-node", "2"};
+  ASSERT_EQ(Train("complete", more).code, 0);
+  const std::string run_id = Runs("complete")[0]["run_id"];
+  AwaitEnd(run_id);
+  const auto config = [&] {
+    return json::parse(Ranklog({"show", run_id, "--json"}).output)["config"];
+  };
+  const json before = config();
+  EXPECT_EQ(before["nproc_per_node"], 2);
+  std::vector<std::string> other = more;
+  other.insert(other.end(), {"--lr", "0.5"});
+  const Finished again = Train("complete", other);
+  EXPECT_EQ(again.code, 0) << again.output;
+  EXPECT_THAT(again.output,
+              AllOf(HasSubstr("is already at the last step, 5; to continue, give more"),
+                    Not(HasSubstr("changed since")), Not(HasSubstr("training tiny"))));
+  AwaitEnd(run_id, /*starts=*/2);
+  EXPECT_EQ(config(), before);
 }
 
 TEST_F(ResumeTest, ANewTrainingTakesTheWeightsOfACheckpoint) {

@@ -73,12 +73,14 @@ TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
                                  .vocabulary = 256,
                                  .parameters = 70,
                                  .training_tokens = 1000,
-                                 .world_size = 2});
+                                 .world_size = 2,
+                                 .nproc_per_node = 2});
   EXPECT_EQ(Get(config, "data"), "text");
   EXPECT_EQ(Get(config, "vocabulary"), "256");
   EXPECT_EQ(Get(config, "parameters"), "70");
   EXPECT_EQ(Get(config, "training_tokens"), "1000");
   EXPECT_EQ(Get(config, "world_size"), "2");
+  EXPECT_EQ(Get(config, "nproc_per_node"), "2");
   EXPECT_EQ(Get(config, "tokens_per_step"), "240");
   EXPECT_EQ(Get(config, "batches_per_epoch"), "7");
   EXPECT_EQ(Get(config, "steps_per_epoch"), "3");

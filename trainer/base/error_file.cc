@@ -24,4 +24,9 @@ void WriteErrorFile(std::string_view message, int rank) {
   std::ofstream(path) << ErrorFileContent(message, rank, std::time(nullptr));
 }
 
+void WriteErrorFile(std::string_view message) {
+  const char* rank = std::getenv("RANK");
+  WriteErrorFile(message, rank == nullptr ? 0 : std::atoi(rank));
+}
+
 }  // namespace ranklog::trainer

@@ -13,6 +13,9 @@ std::string ErrorFileContent(std::string_view message, int rank, long unix_secon
 // message is on stderr too.
 void WriteErrorFile(std::string_view message, int rank);
 
+// The same before the settings are known: the rank is torchrun's $RANK.
+void WriteErrorFile(std::string_view message);
+
 }  // namespace ranklog::trainer
 
 #endif  // TRAINER_BASE_ERROR_FILE_H_
