@@ -27,8 +27,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr size_t kValidationWindows =
-    32;  // over all ranks: a noise of about 0.02 nats, in the time of 2 steps
+constexpr size_t kValidationWindows = 32;  // of all ranks; about 0.02 nats of noise, 2 steps' time
 
 struct Batch {
   at::Tensor inputs;   // (batch, time), int64
