@@ -88,7 +88,7 @@ TEST_P(SlurmTrainTest, AStoppedJobGoesOnFromItsCheckpointInItsRun) {
   ASSERT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; },
                       absl::Seconds(100)))
       << FileContent(output);
-  EXPECT_THAT(FileContent(output), HasSubstr("going on"));
+  EXPECT_THAT(FileContent(output), HasSubstr("resuming after step"));
 
   const json runs = cluster_.RunsOn("n1");
   ASSERT_THAT(runs, SizeIs(1)) << runs;
