@@ -280,7 +280,7 @@ TEST_F(SaverTest, CheckpointOfAnUnconfirmedRunGoesOnInTheRunAfterIt) {
     AddState(*model_, optimizer_, checkpoint);
     saver.Save(std::move(checkpoint), /*last=*/true);
   }
-  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("going on after step 7"),
+  EXPECT_THAT(SaidByOpen(), AllOf(HasSubstr("resuming after step 7"),
                                   HasSubstr("this start is a new run, " + FirstId() + "-"),
                                   HasSubstr(": no daemon has answered the earlier one")));
   EXPECT_THAT(RunOfStart(/*resume=*/true), MatchesRegex("=" + FirstId() + "-[0-9a-f]{8}"));
