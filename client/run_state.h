@@ -79,9 +79,9 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   bool TakeRingFrom(int64_t step, const RingWriter& writer) ABSL_LOCKS_EXCLUDED(StateMutex());
   bool TakeOtherRing(const RingWriter& writer, size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  // AcquireRing() returns a ring that takes a record of `record_bytes` (0: the usual size) and a row
-  // at `step`. Both return null if no ring is available, or if the run is closed. A ring that is
-  // made during Finish() is either closed by Finish(), or removed unused.
+  // AcquireRing() returns a ring that takes a record of `record_bytes` (0: the usual size) and a
+  // row at `step`. Both return null if no ring is available, or if the run is closed. A ring that
+  // is made during Finish() is either closed by Finish(), or removed unused.
   std::shared_ptr<Ring> AcquireRing(size_t record_bytes, int64_t step)
       ABSL_LOCKS_EXCLUDED(StateMutex());
   std::shared_ptr<Ring> MakeRing(uint32_t thread, size_t record_bytes)

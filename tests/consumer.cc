@@ -1,5 +1,5 @@
-// A program of a user's, in C++17 and later, which install.cmake builds in each way. It logs without a daemon: the rows
-// wait in the spool. Ends with 0 if the run took all of them.
+// A program of a user's, in C++17 and later, which install.cmake builds in each way. It logs
+// without a daemon: the rows wait in the spool. Ends with 0 if the run took all of them.
 
 #include <ranklog/ranklog.h>
 

@@ -21,8 +21,8 @@ class SyncSpools {
   // Whether a rank has ended since the last Take() and left a spool.
   bool AnyNew() const;
 
-  // Gets the rows of dead ranks stored: by this process if it holds the lock of the state directory,
-  // or else by the daemon that holds the store and may be starting.
+  // Gets the rows of dead ranks stored: by this process if it holds the lock of the state
+  // directory, or else by the daemon that holds the store and may be starting.
   absl::Status Take(bool holds_lock);
 
   // Fails if rows are left in a spool, because they are not delivered.

@@ -1,5 +1,5 @@
-// The counters of all parts of the daemon, by the names that `ranklog status --json` and the metrics
-// have for them.
+// The counters of all parts of the daemon, by the names that `ranklog status --json` and the
+// metrics have for them.
 
 #ifndef SERVICE_DAEMON_DAEMON_COUNTERS_H_
 #define SERVICE_DAEMON_DAEMON_COUNTERS_H_

@@ -33,9 +33,9 @@ class CircuitBreaker {
 
   // Call it when the server answered somebody: it works.
   void Answered() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Call it when the server did not answer or asked to wait. Opens the breaker if it is closed. If it
-  // is open already, only a longer `retry_after` extends the wait. Returns the time until the next
-  // caller may enter. `why` is shown for waiting deliveries.
+  // Call it when the server did not answer or asked to wait. Opens the breaker if it is closed. If
+  // it is open already, only a longer `retry_after` extends the wait. Returns the time until the
+  // next caller may enter. `why` is shown for waiting deliveries.
   absl::Duration Failed(absl::optional<absl::Duration> retry_after, const std::string& why)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Call it when the server answered but asked for a pause of this length. Waits that a server asks

@@ -21,9 +21,9 @@ absl::string_view MetricOfStatistic(absl::string_view key);
 
 // Immutable.
 //
-// A metric gets the statistics of the first rule whose glob matches its whole name, or else those of
-// `names`. In a glob, "*" stands for any text, "/" included. The last "=" of a rule ends its glob,
-// because metrics may have one in their names.
+// A metric gets the statistics of the first rule whose glob matches its whole name, or else those
+// of `names`. In a glob, "*" stands for any text, "/" included. The last "=" of a rule ends its
+// glob, because metrics may have one in their names.
 class RankStatistics {
  public:
   // `names` and `rules` as in RunSettings. Unknown names have no effect.

@@ -35,8 +35,8 @@ struct RunSettings {
   std::vector<std::string> tags;
   LogStrategy strategy = LogStrategy::kMain;
   std::vector<std::string> destinations;  // "wandb", "local"; resolved before it is stored
-  // For metrics without a rule, any of mean min max std argmin argmax; empty: mean min max; {"none"}:
-  // off. A rule is GLOB=NAME,NAME. See RankStatistics.
+  // For metrics without a rule, any of mean min max std argmin argmax; empty: mean min max;
+  // {"none"}: off. A rule is GLOB=NAME,NAME. See RankStatistics.
   std::vector<std::string> rank_statistics;
   std::vector<std::string> rank_statistic_rules;
   std::string base_url;

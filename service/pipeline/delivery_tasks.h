@@ -37,8 +37,8 @@ class DeliveryTasks {
     size_t stepping = 0;                         // number of tasks that are stepping
     uint64_t last_turn = 0;                      // value of turns_ when a task was last taken
     absl::Time answered = absl::InfinitePast();  // time of the last answered request
-    // Start of the oldest request without an answer, if no other request was answered since. Set only
-    // after the request took long or failed.
+    // Start of the oldest request without an answer, if no other request was answered since. Set
+    // only after the request took long or failed.
     absl::Time silent_since = absl::InfiniteFuture();
   };
   struct Task {

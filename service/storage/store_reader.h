@@ -1,6 +1,6 @@
 // Reads the store: its runs, their rows, and what waits for the trackers. Any number of readers, in
-// any process, may have the file open beside the one writer (store.h). Each reader is for one thread
-// at a time.
+// any process, may have the file open beside the one writer (store.h). Each reader is for one
+// thread at a time.
 
 #ifndef SERVICE_STORAGE_STORE_READER_H_
 #define SERVICE_STORAGE_STORE_READER_H_

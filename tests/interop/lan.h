@@ -32,8 +32,8 @@ class Lan {
   // The command line that runs `command` on `host`, in the process that is started.
   std::vector<std::string> On(const std::string& host,
                               const std::vector<std::string>& command = {}) const;
-  // Moves this thread's network to `host`: what it and the threads that it starts listen on from now
-  // on is there. Until this object goes.
+  // Moves this thread's network to `host`: what it and the threads that it starts listen on from
+  // now on is there. Until this object goes.
   void MoveTo(const std::string& host);
 
   // The switch drops each packet between `a` and `b`, which their interfaces do not notice. One cut

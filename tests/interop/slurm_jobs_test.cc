@@ -61,7 +61,8 @@ TEST_P(SlurmTrainTest, JobScriptTrains) {  // S5
   EXPECT_TRUE(WaitFor([&] { return cluster_.JobField(job, "JobState") == "COMPLETED"; }));
 }
 
-// Slurm's warning before the time limit, as --signal=USR1@120 sends it. The script requeues the job.
+// Slurm's warning before the time limit, as --signal=USR1@120 sends it. The script requeues the
+// job.
 TEST_P(SlurmTrainTest, AStoppedJobGoesOnFromItsCheckpointInItsRun) {
   constexpr int kSteps = 300;
   cluster_.AddProgram(RANKLOG_TRAIN);

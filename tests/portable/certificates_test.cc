@@ -1,4 +1,5 @@
-// The portable `ranklog` checks HTTPS servers by the CA certificates of whatever distribution it runs on.
+// The portable `ranklog` checks HTTPS servers by the CA certificates of whatever distribution it
+// runs on.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -203,9 +203,9 @@ Oracle::Choices Oracle::ChoicesFor(const model::Run& run, const Line& line,
 
 // A line's figures must come from one value of each of two or more ranks that logged one at its
 // step. A line has them from the first one on at which these values differ; a replay may have come
-// before it, and show that they differed. A rank is left out at most as often as its rows were late. One exception: a process that
-// had ended before the daemon knew the primary's ring may have rows that the end of the run left
-// uncounted.
+// before it, and show that they differed. A rank is left out at most as often as its rows were
+// late. One exception: a process that had ended before the daemon knew the primary's ring may have
+// rows that the end of the run left uncounted.
 void Oracle::JudgeStatistics(const model::Run& run, const std::vector<model::Stream>& streams) {
   const bool on = run.settings.strategy != model::LogStrategy::kAll;
   const auto shared = SharedByRank(streams);

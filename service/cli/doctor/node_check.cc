@@ -170,8 +170,8 @@ Finding CheckSpoolRoom(int ranks) {
     finding.advice = absl::StrCat("not usable: ", error.message());
     return finding;
   }
-  // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and a
-  // rank's first ring gets half of the rank's part.
+  // The same shares as in client/ring/spool_room.h: all rings get a quarter of the free space, and
+  // a rank's first ring gets half of the rank's part.
   const uint64_t ring = std::min<uint64_t>(v1::kDefaultRingBytes,
                                            space.available / 4 / static_cast<uint64_t>(ranks) / 2);
   finding.data["free_bytes"] = space.available;

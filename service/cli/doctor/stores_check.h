@@ -13,8 +13,8 @@
 
 namespace ranklog::cli {
 
-// The store in `dir`, and the runs in it with unreadable rows. Reads the whole store, with a progress
-// bar on a terminal.
+// The store in `dir`, and the runs in it with unreadable rows. Reads the whole store, with a
+// progress bar on a terminal.
 Finding CheckStore(const std::string& dir);
 
 // Runs with rows that are missing from the run or were logged twice. Nothing can be done about

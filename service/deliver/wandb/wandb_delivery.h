@@ -74,9 +74,9 @@ class WandbDelivery : public RunDelivery {
     std::string user_email;
   };
 
-  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `breakers` and
-  // `credentials` must outlive this object. There is one breaker per server, and one per project
-  // because limits are per project.
+  // `run` and `delivery` must be as stored; a new delivery has no cursor. `transport`, `breakers`
+  // and `credentials` must outlive this object. There is one breaker per server, and one per
+  // project because limits are per project.
   WandbDelivery(model::Run run, model::Delivery delivery, Transport* transport,
                 CircuitBreakers* breakers, const CredentialStore* credentials, Options options);
 

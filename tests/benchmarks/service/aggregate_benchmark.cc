@@ -1,5 +1,5 @@
-// Values per second through the aggregator, and bytes per row of the run: the cost of the statistics
-// over ranks.
+// Values per second through the aggregator, and bytes per row of the run: the cost of the
+// statistics over ranks.
 
 #include <benchmark/benchmark.h>
 

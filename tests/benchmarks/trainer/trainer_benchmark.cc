@@ -106,8 +106,8 @@ bool HasPyTorch() {
   return std::system((std::string(kPython) + " -c 'import torch' 2>/dev/null").c_str()) == 0;
 }
 
-// One rank with one thread, against PyTorch's loop in Python. A user who leaves Python must not lose
-// speed.
+// One rank with one thread, against PyTorch's loop in Python. A user who leaves Python must not
+// lose speed.
 void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
   if (!HasPyTorch()) return state.SkipWithError("absent: PyTorch (package python3-torch)");
   for (auto _ : state) {
@@ -232,7 +232,8 @@ struct Memory {
   double all() const { return parameters + gradients + optimizer + activations; }
 };
 
-// Of trainer/model/model.cc over the math kernels of LibTorch 1.13: what autograd keeps, in float32.
+// Of trainer/model/model.cc over the math kernels of LibTorch 1.13: what autograd keeps, in
+// float32.
 Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   const ranklog::trainer::GptShape shape = ranklog::trainer::ShapeOf(model, length, 256);
   const double parameters = static_cast<double>(ranklog::trainer::Gpt(shape, 1).parameter_count());
@@ -249,8 +250,8 @@ Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   return {parameters * mib, parameters * mib, 2 * parameters * mib, activations * mib};
 }
 
-// The largest resident set of a rank of two, in MiB: all, and without code and what was there before
-// the model.
+// The largest resident set of a rank of two, in MiB: all, and without code and what was there
+// before the model.
 struct Measured {
   double peak_rss = 0;
   double tensors = 0;
