@@ -146,8 +146,8 @@ void Endpoint::TryStartDaemon(Time now) {
   if (program.empty()) {
     no_start_before_ = now + kDaemonStart;
     return SetStartError(
-        "ranklogd was not found beside the program, beside this library or in PATH; set "
-        "RANKLOG_DAEMON, or start ranklogd");
+        "cannot find ranklogd beside the program, beside this library, in its ../bin or in PATH; "
+        "set RANKLOG_DAEMON, or start ranklogd");
   }
   absl::Status why_not;
   for (const SocketPlace& place : places_) {

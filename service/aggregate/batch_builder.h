@@ -19,7 +19,7 @@ namespace ranklog::aggregate {
 class BatchBuilder {
  public:
   static constexpr size_t kBatchBytes = 1 << 20;  // a batch ends when it exceeds this
-  // A reader of a batch looks at every block forevery row.
+  // A reader of a batch visits every block for every row.
   static constexpr size_t kBatchBlocks = 256;
 
   explicit BatchBuilder(uint64_t next_index) : next_index_(next_index) {}

@@ -17,7 +17,7 @@
 
 namespace ranklog::aggregate {
 
-// Reused forevery step, to keep its memory. Not thread-safe.
+// Reused for every step, to keep its memory. Not thread-safe.
 class ClosingStep {
  public:
   // Adds the row of `step` to `builder`. A primary stream must have a row at this step. Does not

@@ -27,7 +27,8 @@ namespace ranklog::aggregate {
 //   none                         no entry
 // min, max and mean use only numbers; one NaN makes all three NaN. The mean of finite numbers is
 // finite. Latest, last and first also use texts. Definitions may come before or after the rows,
-// because all values are kept forevery metric. The definition only selects which are shown.
+// because all values are kept for every metric. The definition only selects the values that are
+// shown.
 class RunSummary {
  public:
   // `table` must outlive this object.

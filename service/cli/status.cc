@@ -21,8 +21,8 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kStatusFooter[] = R"(
-Rows are counted per destination: queued rows wait to be delivered, refused rows were set apart (see
-`ranklog dead RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the
+Rows are counted per destination: queued rows wait to be delivered, refused rows are dead letters
+(see `ranklog dead RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the
 statistics over the ranks. Lost rows were refused by Log(), by reason. The last success and failure are those
 since the daemon's start.
 
@@ -31,8 +31,8 @@ terminal, it prints one line each time, of KEY=VALUE pairs, or with --json an ob
 
 --check is for monitoring. Exit code 0: no problem. 1: a problem, described on stderr: no daemon is running, or none
 answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a run
-cannot be aggregated; a delivery, or a damaged store or ring, was set apart; a ring could not be read; a start was
-refused; a run waits for a person: for a key, for a permission (HTTP 401, 403), for a run that resume=must needs.
+cannot be aggregated; a delivery was set apart; a damaged store or ring was set aside; a ring could not be read; a
+start was refused; a run waits for a person: for a key, for a permission (HTTP 401, 403), for a run that resume=must needs.
 Other tracker errors do not count, because rows wait for the tracker. 2: wrong usage.
 Without --check the exit code is 0 if the store can be read, else 1.
 

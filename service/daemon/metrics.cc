@@ -92,7 +92,7 @@ constexpr Named kNames[] = {
     {"deliver.failing", "ranklog_deliveries_failing", "Deliveries whose last step failed.", nullptr,
      MetricType::Gauge},
     {"deliver.dead_letters", "ranklog_dead_letters_total",
-     "Records that a tracker refused and that were set apart."},
+     "Records that a tracker refused; they are kept as dead letters."},
     {"deliver.set_apart", "ranklog_deliveries_set_apart",
      "Deliveries that are not tried because they crash the daemon.", nullptr, MetricType::Gauge},
 };
@@ -165,7 +165,7 @@ void AddDestinations(const MetricValues& figures, Families& to) {
   });
   each([&](const auto& labels, const auto& destination) {
     to.Counter("ranklog_rows_refused_total",
-               "Rows that the tracker refused and that were set apart.", destination.refused_rows,
+               "Rows that the tracker refused; they are kept as dead letters.", destination.refused_rows,
                labels);
   });
   each([&](const auto& labels, const auto& destination) {

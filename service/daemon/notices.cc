@@ -75,7 +75,7 @@ std::vector<v1::Notice> DeliveryNotices(const deliver::StepResult& step) {
   if (!step.dead_letters.empty()) {
     notices.push_back(Make(absl::StrCat(delivery.kind, ".refused"), v1::Notice::WARNING,
                            absl::StrCat(delivery.kind, " refused ", delivery.refused_rows,
-                                        " rows, which are set apart: ",
+                                        " rows, which are kept as dead letters: ",
                                         step.dead_letters.back().answer, "; see `ranklog dead`")));
   }
   return notices;

@@ -208,8 +208,8 @@ struct Stream {
   // Why it crashed. While it is live: why its ring is not a file, if it is not.
   std::string reason;
   Losses losses;
-  // The number of this attempt of the run. An attempt ends with the streams of the primary rank. The
-  // next one begins with a rank that took part and has ended, or with another start.
+  // The number of this attempt of the run. An attempt ends with the streams of the primary rank.
+  // The next one begins with a rank that took part and has ended, or with another start.
   uint32_t attempt = 1;
   bool began_anew = false;  // begun in an attempt in which its rank had ended
   int64_t begun_step = -1;  // the run's last step when this stream began
@@ -235,7 +235,7 @@ struct Delivery {
   int64_t run = 0;
   std::string kind;             // "wandb", "local"
   uint64_t delivered_rows = 0;  // rows [0, delivered_rows) were delivered; all rows for local
-  uint64_t refused_rows = 0;    // set apart in the dead-letter table
+  uint64_t refused_rows = 0;    // stored in the dead-letter table
   bool complete = false;        // the run's end was delivered too
   std::string last_error;       // empty: the last exchange succeeded
   Json place;                   // the backend's cursor, such as a line offset

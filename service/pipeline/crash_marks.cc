@@ -37,7 +37,7 @@ struct Record {
 static_assert(sizeof(Record) == 64);
 
 // State that the handler reads. All except `at` is written before the handler is installed, or
-// while no thread has an DeliveryInProgress.
+// while no thread has a DeliveryInProgress.
 constinit thread_local const DeliveryInProgress* at = nullptr;
 std::atomic<int> marks_fd{-1};
 uint64_t store_device = 0;

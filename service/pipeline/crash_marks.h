@@ -32,12 +32,12 @@ struct CrashMark {
 // and power failures leave no mark.
 //
 // The store must be open, and the caller must hold the lock of the state directory. May be called
-// again for another store, while no thread has an DeliveryInProgress. After an error there are no marks, and
-// no mark will be left. storage/schema.md describes the file.
+// again for another store, while no thread has a DeliveryInProgress. After an error there are no
+// marks, and no mark will be left. storage/schema.md describes the file.
 absl::StatusOr<std::vector<CrashMark>> TakeCrashMarks(const std::string& state_dir);
 
-// While an DeliveryInProgress exists, a crash of its thread is marked as a crash of this delivery. One at a
-// time per thread.
+// While a DeliveryInProgress exists, a crash of its thread is marked as a crash of this delivery.
+// One at a time per thread.
 class DeliveryInProgress {
  public:
   // `worker` must be unique for each thread, so that threads that crash together leave one mark

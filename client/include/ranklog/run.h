@@ -108,9 +108,10 @@ struct HandleValue {
 // One rank's handle to its run. Movable.
 //
 // The destructor works like Finish(), but does not wait: the rows are in the spool, and the daemon
-// takes them from there. The run's exit code is then the exit code of the process. If the process
-// lives for two more seconds, or the daemon cannot see its exit code, the run's exit code is 0. The
-// daemon sees it on Linux 6.15 or later, in the same pid namespace.
+// takes them from there. The run's exit code is then the exit code of the process, or 0 if the
+// process lives for two more seconds. The daemon sees the exit code on Linux 6.15 or later, in the
+// same pid namespace. Otherwise it takes the code of exit() or main(), which the spool records; a
+// signal or _exit() then counts as 0.
 //
 // With Settings::delivery_timeout, the destructor and exit() wait as Finish() does. exit() does not
 // destroy a Run that lives in a function, but waits for it. Settings::on_message is not called

@@ -107,7 +107,8 @@ struct RANKLOG_EXPORT Settings {
   // rows remain. Five minutes outlast the restart of a tracker, and hold GPUs no longer.
   static constexpr std::chrono::milliseconds kDeliveryTimeout{300000};
   bool start_daemon = true;  // RANKLOG_START_DAEMON: start `daemon` detached when none answers
-  // RANKLOG_DAEMON: path of ranklogd. Empty: beside the program, beside this library, then in PATH
+  // RANKLOG_DAEMON: path of ranklogd. Empty: beside the program, beside this library, in ../bin of
+  // this library's directory, then in PATH
   std::string daemon;
 
   // ---- Messages for the user ----
