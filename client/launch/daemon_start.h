@@ -44,7 +44,7 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
                          const Settings& settings, const std::string& former_state_dir);
 
 // Why the last daemon that a rank started at `place` failed to start, with the path of its log. The
-// reason comes from the last lines of the log. Empty if it did start, or if none was started.
+// reason comes from the last lines of the log. Empty if it started, or if no start was tried.
 std::string LastWords(const SocketPlace& place);
 
 }  // namespace ranklog::internal

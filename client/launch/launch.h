@@ -14,7 +14,7 @@ namespace ranklog::internal {
 std::string BootId();
 
 // The process that started the ranks: the next ancestor that does not have this rank's variables.
-// So a wrapper such as `sh -c` is skipped.
+// This skips wrappers such as `sh -c`.
 struct Starter {
   // Equal for all ranks that one launcher started on this node. No other process has it.
   std::string id;

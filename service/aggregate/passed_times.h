@@ -8,8 +8,8 @@
 
 namespace ranklog::aggregate {
 
-// When the primaries passed each step, for `step_wait`. Keeps one mark per passed step until
-// Forget(), so call Forget() for steps that are done.
+// The times at which the primaries' watermark reached each step, for `step_wait`. Keeps one mark
+// per step until Forget(), so call Forget() for steps that are done.
 //
 // Not thread-safe.
 class PassedTimes {

@@ -60,9 +60,10 @@ namespace ranklog::aggregate {
 //
 // One row per step: first the primary's rows at the step, merged by key. A later value replaces an
 // earlier one (by time; within a stream, by sequence number). Keys are in order of first
-// appearance, and the row has the time of the last one. Then, as rank_mean/<metric> and so on, the
-// statistics of every metric that two or more ranks logged (several streams of a rank count as one
-// rank) and that differs between ranks. If the primary itself logs such a name, its value stays.
+// appearance, and the row has the time of the last one. Then the statistics, as
+// rank_mean/<metric> and so on, of every metric that two or more ranks logged and that differs
+// between ranks. Several streams of a rank count as one rank. If the primary itself logs such a
+// name, its value stays.
 //
 // Metrics that differ between ranks: from the first row of the run, replays included, at which two
 // ranks logged different numbers. NaN equals NaN. Up to there, each statistic is either the value

@@ -44,9 +44,9 @@ class RunSummary {
   // later.
   void Set(const SummaryValue& value);
 
-  // The metrics in the order of their first row, then "_step" (an integer) and "_timestamp" (Unix
-  // seconds) of the last row, then the valid explicit values that do not belong to a metric.
-  // Without "_runtime", which the backend adds.
+  // The metrics in the order of their first row. Then "_step" (an integer) and "_timestamp" (Unix
+  // seconds) of the last row. Then the valid explicit values whose key is not a metric. Without
+  // "_runtime", which the backend adds.
   model::Json ToJson() const;
 
  private:

@@ -1,4 +1,4 @@
-// Whom this user trusts with files and sockets.
+// The owners of files and sockets that this user trusts.
 
 #ifndef SERVICE_BASE_OWNERSHIP_H_
 #define SERVICE_BASE_OWNERSHIP_H_

@@ -83,8 +83,8 @@ class StreamRegistry {
   // streams of its rank. If the attach succeeds, call AddKnown() or Attach() before EndAttaching().
   void BeginAttaching(LiveStream live) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndAttaching(const model::StreamKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
-  // True if another stream of the rank must end first. That is so if its process is gone, or may be
-  // gone since the daemon's start, or if it is a finished Init() of this same process. Until it has
+  // True if another stream of the rank must end first: its process has ended, or may have ended
+  // before this daemon started, or it is an earlier, finished Init() of this process. Until it has
   // ended, it is unknown whether the rank continues or runs twice. `process` is Launch::process of
   // the new stream.
   bool MustWaitForPredecessor(const model::StreamKey& key, const std::string& process) const

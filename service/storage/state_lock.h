@@ -1,4 +1,4 @@
-// Who may write a state directory.
+// The lock of a state directory.
 
 #ifndef SERVICE_STORAGE_STATE_LOCK_H_
 #define SERVICE_STORAGE_STATE_LOCK_H_
