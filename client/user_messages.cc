@@ -202,9 +202,12 @@ void UserMessages::LookAtProcess(Time now, const Facts& facts) {
     }
   }
   if (facts.spool_used >= kSpoolFilling) {
+    const std::string why = WhyTheyWait(facts);
     Set("spool", Severity::kWarning,
-        absl::StrCat("the spool is ", static_cast<int>(facts.spool_used * 100),
-                     " % full; rows are refused once it is full", Because(WhyTheyWait(facts))),
+        absl::StrCat(
+            "the spool is ", static_cast<int>(facts.spool_used * 100),
+            " % full, and Log() refuses rows once it is full",
+            why.empty() ? "; run `ranklog doctor`, or raise RANKLOG_SPOOL_BYTES" : Because(why)),
         "the spool has room again");
   } else if (facts.spool_used < kSpoolHasRoom) {
     Clear("spool");

@@ -39,11 +39,11 @@ std::string ShapeError(size_t keys, size_t key_bytes, const ShapeTable& shapes) 
            std::to_string(v1::kMaxShapeKeys) + " can be logged";
   }
   if (shapes.size() >= v1::kMaxShapes) {
-    return "the rows of a thread have more than " + std::to_string(v1::kMaxShapes) +
+    return "a thread logged more than " + std::to_string(v1::kMaxShapes) +
            " different lists of keys" + advice;
   }
   if (shapes.key_bytes() + key_bytes > v1::kMaxStreamKeyBytes) {
-    return "the different lists of keys of a thread's rows take more than " +
+    return "the different lists of keys that a thread logged take more than " +
            std::to_string(v1::kMaxStreamKeyBytes >> 20) + " MiB" + advice;
   }
   return "";
@@ -268,7 +268,7 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
     keys_.clear();
     for (const HandleValue& item : row) {
       if (item.metric.key_ == nullptr) {
-        reason_ = "a MetricHandle refers to nothing";
+        reason_ = "an empty MetricHandle; create it with Run::MetricKey()";
         return WriteResult::kInvalid;
       }
       keys_.push_back(*item.metric.key_);
@@ -294,7 +294,7 @@ WriteResult RingWriter::Write(std::span<const HandleValue> row, const RowStep& s
 WriteResult RingWriter::Write(const RowShape& row, std::span<const double> values,
                               const RowStep& step) {
   if (row.keys.empty()) {
-    reason_ = "a RowHandle refers to nothing";
+    reason_ = "an empty RowHandle; create it with Run::Row()";
     return WriteResult::kInvalid;
   }
   if (values.size() != row.keys.size()) {

@@ -54,7 +54,8 @@ bool IsStatistic(const std::string& name) {
 void CheckNames(const StatisticNames& names, std::vector<std::string>* errors) {
   for (const std::string& name : names) {
     if (name == "none" && names.size() > 1) {
-      errors->push_back("rank_statistics has none beside others: use one or the other");
+      errors->push_back(
+          "rank_statistics combines none with other statistics: use none, or a list without it");
     } else if (name != "none" && !IsStatistic(name)) {
       errors->push_back(absl::StrCat("rank_statistics has \"", name, "\": use ",
                                      absl::StrJoin(kStatistics, ", "), " or none, or GLOB=mean"));
@@ -117,8 +118,8 @@ std::vector<std::string> RankStatisticsErrors(const std::vector<std::string>& it
     }
     CheckNames(rule.names, &errors);
     if (!last.empty()) {
-      errors.push_back(absl::StrCat("rank_statistics has \"", item, "\" after \"", last,
-                                    "\", which matches all metrics: put it before"));
+      errors.push_back(absl::StrCat("rank_statistics: \"", item, "\" has no effect after \"", last,
+                                    "\", which matches all metrics; put it first"));
     } else if (rule.glob == "*") {
       last = item;
     }

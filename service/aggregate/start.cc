@@ -69,12 +69,12 @@ JobChoice OfAnotherLaunch(const Session& session, Starts starts) {
   if (resume == "must" && !exists) {
     const auto& to = session.settings.destinations;
     if (std::all_of(to.begin(), to.end(), [](const auto& kind) { return kind == "local"; })) {
-      return Refused(absl::StrCat("resume=must, and there is no run '", id, "'"));
+      return Refused(absl::StrCat("resume=must, but run '", id, "' does not exist"));
     }
   }
   if (!exists) return {.job_id = id};
   if (resume == "never") {
-    return Refused(absl::StrCat("resume=never, and there is a run '", id, "' already"));
+    return Refused(absl::StrCat("resume=never, but run '", id, "' exists"));
   }
   if (!resume.empty()) {
     const bool twice = same->rank_alive && !session.left;

@@ -99,7 +99,9 @@ CLI::Validator OwnFile() {
       [](const std::string& path) -> std::string {
         struct stat info {};
         if (stat(path.c_str(), &info) != 0) return "File does not exist: " + path;
-        if (S_ISDIR(info.st_mode)) return "File is actually a directory: " + path;
+        if (S_ISDIR(info.st_mode)) {
+          return "cannot read " + path + ": it is a directory; pass a configuration file";
+        }
         if (!IsOursOrRoots(info.st_uid)) {
           return absl::StrCat(path, " belongs to user ", info.st_uid,
                               "; use a file of yours or of root");

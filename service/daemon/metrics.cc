@@ -165,8 +165,8 @@ void AddDestinations(const MetricValues& figures, Families& to) {
   });
   each([&](const auto& labels, const auto& destination) {
     to.Counter("ranklog_rows_refused_total",
-               "Rows that the tracker refused; they are kept as dead letters.", destination.refused_rows,
-               labels);
+               "Rows that the tracker refused; they are kept as dead letters.",
+               destination.refused_rows, labels);
   });
   each([&](const auto& labels, const auto& destination) {
     to.Counter("ranklog_delivery_errors_total", "Exchanges with the tracker that failed.",

@@ -16,7 +16,9 @@ absl::Status Invalid(size_t block, const char* what) {
 absl::Status ValidateTexts(const Block& block, size_t index) {
   uint32_t row = 0;
   for (const Text& text : block.texts) {
-    if (text.row >= block.rows()) return Invalid(index, "a text of a row that is not there");
+    if (text.row >= block.rows()) {
+      return Invalid(index, "a text refers to a row that does not exist");
+    }
     if (text.row < row) return Invalid(index, "texts out of order");
     if (text.key.empty()) return Invalid(index, "a text with an empty key");
     row = text.row;
@@ -54,7 +56,7 @@ absl::Status ValidatePositions(const Batch& batch) {
   std::vector<bool> taken(batch.rows());
   for (size_t b = 0; b < batch.blocks.size(); ++b) {
     for (uint32_t offset : batch.blocks[b].offsets) {
-      if (taken[offset]) return Invalid(b, "a row at a position that another has");
+      if (taken[offset]) return Invalid(b, "two rows have the same position");
       taken[offset] = true;
     }
   }

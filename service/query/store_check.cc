@@ -75,7 +75,8 @@ absl::StatusOr<uint64_t> Check(Rows* checked, absl::FunctionRef<void(uint64_t ro
       }
       intact += std::min(batch.last, rows.end - 1) - std::max(batch.first, before) + 1;
       if (const auto back = FindStepBack(batch, &last_step); rows.steps_grow && back) {
-        findings->Add(absl::StrCat("row ", *back, ": its step is not above the one before"));
+        findings->Add(
+            absl::StrCat("row ", *back, ": its step is not greater than the previous step"));
       }
     } else if (absl::IsDataLoss(status)) {
       findings->Add(absl::StrCat("the batch of rows up to ", *end,

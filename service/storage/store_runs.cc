@@ -61,7 +61,7 @@ absl::Status Store::SetPosition(int64_t run, const RunPosition& position) {
 absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_code,
                              absl::string_view reason, int64_t now_us) {
   if (state == model::RunState::kRunning) {
-    return absl::InvalidArgumentError("a run cannot end by running");
+    return absl::InvalidArgumentError("kRunning is not an end state");
   }
   ASSIGN_OR_RETURN(const int64_t unfinished,
                    writer_.SelectInteger("SELECT count(*) FROM stream WHERE run = ?1 AND "
@@ -69,7 +69,7 @@ absl::Status Store::CloseRun(int64_t run, model::RunState state, int32_t exit_co
                                          {run, static_cast<int64_t>(model::StreamState::kLive)}));
   if (unfinished != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it has ", unfinished, " streams that are live or not used up"));
+        absl::StrCat(unfinished, " streams are live or have rows that are not aggregated"));
   }
   runs_.erase(run);
   return WriteOne(

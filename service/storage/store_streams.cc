@@ -92,7 +92,7 @@ absl::Status Store::SetLosses(int64_t stream, const model::Losses& losses) {
 absl::Status Store::EndStream(int64_t stream, StreamState state, int32_t exit_code,
                               absl::string_view reason, int64_t now_us) {
   if (state == StreamState::kLive) {
-    return absl::InvalidArgumentError("a stream cannot end by being live");
+    return absl::InvalidArgumentError("kLive is not an end state");
   }
   streams_.erase(stream);
   RETURN_IF_ERROR(

@@ -270,7 +270,8 @@ TEST_F(UserMessagesTest, SaysThatTheSpoolFills) {
   UserMessages messages = Make();
   UserMessages::Facts facts;
   facts.spool_used = 0.8;
-  EXPECT_THAT(Said(messages, facts), ElementsAre(HasSubstr("the spool is 80 % full")));
+  EXPECT_THAT(Said(messages, facts),
+              ElementsAre(AllOf(HasSubstr("the spool is 80 % full"), HasSubstr("ranklog doctor"))));
   facts.spool_used = 0.6;
   EXPECT_THAT(Said(messages, facts), IsEmpty());
   facts.spool_used = 0.1;

@@ -130,8 +130,7 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   ASSERT_EQ(Start("there", {"10"}).Wait(), 0);
   ChildProcess refused = Start("there", {"20"}, "never");
   EXPECT_EQ(refused.Wait(), 0) << "the training is not hurt";
-  EXPECT_THAT(refused.Output(),
-              HasSubstr("ranklog: resume=never, and there is a run 'there' already"));
+  EXPECT_THAT(refused.Output(), HasSubstr("ranklog: resume=never, but run 'there' exists"));
   EXPECT_EQ(Start("nowhere", {"30"}, "must").Wait(), 0);
   EXPECT_EQ(Start("there", {"5", "0", "0", "none", "100"}, "must").Wait(), 0);
   EXPECT_EQ(RowsOf("there-2"), 20u);
@@ -142,8 +141,8 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   };
   for (const char* command : {"status", "runs", "doctor"}) {
     const std::string text = cli(command).output;
-    EXPECT_THAT(text, HasSubstr("resume=never, and there is a run 'there' already")) << command;
-    EXPECT_THAT(text, HasSubstr("resume=must, and there is no run 'nowhere'")) << command;
+    EXPECT_THAT(text, HasSubstr("resume=never, but run 'there' exists")) << command;
+    EXPECT_THAT(text, HasSubstr("resume=must, but run 'nowhere' does not exist")) << command;
   }
   EXPECT_EQ(cli("doctor").code, 1);
 }
@@ -158,7 +157,7 @@ TEST_F(SecondStartTest, MustIsRefusedOnceTheRunIsRemoved) {
     return RunToEnd(args, options).output;
   };
   EXPECT_THAT(cli({"rm", "gone", "--yes"}), HasSubstr("removed"));
-  constexpr char kRefused[] = "resume=must, and there is no run 'gone'";
+  constexpr char kRefused[] = "resume=must, but run 'gone' does not exist";
   ChildProcess must = Start("gone", {"20"}, "must");
   EXPECT_EQ(must.Wait(), 0) << must.Output();
   EXPECT_THAT(must.Output(), HasSubstr(kRefused));

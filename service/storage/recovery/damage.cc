@@ -78,7 +78,7 @@ absl::Status CheckDocuments(Database& database) {
   Query places = database.Select("SELECT place FROM delivery");
   while (places.Next()) {
     if (!DecodeDocument(places.Bytes(0)).ok()) {
-      return Damaged(database, "how far a run is delivered cannot be read");
+      return Damaged(database, "the cursor of a delivery cannot be read");
     }
   }
   return places.status();

@@ -62,7 +62,8 @@ absl::StatusOr<Remains> Remains::Find(const std::vector<std::string>& copies,
 absl::StatusOr<model::Batch> Remains::Read(const Stream& stream, const Batch& batch) {
   Query query = copies_[batch.place.copy]->Select("SELECT data FROM stream_batch WHERE id = ?1",
                                                   {batch.place.id});
-  if (!query.Next()) return absl::DataLossError("a batch was readable a moment ago");
+  if (!query.Next())
+    return absl::DataLossError("a batch disappeared while the store was being read");
   return DecodeBatch(query.Bytes(0), stream.seal);
 }
 

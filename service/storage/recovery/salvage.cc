@@ -83,7 +83,8 @@ absl::Status SaveEnd(const model::Stream& old, int64_t stream, Store& store) {
   }
   const bool ran = old.state == model::StreamState::kLive || old.reason.empty();
   return store.EndStream(stream, model::StreamState::kCrashed, old.exit_code,
-                         ran ? "it ran when its store was damaged" : old.reason, ended_us);
+                         ran ? "the store was damaged while the rank was running" : old.reason,
+                         ended_us);
 }
 
 model::Session SessionOf(const Remains::Stream& found, uint64_t first_seq) {

@@ -271,7 +271,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
   model::Session never = SessionOf(1, "two");
   never.settings.resume = "never";
   EXPECT_EQ(JobOf(never), "job-2");
-  EXPECT_THAT(last_.notice, HasSubstr("resume=never, and there is a run 'job' already"));
+  EXPECT_THAT(last_.notice, HasSubstr("resume=never, but run 'job' exists"));
   never = SessionOf(0, "two");
   never.settings.resume = "never";
   EXPECT_EQ(JobOf(never), "job-2") << "the ranks of a launch agree";
@@ -280,7 +280,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
   must.settings.resume = "must";
   must.settings.destinations = {"local"};
   EXPECT_EQ(JobOf(must), "nowhere-2");
-  EXPECT_THAT(last_.notice, HasSubstr("resume=must, and there is no run 'nowhere'"));
+  EXPECT_THAT(last_.notice, HasSubstr("resume=must, but run 'nowhere' does not exist"));
   ASSERT_OK_AND_ASSIGN(const std::vector<model::Run> runs, reader_->Runs());
   for (const model::Run& run : runs) {
     ASSERT_OK_AND_ASSIGN(const auto deliveries, reader_->Deliveries(run.id));

@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
              [](Batch& b) {
                b.blocks[1].offsets = {1, 4};
              },
-             "that another has"},
+             "same position"},
         Flaw{"RowAfterTheLast",
              [](Batch& b) {
                b.blocks[1].offsets = {2, 5};
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
         Flaw{"ValueMissing", [](Batch& b) { b.blocks[0].values.pop_back(); }, "fill the rows"},
         Flaw{"NoValues", [](Batch& b) { b.blocks[0].values.clear(); }, "without values"},
         Flaw{"NoShape", [](Batch& b) { b.blocks[0].shape = 0; }, "without a shape"},
-        Flaw{"TextOfNoRow", [](Batch& b) { b.blocks[0].texts[1].row = 3; }, "not there"},
+        Flaw{"TextOfNoRow", [](Batch& b) { b.blocks[0].texts[1].row = 3; }, "does not exist"},
         Flaw{"TextsBackwards",
              [](Batch& b) { b.blocks[1].texts[0].row = 1, b.blocks[1].texts[1].row = 0; },
              "texts out"},
