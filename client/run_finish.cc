@@ -118,12 +118,12 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
       return ring->finish_durable.load(std::memory_order_acquire);
     });
   };
-  const auto last_line = [this] { return !speaks_.load(std::memory_order_acquire); };
+  const auto last_line = [this] { return !prints_last_line_.load(std::memory_order_acquire); };
   const auto say_it = [&] {
     if (!last_line()) Sender::Get()->SendUntil(Clock::now() + kLastLinePatience, last_line);
   };
   const auto delivered = [&] {
-    return !awaits || !leaves_.load() || delivery_.load() == Delivery::kDone;
+    return !awaits || !has_tracker_.load() || delivery_.load() == Delivery::kDone;
   };
   if (durable() && delivery_.load() != Delivery::kAwaited) {
     say_it();
@@ -147,7 +147,7 @@ FlushResult RunState::Finish(int exit_code, std::chrono::milliseconds timeout, b
     Sender::Get()->Nudge();
   }
   const bool all = durable();
-  if (!all) spooled_ = true;
+  if (!all) finish_timed_out_ = true;
   say_it();
   if (!all) return FlushResult::kSpooled;
   return delivered() ? FlushResult::kDurable : FlushResult::kUndelivered;

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The facts change slowly. Messages from the daemon are handled at once.
-constexpr std::chrono::milliseconds kLookInterval{250};
+constexpr std::chrono::milliseconds kPrintInterval{250};
 // A daemon that answers takes rows within this time, unless its node is overloaded.
 constexpr std::chrono::seconds kStall{1};
 // Rows that were refused in an outage may be counted this long after it.
@@ -33,11 +33,11 @@ void RunState::StartMessages(std::vector<std::string> errors,
   const bool is_first = *settings_.local_rank == 0 &&
                         (settings_.local_world_size.has_value() || *settings_.rank == 0) &&
                         !settings_.quiet;
-  const bool speaks = is_first || (!rank_errors.empty() && !settings_.quiet);
+  const bool prints = is_first || (!rank_errors.empty() && !settings_.quiet);
   only_mistakes_ = !is_first;
   if (only_mistakes_) errors = std::move(rank_errors);
   UserMessages::Sink sink;
-  if (speaks) {
+  if (prints) {
     sink = [this](Severity severity, const std::string& text) {
       if (!settings_.on_message) return lines_.Put(severity, text);
       try {
@@ -48,14 +48,14 @@ void RunState::StartMessages(std::vector<std::string> errors,
   }
   messages_ = std::make_unique<UserMessages>(settings_, std::move(sink));
   for (const std::string& error : errors) messages_->Warn(error);
-  speaks_ = speaks;
-  if (speaks) Sender::Get()->AddSpeaker(shared_from_this());
+  prints_last_line_ = prints;
+  if (prints) Sender::Get()->AddPrintingRun(shared_from_this());
 }
 
 void RunState::OnServerMessage(const v1::ServerMessage& message) {
-  heard_ = true;
+  received_message_ = true;
   messages_->OnMessage(message);
-  if (message.has_hello()) leaves_ = messages_->Leaves();
+  if (message.has_hello()) has_tracker_ = messages_->HasTracker();
   if (messages_->delivered() && delivery_.load() == Delivery::kAwaited) delivery_ = Delivery::kDone;
   std::string trouble = messages_->DaemonTrouble();
   MutexLock lock(StateMutex());
@@ -64,7 +64,7 @@ void RunState::OnServerMessage(const v1::ServerMessage& message) {
   connection_error_.clear();
 }
 
-UserMessages::Facts RunState::LookAround() {
+UserMessages::Facts RunState::CollectFacts() {
   UserMessages::Facts facts;
   facts.stats = GetStats();
   MutexLock lock(StateMutex());
@@ -90,27 +90,31 @@ UserMessages::Facts RunState::LookAround() {
   if (closed_.load() && durable && !facts.awaits_delivery) {
     facts.end = UserMessages::Facts::End::kDurable;
   }
-  if (closed_.load() && !durable && spooled_.load()) facts.end = UserMessages::Facts::End::kSpooled;
+  if (closed_.load() && !durable && finish_timed_out_.load()) {
+    facts.end = UserMessages::Facts::End::kSpooled;
+  }
   return facts;
 }
 
-bool RunState::Speak(Clock::time_point now, bool last) {
-  if (!speaks_.load(std::memory_order_relaxed)) return true;
+bool RunState::PrintMessages(Clock::time_point now, bool last) {
+  if (!prints_last_line_.load(std::memory_order_relaxed)) return true;
   lines_.Flush();
   if (only_mistakes_) {
-    messages_->SayMistakes();
-    speaks_.store(false, std::memory_order_release);
+    messages_->PrintMistakes();
+    prints_last_line_.store(false, std::memory_order_release);
     return true;
   }
   const bool closed = closed_.load(std::memory_order_relaxed);
-  if (!closed && !last && !std::exchange(heard_, false) && now < next_look_) return false;
-  next_look_ = now + kLookInterval;
-  UserMessages::Facts facts = LookAround();
+  if (!closed && !last && !std::exchange(received_message_, false) && now < next_print_) {
+    return false;
+  }
+  next_print_ = now + kPrintInterval;
+  UserMessages::Facts facts = CollectFacts();
   if (last && closed && facts.end == UserMessages::Facts::End::kNone) {
     facts.end = UserMessages::Facts::End::kSpooled;
   }
-  if (!messages_->Look(now, facts)) return false;
-  speaks_.store(false, std::memory_order_release);
+  if (!messages_->PrintDue(now, facts)) return false;
+  prints_last_line_.store(false, std::memory_order_release);
   return true;
 }
 

@@ -225,7 +225,7 @@ void RunState::ForgetParent() {
   daemon_error_.clear();
   static_cast<void>(messages_.release());  // the parent's sender may have been using it
   messages_ = std::make_unique<UserMessages>(settings_, nullptr);
-  speaks_ = false;
+  prints_last_line_ = false;
   is_forked_ = true;
   delivery_ = Delivery::kNotAwaited;
   lost_invalid_ = lost_ring_full_ = lost_after_finish_ = 0;

@@ -54,13 +54,13 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   void SetConnectionError(std::string error) override ABSL_LOCKS_EXCLUDED(StateMutex());
   void OnServerMessage(const v1::ServerMessage& message) override ABSL_LOCKS_EXCLUDED(StateMutex());
   bool AwaitsDelivery() const override {
-    return delivery_.load() == Delivery::kAwaited && leaves_.load();
+    return delivery_.load() == Delivery::kAwaited && has_tracker_.load();
   }
   void StopAwaitingDelivery() override { delivery_.store(Delivery::kNotAwaited); }
-  bool Speak(std::chrono::steady_clock::time_point now, bool last) override
+  bool PrintMessages(std::chrono::steady_clock::time_point now, bool last) override
       ABSL_LOCKS_EXCLUDED(StateMutex());
   void LeaveProgramAlone() override {
-    if (settings_.on_message) speaks_.store(false, std::memory_order_release);
+    if (settings_.on_message) prints_last_line_.store(false, std::memory_order_release);
   }
   void FinishAtExit(int exit_code) override ABSL_LOCKS_EXCLUDED(StateMutex());
 
@@ -108,7 +108,7 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   bool Refused(RingWriter* writer, WriteResult outcome, std::string_view reason = "") noexcept;
   void StartMessages(std::vector<std::string> errors, std::vector<std::string> rank_errors)
       ABSL_LOCKS_EXCLUDED(StateMutex());
-  UserMessages::Facts LookAround() ABSL_LOCKS_EXCLUDED(StateMutex());
+  UserMessages::Facts CollectFacts() ABSL_LOCKS_EXCLUDED(StateMutex());
   std::string Refusal(uint64_t ring_full) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
   // How long the daemon has taken none of the rows that wait for it.
   std::chrono::steady_clock::duration Stalled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(StateMutex());
@@ -129,16 +129,16 @@ class RunState final : public StreamedRun, public std::enable_shared_from_this<R
   // For the sender's thread. A forked child does not touch its parent's.
   std::unique_ptr<UserMessages> messages_;
   StderrLines lines_;
-  std::chrono::steady_clock::time_point next_look_;
-  bool only_mistakes_ = false;         // report only mistakes in the settings
-  bool heard_ = false;                 // the daemon sent something since the last look
-  std::atomic<bool> speaks_ = false;   // the sender will print the run's last line
-  std::atomic<bool> spooled_ = false;  // Finish() has timed out
+  std::chrono::steady_clock::time_point next_print_;
+  bool only_mistakes_ = false;                  // report only mistakes in the settings
+  bool received_message_ = false;               // from the daemon, since the last PrintMessages()
+  std::atomic<bool> prints_last_line_ = false;  // the sender will print the run's last line
+  std::atomic<bool> finish_timed_out_ = false;  // Finish() has timed out
 
   enum class Delivery { kNotAwaited, kAwaited, kDone };
   std::atomic<Delivery> delivery_ = Delivery::kNotAwaited;
-  std::atomic<bool> leaves_ = false;  // the run goes to a tracker
-  bool is_forked_ = false;            // in a forked child: the run is its parent's
+  std::atomic<bool> has_tracker_ = false;  // the run goes to a tracker
+  bool is_forked_ = false;                 // in a forked child: the run is its parent's
 
   // Rows refused before they reached a ring.
   std::atomic<uint64_t> lost_invalid_ = 0;

@@ -65,7 +65,7 @@ UserMessages::UserMessages(const Settings& settings, Sink sink)
       sink_(std::move(sink)),
       run_id_(settings.run_id) {}
 
-void UserMessages::Say(Severity severity, const std::string& text) const {
+void UserMessages::Print(Severity severity, const std::string& text) const {
   if (sink_) sink_(severity, text);
 }
 
@@ -147,37 +147,37 @@ bool UserMessages::GoesTo(const std::string& kind) const {
   return std::find(destinations_.begin(), destinations_.end(), kind) != destinations_.end();
 }
 
-bool UserMessages::Leaves() const {
+bool UserMessages::HasTracker() const {
   return std::any_of(destinations_.begin(), destinations_.end(),
                      [](const std::string& kind) { return kind != "local"; });
 }
 
-void UserMessages::SayMistakes() {
+void UserMessages::PrintMistakes() {
   for (const std::string& warning : std::exchange(warnings_, {})) {
-    Say(Severity::kWarning, warning);
+    Print(Severity::kWarning, warning);
   }
 }
 
-bool UserMessages::Look(Time now, const Facts& facts) {
+bool UserMessages::PrintDue(Time now, const Facts& facts) {
   if (ended_) return true;
   const bool ends = facts.end != Facts::End::kNone;
   if (known_ && known_at_ == Time::min()) known_at_ = now;
-  SayMistakes();
+  PrintMistakes();
   // Why the run's id differs from the given one.
   const auto start = troubles_.find("start");
-  if (start != troubles_.end()) SayTrouble(now, &start->second);
-  SayStart(now, ends);
-  LookAtProcess(now, facts);
-  SayTroubles(now);
-  if (facts.awaits_delivery) SayDelivery(now);
+  if (start != troubles_.end()) PrintTrouble(now, &start->second);
+  PrintStart(now, ends);
+  CheckProcess(now, facts);
+  PrintTroubles(now);
+  if (facts.awaits_delivery) PrintDelivery(now);
   if (!ends) return false;
-  SayEnd(facts);
+  PrintEnd(facts);
   return ended_ = true;
 }
 
-void UserMessages::LookAtProcess(Time now, const Facts& facts) {
-  if (!facts.spool_notice.empty() && !std::exchange(spool_said_, true)) {
-    Say(Severity::kWarning, facts.spool_notice);
+void UserMessages::CheckProcess(Time now, const Facts& facts) {
+  if (!facts.spool_notice.empty() && !std::exchange(spool_printed_, true)) {
+    Print(Severity::kWarning, facts.spool_notice);
   }
   // A daemon that cannot store rows reports that itself.
   const auto store = troubles_.find("store");
@@ -220,22 +220,22 @@ void UserMessages::LookAtProcess(Time now, const Facts& facts) {
   }
 }
 
-void UserMessages::SayTroubles(Time now) {
-  for (auto& [key, trouble] : troubles_) SayTrouble(now, &trouble);
+void UserMessages::PrintTroubles(Time now) {
+  for (auto& [key, trouble] : troubles_) PrintTrouble(now, &trouble);
 }
 
-void UserMessages::SayTrouble(Time now, Trouble* trouble) const {
+void UserMessages::PrintTrouble(Time now, Trouble* trouble) const {
   if (!trouble->active) {
-    if (trouble->said && !trouble->over.empty()) Say(Severity::kInfo, trouble->over);
-    trouble->said = false;
+    if (trouble->printed && !trouble->over.empty()) Print(Severity::kInfo, trouble->over);
+    trouble->printed = false;
     return;
   }
-  if (trouble->said && trouble->said_text == trouble->text) return;
-  if (trouble->said_at != Time::min() && now - trouble->said_at < kAgain) return;
-  trouble->said = true;
-  trouble->said_text = trouble->text;
-  trouble->said_at = now;
-  Say(trouble->severity, trouble->text);
+  if (trouble->printed && trouble->printed_text == trouble->text) return;
+  if (trouble->printed_at != Time::min() && now - trouble->printed_at < kAgain) return;
+  trouble->printed = true;
+  trouble->printed_text = trouble->text;
+  trouble->printed_at = now;
+  Print(trouble->severity, trouble->text);
 }
 
 std::string UserMessages::Address() const {
@@ -243,11 +243,11 @@ std::string UserMessages::Address() const {
   return server_.empty() ? "" : absl::StrCat(" at ", server_);
 }
 
-void UserMessages::SayStart(Time now, bool ended) {
+void UserMessages::PrintStart(Time now, bool ended) {
   if (!known_ || !is_first_) return;
   if (announced_) {
-    if (!url_.empty() && !std::exchange(url_said_, true)) {
-      Say(Severity::kInfo, absl::StrCat("run ", run_id_, " is at ", url_));
+    if (!url_.empty() && !std::exchange(url_printed_, true)) {
+      Print(Severity::kInfo, absl::StrCat("run ", run_id_, " is at ", url_));
     }
     return;
   }
@@ -256,21 +256,21 @@ void UserMessages::SayStart(Time now, bool ended) {
     return;
   }
   announced_ = true;
-  url_said_ = !url_.empty();
+  url_printed_ = !url_.empty();
   const std::string where =
       remote ? absl::StrCat("goes to ", absl::StrJoin(destinations_, ", "), Address())
       : destinations_.empty() ? std::string("has reached the daemon")  // an older version
                               : std::string("is kept on this node");
-  Say(Severity::kInfo,
-      absl::StrCat("run ", run_id_, " (", strategy_, ", ", world_size_,
-                   world_size_ == 1 ? " rank) " : " ranks) ", where, "; look at it: ranklog show ",
-                   run_id_[0] == '-' ? "-- " : "", run_id_, state_.empty() ? "" : "; ", state_,
-                   state_.empty() || !Leaves() || awaits_delivery_
-                       ? ""
-                       : ", or set RANKLOG_FINISH=delivered"));
+  Print(Severity::kInfo, absl::StrCat("run ", run_id_, " (", strategy_, ", ", world_size_,
+                                      world_size_ == 1 ? " rank) " : " ranks) ", where,
+                                      "; look at it: ranklog show ", run_id_[0] == '-' ? "-- " : "",
+                                      run_id_, state_.empty() ? "" : "; ", state_,
+                                      state_.empty() || !HasTracker() || awaits_delivery_
+                                          ? ""
+                                          : ", or set RANKLOG_FINISH=delivered"));
 }
 
-void UserMessages::SayDelivery(Time now) {
+void UserMessages::PrintDelivery(Time now) {
   // Most deliveries take one second, and need no line.
   if (next_delivery_line_ == Time::min()) next_delivery_line_ = now + kDeliveryGrace;
   if (now < next_delivery_line_) return;
@@ -282,10 +282,10 @@ void UserMessages::SayDelivery(Time now) {
     if (trouble == troubles_.end() || !trouble->second.active) continue;
     absl::StrAppend(&line, "; ", trouble->second.text);
   }
-  Say(Severity::kInfo, line);
+  Print(Severity::kInfo, line);
 }
 
-void UserMessages::SayEnd(const Facts& facts) {
+void UserMessages::PrintEnd(const Facts& facts) {
   const Stats& stats = facts.stats;
   const uint64_t refused = RefusedRows(stats);
   // For a destroyed run, the daemon may delay its answer until the process ends.
@@ -321,7 +321,7 @@ void UserMessages::SayEnd(const Facts& facts) {
   } else if (durable && GoesTo("wandb") && !delivered_) {
     absl::StrAppend(&line, "; the daemon sends the rest to wandb");
   }
-  Say(well ? Severity::kInfo : Severity::kWarning, line);
+  Print(well ? Severity::kInfo : Severity::kWarning, line);
 }
 
 }  // namespace ranklog::internal

@@ -60,14 +60,14 @@ class UserMessages {
   // Queues a line from this process, printed once.
   void Warn(std::string text);
   // Prints the lines of Warn(), for a rank that prints nothing else.
-  void SayMistakes();
+  void PrintMistakes();
   // Prints the messages that are due now. True: that was the last line.
-  bool Look(Time now, const Facts& facts);
+  bool PrintDue(Time now, const Facts& facts);
 
   // The worst problem that the daemon reports now; empty if there is none.
   std::string DaemonTrouble() const;
   // Whether the run goes to a tracker, and whether the tracker has all of it.
-  bool Leaves() const;
+  bool HasTracker() const;
   bool delivered() const { return delivered_; }
   // The run id from the daemon, or the given one until the daemon has sent it.
   const std::string& run_id() const { return run_id_; }
@@ -79,21 +79,21 @@ class UserMessages {
     bool active = false;
     bool of_daemon = false;
     std::string over;  // the line when the problem is over; empty: no line
-    bool said = false;
-    std::string said_text;
-    Time said_at = Time::min();
+    bool printed = false;
+    std::string printed_text;
+    Time printed_at = Time::min();
   };
 
-  void Say(Severity severity, const std::string& text) const;
+  void Print(Severity severity, const std::string& text) const;
   void OnNotice(const v1::Notice& notice);
   void Set(const std::string& key, Severity severity, std::string text, std::string over);
   void Clear(const std::string& key);
-  void LookAtProcess(Time now, const Facts& facts);
-  void SayTroubles(Time now);
-  void SayTrouble(Time now, Trouble* trouble) const;
-  void SayStart(Time now, bool ended);
-  void SayDelivery(Time now);
-  void SayEnd(const Facts& facts);
+  void CheckProcess(Time now, const Facts& facts);
+  void PrintTroubles(Time now);
+  void PrintTrouble(Time now, Trouble* trouble) const;
+  void PrintStart(Time now, bool ended);
+  void PrintDelivery(Time now);
+  void PrintEnd(const Facts& facts);
   bool GoesTo(const std::string& kind) const;
   std::string Address() const;
 
@@ -108,8 +108,8 @@ class UserMessages {
   std::map<std::string, Trouble> troubles_;
   bool known_ = false;  // a daemon has taken the run
   bool announced_ = false;
-  bool url_said_ = false;
-  bool spool_said_ = false;
+  bool url_printed_ = false;
+  bool spool_printed_ = false;
   bool ended_ = false;
   Time known_at_ = Time::min();
   Time unconnected_since_ = Time::min();

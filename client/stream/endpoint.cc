@@ -261,7 +261,7 @@ void Endpoint::CheckHealth(Time now) {
       SetAside(stream.get(), now);
       continue;
     }
-    const bool hangs = !stream->attached() && !stream->heard() && !stream->done() &&
+    const bool hangs = !stream->attached() && !stream->received_message() && !stream->done() &&
                        now - stream->attach_time() > kFirstAnswer;
     if (stream->health() == RingStream::Health::kGood && !hangs) continue;
     if (hangs) SetConnectionError("the daemon does not answer");

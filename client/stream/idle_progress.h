@@ -23,7 +23,7 @@ class IdleProgress {
 
   // A row was sent. The steps that it passes need no report.
   void OnRow(int64_t step, bool commits) {
-    if (step <= told_) idle_ = kIdleBehind;
+    if (step <= reported_step_) idle_ = kIdleBehind;
     passed_ = std::max(passed_, commits ? step : step - 1);
   }
 
@@ -38,7 +38,7 @@ class IdleProgress {
     const int64_t passed = sample_ - 1;
     Sample(now, open_step);
     if (passed <= passed_) return std::nullopt;
-    passed_ = told_ = passed;
+    passed_ = reported_step_ = passed;
     return passed;
   }
 
@@ -52,7 +52,7 @@ class IdleProgress {
   }
 
   int64_t passed_ = -1;
-  int64_t told_ = -1;  // the last reported step
+  int64_t reported_step_ = -1;
   std::chrono::seconds idle_ = kIdle;
   uint64_t head_ = 0;
   int64_t sample_ = 0;

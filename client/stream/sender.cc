@@ -24,8 +24,8 @@ constexpr milliseconds kUrgentPause{20};
 // How often to look for the answer to a Hello: the default flush interval. A daemon that has not
 // answered cannot hold the spool of a rank that dies.
 constexpr milliseconds kAttachPause{100};
-// The longest interval between two calls of a run's Speak().
-constexpr std::chrono::seconds kSpeakInterval{1};
+// The longest interval between two calls of a run's PrintMessages().
+constexpr std::chrono::seconds kPrintMessagesInterval{1};
 // At its shutdown, gRPC can wait forever for a thread that it could not start.
 constexpr std::chrono::seconds kStopPatience{5};
 constexpr std::chrono::hours kNever{24};
@@ -77,10 +77,10 @@ void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   wake_.NotifyAll();
 }
 
-void Sender::AddSpeaker(std::shared_ptr<StreamedRun> run) {
+void Sender::AddPrintingRun(std::shared_ptr<StreamedRun> run) {
   MutexLock lock(StateMutex());
   if (HasEnded()) return;
-  new_speakers_.push_back(std::move(run));
+  new_printing_runs_.push_back(std::move(run));
   nudged_ = true;
   if (!started_) StartThread();
   wake_.NotifyAll();
@@ -107,17 +107,17 @@ void Sender::FinishRuns(int exit_code) {
 }
 
 // Called without a lock, because a message may go to a function of the program.
-void Sender::Speak(bool last) {
+void Sender::PrintMessages(bool last) {
   {
     MutexLock lock(StateMutex());
-    for (auto& run : new_speakers_) speakers_.push_back(std::move(run));
-    new_speakers_.clear();
+    for (auto& run : new_printing_runs_) printing_runs_.push_back(std::move(run));
+    new_printing_runs_.clear();
   }
   const Time now = Clock::now();
-  std::erase_if(speakers_, [&](const auto& run) {
+  std::erase_if(printing_runs_, [&](const auto& run) {
     try {
       if (exiting_.load()) run->LeaveProgramAlone();
-      return run->Speak(now, last);
+      return run->PrintMessages(now, last);
     } catch (...) {  // no memory: the rows matter more than the line
       return false;
     }
@@ -281,11 +281,11 @@ void Sender::Loop() {
       AddToEndpoints(std::move(rings));
       next = Tick(urgent);
     }
-    Speak(/*last=*/false);
-    if (!speakers_.empty()) next = std::min(next, Clock::now() + kSpeakInterval);
+    PrintMessages(/*last=*/false);
+    if (!printing_runs_.empty()) next = std::min(next, Clock::now() + kPrintMessagesInterval);
     done_.NotifyAll();
   }
-  Speak(/*last=*/true);
+  PrintMessages(/*last=*/true);
   MutexLock lock(&tick_mutex_);
   NoteExit();
   // An endpoint that cannot disconnect is kept until the process ends.

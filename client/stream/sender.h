@@ -35,8 +35,8 @@ class Sender {
   void Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring)
       ABSL_LOCKS_EXCLUDED(StateMutex());
 
-  // Calls the run's Speak() after each tick, until the run has printed its last message.
-  void AddSpeaker(std::shared_ptr<StreamedRun> run) ABSL_LOCKS_EXCLUDED(StateMutex());
+  // Calls the run's PrintMessages() after each tick, until the run has printed its last message.
+  void AddPrintingRun(std::shared_ptr<StreamedRun> run) ABSL_LOCKS_EXCLUDED(StateMutex());
 
   // Lets exit() wait for the end of the run, as StreamedRun::FinishAtExit() does.
   void AddToFinish(const std::shared_ptr<StreamedRun>& run) ABSL_LOCKS_EXCLUDED(StateMutex());
@@ -79,7 +79,7 @@ class Sender {
   bool WaitForTick(Time next, bool* urgent) ABSL_LOCKS_EXCLUDED(StateMutex());
   void Calibrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   Time Tick(bool urgent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
-  void Speak(bool last) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
+  void PrintMessages(bool last) ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   NewRings TakeNewRings() ABSL_LOCKS_EXCLUDED(StateMutex(), tick_mutex_);
   void AddToEndpoints(NewRings rings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tick_mutex_);
   bool HasEnded() const { return ended_.load(std::memory_order_relaxed); }
@@ -89,9 +89,9 @@ class Sender {
   Time next_flush_ ABSL_GUARDED_BY(tick_mutex_);
   Time next_calibration_ ABSL_GUARDED_BY(tick_mutex_);
 
-  std::vector<std::shared_ptr<StreamedRun>> speakers_;  // only for the thread
+  std::vector<std::shared_ptr<StreamedRun>> printing_runs_;  // only for the thread
 
-  std::vector<std::shared_ptr<StreamedRun>> new_speakers_ ABSL_GUARDED_BY(StateMutex());
+  std::vector<std::shared_ptr<StreamedRun>> new_printing_runs_ ABSL_GUARDED_BY(StateMutex());
   std::vector<std::weak_ptr<StreamedRun>> to_finish_ ABSL_GUARDED_BY(StateMutex());
   NewRings new_rings_ ABSL_GUARDED_BY(StateMutex());
   std::thread thread_ ABSL_GUARDED_BY(StateMutex());

@@ -39,7 +39,7 @@ void RingStream::Attach(Connection* connection,
   connection_ = connection;
   on_attached_ = std::move(attached);
   health_ = Health::kGood;
-  cancelled_ = writing_ = heard_ = false;
+  cancelled_ = writing_ = received_message_ = false;
   attach_time_ = std::chrono::steady_clock::now();
   protocol_.Begin();
 
@@ -97,7 +97,7 @@ void RingStream::OnDone(int operation, bool ok) {
       break;
     case kRead:
       if (ok) {
-        heard_ = true;
+        received_message_ = true;
         run_->OnServerMessage(call_->incoming);
         protocol_.OnMessage(call_->incoming);
         if (call_->incoming.has_hello()) on_attached_(call_->incoming.hello());
@@ -144,7 +144,7 @@ void RingStream::WriteHello() {
 void RingStream::NoteProgress(Time now) {
   const uint64_t durable_rows = ring_->durable_rows.load(std::memory_order_relaxed);
   if (!protocol_.AwaitsAck()) {
-    const bool attaches = call_ != nullptr && !attached() && !heard_ && !done() &&
+    const bool attaches = call_ != nullptr && !attached() && !received_message_ && !done() &&
                           ring_->durable_end.load(std::memory_order_relaxed) != ring_->head();
     ring_->owed_since.store(attaches ? attach_time_.time_since_epoch() : Time::duration(),
                             std::memory_order_relaxed);

@@ -65,7 +65,7 @@ class RingStream : public CallListener {
   bool attached() const { return protocol_.attached(); }
   // The daemon has sent a message on this connection. It may be the reason why it does not take the
   // stream.
-  bool heard() const { return heard_; }
+  bool received_message() const { return received_message_; }
   Time attach_time() const { return attach_time_; }
 
   const std::shared_ptr<StreamedRun>& run() const { return run_; }
@@ -119,7 +119,7 @@ class RingStream : public CallListener {
   std::string error_;
   bool cancelled_ = false;  // start no further operation
   bool writing_ = false;
-  bool heard_ = false;
+  bool received_message_ = false;
   uint64_t durable_rows_ = 0;  // when progress was last noted
   int outstanding_ = 0;
 };

@@ -37,7 +37,7 @@ class StreamedRun {
 
   // Prints new messages for the user. Returns true if no more will follow. `last`: the process
   // ends, so this is the last call.
-  virtual bool Speak(std::chrono::steady_clock::time_point now, bool last) = 0;
+  virtual bool PrintMessages(std::chrono::steady_clock::time_point now, bool last) = 0;
   // Stops the calls of on_message at the exit of the process, because objects that it uses may be
   // destroyed already.
   virtual void LeaveProgramAlone() = 0;

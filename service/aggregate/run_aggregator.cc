@@ -134,16 +134,16 @@ void RunAggregator::AddStream(const model::Stream& stream) {
     if (!stream.primary) impl_->DropOvertaken();
   }
   rows->expected_seq = std::max(rows->expected_seq, stream.durable_seq);
-  rows->told_ended = stream.state != model::StreamState::kLive;
+  rows->stream_ended = stream.state != model::StreamState::kLive;
   if (stream.passed_step >= 0) {
-    rows->told_passed_step = std::max(rows->told_passed_step, stream.passed_step);
+    rows->stream_passed_step = std::max(rows->stream_passed_step, stream.passed_step);
   }
 }
 
 // If a rank is still live in an earlier attempt, its later process counts from now on.
 void RunAggregator::Impl::DropOvertaken() {
   for (StreamRows* stream : others) {
-    if (stream->attempt == attempt || stream->told_ended) continue;
+    if (stream->attempt == attempt || stream->stream_ended) continue;
     stream->overtaken |= std::any_of(others.begin(), others.end(), [&](const StreamRows* later) {
       return later->rank == stream->rank && later->attempt > stream->attempt &&
              later->attempt <= attempt;
@@ -285,7 +285,7 @@ bool RunAggregator::Impl::BeginNextAttempt() {
   // Its ranks are waited for like those of the first attempt.
   ranks.clear();
   for (const auto& stream : streams) {
-    if (!stream->told_ended || stream->attempt >= attempt) ranks.insert(stream->rank);
+    if (!stream->stream_ended || stream->attempt >= attempt) ranks.insert(stream->rank);
   }
   started = absl::InfiniteFuture();
   DropOvertaken();

@@ -55,18 +55,18 @@ struct StreamRows {
 
   // From AddStream(); effective once the rows up to expected_seq have been added.
   uint64_t expected_seq = 0;
-  int64_t told_passed_step = kNoStep;
-  bool told_ended = false;
+  int64_t stream_passed_step = kNoStep;
+  bool stream_ended = false;
 
   bool overtaken = false;  // live, but a later attempt has another process of its rank
   bool silent = true;      // it logged nothing, or nothing since a wait for it timed out
   absl::Time joined = absl::InfiniteFuture();
 
-  bool ended() const { return told_ended && added_seq >= expected_seq; }
+  bool ended() const { return stream_ended && added_seq >= expected_seq; }
   int64_t passed() const {
     if (ended() || overtaken) return kEveryStep;
-    if (added_seq < expected_seq || told_passed_step == kNoStep) return passed_step;
-    return std::max(passed_step, told_passed_step + step_base);
+    if (added_seq < expected_seq || stream_passed_step == kNoStep) return passed_step;
+    return std::max(passed_step, stream_passed_step + step_base);
   }
   bool is_silent() const { return silent && added_seq >= expected_seq; }
   // Consumes its first row. `last_step` is the step of the run's last row.

@@ -106,7 +106,7 @@ absl::StatusOr<Overview> TakeOverview(const Globals& globals, bool await_ends) {
   overview.disk = CheckDisk(overview.state_dir, overview.daemon ? overview.daemon->growth_per_second
                                                                 : absl::optional<double>());
   if (overview.daemon_pid == 0) overview.left = FindUnreadSpools(globals, overview.state_dir);
-  overview.unmade = UnaggregatedRowsText(overview.state_dir);
+  overview.unaggregated = UnaggregatedRowsText(overview.state_dir);
   overview.left_advice = HowToTake(globals, overview.state_dir, overview.left);
   AddUpRuns(&overview);
   return overview;
@@ -175,7 +175,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
   if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
-  if (!overview.unmade.empty()) problems.push_back(overview.unmade);
+  if (!overview.unaggregated.empty()) problems.push_back(overview.unaggregated);
   if (overview.lost() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.lost(), "row"),
                                     " lost: ", query::LossesText(overview.losses)));

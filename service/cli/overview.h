@@ -38,7 +38,7 @@ struct Overview {
   DiskOutlook disk;
   std::vector<LeftSpool> left;  // rows outside the store, for which no daemon runs
   std::string left_advice;
-  std::string unmade;  // rows in the store that no daemon aggregates; empty: there are none
+  std::string unaggregated;  // rows in the store that no daemon aggregates; empty: there are none
   // Sums over all runs.
   std::map<std::string, query::DestinationReport> destinations;
   uint64_t late_rows = 0;

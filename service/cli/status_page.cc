@@ -136,8 +136,9 @@ std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
     absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
   }
-  if (!overview.unmade.empty()) {
-    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unmade), ": ", kHowToAggregate, "\n");
+  if (!overview.unaggregated.empty()) {
+    absl::StrAppend(&text, "stored  ", terminal.Red(overview.unaggregated), ": ", kHowToAggregate,
+                    "\n");
   }
   for (const query::RunReport* report : LiveRuns(overview)) {
     for (const std::string& unnamed : UnnamedTexts(*report)) {

@@ -77,13 +77,13 @@ class Sync {
   absl::Status Run() {
     absl::ParseDuration(flags_.timeout, &timeout_);  // cannot fail: the flag's check accepted it
     const bool left = !FindSpoolsOfDeadRanks(globals_, state_dir_).empty();
-    const bool unmade = !UnaggregatedRowsText(state_dir_).empty();
+    const bool unaggregated = !UnaggregatedRowsText(state_dir_).empty();
     if (!left) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());  // does not create a store
     }
     RETURN_IF_ERROR(TakeLock());
     if (lock_ == nullptr) RETURN_IF_ERROR(CheckDaemon());
-    if (left || unmade) RETURN_IF_ERROR(spools_.Take(/*holds_lock=*/lock_ != nullptr));
+    if (left || unaggregated) RETURN_IF_ERROR(spools_.Take(/*holds_lock=*/lock_ != nullptr));
     if (reader_ == nullptr) {
       ASSIGN_OR_RETURN(reader_, globals_.OpenStore());
     }
@@ -239,7 +239,7 @@ class Sync {
       // Once all rows are delivered, the ends of runs remain.
       progress.Update(current.done,
                       current.done < current.total ? current.total : current.total + current.open);
-      report_.SayErrors(reports, &progress);
+      report_.PrintErrors(reports, &progress);
       report_.SayStoreError(pipeline_ == nullptr ? "" : pipeline_->StoreError(), &progress);
       if (lock_ != nullptr && storage::StateRequest::Any(state_dir_)) {
         progress.Clear();

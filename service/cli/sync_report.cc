@@ -39,7 +39,7 @@ void SyncReport::LeaveOldErrors(const std::vector<query::RunReport>& reports) {
   }
 }
 
-void SyncReport::SayErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress) {
+void SyncReport::PrintErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress) {
   for (const query::RunReport& report : reports) {
     for (const query::DestinationReport& destination : report.destinations) {
       std::string& said = errors_[{report.run.id, destination.kind}];

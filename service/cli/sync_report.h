@@ -37,7 +37,7 @@ class SyncReport {
 
   // Remembers errors from before this command, so that they are not reported as new.
   void LeaveOldErrors(const std::vector<query::RunReport>& reports);
-  void SayErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress);
+  void PrintErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress);
   // The same for errors of the store while this process holds it, because no other process reports
   // them. `error` is empty if the store can be written.
   void SayStoreError(const std::string& error, ProgressBar* progress);

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   RETURN_IF_ERROR(daemon->StartStages());
   daemon->StartMetrics();
   RETURN_IF_ERROR(daemon->StartServer());
-  daemon->Look();
+  daemon->Tick();
   RETURN_IF_ERROR(daemon->StartAccepting());
   return daemon;
 }
@@ -224,7 +224,7 @@ absl::Status Daemon::StartServer() {
           [this](int64_t run, storage::Removal removal, ControlService::Done done) {
             run_commands_->RemoveRun(run, removal, std::move(done));
           }});
-  grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1; see Look()
+  grpc::EnableDefaultHealthCheckService(true);  // grpc.health.v1; see Tick()
   grpc::ServerBuilder builder;
   builder.RegisterService(ingest_.get());
   builder.RegisterService(control_.get());
@@ -329,8 +329,8 @@ bool Daemon::AllAggregated() const {
          });
 }
 
-void Daemon::Look() {
-  monitor_.Look(SteadyNow(), counters_.rows);
+void Daemon::Tick() {
+  monitor_.Sample(SteadyNow(), counters_.rows);
   const bool stores = store_->counters().last_error.empty() && monitor_.view().disk_writable;
   grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
   health->SetServingStatus("", stores);

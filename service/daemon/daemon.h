@@ -70,7 +70,7 @@ class Daemon {
   const std::string& state_dir() const { return place_.dir; }
   // Call it once a second. Updates the monitor, and the health service's state, which is serving
   // while rows can be stored.
-  void Look();
+  void Tick();
 
   // The socket's path. Valid until Stop().
   const std::string& address() const { return acceptor_->path(); }

@@ -56,8 +56,8 @@ End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon
   const timespec look = absl::ToTimespec(std::min(absl::Seconds(1), watchdog.interval()));
   absl::Time busy = ranklog::SteadyNow();
   while (sigtimedwait(&ending, told, &look) < 0) {
-    watchdog.Look(ranklog::SteadyNow(), daemon.HangingLoop(watchdog.limit()));
-    daemon.Look();
+    watchdog.Check(ranklog::SteadyNow(), daemon.HangingLoop(watchdog.limit()));
+    daemon.Tick();
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
     if (!daemon.KeepLock()) return End::kLockTaken;
     if (daemon.IsSuperseded()) return End::kSuperseded;

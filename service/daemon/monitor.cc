@@ -23,7 +23,7 @@ int64_t StoreBytes(const std::string& state_dir) {
 
 }  // namespace
 
-void Monitor::Look(absl::Time steady_now, uint64_t rows) {
+void Monitor::Sample(absl::Time steady_now, uint64_t rows) {
   View view;
   rows_.Add(steady_now, static_cast<double>(rows));
   view.rows_per_second = rows_.PerSecond().value_or(0);

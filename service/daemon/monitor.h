@@ -30,13 +30,13 @@ class Monitor {
   explicit Monitor(std::string state_dir) : state_dir_(std::move(state_dir)) {}
 
   // Call it once a second. `rows` is the number of rows since the start. Costs three system calls.
-  void Look(absl::Time steady_now, uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Sample(absl::Time steady_now, uint64_t rows) ABSL_LOCKS_EXCLUDED(mutex_);
   // From any thread.
   View view() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::string state_dir_;
-  // Used only by the thread that calls Look().
+  // Used only by the thread that calls Sample().
   Rate rows_{absl::Seconds(10), absl::Seconds(1)};
   Rate bytes_{absl::Minutes(10), absl::Minutes(1)};
   absl::Time next_bytes_ = absl::InfinitePast();

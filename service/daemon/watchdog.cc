@@ -24,9 +24,9 @@ Watchdog Watchdog::FromEnvironment() {
                   ours ? absl::Microseconds(us) : absl::InfiniteDuration());
 }
 
-void Watchdog::Look(absl::Time steady_now, const std::string& hanging) {
+void Watchdog::Check(absl::Time steady_now, const std::string& hanging) {
   if (limit_ == absl::InfiniteDuration()) return;
-  if (const std::string before = std::exchange(said_, hanging); before != hanging) {
+  if (const std::string before = std::exchange(logged_loop_, hanging); before != hanging) {
     if (hanging.empty()) {
       spdlog::warn("the {} loop runs again", before);
     } else {

@@ -21,18 +21,18 @@ class Watchdog {
 
   // A loop that has been silent (base/pulse.h) for this long hangs.
   absl::Duration limit() const { return limit_; }
-  // Call Look() at least this often.
+  // Call Check() at least this often.
   absl::Duration interval() const { return limit_ / 4; }
 
   // `hanging` names the hanging loop. If it is empty, no loop hangs, and a ping is sent if one is
   // due.
-  void Look(absl::Time steady_now, const std::string& hanging);
+  void Check(absl::Time steady_now, const std::string& hanging);
 
  private:
   std::string systemd_;
   absl::Duration limit_;
   absl::Time next_ = absl::InfinitePast();
-  std::string said_;  // hanging loop that was logged last
+  std::string logged_loop_;  // hanging loop that was logged last
 };
 
 }  // namespace ranklog::daemon

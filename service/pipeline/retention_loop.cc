@@ -118,7 +118,7 @@ bool RetentionLoop::RemoveNext() {
 
 void RetentionLoop::LogRemovals() {
   const Counters now = counters();
-  const Counters before = std::exchange(said_, now);
+  const Counters before = std::exchange(logged_, now);
   if (now.removed_runs == before.removed_runs && now.removed_bytes == before.removed_bytes) return;
   spdlog::info("removed {} runs with {} rows: {} KiB of the store are free again",
                now.removed_runs - before.removed_runs, now.removed_rows - before.removed_rows,

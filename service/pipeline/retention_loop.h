@@ -75,7 +75,7 @@ class RetentionLoop {
   bool sweeping_ = true;
   bool too_large_ = false;                        // already logged
   std::deque<storage::RemovableRun> candidates_;  // result of the last check; the next one first
-  Counters said_;
+  Counters logged_;
 
   mutable absl::Mutex mutex_;
   SteadyWait changed_;  // used with mutex_: stopping_ or removed_

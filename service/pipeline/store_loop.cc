@@ -18,7 +18,7 @@ bool WantsRetry(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
 }
 
-void SayOutcome(const absl::Status& committed) {
+void LogOutcome(const absl::Status& committed) {
   if (committed.ok()) {
     spdlog::info("the daemon stores rows again");
     return;
@@ -217,7 +217,7 @@ bool StoreLoop::ShouldRetry(const absl::Status& committed, absl::Duration took) 
       retry = WantsRetry(committed) && retrying_;
     }
   }
-  if (changed) SayOutcome(committed);
+  if (changed) LogOutcome(committed);
   if (changed && options_.on_outcome) options_.on_outcome(committed);
   return retry;
 }

@@ -130,7 +130,7 @@ void Sender::Add(std::shared_ptr<StreamedRun> run, std::shared_ptr<Ring> ring) {
   world->new_rings.emplace_back(std::static_pointer_cast<RunState>(std::move(run)),
                                 std::move(ring));
 }
-void Sender::AddSpeaker(std::shared_ptr<StreamedRun>) {}
+void Sender::AddPrintingRun(std::shared_ptr<StreamedRun>) {}
 void Sender::AddToFinish(const std::shared_ptr<StreamedRun>&) {}
 bool Sender::SendUntil(Time, const std::function<bool()>& done) {
   while (!done()) testing::Yield();

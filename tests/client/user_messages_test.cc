@@ -61,9 +61,9 @@ class UserMessagesTest : public ::testing::Test {
     facts.stats.rows_durable = end == UserMessages::Facts::End::kDurable ? 100 : 60;
     return facts;
   }
-  // Calls Look(), and returns the printed lines.
+  // Calls PrintDue(), and returns the printed lines.
   std::vector<std::string> Said(UserMessages& messages, const UserMessages::Facts& facts = {}) {
-    messages.Look(now_, facts);
+    messages.PrintDue(now_, facts);
     return std::exchange(lines_, {});
   }
 
@@ -77,7 +77,7 @@ TEST_F(UserMessagesTest, RowsInMemoryAreSaidToBeLost) {
   facts.unconnected = "no daemon";
   facts.spool_notice = "no room; the spool is in unnamed memory";
   facts.rows_in_memory = true;
-  EXPECT_TRUE(messages.Look(UserMessages::Time(seconds(1)), facts));
+  EXPECT_TRUE(messages.PrintDue(UserMessages::Time(seconds(1)), facts));
   EXPECT_THAT(lines_, ElementsAre("no room; the spool is in unnamed memory",
                                   "run job: 60 of 100 rows of this rank are durable, the rest is "
                                   "lost with this process: no daemon"));
@@ -282,8 +282,8 @@ TEST_F(UserMessagesTest, SaysOneLineAtTheEnd) {
   UserMessages well = Make();
   well.OnMessage(Hello());
   EXPECT_THAT(Said(well), SizeIs(1));
-  EXPECT_TRUE(well.Look(now_, Ended(UserMessages::Facts::End::kDurable)));
-  EXPECT_TRUE(well.Look(now_, Ended(UserMessages::Facts::End::kDurable)));
+  EXPECT_TRUE(well.PrintDue(now_, Ended(UserMessages::Facts::End::kDurable)));
+  EXPECT_TRUE(well.PrintDue(now_, Ended(UserMessages::Facts::End::kDurable)));
   EXPECT_THAT(std::exchange(lines_, {}),
               ElementsAre("run job: all 100 rows of this rank are durable"));
 
@@ -348,7 +348,7 @@ TEST_F(UserMessagesTest, TheLastLineCountsRefusedRows) {
 TEST_F(UserMessagesTest, SaysHowFarTheDeliveryIs) {
   UserMessages messages = Make();
   messages.OnMessage(Hello("wandb"));
-  EXPECT_TRUE(messages.Leaves());
+  EXPECT_TRUE(messages.HasTracker());
   const auto told = [&](int rows, bool over) {
     return Notice("delivered", std::to_string(rows) + " of 90 rows delivered", over,
                   v1::Notice::INFO);
@@ -384,7 +384,7 @@ TEST_F(UserMessagesTest, SaysHowFarTheDeliveryIs) {
 
   UserMessages local = Make();
   local.OnMessage(Hello());
-  EXPECT_FALSE(local.Leaves());
+  EXPECT_FALSE(local.HasTracker());
 }
 
 TEST_F(UserMessagesTest, TheLastLineSaysHowManyRowsAreDelivered) {
@@ -446,7 +446,7 @@ TEST_F(UserMessagesTest, TheLastLineIsAWarningUnlessAllIsWell) {
     std::vector<Severity> severities;
     UserMessages messages(
         Job(), [&](Severity severity, const std::string&) { severities.push_back(severity); });
-    messages.Look(now_, Ended(end));
+    messages.PrintDue(now_, Ended(end));
     EXPECT_THAT(severities,
                 ElementsAre(end == UserMessages::Facts::End::kDurable ? Severity::kInfo
                                                                       : Severity::kWarning));
@@ -457,7 +457,7 @@ TEST_F(UserMessagesTest, WithoutASinkItOnlyRemembers) {
   UserMessages messages(Job(), nullptr);
   messages.OnMessage(Hello());
   messages.OnMessage(Notice("store", "the disk is full"));
-  messages.Look(now_, {});
+  messages.PrintDue(now_, {});
   EXPECT_EQ(messages.DaemonTrouble(), "the disk is full");
 }
 

@@ -73,8 +73,8 @@ std::vector<Finding> RunChecks(const Globals& globals, const std::string& state_
   }
   if (auto left = CheckUnreadSpools(globals, state_dir); left.has_value()) add({*std::move(left)});
   add(CheckStrandedSpools(globals, state_dir));
-  if (const std::string unmade = UnaggregatedRowsText(state_dir); !unmade.empty()) {
-    findings.push_back({"rows", {{"unmade", unmade}}, unmade, kHowToAggregate});
+  if (const std::string unaggregated = UnaggregatedRowsText(state_dir); !unaggregated.empty()) {
+    findings.push_back({"rows", {{"unmade", unaggregated}}, unaggregated, kHowToAggregate});
   }
   for (const std::string& dir : SpoolDirs(state_dir)) {
     if (auto spool = CheckRings(dir); spool.has_value()) findings.push_back(*std::move(spool));

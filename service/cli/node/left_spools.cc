@@ -308,8 +308,8 @@ void WarnOfUntakenRows(const Globals& globals) {
   if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
     std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
   }
-  if (const std::string unmade = UnaggregatedRowsText(*state_dir); !unmade.empty()) {
-    std::cerr << unmade << ": " << kHowToAggregate << "\n";
+  if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
+    std::cerr << unaggregated << ": " << kHowToAggregate << "\n";
   }
 }
 

@@ -87,7 +87,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
   if (cursor_.created()) delivery_.place = ToJson(cursor_);
   StepResult result;
   result.delivery = delivery_;
-  result.dead_letters = std::exchange(letters_, {});
+  result.dead_letters = std::exchange(dead_letters_, {});
   result.changed = !result.dead_letters.empty() || !Same(delivery_, reported_);
   result.wait = wait;
   result.rows = run_.rows;
@@ -272,7 +272,7 @@ absl::Duration WandbDelivery::OnUpserted(const absl::StatusOr<HttpResponse>& ans
     cursor_.base_offset = upserted->history_lines;
   }
   if (absl::optional<SentConfig::Refused> refused = config_.OnAccepted()) {
-    AddLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
+    AddDeadLetter(0, absl::StrCat(kConfigLetter, refused->answer), std::move(refused->config));
   }
   last_sign_ = now;
   delivery_.last_error.clear();
@@ -388,12 +388,12 @@ absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now)
   return wait;
 }
 
-void WandbDelivery::AddLetter(uint64_t row, std::string answer, std::string content) {
-  letters_.push_back({.run = run_.id,
-                      .kind = delivery_.kind,
-                      .row = row,
-                      .answer = std::move(answer),
-                      .content = content.substr(0, model::DeadLetter::kMaxContent)});
+void WandbDelivery::AddDeadLetter(uint64_t row, std::string answer, std::string content) {
+  dead_letters_.push_back({.run = run_.id,
+                           .kind = delivery_.kind,
+                           .row = row,
+                           .answer = std::move(answer),
+                           .content = content.substr(0, model::DeadLetter::kMaxContent)});
 }
 
 }  // namespace ranklog::deliver::wandb

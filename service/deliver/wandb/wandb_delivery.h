@@ -144,7 +144,7 @@ class WandbDelivery : public RunDelivery {
   void OnSuccess();
   absl::Duration WaitForServer(const absl::StatusOr<HttpResponse>& answer);
   absl::Duration Blocked(absl::string_view message, absl::Time now);
-  void AddLetter(uint64_t row, std::string answer, std::string content);
+  void AddDeadLetter(uint64_t row, std::string answer, std::string content);
 
   model::Run run_;
   model::Delivery delivery_;
@@ -154,8 +154,8 @@ class WandbDelivery : public RunDelivery {
   const Options options_;
   RunRequests requests_;
 
-  model::Delivery reported_;                // state returned by the last Step()
-  std::vector<model::DeadLetter> letters_;  // not returned yet
+  model::Delivery reported_;                     // state returned by the last Step()
+  std::vector<model::DeadLetter> dead_letters_;  // not returned yet
   Backoff backoff_;
   // server_->answers() at the last failure; nullopt: the last exchange succeeded.
   absl::optional<uint64_t> answers_at_failure_;
@@ -177,11 +177,12 @@ class WandbDelivery : public RunDelivery {
   uint64_t found_ = 0;      // number of rows of the cut, from its first, that are at the server
   uint64_t not_found_ = 0;  // first row of the cut that is known to be missing at the server
   bool ask_after_cut_ = false;
-  std::string unsettled_;       // error to clear once the standing is known
-  bool fed_elsewhere_ = false;  // another store continues the run and is writing to it
+  std::string unsettled_;            // error to clear once the standing is known
+  bool other_store_active_ = false;  // another store continues the run and is writing to it
   // Our rows after the run's end reopened it, and the end cannot be sent again.
   bool reopened_ = false;
-  absl::optional<int32_t> end_there_;  // exit code with which the run has ended at the server
+  // Exit code with which the run has ended at the server.
+  absl::optional<int32_t> server_exit_code_;
 
   // Config.
   absl::Time next_config_ = absl::InfinitePast();
@@ -198,9 +199,10 @@ class WandbDelivery : public RunDelivery {
   HistoryLines lines_;       // lines of the cut; empty if they must be written again
   std::set<uint64_t> bare_;  // rows to write without values
   Bisection bisection_;
-  absl::optional<model::DeadLetter> trial_;  // a refused row whose bare line is being tried
-  size_t post_bytes_;                        // size of the next cut; reduced after HTTP 413
-  double bytes_per_row_ = 0;                 // of the last cut
+  // A refused row whose bare line is being tried.
+  absl::optional<model::DeadLetter> bare_line_trial_;
+  size_t post_bytes_;         // size of the next cut; reduced after HTTP 413
+  double bytes_per_row_ = 0;  // of the last cut
 
   // Summary.
   uint64_t lost_rows_ = 0;  // lost or late rows of the run's ranks

@@ -53,7 +53,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreRead
   }
   if (!MaySendRows(now, draining)) return options_.poll_interval;
   if (MustAsk(now)) return AskStanding(now);
-  if (fed_elsewhere_) {
+  if (other_store_active_) {
     known_at_ = absl::InfinitePast();
     return StandingUnknown(
         Blocked(absl::StrCat("another store is writing to run ", cursor_.run_id,
@@ -171,7 +171,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   if (with_summary) post.summary = summary;
   if (last) post.exit_code = ExitCode();
   // Otherwise the post would reopen the run.
-  if (!ours && end_there_.has_value()) post.exit_code = *end_there_;
+  if (!ours && server_exit_code_.has_value()) post.exit_code = *server_exit_code_;
 
   const absl::StatusOr<HttpResponse> answer = Send(Endpoint::kFileStream, StreamBody(post));
   const Outcome outcome = Judge(answer);
@@ -201,7 +201,7 @@ absl::Duration WandbDelivery::Accepted(uint64_t rows, bool last, absl::Time now)
   delivery_.complete = last;
   cursor_.cut_rows -= rows;
   if (rows > 0) known_at_ = now;
-  reopened_ |= cursor_.continued && !end_there_.has_value();
+  reopened_ |= cursor_.continued && !server_exit_code_.has_value();
   if (cursor_.cut_rows == 0) {
     DropCut();
     if (cursor_.continued || ask_after_cut_) known_at_ = absl::InfinitePast();
@@ -219,7 +219,7 @@ uint64_t WandbDelivery::RefusedBefore(uint64_t end) const {
   for (const HistoryLines::TooLong& line : lines_.too_long) {
     if (line.row >= first && line.row < end) ++refused;
   }
-  return refused + (trial_.has_value() && end > first ? 1 : 0);
+  return refused + (bare_line_trial_.has_value() && end > first ? 1 : 0);
 }
 
 // The server accepted a post up to row `end`. So the parts that were left out of it were at fault.
@@ -227,21 +227,23 @@ void WandbDelivery::SettleRefusals(uint64_t end) {
   const uint64_t first = delivery_.delivered_rows;
   for (HistoryLines::TooLong& line : lines_.too_long) {
     if (line.row < first || line.row >= end) continue;
-    AddLetter(line.row,
-              absl::StrCat("not sent: a line of ", line.bytes, " bytes; the limit is ",
-                           options_.max_line_bytes),
-              std::move(line.content));
+    AddDeadLetter(line.row,
+                  absl::StrCat("not sent: a line of ", line.bytes, " bytes; the limit is ",
+                               options_.max_line_bytes),
+                  std::move(line.content));
     ++delivery_.refused_rows;
   }
-  if (trial_.has_value() && end > first) {
-    AddLetter(trial_->row, std::move(trial_->answer), std::move(trial_->content));
+  if (bare_line_trial_.has_value() && end > first) {
+    AddDeadLetter(bare_line_trial_->row, std::move(bare_line_trial_->answer),
+                  std::move(bare_line_trial_->content));
     ++delivery_.refused_rows;
-    trial_.reset();
+    bare_line_trial_.reset();
     bisection_.Clear();
   }
   if (!summary_answer_.empty()) {
-    AddLetter(end == 0 ? 0 : end - 1,
-              absl::StrCat(kSummaryLetter, std::exchange(summary_answer_, "")), refused_summary_);
+    AddDeadLetter(end == 0 ? 0 : end - 1,
+                  absl::StrCat(kSummaryLetter, std::exchange(summary_answer_, "")),
+                  refused_summary_);
   }
 }
 
@@ -258,8 +260,8 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
   }
   refused_summary_.clear();  // the summary was not the cause
   summary_answer_.clear();
-  if (rows == 0 || trial_.has_value()) {
-    trial_.reset();
+  if (rows == 0 || bare_line_trial_.has_value()) {
+    bare_line_trial_.reset();
     bare_.erase(first);
     lines_ = {};
     return Failed(Outcome::kBlocked, "post to the file stream", answer, now);
@@ -269,10 +271,10 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
     bisection_.Refused(first, rows);
     return absl::ZeroDuration();
   }
-  trial_.emplace();
-  trial_->row = first;
-  trial_->answer = Explain(answer);
-  trial_->content = lines_.Shown(first);
+  bare_line_trial_.emplace();
+  bare_line_trial_->row = first;
+  bare_line_trial_->answer = Explain(answer);
+  bare_line_trial_->content = lines_.Shown(first);
   bisection_.Refused(first, 1);
   bare_.insert(first);
   lines_ = {};

@@ -111,12 +111,12 @@ absl::StatusOr<absl::Duration> WandbDelivery::ApplyStanding(storage::StoreReader
   const bool others = standing_->lines > cursor_.base_offset + static_cast<int64_t>(first + found_);
   if (others || cursor_.continued) RETURN_IF_ERROR(MoveAfterOthers(reader, found_));
   reopened_ &= !others;
-  fed_elsewhere_ = cursor_.continued && standing_->state == "running" && !reopened_;
-  const bool waits = fed_elsewhere_ && run_.rows > first;
+  other_store_active_ = cursor_.continued && standing_->state == "running" && !reopened_;
+  const bool waits = other_store_active_ && run_.rows > first;
   if (!waits && delivery_.last_error == unsettled_) delivery_.last_error.clear();
-  end_there_.reset();
-  if (standing_->state == "finished") end_there_ = 0;
-  if (standing_->state == "failed") end_there_ = 1;
+  server_exit_code_.reset();
+  if (standing_->state == "finished") server_exit_code_ = 0;
+  if (standing_->state == "failed") server_exit_code_ = 1;
   standing_.reset();
   asked_ = true;
   // The first row of this store may make the run ours.
@@ -245,7 +245,7 @@ void WandbDelivery::DropCut() {
   lines_ = {};
   bare_.clear();
   bisection_.Clear();
-  trial_.reset();
+  bare_line_trial_.reset();
   hold_summary_ = false;
   if (history_.next() > delivery_.delivered_rows) history_.Rewind();
 }

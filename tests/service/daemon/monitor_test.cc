@@ -36,7 +36,7 @@ TEST(MonitorTest, RowsPerSecondAreThoseOfTheLastTenSeconds) {
   Monitor monitor(dir.path());
   EXPECT_EQ(monitor.view().rows_per_second, 0);
   for (int second = 0; second <= 60; ++second) {
-    monitor.Look(kBegin + absl::Seconds(second), second < 30 ? 0 : 50 * (second - 30));
+    monitor.Sample(kBegin + absl::Seconds(second), second < 30 ? 0 : 50 * (second - 30));
   }
   EXPECT_EQ(monitor.view().rows_per_second, 50);
 }
@@ -49,7 +49,7 @@ TEST(MonitorTest, GrowthIsThatOfTheStoreAndItsLog) {
   for (int second = 0; second <= 120; second += 10) {
     std::filesystem::resize_file(dir.File("ranklog.db"), static_cast<uintmax_t>(second) * 1000);
     std::filesystem::resize_file(dir.File("ranklog.db-wal"), static_cast<uintmax_t>(second) * 24);
-    monitor.Look(kBegin + absl::Seconds(second), 0);
+    monitor.Sample(kBegin + absl::Seconds(second), 0);
     if (second < 60) {
       EXPECT_FALSE(monitor.view().growth_per_second);
     }
@@ -61,7 +61,7 @@ TEST(MonitorTest, GrowthIsThatOfTheStoreAndItsLog) {
 TEST(MonitorTest, DiskIsThatOfTheStateDirectory) {
   const testing::TempDir dir;
   Monitor monitor(dir.path());
-  monitor.Look(kBegin, 0);
+  monitor.Sample(kBegin, 0);
   const std::filesystem::space_info space = std::filesystem::space(dir.path());
   EXPECT_EQ(monitor.view().disk_bytes, static_cast<int64_t>(space.capacity));
   EXPECT_GT(monitor.view().disk_free_bytes, 0);

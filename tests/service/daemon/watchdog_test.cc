@@ -26,7 +26,7 @@ TEST_F(WatchdogTest, PingsSeveralTimesPerLimit) {
   Watchdog watchdog(dir_.File("notify"), absl::Seconds(60));
   int pings = 0;
   for (int second = 0; second < 60; ++second) {
-    watchdog.Look(start_ + absl::Seconds(second), "");
+    watchdog.Check(start_ + absl::Seconds(second), "");
     if (systemd_.Take() == "WATCHDOG=1") ++pings;
   }
   EXPECT_EQ(pings, 4);
@@ -34,10 +34,10 @@ TEST_F(WatchdogTest, PingsSeveralTimesPerLimit) {
 
 TEST_F(WatchdogTest, HangingLoopEndsThePingsUntilItGoesOn) {
   Watchdog watchdog(dir_.File("notify"), absl::Seconds(60));
-  watchdog.Look(start_, "store");
-  watchdog.Look(start_ + absl::Seconds(30), "store");
+  watchdog.Check(start_, "store");
+  watchdog.Check(start_ + absl::Seconds(30), "store");
   EXPECT_EQ(systemd_.Take(), "");
-  watchdog.Look(start_ + absl::Seconds(31), "");
+  watchdog.Check(start_ + absl::Seconds(31), "");
   EXPECT_EQ(systemd_.Take(), "WATCHDOG=1");
 }
 
@@ -59,7 +59,7 @@ TEST_F(WatchdogTest, ReadsTheEnvironment) {
 
 TEST_F(WatchdogTest, WithoutWatchdogNoPings) {
   Watchdog watchdog(dir_.File("notify"), absl::InfiniteDuration());
-  watchdog.Look(start_, "");
+  watchdog.Check(start_, "");
   EXPECT_EQ(systemd_.Take(), "");
 }
 
