@@ -1,5 +1,5 @@
-// A ring in a shared file that outlives the process. spool.md describes the file; spool_layout.h
-// defines its layout in code.
+// A ring in a shared file that outlives the process. spool_format.md describes the file;
+// spool_layout.h defines its layout in code.
 //
 // One thread writes (RingWriter), the sender reads and frees (RingReader). After the process dies,
 // the daemon reads the rest. This class makes, maps and removes the file.
@@ -30,11 +30,11 @@ class Spool {
   };
 
   // Makes a ring in the first usable directory, or in anonymous memory if there is none. Later
-  // rings of a process, and rings where there is little room, are smaller (see spools.md). Reserves
-  // every page, so no later write can fail, and touches the first pages. Sets the incarnation (if
-  // unset) and the ring in `hello`, and stores `hello` in the file without its credentials. Costs 2
-  // to 3 ms for 8 MiB. Before Publish(), the daemon treats the file as unfinished, and removes it
-  // after this process has ended.
+  // rings of a process, and rings where there is little room, are smaller (see spool_placement.md).
+  // Reserves every page, so no later write can fail, and touches the first pages. Sets the
+  // incarnation (if unset) and the ring in `hello`, and stores `hello` in the file without its
+  // credentials. Costs 2 to 3 ms for 8 MiB. Before Publish(), the daemon treats the file as
+  // unfinished, and removes it after this process has ended.
   //   kResourceExhausted   not even anonymous memory is left
   //   kInvalidArgument     the Hello does not fit
   static absl::StatusOr<std::unique_ptr<Spool>> Create(const Options& options, v1::Hello hello);

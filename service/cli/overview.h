@@ -15,7 +15,7 @@
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/disk_outlook.h"
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/query/run_report.h"
 
 namespace ranklog::cli {

@@ -14,7 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/table.h"
 #include "service/cli/output/terminal.h"

@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/disk_outlook.h"
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/query/run_report.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"

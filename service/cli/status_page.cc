@@ -11,7 +11,7 @@
 #include "service/base/printable.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/disk_outlook.h"
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/cli/output/table.h"
 #include "service/query/run_report.h"
 #include "service/storage/store_file.h"

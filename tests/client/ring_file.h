@@ -1,5 +1,5 @@
-// Reads a spool file like the daemon after a rank's death. It follows spool.md and shares no code
-// with the client, so it is an independent check of the client's rings.
+// Reads a spool file like the daemon after a rank's death. It follows spool_format.md and shares no
+// code with the client, so it is an independent check of the client's rings.
 
 #ifndef TESTS_CLIENT_RING_FILE_H_
 #define TESTS_CLIENT_RING_FILE_H_
@@ -37,10 +37,10 @@ struct RingFile {
   bool finished = false;
   bool by_destructor = false;
   int32_t exit_code = 0;
-  std::string error;  // a violation of spool.md
+  std::string error;  // a violation of spool_format.md
 };
 
-// The offsets come from the tables of spool.md.
+// The offsets come from the tables of spool_format.md.
 inline RingFile ReadRing(const std::string& path) {
   RingFile ring;
   std::string bytes;

@@ -133,7 +133,7 @@ class Model:
         return process.rings[child, thread]
 
     def other_ring(self, process, who, step):
-        # spools.md: "it gets another ring, and an idle ring ends."
+        # spool_placement.md: "it gets another ring, and an idle ring ends."
         before = process.rings[who]
         ring = next((ring for ring in reversed(process.idle) if ring.least <= step), None)
         if ring is not None:
@@ -148,7 +148,7 @@ class Model:
 
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." spools.md: "If it logs
+        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." spool_placement.md: "If it logs
         # a smaller step than the ring has, it gets another ring". "Without a step: merges into the open step, which is the
         # largest that any thread has given, and closes it for rows without a step." Threads and forked children share the open step.
         step = act.get("step", process.open)
@@ -271,7 +271,7 @@ class Model:
     def ended_as(self, primary):
         """What the run may have come to: state, exit code (None: any), whether there is a reason."""
         # service/json.md: "`failed` (exit code not 0), `crashed`"; runs.md: "If a rank was restarted, its last process decides how
-        # the run ends"; spool.md: "In a ring of a forked child, `finished` is 1 from the start. A helper process is often killed
+        # the run ends"; spool_format.md: "In a ring of a forked child, `finished` is 1 from the start. A helper process is often killed
         # when it is done, and its end says nothing about the run". live_run.h: "the primary's before the others'"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
         ends = [last[primary], *(process for rank, process in last.items() if rank != primary)]

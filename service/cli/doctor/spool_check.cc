@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
-#include "service/cli/node/left_spools.h"
 #include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {
 

@@ -11,7 +11,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 #include "service/storage/state_dirs.h"
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"

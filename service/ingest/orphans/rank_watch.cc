@@ -12,7 +12,7 @@
 #include "service/base/clock.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/ingest/orphans/left_rings.h"
+#include "service/ingest/orphans/ring_scan.h"
 
 namespace ranklog::ingest {
 namespace {

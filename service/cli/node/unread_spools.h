@@ -1,8 +1,8 @@
 // Rows that are not in a run because no daemon runs: they are in the rings of ranks, or in the
 // store but not aggregated yet.
 
-#ifndef SERVICE_CLI_NODE_LEFT_SPOOLS_H_
-#define SERVICE_CLI_NODE_LEFT_SPOOLS_H_
+#ifndef SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
+#define SERVICE_CLI_NODE_UNREAD_SPOOLS_H_
 
 #include <cstdint>
 #include <string>
@@ -76,4 +76,4 @@ absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_di
 
 }  // namespace ranklog::cli
 
-#endif  // SERVICE_CLI_NODE_LEFT_SPOOLS_H_
+#endif  // SERVICE_CLI_NODE_UNREAD_SPOOLS_H_

@@ -1,4 +1,4 @@
-#include "service/cli/node/left_spools.h"
+#include "service/cli/node/unread_spools.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,8 +28,8 @@
 #include "service/ingest/convert.h"
 #include "service/ingest/ingest_context.h"
 #include "service/ingest/ingest_credentials.h"
-#include "service/ingest/orphans/left_rings.h"
 #include "service/ingest/orphans/rank_watch.h"
+#include "service/ingest/orphans/ring_scan.h"
 #include "service/ingest/ring_file.h"
 #include "service/ingest/spool_reader.h"
 #include "service/pipeline/aggregate_loop.h"

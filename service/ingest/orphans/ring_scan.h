@@ -1,7 +1,7 @@
 // Lists the rings in a spool directory, and says which daemon must read them.
 
-#ifndef SERVICE_INGEST_ORPHANS_LEFT_RINGS_H_
-#define SERVICE_INGEST_ORPHANS_LEFT_RINGS_H_
+#ifndef SERVICE_INGEST_ORPHANS_RING_SCAN_H_
+#define SERVICE_INGEST_ORPHANS_RING_SCAN_H_
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ bool IsForDaemonAt(const std::string& socket_path, const SpoolReader& ring);
 
 }  // namespace ranklog::ingest
 
-#endif  // SERVICE_INGEST_ORPHANS_LEFT_RINGS_H_
+#endif  // SERVICE_INGEST_ORPHANS_RING_SCAN_H_

@@ -1,4 +1,4 @@
-#include "service/ingest/orphans/left_rings.h"
+#include "service/ingest/orphans/ring_scan.h"
 
 #include <dirent.h>
 
