@@ -7,7 +7,7 @@
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/output/terminal.h"
 #include "service/storage/recovery/damage.h"
 #include "service/storage/state_lock.h"
@@ -174,7 +174,7 @@ std::vector<std::string> ProblemsOf(const Overview& overview) {
   } else if (const auto& lasts = overview.disk.lasts; lasts && *lasts < kSoon) {
     problems.push_back(absl::StrCat("the disk is full in ", DurationText(*lasts)));
   }
-  if (!overview.left.empty()) problems.push_back(LeftSpoolsText(overview.left));
+  if (!overview.left.empty()) problems.push_back(UnreadSpoolsText(overview.left));
   if (!overview.unaggregated.empty()) problems.push_back(overview.unaggregated);
   if (overview.lost() > 0) {
     problems.push_back(absl::StrCat(Counted(overview.lost(), "row"),

@@ -36,7 +36,7 @@ struct Overview {
   std::map<std::string, storage::Queue> queues;  // by kind of tracker
   std::vector<std::string> damaged_rings;        // paths of rings that were set aside
   DiskOutlook disk;
-  std::vector<LeftSpool> left;  // rows outside the store, for which no daemon runs
+  std::vector<UnreadSpool> left;  // rows outside the store, for which no daemon runs
   std::string left_advice;
   std::string unaggregated;  // rows in the store that no daemon aggregates; empty: there are none
   // Sums over all runs.

@@ -16,7 +16,7 @@
 #include "service/cli/command.h"
 #include "service/cli/node/daemon_status.h"
 #include "service/cli/node/run_remover.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/progress_bar.h"
 #include "service/cli/output/table.h"

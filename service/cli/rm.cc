@@ -14,7 +14,7 @@
 #include "service/base/status_macros.h"
 #include "service/cli/command.h"
 #include "service/cli/node/run_remover.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/output/json_text.h"
 #include "service/cli/output/terminal.h"
 #include "service/query/run_report.h"

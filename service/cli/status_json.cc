@@ -104,7 +104,7 @@ model::Json OverviewJson(const Overview& overview) {
            {{"queued", overview.queued()},
             {"queued_bytes", overview.Queued().bytes},
             {"oldest_queued", SecondsOrNull(overview.Queued().oldest_us)},
-            {"in_spools", LeftRows(overview.left)},
+            {"in_spools", UnreadRows(overview.left)},
             {"delivered", overview.delivered()},
             {"refused", overview.refused()},
             {"late", overview.late_rows},

@@ -133,7 +133,7 @@ std::string SetApartText(const Overview& overview, const Terminal& terminal) {
 std::string SpoolLines(const Overview& overview, const Terminal& terminal) {
   std::string text;
   if (!overview.left.empty()) {
-    absl::StrAppend(&text, "spools  ", terminal.Red(LeftSpoolsText(overview.left)), ": ",
+    absl::StrAppend(&text, "spools  ", terminal.Red(UnreadSpoolsText(overview.left)), ": ",
                     overview.left_advice, "\n");
   }
   if (!overview.unaggregated.empty()) {

@@ -158,10 +158,10 @@ class Sync {
       }
       Conclude().IgnoreError();  // prints what is left
     }
-    const std::vector<LeftSpool> left = FindSpools(globals_, state_dir_);
+    const std::vector<UnreadSpool> left = FindSpools(globals_, state_dir_);
     return absl::UnavailableError(absl::StrCat(
         "the daemon has the store, but ", TimeoutText(pid, address),
-        left.empty() ? "" : "\nuntil it continues: ", left.empty() ? "" : LeftSpoolsText(left)));
+        left.empty() ? "" : "\nuntil it continues: ", left.empty() ? "" : UnreadSpoolsText(left)));
   }
 
   absl::Status Choose() {

@@ -25,14 +25,14 @@ constexpr absl::Duration kDaemonStarts = absl::Seconds(2);
 }  // namespace
 
 bool SyncSpools::AnyNew() const {
-  const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
   return std::any_of(left.begin(), left.end(),
-                     [this](const LeftSpool& spool) { return tried_.count(spool.path) == 0; });
+                     [this](const UnreadSpool& spool) { return tried_.count(spool.path) == 0; });
 }
 
 absl::Status SyncSpools::Take(bool holds_lock) {
-  const std::vector<LeftSpool> before = FindSpoolsOfDeadRanks(globals_, state_dir_);
-  for (const LeftSpool& spool : before) tried_.insert(spool.path);
+  const std::vector<UnreadSpool> before = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  for (const UnreadSpool& spool : before) tried_.insert(spool.path);
   if (SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return absl::OkStatus();
   if (!holds_lock) {
     const absl::Time deadline = SteadyNow() + kDaemonTakes;
@@ -41,11 +41,12 @@ absl::Status SyncSpools::Take(bool holds_lock) {
     }
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(DrainLeftSpools(globals_, state_dir_));
-  const std::vector<LeftSpool> after = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  RETURN_IF_ERROR(DrainUnreadSpools(globals_, state_dir_));
+  const std::vector<UnreadSpool> after = FindSpoolsOfDeadRanks(globals_, state_dir_);
   if (after.size() < before.size()) {
     std::cout << "took "
-              << Counted(LeftRows(before) - std::min(LeftRows(after), LeftRows(before)), "row")
+              << Counted(UnreadRows(before) - std::min(UnreadRows(after), UnreadRows(before)),
+                         "row")
               << " from the " << (before.size() - after.size() == 1 ? "spool" : "spools") << " of "
               << Counted(before.size() - after.size(), "rank") << "\n";
   }
@@ -54,10 +55,10 @@ absl::Status SyncSpools::Take(bool holds_lock) {
 
 absl::Status SyncSpools::CheckAllTaken() const {
   RETURN_IF_ERROR(CheckLiveRanksHaveADaemon());
-  const std::vector<LeftSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
+  const std::vector<UnreadSpool> left = FindSpoolsOfDeadRanks(globals_, state_dir_);
   if (left.empty() || SpoolsAreOfAnotherDaemon(globals_, state_dir_)) return CheckNoneIsStranded();
   return absl::UnavailableError(
-      absl::StrCat("not in the store yet: ", LeftSpoolsText(left),
+      absl::StrCat("not in the store yet: ", UnreadSpoolsText(left),
                    "; a daemon stores them as soon as it can; see its log: ranklog daemon-log"));
 }
 
@@ -74,12 +75,12 @@ absl::Status SyncSpools::CheckNoneIsStranded() const {
 absl::Status SyncSpools::CheckLiveRanksHaveADaemon() const {
   const absl::Time deadline = SteadyNow() + kDaemonStarts;
   while (true) {
-    std::vector<LeftSpool> left = FindUnreadSpools(globals_, state_dir_);
-    std::erase_if(left, [](const LeftSpool& each) { return !each.lives; });
+    std::vector<UnreadSpool> left = FindUnreadSpools(globals_, state_dir_);
+    std::erase_if(left, [](const UnreadSpool& each) { return !each.lives; });
     if (left.empty()) return absl::OkStatus();
     if (SteadyNow() > deadline) {
       return absl::UnavailableError(
-          absl::StrCat(LeftSpoolsText(left), ": ", HowToTake(globals_, state_dir_, left)));
+          absl::StrCat(UnreadSpoolsText(left), ": ", HowToTake(globals_, state_dir_, left)));
     }
     absl::SleepFor(kSpoolPoll);
   }

@@ -28,7 +28,7 @@ std::map<std::string, uint64_t> NamedCounters(const ingest::Acceptor::Counters& 
       {"ingest.orphan_rows", ingest.orphan_rows},
       {"ingest.refused_versions", ingest.refused_versions},
       {"ingest.damaged_rings", ingest.damaged_rings},
-      {"ingest.left_rings", ingest.left_rings},
+      {"ingest.left_rings", ingest.unreadable_rings},
       {"store.writes", store.writes},
       {"store.refused_writes", store.refused_writes},
       {"store.commits", store.commits},

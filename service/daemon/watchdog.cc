@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "service/daemon/notify.h"
+#include "service/daemon/systemd_notify.h"
 
 namespace ranklog::daemon {
 

@@ -13,7 +13,7 @@
 #include "service/cli/doctor/state_dir_check.h"
 #include "service/cli/doctor/stores_check.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/node/unread_spools.h"
 #include "service/query/run_report.h"
 #include "service/storage/recovery/damage.h"

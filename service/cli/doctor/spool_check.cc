@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "service/base/number_text.h"
 #include "service/base/printable.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/node/unread_spools.h"
 
 namespace ranklog::cli {
@@ -70,13 +70,13 @@ absl::optional<Finding> CheckRings(const std::string& dir) {
 }
 
 absl::optional<Finding> CheckUnreadSpools(const Globals& globals, const std::string& dir) {
-  const std::vector<LeftSpool> left = FindUnreadSpools(globals, dir);
+  const std::vector<UnreadSpool> left = FindUnreadSpools(globals, dir);
   if (left.empty()) return absl::nullopt;
   std::vector<std::string> paths;
-  for (const LeftSpool& spool : left) paths.push_back(spool.path);
+  for (const UnreadSpool& spool : left) paths.push_back(spool.path);
   return Finding{"spool",
-                 {{"left", paths}, {"left_rows", LeftRows(left)}},
-                 LeftSpoolsText(left),
+                 {{"left", paths}, {"left_rows", UnreadRows(left)}},
+                 UnreadSpoolsText(left),
                  HowToTake(globals, dir, left)};
 }
 

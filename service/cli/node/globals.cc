@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<storage::StoreReader>> Globals::OpenStore() const
                          log->path, ")");
     }
     if (const auto left = FindUnreadSpools(*this, dir); !left.empty()) {
-      absl::StrAppend(&why, "; ", LeftSpoolsText(left), ": ", HowToTake(*this, dir, left));
+      absl::StrAppend(&why, "; ", UnreadSpoolsText(left), ": ", HowToTake(*this, dir, left));
     }
     return absl::NotFoundError(
         absl::StrCat("there is no store in ", dir,

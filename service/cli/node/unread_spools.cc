@@ -20,7 +20,7 @@
 #include "service/base/printable.h"
 #include "service/base/status_macros.h"
 #include "service/cli/node/daemon_status.h"
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 #include "service/cli/node/sync_pipeline.h"
 #include "service/cli/output/terminal.h"
 #include "service/deliver/credentials.h"
@@ -80,24 +80,24 @@ std::string NameList(std::vector<std::string> names) {
                       more == 0 ? "" : absl::StrCat(" and ", more, " more"));
 }
 
-std::string NamesOf(const std::vector<LeftSpool>& spools) {
+std::string NamesOf(const std::vector<UnreadSpool>& spools) {
   std::vector<std::string> names;
-  for (const LeftSpool& spool : spools) {
+  for (const UnreadSpool& spool : spools) {
     names.push_back(Printable(
         absl::StrCat("rank ", spool.key.rank, " of ", spool.key.project, ":", spool.key.job_id)));
   }
   return NameList(std::move(names));
 }
 
-std::string TextOfTheDead(const std::vector<LeftSpool>& dead) {
-  const uint64_t rows = LeftRows(dead);
+std::string TextOfTheDead(const std::vector<UnreadSpool>& dead) {
+  const uint64_t rows = UnreadRows(dead);
   return absl::StrCat(rows == 0 ? "the end" : Counted(rows, "row"), " of ", NamesOf(dead),
                       rows > 1 ? " are" : " is", " only in ",
                       dead.size() == 1 ? "a spool" : "spools");
 }
 
-std::string TextOfTheLiving(const std::vector<LeftSpool>& living) {
-  const uint64_t rows = LeftRows(living);
+std::string TextOfTheLiving(const std::vector<UnreadSpool>& living) {
+  const uint64_t rows = UnreadRows(living);
   const bool one = living.size() == 1;
   return absl::StrCat(NamesOf(living), one ? " is still running; " : " are still running; ",
                       Counted(rows, "row"), rows == 1 ? " waits in " : " wait in ",
@@ -166,8 +166,8 @@ absl::optional<StrandedSpool> ExamineStranded(const ingest::RingFile& file,
                    " ranklog sync")};
 }
 
-bool AnyLives(const std::vector<LeftSpool>& left) {
-  return std::any_of(left.begin(), left.end(), [](const LeftSpool& each) { return each.lives; });
+bool AnyLives(const std::vector<UnreadSpool>& left) {
+  return std::any_of(left.begin(), left.end(), [](const UnreadSpool& each) { return each.lives; });
 }
 
 bool AllRowsAreMade(storage::StoreReader& reader) {
@@ -184,8 +184,8 @@ bool AllRowsAreMade(storage::StoreReader& reader) {
 
 }  // namespace
 
-std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left;
+std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<UnreadSpool> left;
   std::set<std::pair<uint64_t, uint64_t>> seen;  // a directory may have two names
   const auto store = storage::StoreReader::Open(state_dir);
   const std::string socket_path = SocketPath(globals);
@@ -232,14 +232,15 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals,
   return stranded;
 }
 
-std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
-  std::erase_if(left, [](const LeftSpool& each) { return each.lives; });
+std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
+                                               const std::string& state_dir) {
+  std::vector<UnreadSpool> left = FindSpools(globals, state_dir);
+  std::erase_if(left, [](const UnreadSpool& each) { return each.lives; });
   return left;
 }
 
-std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir) {
-  std::vector<LeftSpool> left = FindSpools(globals, state_dir);
+std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir) {
+  std::vector<UnreadSpool> left = FindSpools(globals, state_dir);
   if (left.empty()) return left;
   if (storage::StateLock::Holder(state_dir) != 0 || SpoolsAreOfAnotherDaemon(globals, state_dir)) {
     left.clear();
@@ -256,16 +257,16 @@ bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_d
          });
 }
 
-uint64_t LeftRows(const std::vector<LeftSpool>& left) {
+uint64_t UnreadRows(const std::vector<UnreadSpool>& left) {
   uint64_t rows = 0;
-  for (const LeftSpool& spool : left) rows += spool.rows;
+  for (const UnreadSpool& spool : left) rows += spool.rows;
   return rows;
 }
 
-std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
-  std::vector<LeftSpool> living, dead;
+std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left) {
+  std::vector<UnreadSpool> living, dead;
   std::partition_copy(left.begin(), left.end(), std::back_inserter(living),
-                      std::back_inserter(dead), [](const LeftSpool& each) { return each.lives; });
+                      std::back_inserter(dead), [](const UnreadSpool& each) { return each.lives; });
   std::vector<std::string> texts;
   if (!dead.empty()) texts.push_back(TextOfTheDead(dead));
   if (!living.empty()) texts.push_back(TextOfTheLiving(living));
@@ -273,7 +274,7 @@ std::string LeftSpoolsText(const std::vector<LeftSpool>& left) {
 }
 
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
-                      const std::vector<LeftSpool>& left) {
+                      const std::vector<UnreadSpool>& left) {
   if (!AnyLives(left)) {
     return "no daemon is running; run `ranklog sync` to store and deliver them";
   }
@@ -306,14 +307,14 @@ void WarnOfUntakenRows(const Globals& globals) {
   const absl::StatusOr<std::string> state_dir = globals.StateDir();
   if (!state_dir.ok()) return;
   if (const auto left = FindUnreadSpools(globals, *state_dir); !left.empty()) {
-    std::cerr << LeftSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
+    std::cerr << UnreadSpoolsText(left) << ": " << HowToTake(globals, *state_dir, left) << "\n";
   }
   if (const std::string unaggregated = UnaggregatedRowsText(*state_dir); !unaggregated.empty()) {
     std::cerr << unaggregated << ": " << kHowToAggregate << "\n";
   }
 }
 
-absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir) {
+absl::Status DrainUnreadSpools(const Globals& globals, const std::string& state_dir) {
   LogToStderr();
   ASSIGN_OR_RETURN(std::unique_ptr<storage::Store> opened, storage::Store::Open(state_dir, {}));
   pipeline::StoreLoop store(std::move(opened), {});

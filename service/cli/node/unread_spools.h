@@ -14,7 +14,7 @@
 
 namespace ranklog::cli {
 
-struct LeftSpool {
+struct UnreadSpool {
   std::string path;
   model::StreamKey key;  // the rank that owns the ring
   uint64_t rows = 0;     // rows that the store lacks; 0: it lacks only the rank's end
@@ -24,14 +24,15 @@ struct LeftSpool {
 // Rings that a daemon of `state_dir` would read but has not read yet: those of dead ranks, and
 // those of live ranks with rows that the store lacks. While a daemon runs, live ranks may have such
 // rows for moments, and dead ranks for some seconds.
-std::vector<LeftSpool> FindSpools(const Globals& globals, const std::string& state_dir);
+std::vector<UnreadSpool> FindSpools(const Globals& globals, const std::string& state_dir);
 
 // The same, but only rings of dead ranks.
-std::vector<LeftSpool> FindSpoolsOfDeadRanks(const Globals& globals, const std::string& state_dir);
+std::vector<UnreadSpool> FindSpoolsOfDeadRanks(const Globals& globals,
+                                               const std::string& state_dir);
 
 // The same as FindSpools(). Empty if a daemon holds `state_dir` or listens where the ranks look for
 // their daemon, because it will read the rings.
-std::vector<LeftSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
+std::vector<UnreadSpool> FindUnreadSpools(const Globals& globals, const std::string& state_dir);
 
 // A ring that waits for no daemon of this state directory, so that no other function here finds it.
 struct StrandedSpool {
@@ -50,15 +51,15 @@ std::vector<StrandedSpool> FindStrandedSpools(const Globals& globals, const std:
 bool SpoolsAreOfAnotherDaemon(const Globals& globals, const std::string& state_dir);
 
 // The number of rows in these spools.
-uint64_t LeftRows(const std::vector<LeftSpool>& left);
+uint64_t UnreadRows(const std::vector<UnreadSpool>& left);
 
 // "300 rows of rank 0 of gpt:job lie in a spool only", or "rank 0 of gpt:job still runs; 300 rows
 // wait in its spool until a daemon takes them", or both. `left` must not be empty.
-std::string LeftSpoolsText(const std::vector<LeftSpool>& left);
+std::string UnreadSpoolsText(const std::vector<UnreadSpool>& left);
 
 // A command that gets these rows read.
 std::string HowToTake(const Globals& globals, const std::string& state_dir,
-                      const std::vector<LeftSpool>& left);
+                      const std::vector<UnreadSpool>& left);
 
 // "20 rows of job and job-2 are stored, but not in their runs yet", if no daemon holds `state_dir`
 // that would aggregate them. Empty: there are no such rows.
@@ -72,7 +73,7 @@ void WarnOfUntakenRows(const Globals& globals);
 // Does the work of a starting daemon: stores the rows of the rings in `state_dir`, ends their
 // streams, and aggregates the rows. Creates the store if it is missing. The caller must hold the
 // lock. Unreadable rings stay in place. The errors are those of storage::Store::Open.
-absl::Status DrainLeftSpools(const Globals& globals, const std::string& state_dir);
+absl::Status DrainUnreadSpools(const Globals& globals, const std::string& state_dir);
 
 }  // namespace ranklog::cli
 

@@ -248,7 +248,7 @@ void RankWatch::Examine(const std::string& path, absl::Time now,
 }
 
 void RankWatch::IgnoreRing(const RingFile& file, const absl::Status& why) {
-  ++context_.counters->left_rings;
+  ++context_.counters->unreadable_rings;
   spdlog::warn("ignored the spool {}: {}", file.path(), why.ToString());
   ignored_.insert({file.device(), file.inode()});
 }

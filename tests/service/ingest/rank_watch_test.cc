@@ -645,7 +645,7 @@ TEST_F(RankWatchTest, LeavesWhatItCannotRead) {
   ExpectItLooksOn(3);
   EXPECT_TRUE(IsThere(1));
   EXPECT_TRUE(IsThere(2));
-  EXPECT_EQ(counters_.left_rings, 2u);
+  EXPECT_EQ(counters_.unreadable_rings, 2u);
   EXPECT_TRUE(std::filesystem::exists(spool_.File("ring-short.spool")));
 }
 

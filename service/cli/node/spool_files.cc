@@ -1,4 +1,4 @@
-#include "service/cli/node/spool_dirs.h"
+#include "service/cli/node/spool_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

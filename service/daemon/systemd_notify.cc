@@ -1,4 +1,4 @@
-#include "service/daemon/notify.h"
+#include "service/daemon/systemd_notify.h"
 
 #include <string.h>
 #include <sys/socket.h>

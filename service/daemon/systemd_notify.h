@@ -1,7 +1,7 @@
 // Reports the state of the service to systemd, by the datagrams of sd_notify(3).
 
-#ifndef SERVICE_DAEMON_NOTIFY_H_
-#define SERVICE_DAEMON_NOTIFY_H_
+#ifndef SERVICE_DAEMON_SYSTEMD_NOTIFY_H_
+#define SERVICE_DAEMON_SYSTEMD_NOTIFY_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ void NotifySystemd(const std::string& address, const std::string& state);
 
 }  // namespace ranklog::daemon
 
-#endif  // SERVICE_DAEMON_NOTIFY_H_
+#endif  // SERVICE_DAEMON_SYSTEMD_NOTIFY_H_

@@ -1,7 +1,7 @@
-// The spools of this user's ranks on this node.
+// The files of this user's spools: where they are, which of them cannot be read, and their removal.
 
-#ifndef SERVICE_CLI_NODE_SPOOL_DIRS_H_
-#define SERVICE_CLI_NODE_SPOOL_DIRS_H_
+#ifndef SERVICE_CLI_NODE_SPOOL_FILES_H_
+#define SERVICE_CLI_NODE_SPOOL_FILES_H_
 
 #include <cstdint>
 #include <set>
@@ -27,4 +27,4 @@ void RemoveRings(const std::string& state_dir, const std::set<uint64_t>& incarna
 
 }  // namespace ranklog::cli
 
-#endif  // SERVICE_CLI_NODE_SPOOL_DIRS_H_
+#endif  // SERVICE_CLI_NODE_SPOOL_FILES_H_
