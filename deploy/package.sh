@@ -90,7 +90,7 @@ elif [ "$(cache RANKLOG_TRAINER)" = ON ]; then
   targets+=(ranklog-train)
 fi
 say "building ${targets[*]}"
-NINJA_STATUS='[%f/%t] ' ninja -j "$jobs" -C "$build" "${targets[@]}" || fail "the build failed, see above; it goes on where it stopped when you call this again"
+NINJA_STATUS='[%f/%t] ' ninja -j "$jobs" -C "$build" "${targets[@]}" || fail "the build failed, see above; call this again to continue where it stopped"
 
 work=$(mktemp -d "$build/packages.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -137,7 +137,7 @@ The log is in $state. What to type next:
   deploy/quickstart.sh --steps 2000
 TEXT
 if [ "$keep" = yes ]; then
-  echo "ranklogd goes on as pid $daemon: kill $daemon ends it. To log to it, and to look at it without --state-dir:"
+  echo "ranklogd continues as pid $daemon: kill $daemon ends it. To log to it, and to look at it without --state-dir:"
   echo "  export RANKLOG_ADDRESS=$RANKLOG_ADDRESS RANKLOG_SPOOL_DIR=$RANKLOG_SPOOL_DIR"
 fi
 say "done"

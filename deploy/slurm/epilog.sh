@@ -1,6 +1,6 @@
 #!/bin/bash
 # An Epilog of Slurm: gives the user's ranklogd on this node time to deliver, if the site wants that. Without
-# `drain` in /etc/ranklog/slurm.conf it does nothing: the daemon goes on without the job. It never fails.
+# `drain` in /etc/ranklog/slurm.conf it does nothing: the daemon continues without the job. It never fails.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 exec </dev/null >/dev/null 2>&1
 
