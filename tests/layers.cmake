@@ -1,5 +1,5 @@
 # The include order of the folders, as a test: cmake -DROOT=<source tree> -P tests/layers.cmake
-# A folder may include itself, the folders named here, and the standard and foreign headers listed below. A room that is not
+# A folder may include itself, the folders named here, and the standard and foreign headers listed below. A subfolder that is not
 # named belongs to its folder.
 cmake_minimum_required(VERSION 3.25)
 
@@ -48,14 +48,14 @@ function(complain message)
   set(failures ${failures} PARENT_SCOPE)
 endfunction()
 
-# A room stands behind its folder.
+# A subfolder stands behind its folder.
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/storage service/aggregate service/deliver service/pipeline service/query
     service/ingest service/ingest/server service/ingest/orphans service/daemon
     service/cli service/cli/output service/cli/node service/cli/doctor)
 
-# Sets `result` to the folder or the room that holds `path`; empty if none does.
+# Sets `result` to the folder or subfolder that holds `path`; empty if none does.
 function(layer_of path result)
   set(layer "")
   foreach(folder IN LISTS folders)
