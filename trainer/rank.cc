@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "ranklog/ranklog.h"
 #include "trainer/base/error_file.h"
 #include "trainer/base/messages.h"
@@ -26,6 +27,8 @@
 
 namespace ranklog::trainer {
 namespace {
+
+constexpr absl::Duration kDaemonPatience = absl::Seconds(5);  // under load it needs one or two
 
 // What std::terminate() reports: NCCL's watchdog ends a rank whose collective timed out by an
 // exception in a thread of its own.
@@ -119,16 +122,30 @@ bool SettleRun(const Run& run, Saver& saver) {
   return true;
 }
 
+// Waits for a daemon's answer, which has the run's id, so that no row comes before the id is in
+// run.json. Without a daemon the rows go to the spool, and the training begins. Returns whether a
+// daemon has answered.
+bool AwaitRun(const Run& run, Saver& saver, const StopSignal& stop_signal) {
+  const absl::Time end = absl::Now() + kDaemonPatience;
+  bool settled = SettleRun(run, saver);
+  while (!settled && !saver.run_settled() && !run.settings().disabled &&
+         run.stats().last_error.empty() && stop_signal.received() == 0 && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+    settled = SettleRun(run, saver);
+  }
+  return settled;
+}
+
 // Trains, and shows on rank 0's terminal how far it is. Returns the exit code.
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
+  bool settled = AwaitRun(run, saver, stop_signal);
   if (group.rank() == 0 && !saver.complete()) {
     WriteMessage(absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
                               Counted(group.world_size(), "rank"), "\n"));
   }
   Position position;
   bool done = false;
-  bool settled = false;
   {
     Progress progress(/*shown=*/group.rank() == 0);
     const absl::Time start = absl::Now();

@@ -44,6 +44,9 @@ class Saver {
   // answered. Only rank 0 stores it; the other ranks do nothing.
   void SettleRun(const std::string& run_id);
 
+  // Whether the next start can continue the run: its id is stored, or there is nothing to store.
+  bool run_settled() const { return !directory_ || run_.settled; }
+
   // Fills model, optimizer, sampler and random state from the checkpoint, with --init-from only the
   // model. Returns the number of completed steps, 0 for a new training.
   //   kInvalidArgument  the file does not fit; the message names a tensor

@@ -186,9 +186,27 @@ TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
   }
   const Finished last = Train("killed", ranks);
   ASSERT_EQ(last.code, 0) << last.output;
-  const std::vector<json> runs = Runs("killed");
+  std::vector<json> runs = Runs("killed");
+  // A start that was killed before run.json had its run's id has logged nothing to that run.
+  std::erase_if(runs, [](const json& run) { return run["rows"] == 0; });
   ASSERT_THAT(runs, SizeIs(1));
   ExpectTheWholeCurve(runs[0]["run_id"], whole);
+}
+
+TEST_F(ResumeTest, NoRowComesBeforeTheRunsIdIsStored) {
+  node_.daemon().Signal(SIGSTOP);
+  ChildProcess training(Command("slow", {}), Environment());
+  const auto run_file = [&] {
+    std::ifstream file(dir_.File("out/slow/run.json"));
+    return json::parse(file, nullptr, /*allow_exceptions=*/false);
+  };
+  ASSERT_TRUE(WaitFor([&] { return run_file().is_object(); })) << training.Output();
+  EXPECT_EQ(run_file()["settled"], false);
+  EXPECT_FALSE(WaitFor([&] { return training.Output().find("training tiny") != kNowhere; },
+                       absl::Seconds(1)));
+  node_.daemon().Signal(SIGCONT);
+  ASSERT_TRUE(WaitFor([&] { return training.Output().find("training tiny") != kNowhere; }));
+  EXPECT_EQ(run_file()["settled"], true);
 }
 
 TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
