@@ -18,7 +18,7 @@ TEST(EventTest, WaitEndsOnceAnotherThreadNotifies) {
   other.join();
 }
 
-TEST(EventTest, NotifiedBeforeTheWaitIsNotMissed) {
+TEST(EventTest, EarlyNotificationIsNotMissed) {
   Event event;
   const uint32_t seen = event.Count();
   event.NotifyAll();

@@ -84,7 +84,7 @@ class HotPathTest : public ::testing::Test {
   RowHandle row_;
 };
 
-TEST_F(HotPathTest, AllocatesNothingOnceTheShapesAreKnown) {
+TEST_F(HotPathTest, KnownShapesAllocateNothing) {
   Learn();
   const long before = allocations;
   bool all = true;
@@ -111,7 +111,7 @@ long TouchedBytes(const std::string& dir) {
   return 0;
 }
 
-TEST_F(HotPathTest, TakesNoPageFaultOnceTheRingIsTouched) {
+TEST_F(HotPathTest, TouchedRingAvoidsPageFaults) {
   ASSERT_TRUE(WaitFor([this] { return TouchedBytes(dir_.path()) > 64 << 20; }));
   Learn();
   const auto faults = [] {

@@ -37,7 +37,7 @@ TEST_F(LaunchTest, OneProcessIsItsOwnLauncher) {
   EXPECT_EQ(launch.process(), launch.id() + "@0");
 }
 
-TEST_F(LaunchTest, EachInitUnderOneIdIsAStart) {
+TEST_F(LaunchTest, RepeatedInitIsNewStart) {
   const v1::Launch first = From({{"RANKLOG_RUN_ID", "each"}});
   const v1::Launch second = From({{"RANKLOG_RUN_ID", "each"}});
   EXPECT_TRUE(first.id_given());
@@ -108,7 +108,7 @@ TEST(RunIdTest, OneProcessHasItsLaunchersId) {
 }
 
 // Somebody may have started each rank from its own shell.
-TEST_F(LaunchTest, RankAndWorldSizeAloneNameNoLauncher) {
+TEST_F(LaunchTest, RankVariablesAloneNameNoLauncher) {
   const v1::Launch launch = From({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_FALSE(launch.whole_node());
   EXPECT_FALSE(launch.restarts_ranks());

@@ -57,7 +57,7 @@ class LogTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(LogTest, WithoutAStepClosesTheOpenOne) {
+TEST_F(LogTest, RowWithoutStepClosesOpenStep) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", 1}}));
   EXPECT_TRUE(run.Log({{"a", 2}}));
@@ -75,7 +75,7 @@ TEST_F(LogTest, WithoutAStepClosesTheOpenOne) {
   EXPECT_THAT(commits, ElementsAre(true, true, false, false, true, true));
 }
 
-TEST_F(LogTest, RefusesAndCountsAStepBelowTheLast) {
+TEST_F(LogTest, RefusesAndCountsPastSteps) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", 1}}, 5));
   EXPECT_FALSE(run.Log({{"a", 1}}, 4));
@@ -118,7 +118,7 @@ TEST_F(LogTest, NewThreadHasItsOwnSteps) {
 }
 
 // Its stream reports the end of the process, and of the run's delivery.
-TEST_F(LogTest, TheFirstRingStaysThoughItsThreadEnded) {
+TEST_F(LogTest, FirstRingOutlivesItsThread) {
   ranklog::Run run;
   std::thread([&] { run = Init(MakeSettings()); }).join();
   for (int i = 0; i < 4; ++i) {
@@ -190,7 +190,7 @@ TEST_F(LogTest, RefusedRowLeavesTheStep) {
   EXPECT_EQ(run.stats().lost_step_behind, 1u);
 }
 
-TEST_F(LogTest, LastValueOfADuplicateKeyWins) {
+TEST_F(LogTest, LastValueOfDuplicateKeyWins) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", 1}, {"b", 2}, {"a", 3}}));
   EXPECT_THAT(Ring().rows.at(0).values, ElementsAre(Pair("b", 2.0), Pair("a", 3.0)));
@@ -206,7 +206,7 @@ TEST_F(LogTest, KeepsNanAndInfinities) {
   EXPECT_EQ(ring.rows.at(0).values.at(2).second, -inf);
 }
 
-TEST_F(LogTest, EmptyRowIsOneAndTakesItsStep) {
+TEST_F(LogTest, EmptyRowCountsAndTakesStep) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log(Span<const Metric>()));
   EXPECT_TRUE(run.Log({{"a", 1}}));
@@ -287,7 +287,7 @@ TEST_F(LogTest, RefusesHandlesThatReferToNothing) {
   EXPECT_EQ(run.stats().lost_invalid, 5u);
 }
 
-TEST_F(LogTest, RefusesARowOverHalfOfTheRing) {
+TEST_F(LogTest, RefusesRowOverHalfTheRing) {
   Settings settings = MakeSettings();
   settings.spool_bytes = Settings().spool_bytes;
   auto run = Init(settings);
@@ -300,7 +300,7 @@ TEST_F(LogTest, RefusesARowOverHalfOfTheRing) {
 
 // A later thread's ring is a sixteenth of the first one's, and refused rows that the first one
 // takes.
-TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
+TEST_F(LogTest, LaterThreadTakesEquallyLargeRows) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 8 << 20;
   auto run = Init(settings);
@@ -332,7 +332,7 @@ TEST_F(LogTest, LaterThreadTakesARowThatTheFirstOneTakes) {
   EXPECT_THAT(sizes, UnorderedElementsAre("8260 KiB", "580 KiB", "8260 KiB"));
 }
 
-TEST_F(LogTest, TakesARowOf25MegabytesInALargeRing) {
+TEST_F(LogTest, LargeRingTakes25MegabyteRow) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 20;
   auto run = Init(settings);
@@ -341,7 +341,7 @@ TEST_F(LogTest, TakesARowOf25MegabytesInALargeRing) {
   EXPECT_EQ(Ring().rows.at(0).texts.at("text"), text);
 }
 
-TEST_F(LogTest, RefusesMoreShapesThanAStreamMayHave) {
+TEST_F(LogTest, RefusesShapesOverStreamLimit) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 8 << 20;
   auto run = Init(settings);
@@ -355,7 +355,7 @@ TEST_F(LogTest, RefusesMoreShapesThanAStreamMayHave) {
   EXPECT_TRUE(run.Log({{"text", "without a number"}}));
 }
 
-TEST_F(LogTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
+TEST_F(LogTest, RefusesKeyBytesOverStreamLimit) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 20;
   auto run = Init(settings);
@@ -373,7 +373,7 @@ TEST_F(LogTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
   EXPECT_TRUE(run.Log({{"a list that is small", 1}}));
 }
 
-TEST_F(LogTest, RefusesMoreNumbersThanAShapeMayHave) {
+TEST_F(LogTest, RefusesNumbersOverShapeLimit) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 20;
   auto run = Init(settings);
@@ -383,7 +383,7 @@ TEST_F(LogTest, RefusesMoreNumbersThanAShapeMayHave) {
   EXPECT_THAT(run.stats().last_error, HasSubstr("at most 1000000"));
 }
 
-TEST_F(LogTest, AFullRingRefusesCountsAndKeepsWhatItHas) {
+TEST_F(LogTest, FullRingRefusesAndCountsRows) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
   auto run = Init(settings);
@@ -395,7 +395,7 @@ TEST_F(LogTest, AFullRingRefusesCountsAndKeepsWhatItHas) {
   EXPECT_THAT(Ring().rows, SizeIs(taken));
 }
 
-TEST_F(LogTest, WritesConfigSummaryAndMetricsAsUpdates) {
+TEST_F(LogTest, ConfigSummaryAndMetricsAreUpdates) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Config({{"lr", 0.5}, {"model", Value::Object({{"layers", 12}})}}));
   EXPECT_TRUE(run.Summary({{"best", Value::List({1, "two", true, Value()})}}));
@@ -448,7 +448,7 @@ TEST_F(LogTest, IntegersKeepTheirSignAndSize) {
   EXPECT_EQ(value(4).integer(), -1);
 }
 
-TEST_F(LogTest, OfANumberAndATextOfOneKeyTheLastCounts) {
+TEST_F(LogTest, LastOfNumberAndTextWins) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(run.Log({{"a", "text"}, {"b", 1}, {"a", 2}}));
   EXPECT_TRUE(run.Log({{"a", 2}, {"b", 1}, {"a", "text"}, {"b", "text"}}));
@@ -534,7 +534,7 @@ TEST_F(LogTest, TheDestructorEndsTheRun) {
   EXPECT_EQ(Ring().exit_code, 0);
 }
 
-TEST_F(LogTest, AnExceptionThatUnwindsARunEndsItAsFailed) {
+TEST_F(LogTest, ExceptionEndsRunAsFailed) {
   try {
     auto run = Init(MakeSettings());
     throw std::runtime_error("out of memory on the device");

@@ -8,7 +8,7 @@ namespace {
 
 volatile sig_atomic_t handled = 0;
 
-TEST(MutexTest, NoSignalHandlerRunsWhileALockIsHeld) {
+TEST(MutexTest, HeldLockDefersSignalHandlers) {
   const auto before = signal(SIGUSR1, [](int) { handled = handled + 1; });
   Mutex mutex;
   {

@@ -46,7 +46,7 @@ class ProcessTest : public ::testing::Test {
 class ProcessEndTest : public ProcessTest,
                        public ::testing::WithParamInterface<std::pair<const char*, int>> {};
 
-TEST_P(ProcessEndTest, ExitIsUnchangedAndRingKeepsRows) {  // S19
+TEST_P(ProcessEndTest, ExitCodeAndRingRowsSurvive) {  // S19
   const auto [how, code] = GetParam();
   const Finished alone = Rank(how, 50);
   EXPECT_EQ(alone.code, code) << alone.output;
@@ -81,7 +81,7 @@ TEST_F(ProcessTest, FinishedRanksLeaveNothingBehind) {
   EXPECT_THAT(RingPaths(dir_.path()), IsEmpty());
 }
 
-TEST_F(ProcessTest, HandlersThatLogHarmNoRowOfTheirThread) {
+TEST_F(ProcessTest, LoggingSignalHandlersLoseNoRows) {
   daemon_.Start();
   const Finished rank = Rank("handlers", 5000);
   ASSERT_EQ(rank.code, 0) << rank.output;
@@ -101,7 +101,7 @@ TEST_F(ProcessTest, CancelledThreadsEndBehindTheirCalls) {
 // The sanitizers of GCC 12 and Clang 14 do not hold the locks of their allocator over a fork, so a
 // child can hang in its first free().
 #if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
-TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
+TEST_F(ProcessTest, ChildrenForkedDuringLogLoseNothing) {  // S7
   daemon_.Start();
   const Finished rank = Rank("forks", 100);
   ASSERT_EQ(rank.code, 0) << rank.output;
@@ -125,7 +125,7 @@ TEST_F(ProcessTest, ForkedChildrenLogForThemselvesWhileAThreadIsInLog) {  // S7
 
 #endif
 
-TEST_F(ProcessTest, StartsTheDaemonDetachedOnceForManyRanks) {  // S21
+TEST_F(ProcessTest, RanksStartOneDetachedDaemon) {  // S21
   const std::string script = dir_.File("fake-ranklogd");
   {
     std::ofstream file(script);

@@ -74,7 +74,7 @@ class RingReaderTest : public ::testing::Test {
   std::unique_ptr<Ring> ring_;
 };
 
-TEST_F(RingReaderTest, SoundRingIsSentToItsEnd) {
+TEST_F(RingReaderTest, IntactRingIsSentCompletely) {
   StreamProtocol protocol(ring_.get());
   EXPECT_GT(SendAll(&protocol), 2);
   EXPECT_EQ(protocol.Damage(), nullptr);
@@ -112,7 +112,7 @@ TEST_F(RingReaderTest, DamageIsReportedAfterEarlierRows) {
   EXPECT_NE(protocol.Damage(), nullptr);
 }
 
-TEST_F(RingReaderTest, AnyOverwrittenBytesAreReadToAnEnd) {
+TEST_F(RingReaderTest, ReadingOverwrittenRingTerminates) {
   std::minstd_rand random(7);
   const size_t used = ring_->head();
   std::vector<size_t> records;

@@ -53,7 +53,7 @@ class RunStateTest : public ::testing::Test {
   std::shared_ptr<RunState> run_;
 };
 
-TEST_F(RunStateTest, LogInALogOfItsThreadIsRefusedAndCounted) {
+TEST_F(RunStateTest, NestedLogIsRefusedAndCounted) {
   EXPECT_TRUE(Log([this] {
     EXPECT_FALSE(Log());
     EXPECT_FALSE(Log());
@@ -65,7 +65,7 @@ TEST_F(RunStateTest, LogInALogOfItsThreadIsRefusedAndCounted) {
   EXPECT_THAT(run_->GetStats().last_error, HasSubstr("a signal handler"));
 }
 
-TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
+TEST_F(RunStateTest, UpdateWithinLogIsRefused) {
   v1::Update update;
   update.mutable_config()->add_fields()->set_key("lr");
   EXPECT_TRUE(Log([&] { EXPECT_FALSE(run_->Control(update)); }));
@@ -75,7 +75,7 @@ TEST_F(RunStateTest, UpdateInALogOfItsThreadIsRefused) {
 }
 
 // Finish() cannot wait for the row that it interrupts.
-TEST_F(RunStateTest, FinishDuringLogReturnsAndNextCallEnds) {
+TEST_F(RunStateTest, FinishDuringLogDoesNotWait) {
   EXPECT_TRUE(
       Log([this] { EXPECT_EQ(run_->Finish(3, milliseconds(60000)), FlushResult::kSpooled); }));
   EXPECT_TRUE(File().finished);

@@ -74,7 +74,7 @@ TEST_F(SettingsTest, AnEmptyEnvironmentIsOneRank) {
   EXPECT_NE(settings.run_id, internal::Resolve(From({})).run_id);
 }
 
-TEST_F(SettingsTest, AKeyInAWrongVariableStaysOutOfTheError) {
+TEST_F(SettingsTest, ErrorMasksKeyInWrongVariable) {
   const std::string key(40, 'k');
   const Settings settings = From({{"WANDB_API_KEY", key}, {"WANDB_MODE", key + "x"}});
   EXPECT_THAT(
@@ -124,7 +124,7 @@ std::vector<std::string> Destinations(const Settings& settings) {
 }
 
 // A Kubernetes secret ends with a newline. The server decides whether a key is valid.
-TEST_F(SettingsTest, AnyKeyGoesToTheTrackerWithoutTheSpaceAroundIt) {
+TEST_F(SettingsTest, KeysAreTrimmedBeforeUse) {
   const Settings settings = From({{"WANDB_API_KEY", " short\n"}, {"WANDB_PROJECT", "gpt "}});
   EXPECT_THAT(settings.Validate(), IsEmpty());
   EXPECT_EQ(settings.credentials.at("WANDB_API_KEY"), "short");
@@ -141,7 +141,7 @@ TEST_F(SettingsTest, AnyKeyGoesToTheTrackerWithoutTheSpaceAroundIt) {
   EXPECT_THAT(Destinations(set), ElementsAre("wandb"));
 }
 
-TEST_F(SettingsTest, AnAddressWithoutASchemeIsAnErrorAndStays) {
+TEST_F(SettingsTest, SchemelessAddressIsRejectedButKept) {
   const Settings settings = From({{"WANDB_API_KEY", "k"}, {"WANDB_BASE_URL", "localhost:8080"}});
   EXPECT_THAT(settings.Validate(),
               ElementsAre("base_url is \"localhost:8080\", which has no http:// or https://"));
@@ -150,7 +150,7 @@ TEST_F(SettingsTest, AnAddressWithoutASchemeIsAnErrorAndStays) {
 }
 
 // Otherwise the password would be stored, printed and sent.
-TEST_F(SettingsTest, PasswordInTheAddressIsAnErrorAndLeftOut) {
+TEST_F(SettingsTest, AddressPasswordIsErrorAndRemoved) {
   const std::map<std::string, std::string> kLeft = {
       {"https://user:secret@host:8080/path", "https://host:8080/path"},
       {"https://secret@host", "https://host"},
@@ -176,7 +176,7 @@ TEST_F(SettingsTest, RunIdsMayHaveDots) {
   }
 }
 
-TEST_F(SettingsTest, TheEndOfTheRunMayWaitForDelivery) {
+TEST_F(SettingsTest, FinishVariableSetsDeliveryTimeout) {
   using std::chrono::milliseconds;
   const auto timeout = [this](const std::string& text) {
     return From({{"RANKLOG_FINISH", text}}).delivery_timeout;
@@ -298,7 +298,7 @@ TEST_F(SettingsTest, Torchrun) {  // S5
 }
 
 // All of them have local rank 0, which is the first rank of a node with that many ranks.
-TEST_F(SettingsTest, WithoutLocalRankWorldSizeIsUnknown) {
+TEST_F(SettingsTest, LocalWorldSizeRequiresLocalRank) {
   const Settings settings = internal::Resolve(From(
       {{"RANKLOG_RANK", "3"}, {"RANKLOG_WORLD_SIZE", "4"}, {"RANKLOG_LOCAL_WORLD_SIZE", "2"}}));
   EXPECT_EQ(*settings.local_rank, 0);
@@ -341,7 +341,7 @@ TEST_F(SettingsTest, OpenMpiAndPmi) {  // S5
   EXPECT_EQ(*From({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).world_size, 2);
 }
 
-TEST_F(SettingsTest, RanksOfOneLauncherOnOneNodeAgreeOnARunId) {
+TEST_F(SettingsTest, SingleNodeRanksShareRunId) {
   const std::map<std::string, std::string> common = {{"WORLD_SIZE", "2"},
                                                      {"LOCAL_WORLD_SIZE", "2"}};
   auto first = common, second = common;
@@ -350,7 +350,7 @@ TEST_F(SettingsTest, RanksOfOneLauncherOnOneNodeAgreeOnARunId) {
   EXPECT_EQ(internal::Resolve(From(first)).run_id, internal::Resolve(From(second)).run_id);
 }
 
-TEST_F(SettingsTest, RanksOfSeveralNodesAgreeByTheirMaster) {
+TEST_F(SettingsTest, SameMasterGivesSameRunId) {
   std::map<std::string, std::string> rank = {{"WORLD_SIZE", "4"},
                                              {"LOCAL_WORLD_SIZE", "2"},
                                              {"RANK", "0"},
@@ -363,7 +363,7 @@ TEST_F(SettingsTest, RanksOfSeveralNodesAgreeByTheirMaster) {
   EXPECT_NE(internal::Resolve(From(rank)).run_id, run_id);
 }
 
-TEST_F(SettingsTest, HalfASetOfRanksIsAnError) {
+TEST_F(SettingsTest, RankWithoutWorldSizeIsError) {
   EXPECT_THAT(From({{"RANK", "1"}}).Validate(),
               Contains(AllOf(HasSubstr("RANK"), HasSubstr("WORLD_SIZE"))));
   Settings settings;
@@ -372,7 +372,7 @@ TEST_F(SettingsTest, HalfASetOfRanksIsAnError) {
 }
 
 // Scripts may set LOCAL_RANK for their own use. RANKLOG_* are for us only.
-TEST_F(SettingsTest, PartsOfASetOfRanksAreErrorsOnlyIfTheyAreOurs) {
+TEST_F(SettingsTest, OnlyPartialRanklogVariablesAreErrors) {
   const std::map<std::string, std::string> torchrun = {
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}};
   for (const char* part : {"RANKLOG_LOCAL_RANK", "RANKLOG_NODE_RANK", "RANKLOG_LOCAL_WORLD_SIZE"}) {

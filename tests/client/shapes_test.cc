@@ -11,7 +11,7 @@
 namespace ranklog::internal {
 namespace {
 
-TEST(ShapesTest, SeesADifferenceInAnyByteOfAnySize) {
+TEST(ShapesTest, SameBytesDetectsAnyDifference) {
   for (size_t size = 0; size <= 200; ++size) {
     // Has exactly this size, so that a sanitizer detects a read beyond the end.
     std::vector<char> a(size, 'k');
@@ -25,7 +25,7 @@ TEST(ShapesTest, SeesADifferenceInAnyByteOfAnySize) {
   }
 }
 
-TEST(ShapesTest, FindsTheShapeWithTheSameKeysInTheSameOrder) {
+TEST(ShapesTest, FindsShapeByKeysAndOrder) {
   ShapeTable table;
   const std::string_view keys[] = {"loss", "a/longer/key/of/a/metric", "lr"};
   const std::string_view swapped[] = {"lr", "a/longer/key/of/a/metric", "loss"};

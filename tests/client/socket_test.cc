@@ -161,7 +161,7 @@ TEST(SpoolTest, IsLockedByItsProcessOnly) {
   close(answer[1]);
 }
 
-TEST(SpoolTest, TakesAnotherPlaceWhenTheFirstIsNotOurs) {
+TEST(SpoolTest, SkipsDirectoryWritableByOthers) {
   TempDir dir;
   ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Spool> spool,
@@ -170,7 +170,7 @@ TEST(SpoolTest, TakesAnotherPlaceWhenTheFirstIsNotOurs) {
   spool->Unlink();
 }
 
-TEST(SpoolTest, RefusesAHelloThatDoesNotFit) {
+TEST(SpoolTest, RefusesOversizedHello) {
   TempDir dir;
   v1::Hello hello;
   hello.mutable_settings()->set_notes(std::string(v1::kSpoolHelloBytes, 'n'));

@@ -32,7 +32,7 @@ TEST(SpanTest, ViewsWhatHasDataAndSize) {
   EXPECT_EQ(Numbers(vector)[1], 7);
 }
 
-TEST(SpanTest, DoesNotConvertWhatHasOtherElements) {
+TEST(SpanTest, RejectsIncompatibleTypes) {
   static_assert(!std::is_constructible_v<Numbers, std::vector<float>>);
   static_assert(!std::is_constructible_v<Numbers, std::string>);
   static_assert(!std::is_constructible_v<Numbers, int, int>);

@@ -29,13 +29,13 @@ v1::Identity Thread(uint32_t thread, uint32_t ranks = 0) {
   return identity;
 }
 
-TEST(SpoolRoomTest, RingsTakeAQuarterOfWhatWouldBeFreeWithoutThem) {
+TEST(SpoolRoomTest, RingsShareQuarterOfTotalRoom) {
   EXPECT_EQ(SpoolRoom::Of(/*free=*/60 * kMiB, /*used=*/4 * kMiB).share, 16 * kMiB);
   EXPECT_FALSE(SpoolRoom::Of(48 * kMiB, 16 * kMiB).IsOverfull());
   EXPECT_TRUE(SpoolRoom::Of(47 * kMiB, 17 * kMiB).IsOverfull());
 }
 
-TEST(SpoolRoomTest, FirstRingOfARankHasHalfOfItsPart) {
+TEST(SpoolRoomTest, FirstRingGetsHalfOfShare) {
   const SpoolRoom room = SpoolRoom::Of(64 * kMiB, 0);
   EXPECT_EQ(FittingBytes(room, 8 * kMiB, kLeast, Thread(0)), 8 * kMiB);
   EXPECT_EQ(FittingBytes(room, 8 * kMiB, kLeast, Thread(0, /*ranks=*/8)), kMiB);
@@ -43,14 +43,14 @@ TEST(SpoolRoomTest, FirstRingOfARankHasHalfOfItsPart) {
   EXPECT_EQ(FittingBytes(SpoolRoom::Of(50 * kMiB, 14 * kMiB), 8 * kMiB, kLeast, Thread(0)), kMiB);
 }
 
-TEST(SpoolRoomTest, RingIsNotSmallerThanTheLeast) {
+TEST(SpoolRoomTest, RingBelowMinimumIsNotMade) {
   EXPECT_EQ(FittingBytes(SpoolRoom::Of(512 * kKiB, 0), kMiB, kLeast, Thread(0)), 64 * kKiB);
   EXPECT_EQ(FittingBytes(SpoolRoom::Of(511 * kKiB, 0), kMiB, kLeast, Thread(0)), 0u);
   EXPECT_EQ(FittingBytes(SpoolRoom::Of(48 * kMiB, 16 * kMiB), kMiB, kLeast, Thread(0)), 0u);
 }
 
 // Otherwise a ring sized by the quick check would be too large.
-TEST(SpoolRoomTest, QuickLookSeesNoMoreRoomThanThereIs) {
+TEST(SpoolRoomTest, QuickCheckNeverOverestimatesRoom) {
   for (const uint64_t rings : {uint64_t{0}, 10 * kMiB, 100 * kMiB}) {
     for (const uint64_t others : {uint64_t{0}, 50 * kMiB, 5000 * kMiB}) {
       const SpoolRoom room = SpoolRoom::Of(200 * kMiB, rings);
@@ -127,7 +127,7 @@ class SpoolRaceTest : public ::testing::Test {
   std::unique_ptr<Directory> directory_;
 };
 
-TEST_F(SpoolRaceTest, RingsMadeAtOnceTakeNoMoreThanAQuarter) {
+TEST_F(SpoolRaceTest, ConcurrentRingsStayWithinQuarter) {
   const Result result = Race(3, 64 * kMiB, 8 * kMiB, Thread(0));
   EXPECT_THAT(result.error, IsEmpty());
   EXPECT_GT(result.orders, 100);
@@ -143,7 +143,7 @@ TEST_F(SpoolRaceTest, RingThatCannotShrinkLeaves) {
   EXPECT_GT(result.most_left, 0u);
 }
 
-TEST_F(SpoolRaceTest, RanksThatKnowTheirNumberDoNotMeet) {
+TEST_F(SpoolRaceTest, KnownRankCountAvoidsRaces) {
   const Result result = Race(4, 64 * kMiB, 8 * kMiB, Thread(0, /*ranks=*/4));
   EXPECT_THAT(result.error, IsEmpty());
   EXPECT_EQ(result.least, 2 * kMiB);

@@ -45,7 +45,7 @@ TEST_F(SpoolPlaceTest, RingsOfLaterThreadsAreSmall) {
   EXPECT_EQ(BytesOf(64 << 10, 1), size_t{64} << 10);
 }
 
-TEST_F(SpoolPlaceTest, SaysWhyItLiesElsewhere) {
+TEST_F(SpoolPlaceTest, NoticeExplainsAlternativeDirectory) {
   const std::string open = dir_.File("open");
   ASSERT_EQ(mkdir(open.c_str(), 0777), 0);
   ASSERT_EQ(chmod(open.c_str(), 0777), 0);

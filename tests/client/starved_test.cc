@@ -53,7 +53,7 @@ class StarvedTest : public ::testing::Test {
                                  ""};
 };
 
-TEST_F(StarvedTest, FewDescriptorsAtTheStartEndNoTraining) {
+TEST_F(StarvedTest, SurvivesFewDescriptorsAtStart) {
   for (int left = 0; left < 40; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "first");
     if (left == 5) {
@@ -66,7 +66,7 @@ TEST_F(StarvedTest, FewDescriptorsAtTheStartEndNoTraining) {
 }
 
 // Some open descriptors are gRPC's, and become free when the sender leaves gRPC.
-TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
+TEST_F(StarvedTest, SurvivesFewDescriptorsAtReconnect) {
   for (int left = -8; left < 30; ++left) {
     const std::string said = ExpectUnharmed("descriptors", left, "again");
     if (left == 0) {
@@ -82,11 +82,11 @@ TEST_F(StarvedTest, FewDescriptorsAtAReconnectEndNoTraining) {
 constexpr int kMemoryLeft[] = {0,   1,   5,   10,  20,  40,  60,  80,  100, 130,
                                160, 200, 240, 300, 360, 420, 460, 480, 520, 1000};
 
-TEST_F(StarvedTest, LittleMemoryAtTheStartEndsNoTraining) {
+TEST_F(StarvedTest, SurvivesLittleMemoryAtStart) {
   for (const int left : kMemoryLeft) ExpectUnharmed("memory", left, "first");
 }
 
-TEST_F(StarvedTest, LittleMemoryAtAReconnectEndsNoTraining) {
+TEST_F(StarvedTest, SurvivesLittleMemoryAtReconnect) {
   for (const int left : kMemoryLeft) ExpectUnharmed("memory", left, "again");
 }
 #endif

@@ -39,7 +39,7 @@ int PutLines(const std::function<void()>& prepare, int lines = 200) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(StderrLinesTest, AFullPipeBlocksNobody) {
+TEST(StderrLinesTest, FullPipeDoesNotBlock) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(PutLines([&] { dup2(ends[1], 2); }), 0);

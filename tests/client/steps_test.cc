@@ -16,7 +16,7 @@
 namespace ranklog::internal {
 namespace {
 
-TEST(StepsTest, ARowWithoutAStepMergesAndCloses) {
+TEST(StepsTest, RowWithoutStepMergesAndCloses) {
   const auto steps = SharedSteps::Create();
   const uint32_t word = steps->AddRing();
   steps->Take(word, 0);
@@ -26,7 +26,7 @@ TEST(StepsTest, ARowWithoutAStepMergesAndCloses) {
   EXPECT_EQ(steps->open(), 9);
 }
 
-TEST(StepsTest, ARowIsCountedUntilAnyRowHasGivenAStep) {
+TEST(StepsTest, GivenStepEndsRowCounting) {
   for (const size_t which : {size_t{0}, size_t{15}}) {  // with its own word and without one
     const auto steps = SharedSteps::Create();
     std::vector<uint32_t> words(16);
@@ -42,14 +42,14 @@ TEST(StepsTest, ARowIsCountedUntilAnyRowHasGivenAStep) {
   }
 }
 
-TEST(StepsTest, AGivenStepMayNotBeBelowTheLeast) {
+TEST(StepsTest, GivenStepIsCheckedAgainstMinimum) {
   const auto steps = SharedSteps::Create();
   EXPECT_TRUE(RowStep::Given(steps.get(), 1, 6).IsBelow(7));
   EXPECT_FALSE(RowStep::Given(steps.get(), 1, 7).IsBelow(7));
   EXPECT_FALSE(RowStep::Open(steps.get()).IsBelow(7));
 }
 
-TEST(StepsTest, TheNextStepIsBehindAllRows) {
+TEST(StepsTest, NextStepFollowsAllRows) {
   const auto steps = SharedSteps::Create();
   std::vector<uint32_t> words(20);
   for (uint32_t& word : words) word = steps->AddRing();
@@ -68,7 +68,7 @@ TEST(StepsTest, TheNextStepIsBehindAllRows) {
 }
 
 // There are more rings than words.
-TEST(StepsTest, TheOpenStepIsTheLargestOfAllRings) {
+TEST(StepsTest, OpenStepIsLargestOfRings) {
   const auto steps = SharedSteps::Create();
   std::vector<uint32_t> words(20);
   for (uint32_t& word : words) word = steps->AddRing();
@@ -100,7 +100,7 @@ TEST(StepsTest, AForkedChildSharesThem) {
   EXPECT_EQ(steps->TakeOpen(), 9);
 }
 
-TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
+TEST(StepsTest, ThreadsTakeEachOpenStepOnce) {
   constexpr int kThreads = 4, kRows = 20000;
   const auto steps = SharedSteps::Create();
   std::vector<std::vector<int64_t>> taken(kThreads);
@@ -126,7 +126,7 @@ TEST(StepsTest, ThreadsThatLogWithoutAStepGetEachStepOnce) {
 }
 
 // Otherwise it would hold back the steps of the others.
-TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
+TEST(ProgressTest, IdleRingAdvancesBelowOpenStep) {
   IdleProgress progress;
   IdleProgress::Time now{};
   progress.OnRow(3, /*commits=*/false);
@@ -135,7 +135,7 @@ TEST(ProgressTest, AnIdleRingPassesTheStepsBelowTheOpenOne) {
   EXPECT_EQ(progress.Next(now += IdleProgress::kIdle, 100, 12), 11);
 }
 
-TEST(ProgressTest, RingThatFellBackGetsMoreTime) {
+TEST(ProgressTest, LaggingRingGetsMoreTime) {
   IdleProgress progress;
   IdleProgress::Time now{};
   progress.Next(now, 100, 8);

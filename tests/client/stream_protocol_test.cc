@@ -49,7 +49,7 @@ class StreamProtocolTest : public ::testing::Test {
 
 // The daemon stored all of a full ring, and died before it said so. The shape at the ring's front
 // must not wait for a row that has no room.
-TEST_F(StreamProtocolTest, AFullRingIsFreedByTheHelloOfADaemonThatHasAllOfIt) {
+TEST_F(StreamProtocolTest, HelloFreesFullDurableRing) {
   StreamProtocol protocol(ring_.get());
   while (Write() == WriteResult::kTaken) {
   }
@@ -64,7 +64,7 @@ TEST_F(StreamProtocolTest, AFullRingIsFreedByTheHelloOfADaemonThatHasAllOfIt) {
 
 // A row needs its shape in the ring until a daemon has the row: the next connection may be to
 // another daemon.
-TEST_F(StreamProtocolTest, AShapeStaysUntilItsFirstRowIsDurable) {
+TEST_F(StreamProtocolTest, ShapeStaysUntilRowIsDurable) {
   StreamProtocol protocol(ring_.get());
   ASSERT_EQ(Write(), WriteResult::kTaken);
   EXPECT_EQ(SendAll(&protocol, 0), 1u);

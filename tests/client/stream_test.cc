@@ -97,7 +97,7 @@ class StreamTest : public ::testing::Test {
   FakeIngest daemon_{dir_.File("sock")};
 };
 
-TEST_F(StreamTest, ASpoolThatIsTooSmallIsNotBlamedOnTheDaemon) {
+TEST_F(StreamTest, SmallSpoolErrorNamesSetting) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
@@ -114,7 +114,7 @@ TEST_F(StreamTest, ASpoolThatIsTooSmallIsNotBlamedOnTheDaemon) {
 // A new thread may log at steps whose rows were not sent yet. If they were sent, the daemon would
 // close those steps. On a busy machine, more than a second may pass and they are sent: hence
 // several attempts.
-TEST_F(StreamTest, RowsWaitUntilTheDaemonKnowsOfANewThread) {
+TEST_F(StreamTest, RowsWaitForNewThreadsHello) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   bool waited = false;
@@ -144,7 +144,7 @@ TEST_F(StreamTest, RowsWaitUntilTheDaemonKnowsOfANewThread) {
   EXPECT_EQ(daemon_.error(), "");
 }
 
-TEST_F(StreamTest, BringsRowsWithStepsTimesTextsAndKeys) {
+TEST_F(StreamTest, RowsArriveWithAllFields) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   const auto unix_us = [] {
@@ -213,7 +213,7 @@ TEST_F(StreamTest, MessagesGoToTheProgramsFunction) {
 }
 
 // A daemon that has not answered cannot hold the spool of a rank that dies.
-TEST_F(StreamTest, ALateAnswerToTheHelloDoesNotWaitForTheNextFlush) {
+TEST_F(StreamTest, LateHelloAnswerNeedsNoFlush) {
   daemon_.HoldHellos(true);
   daemon_.Start();
   Settings settings = MakeSettings();
@@ -225,7 +225,7 @@ TEST_F(StreamTest, ALateAnswerToTheHelloDoesNotWaitForTheNextFlush) {
   EXPECT_TRUE(WaitFor([&] { return run.stats().connected; }, absl::Seconds(20)));
 }
 
-TEST_F(StreamTest, HelloHasIdentityAndRingHasNoKey) {
+TEST_F(StreamTest, RingOmitsKeySentInHello) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.rank = 1;
@@ -256,7 +256,7 @@ TEST_F(StreamTest, HelloHasIdentityAndRingHasNoKey) {
   fclose(file);
 }
 
-TEST_F(StreamTest, DeliversEachRowOnceOverBrokenConnections) {
+TEST_F(StreamTest, DeliversRowsOnceOverBrokenConnections) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   int64_t step = 0;
@@ -297,7 +297,7 @@ TEST_F(StreamTest, SurvivesDaemonsThatComeAndGo) {
   EXPECT_EQ(SpoolFiles(), 0u);
 }
 
-TEST_F(StreamTest, UsesTheRingAgainAsItIsAcknowledged) {
+TEST_F(StreamTest, AcknowledgedRingSpaceIsReused) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
@@ -314,7 +314,7 @@ TEST_F(StreamTest, UsesTheRingAgainAsItIsAcknowledged) {
   EXPECT_GT(daemon_.Streams().at(0).losses.ring_full(), 0u);
 }
 
-TEST_F(StreamTest, RowThatFindsTheRingFullLeavesTheStep) {
+TEST_F(StreamTest, FullRingRefusalTakesNoStep) {
   Settings settings = MakeSettings();
   settings.spool_bytes = 64 << 10;
   auto run = Init(settings);
@@ -361,7 +361,7 @@ TEST_F(StreamTest, SendsControlsInTheirOrder) {
   EXPECT_EQ(run.stats().updates_pending, 0u);
 }
 
-TEST_F(StreamTest, FlushGivesUpAtItsDeadlineAndNothingIsLost) {
+TEST_F(StreamTest, FlushTimeoutLosesNothing) {
   daemon_.Start();
   daemon_.HoldAcks(true);
   auto run = Init(MakeSettings());
@@ -385,7 +385,7 @@ TEST_F(StreamTest, FlushWithoutADaemonSleeps) {
   EXPECT_LT(switches() - before, 1000);
 }
 
-TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
+TEST_F(StreamTest, FinishWithoutDaemonLeavesRing) {
   Settings settings = MakeSettings();
   settings.finish_timeout = milliseconds(100);
   auto run = Init(settings);
@@ -399,7 +399,7 @@ TEST_F(StreamTest, FinishWithoutADaemonLeavesTheRing) {
   EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
 }
 
-TEST_F(StreamTest, OnlyFinishWaitsForASilentDaemon) {
+TEST_F(StreamTest, SilentDaemonDoesNotBlockLog) {
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -418,14 +418,14 @@ TEST_F(StreamTest, OnlyFinishWaitsForASilentDaemon) {
   close(listener);
 }
 
-TEST_F(StreamTest, SaysWhyNoDaemonAnswers) {
+TEST_F(StreamTest, LastErrorExplainsMissingDaemon) {
   auto run = Init(MakeSettings());
   EXPECT_TRUE(WaitFor([&] { return !run.stats().last_error.empty(); }));
   EXPECT_THAT(run.stats().last_error, HasSubstr("No such file"));
   EXPECT_FALSE(run.stats().connected);
 }
 
-TEST_F(StreamTest, EachThreadHasAStreamAndTheNextThreadTakesItOver) {
+TEST_F(StreamTest, NextThreadReusesEndedThreadsStream) {
   daemon_.Start();
   auto run = Init(MakeSettings());
   for (int i = 0; i < 3; ++i) {
@@ -439,7 +439,7 @@ TEST_F(StreamTest, EachThreadHasAStreamAndTheNextThreadTakesItOver) {
 }
 
 // Nobody closed a ring that was made after Finish() had listed the rings.
-TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
+TEST_F(StreamTest, FirstRowRacingFinishIsCounted) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.spool_bytes = 16 << 20;  // takes a while to reserve
@@ -467,7 +467,7 @@ TEST_F(StreamTest, FirstRowOfAThreadDuringFinishIsDurableOrRefused) {
 }
 
 // Zeros are padding of no bytes. There the sender looped at full speed, and exit() waited for it.
-TEST_F(StreamTest, OverwrittenRingIsGivenUpAndCounted) {
+TEST_F(StreamTest, OverwrittenRowsAreAbandonedAndCounted) {
   auto run = Init(MakeSettings());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(run.Log({{"loss", i}}, i));
   for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
@@ -501,7 +501,7 @@ TEST_F(StreamTest, IdleThreadReportsItsWatermark) {
   }));
 }
 
-TEST_F(StreamTest, ARowOfAHundredThousandMetricsArrives) {
+TEST_F(StreamTest, RowOf100000MetricsArrives) {
   daemon_.Start();
   Settings settings = MakeSettings();
   settings.spool_bytes = Settings().spool_bytes;

@@ -61,7 +61,7 @@ TEST_F(TickRateTest, ClockThatIsSetIsFollowed) {
   EXPECT_NEAR(static_cast<double>(ErrorUs()), 0, 1);
 }
 
-TEST_F(TickRateTest, RateOfAShortTimeIsMadeBetter) {
+TEST_F(TickRateTest, RateImprovesWithLongerMeasurement) {
   rate_.emplace(ReadNow);
   Pass(1'000'000);
   now.ticks += 20'000;  // 1 % too many
@@ -75,7 +75,7 @@ TEST_F(TickRateTest, RateOfAShortTimeIsMadeBetter) {
 }
 
 // The counter continues during sleep; the steady clock does not.
-TEST_F(TickRateTest, SleepOfTheMachineLeavesTheRate) {
+TEST_F(TickRateTest, MachineSleepKeepsRate) {
   Start();
   for (int i = 0; i < 10; ++i) {
     Pass(kSecond);
@@ -91,7 +91,7 @@ TEST_F(TickRateTest, SleepOfTheMachineLeavesTheRate) {
   }
 }
 
-TEST_F(TickRateTest, CounterThatBeginsAnewLeavesTheRate) {
+TEST_F(TickRateTest, CounterResetKeepsRate) {
   Start();
   Pass(kSecond);
   Calibrate();
@@ -104,7 +104,7 @@ TEST_F(TickRateTest, CounterThatBeginsAnewLeavesTheRate) {
   }
 }
 
-TEST_F(TickRateTest, CounterThatBeginsAnewEarlyLeavesTheRate) {
+TEST_F(TickRateTest, EarlyCounterResetKeepsRate) {
   now.ticks = uint64_t{1} << 62;
   Start();
   now.ticks = 0;

@@ -71,7 +71,7 @@ class UserMessagesTest : public ::testing::Test {
   std::vector<std::string> lines_;
 };
 
-TEST_F(UserMessagesTest, RowsInMemoryAreSaidToBeLost) {
+TEST_F(UserMessagesTest, RowsInMemoryAreReportedLost) {
   UserMessages messages = Make();
   UserMessages::Facts facts = Ended(UserMessages::Facts::End::kSpooled);
   facts.unconnected = "no daemon";
@@ -83,7 +83,7 @@ TEST_F(UserMessagesTest, RowsInMemoryAreSaidToBeLost) {
                                   "lost with this process: no daemon"));
 }
 
-TEST_F(UserMessagesTest, SaysOneLineWhenTheRunIsKnown) {
+TEST_F(UserMessagesTest, PrintsRunLineOnce) {
   UserMessages messages = Make();
   EXPECT_THAT(Said(messages), IsEmpty());
   messages.OnMessage(Hello());
@@ -105,7 +105,7 @@ TEST_F(UserMessagesTest, LearnsTheRunsIdLater) {
   EXPECT_THAT(Said(messages), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, TheFirstLineSaysThatTheLogEndsWithTheContainer) {
+TEST_F(UserMessagesTest, FirstLineIncludesStateNotice) {
   UserMessages messages = Make();
   v1::ServerMessage hello = Hello();
   *hello.add_notices() =
@@ -138,7 +138,7 @@ TEST_F(UserMessagesTest, AdvisesToWaitOnlyIfUseful) {
   }
 }
 
-TEST_F(UserMessagesTest, WaitsShortlyForTheAddressAtTheTracker) {
+TEST_F(UserMessagesTest, FirstLineWaitsForTrackerUrl) {
   UserMessages messages = Make();
   messages.OnMessage(Hello("wandb"));
   EXPECT_THAT(Said(messages), IsEmpty());
@@ -166,7 +166,7 @@ TEST_F(UserMessagesTest, OtherRanksSayOnlyTroubles) {
   EXPECT_THAT(Said(messages, Ended(UserMessages::Facts::End::kDurable)), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, SaysATroubleOnceAMinuteAtMost) {
+TEST_F(UserMessagesTest, RepeatedTroubleIsRateLimited) {
   UserMessages messages = Make();
   messages.OnMessage(Notice("wandb", "no key"));
   EXPECT_THAT(Said(messages), ElementsAre("no key"));
@@ -199,7 +199,7 @@ TEST_F(UserMessagesTest, NewConnectionClearsOldTroubles) {
   EXPECT_THAT(Said(messages), ElementsAre(HasSubstr("run job"), "over: the disk is full"));
 }
 
-TEST_F(UserMessagesTest, ADaemonHasAMomentToAnswer) {
+TEST_F(UserMessagesTest, MissingDaemonIsReportedAfterGrace) {
   UserMessages messages = Make();
   UserMessages::Facts alone;
   alone.unconnected = "no ranklogd is found";
@@ -215,7 +215,7 @@ TEST_F(UserMessagesTest, ADaemonHasAMomentToAnswer) {
   EXPECT_THAT(Said(messages, alone), IsEmpty()) << "the next one has its moment, too";
 }
 
-TEST_F(UserMessagesTest, ADaemonThatHangsIsSaidOnceAndThatItIsOver) {
+TEST_F(UserMessagesTest, HungDaemonIsReportedAndCleared) {
   UserMessages messages = Make();
   UserMessages::Facts hangs;
   hangs.stalled = milliseconds(2900);
@@ -242,7 +242,7 @@ TEST_F(UserMessagesTest, ADaemonThatHangsIsSaidOnceAndThatItIsOver) {
   EXPECT_THAT(Said(full, hangs), ElementsAre("the disk is full"));
 }
 
-TEST_F(UserMessagesTest, SaysRefusedRowsWithTheReason) {
+TEST_F(UserMessagesTest, ReportsRefusedRowsWithReasons) {
   UserMessages messages = Make();
   UserMessages::Facts facts;
   facts.stats.lost_invalid = 1;
@@ -258,7 +258,7 @@ TEST_F(UserMessagesTest, SaysRefusedRowsWithTheReason) {
                   "of its thread (8); the spool is damaged (1)"));
 }
 
-TEST_F(UserMessagesTest, SaysOnceThatTheSpoolLiesElsewhere) {
+TEST_F(UserMessagesTest, PrintsSpoolNoticeOnce) {
   UserMessages messages = Make();
   UserMessages::Facts facts;
   facts.spool_notice = "no room; the spool is in unnamed memory";
@@ -266,7 +266,7 @@ TEST_F(UserMessagesTest, SaysOnceThatTheSpoolLiesElsewhere) {
   EXPECT_THAT(Said(messages, facts), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, SaysThatTheSpoolFills) {
+TEST_F(UserMessagesTest, WarnsWhenSpoolFills) {
   UserMessages messages = Make();
   UserMessages::Facts facts;
   facts.spool_used = 0.8;
@@ -278,7 +278,7 @@ TEST_F(UserMessagesTest, SaysThatTheSpoolFills) {
   EXPECT_THAT(Said(messages, facts), ElementsAre("the spool has room again"));
 }
 
-TEST_F(UserMessagesTest, SaysOneLineAtTheEnd) {
+TEST_F(UserMessagesTest, PrintsOneLineAtEnd) {
   UserMessages well = Make();
   well.OnMessage(Hello());
   EXPECT_THAT(Said(well), SizeIs(1));
@@ -304,7 +304,7 @@ TEST_F(UserMessagesTest, SaysOneLineAtTheEnd) {
                           "spool for the daemon: no ranklogd is found"));
 }
 
-TEST_F(UserMessagesTest, DurableRowsAreNotReportedAsWaiting) {
+TEST_F(UserMessagesTest, DurableRowsAreNotReportedWaiting) {
   UserMessages messages = Make();
   messages.OnMessage(Hello());
   EXPECT_THAT(Said(messages), SizeIs(1));
@@ -345,7 +345,7 @@ TEST_F(UserMessagesTest, TheLastLineCountsRefusedRows) {
                         "daemon has accepted no rows for 9 s (3); the run has finished (1)"));
 }
 
-TEST_F(UserMessagesTest, SaysHowFarTheDeliveryIs) {
+TEST_F(UserMessagesTest, ReportsDeliveryProgressWhileWaiting) {
   UserMessages messages = Make();
   messages.OnMessage(Hello("wandb"));
   EXPECT_TRUE(messages.HasTracker());
@@ -387,7 +387,7 @@ TEST_F(UserMessagesTest, SaysHowFarTheDeliveryIs) {
   EXPECT_FALSE(local.HasTracker());
 }
 
-TEST_F(UserMessagesTest, TheLastLineSaysHowManyRowsAreDelivered) {
+TEST_F(UserMessagesTest, LastLineCountsDeliveredRows) {
   UserMessages messages = Make();
   messages.OnMessage(Hello("wandb"));
   messages.OnMessage(
@@ -398,7 +398,7 @@ TEST_F(UserMessagesTest, TheLastLineSaysHowManyRowsAreDelivered) {
                           "delivered; the daemon sends the rest to wandb"));
 }
 
-TEST_F(UserMessagesTest, TheFirstLineHasTheRunsOwnIdAndItsServer) {
+TEST_F(UserMessagesTest, FirstLineNamesRunAndServer) {
   Settings settings = Job();
   settings.base_url = "https://wandb.example.com";
   settings.world_size = 1;
@@ -413,7 +413,7 @@ TEST_F(UserMessagesTest, TheFirstLineHasTheRunsOwnIdAndItsServer) {
                           "https://wandb.example.com; look at it: ranklog show job-2"));
 }
 
-TEST_F(UserMessagesTest, TheWorstTroubleOfTheDaemonIsTheOneThatCounts) {
+TEST_F(UserMessagesTest, WorstDaemonTroubleWins) {
   UserMessages messages = Make();
   messages.OnMessage(Notice("news", "a word", /*over=*/false, v1::Notice::INFO));
   EXPECT_EQ(messages.DaemonTrouble(), "");
@@ -422,7 +422,7 @@ TEST_F(UserMessagesTest, TheWorstTroubleOfTheDaemonIsTheOneThatCounts) {
   EXPECT_EQ(messages.DaemonTrouble(), "the disk is full");
 }
 
-TEST_F(UserMessagesTest, RunIdNoticePrecedesTheFirstLine) {
+TEST_F(UserMessagesTest, RunIdNoticePrecedesFirstLine) {
   UserMessages messages = Make();
   v1::ServerMessage hello = Hello();
   hello.mutable_hello()->set_run_id("-job-2");
@@ -434,14 +434,14 @@ TEST_F(UserMessagesTest, RunIdNoticePrecedesTheFirstLine) {
   EXPECT_THAT(Said(messages), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, SaysMistakesOnceAndNotTooMany) {
+TEST_F(UserMessagesTest, MistakesAreLimitedAndPrintedOnce) {
   UserMessages messages = Make();
   for (int i = 0; i < 100; ++i) messages.Warn("a mistake");
   EXPECT_THAT(Said(messages), SizeIs(16));
   EXPECT_THAT(Said(messages), IsEmpty());
 }
 
-TEST_F(UserMessagesTest, TheLastLineIsAWarningUnlessAllIsWell) {
+TEST_F(UserMessagesTest, LastLineWarnsUnlessDurable) {
   for (const auto end : {UserMessages::Facts::End::kDurable, UserMessages::Facts::End::kSpooled}) {
     std::vector<Severity> severities;
     UserMessages messages(

@@ -78,7 +78,7 @@ TEST(BackendTest, LoginPageIsNotADelivery) {
   ExpectEveryRowOnce(wandb.run("job"), 300);
 }
 
-TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {
+TEST(BackendTest, EndedJobIsDeliveredAfterOutage) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
   const std::string url = wandb->url();
@@ -100,7 +100,7 @@ TEST(BackendTest, JobEndsWhileTheBackendIsDownAndTheRowsArriveLater) {
   ExpectEveryRowOnce(wandb->run("job"), 300);
 }
 
-TEST(BackendTest, DaemonKilledTenTimesDeliversEveryRowOnce) {
+TEST(BackendTest, RepeatedDaemonKillsDeliverRowsOnce) {
   constexpr int kRows = 60'000;
   FakeWandb wandb;
   // Posts often, so that kills fall between a post, its answer, and the mark in the store.

@@ -28,7 +28,7 @@ Finished Ranklog(std::vector<std::string> args) {
   args.insert(args.begin(), RANKLOG_CLI);
   return RunToEnd(args);
 }
-TEST(BadUsageTest, ExitCodeIsTwoAndNamesTheMistake) {
+TEST(BadUsageTest, ExitsWithTwoAndNamesMistake) {
   TempDir dir;
   const std::string config = dir.File("config.toml");
   std::ofstream(config) << "drian = \"2m\"\n";
@@ -103,7 +103,7 @@ class BadStoreTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(BadStoreTest, StoreOfANewerVersionIsRefused) {
+TEST_F(BadStoreTest, NewerVersionIsRefused) {
   node_.EditStore("PRAGMA user_version = 99");
   ExpectRefusedUntouchedAndNothingLost("newer Ranklog");
   EXPECT_THAT(Ranklog({"runs", "--state-dir", node_.state_dir()}).output, HasSubstr("meanwhile"));
@@ -114,7 +114,7 @@ TEST_F(BadStoreTest, StoreOfAPrereleaseIsRefused) {
   ExpectRefusedUntouchedAndNothingLost("before its first release");
 }
 
-TEST(BadRowsTest, BadRowsAreCountedAndOthersArrive) {
+TEST(BadRowsTest, AreCountedWhileOthersAreDelivered) {
   FakeWandb wandb;
   Node node({"--wandb-transmit-interval", "50ms"});
   node.Start();

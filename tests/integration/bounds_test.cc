@@ -127,7 +127,7 @@ TEST_F(BoundsTest, MalformedBatchIsRefused) {
 }
 
 // Streams that end in other ways do not count as refused.
-TEST_F(BoundsTest, ClosedStreamIsNotCountedAsRefused) {
+TEST_F(BoundsTest, ClosedStreamIsNotRefused) {
   for (uint64_t i = 1; i <= 50; ++i) {
     BareStream stream(stub_.get(), i);
     ASSERT_TRUE(stream.ReadsAnAnswer());
@@ -144,7 +144,7 @@ TEST_F(BoundsTest, ClosedStreamIsNotCountedAsRefused) {
 }
 
 // Neither do clients that gave up while the disk delayed the answer.
-TEST_F(BoundsTest, StreamCancelledBeforeAnswerIsNotRefused) {
+TEST_F(BoundsTest, StreamCancelledEarlyIsNotRefused) {
   ASSERT_OK_AND_ASSIGN(
       storage::Database other,
       storage::Database::Open(node_.state_dir() + "/" + storage::kStoreFile,

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-TEST_F(CliTest, RemoveWithoutATerminalWantsYes) {
+TEST_F(CliTest, RemoveWithoutTerminalRequiresYes) {
   const Finished finished = Ranklog({"rm", "tiny", "--force"});
   EXPECT_EQ(finished.code, 2);
   EXPECT_THAT(finished.output, AllOf(HasSubstr("--yes"), HasSubstr("`ranklog rm --help`")));
@@ -109,7 +109,7 @@ class PruneTest : public CliTest {
   }
 };
 
-TEST_F(PruneTest, DryRunNamesWhatWouldGoAndRemovesNothing) {
+TEST_F(PruneTest, DryRunOnlyListsRuns) {
   const Finished named = Ranklog({"prune", "--dry-run", "--keep-for", "24h"});
   EXPECT_EQ(named.code, 0);
   EXPECT_THAT(named.output, AllOf(HasSubstr("gpt:old"), Not(HasSubstr("gpt:new")),
@@ -150,7 +150,7 @@ TEST_F(PruneTest, AsksBeforeItRemoves) {
   EXPECT_THAT(RunsLeft(), ElementsAre("new", "job2"));
 }
 
-TEST_F(PruneTest, NoMoreGoesThanTheSizeAsksFor) {
+TEST_F(PruneTest, RemovesOnlyEnoughForSizeLimit) {
   ASSERT_OK_AND_ASSIGN(const auto reader, storage::StoreReader::Open(state_dir()));
   ASSERT_OK_AND_ASSIGN(const int64_t used, reader->UsedBytes());
   const Json going = RanklogJson(
@@ -169,7 +169,7 @@ TEST_F(PruneTest, WhatIsNotDeliveredStays) {
   EXPECT_THAT(RunsLeft(), ElementsAre("job1", "job2"));
 }
 
-TEST_F(PruneTest, LimitsAreAnAgeAndASize) {
+TEST_F(PruneTest, InvalidLimitsAreUsageErrors) {
   for (const std::vector<std::string>& wrong : {std::vector<std::string>{"--keep-for", "soon"},
                                                 {"--keep-for", "-1h"},
                                                 {"--keep-bytes", "lots"},
@@ -201,7 +201,7 @@ class RemoveBesideADaemonTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(RemoveBesideADaemonTest, PruneIsTheDaemonsRetentionAtOnce) {
+TEST_F(RemoveBesideADaemonTest, PruneAppliesRetentionAtOnce) {
   FakeWandb wandb;
   node_.Start();
   MakeRun("delivered", WandbAt(wandb.url()));
@@ -219,7 +219,7 @@ TEST_F(RemoveBesideADaemonTest, PruneIsTheDaemonsRetentionAtOnce) {
   EXPECT_EQ(Runs()[0]["run_id"], "waiting");
 }
 
-TEST_F(RemoveBesideADaemonTest, TheDaemonRemovesWhatIsAskedFor) {
+TEST_F(RemoveBesideADaemonTest, DaemonRemovesRequestedRuns) {
   node_.Start();
   const std::map<std::string, std::string> local = {{"RANKLOG_DESTINATIONS", "local"}};
   const std::string stop = node_.state_dir() + "/stop";

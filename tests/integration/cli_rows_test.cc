@@ -44,7 +44,7 @@ void AddRow(model::Batch* batch, model::Block* block, size_t width, int64_t step
 }
 
 // The store groups rows by their lists of keys, so the latest row is not in the last block.
-TEST_F(CliTest, ShowTakesTheLastValueFromTheLatestRow) {
+TEST_F(CliTest, ShowPrintsValueOfLatestRow) {
   model::Batch batch;
   batch.first = 2;
   batch.last = 1;
@@ -69,13 +69,13 @@ TEST_F(CliTest, ShowTakesTheLastValueFromTheLatestRow) {
   EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("loss  last 0.75  min 0.25  max 0.75"));
 }
 
-TEST_F(CliTest, ShowSaysHowToUploadALocalRun) {
+TEST_F(CliTest, ShowSuggestsSyncForLocalRun) {
   EXPECT_THAT(Ranklog({"show", "other"}).output, HasSubstr("`ranklog sync job2 --to wandb`"));
   EXPECT_THAT(Ranklog({"show", "tiny"}).output,
               AllOf(Not(HasSubstr("--to wandb")), HasSubstr("layers 4")));
 }
 
-TEST_F(CliTest, ShowOfARunDuringWhichTheClockWasSetBackHasNoNegativeTime) {
+TEST_F(CliTest, ShowClampsNegativeDurationToZero) {
   ASSERT_OK(store_->Begin());
   ASSERT_OK(store_->CloseRun(run_, model::RunState::kFinished, 0, "", kStart - 86400000000));
   ASSERT_OK(store_->Commit());
@@ -95,7 +95,7 @@ void LogManyMetrics(storage::Store& store, int64_t run) {
   ASSERT_OK(store.Commit());
 }
 
-TEST_F(CliTest, ShowCutsALongSummaryAndAllDoesNot) {
+TEST_F(CliTest, ShowTruncatesLongSummaryWithoutAll) {
   EXPECT_THAT(Ranklog({"show", "other"}).output, Not(HasSubstr("more with --all")));
   LogManyMetrics(*store_, live_.run);
   // Shows 40 of 53: loss, note,x, the text and the 50 layers.
@@ -106,7 +106,7 @@ TEST_F(CliTest, ShowCutsALongSummaryAndAllDoesNot) {
               AllOf(HasSubstr("\n  layer49"), Not(HasSubstr("more with --all"))));
 }
 
-TEST_F(CliTest, TailCutsAWideRowAndAllDoesNot) {
+TEST_F(CliTest, TailTruncatesWideRowsWithoutAll) {
   LogManyMetrics(*store_, live_.run);
   EXPECT_THAT(Ranklog({"tail", "other", "--no-follow", "-n", "1"}).output,
               AllOf(HasSubstr("layer19 0.5  30 more with --all\n"), Not(HasSubstr("layer20"))));
@@ -116,7 +116,7 @@ TEST_F(CliTest, TailCutsAWideRowAndAllDoesNot) {
               HasSubstr("  layer45 0.5\n"));
 }
 
-TEST_F(CliTest, LongTextsAreCutAndAllDoesNot) {
+TEST_F(CliTest, LongTextsAreTruncatedWithoutAll) {
   const std::string text = std::string(9999, 'x') + "END";
   model::Update update;
   update.object = {{"prompt", text}, {"seeds", std::vector<int>(2000, 7)}};
@@ -140,14 +140,14 @@ TEST_F(CliTest, LongTextsAreCutAndAllDoesNot) {
   EXPECT_EQ(RanklogJson({"show", "other"})["config"]["prompt"], text);
 }
 
-TEST_F(CliTest, ShowOfARunWithoutRowsHasNoLastStep) {
+TEST_F(CliTest, ShowOmitsLastStepWithoutRows) {
   ASSERT_OK(store_->Begin());
   Attach("job3", 0, "empty", "local", kStart);
   ASSERT_OK(store_->Commit());
   EXPECT_THAT(Ranklog({"show", "empty"}).output, HasSubstr("\nrows 0, started "));
 }
 
-TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {
+TEST_F(CliTest, ShowDrawsOnlyRequestedMetric) {
   EXPECT_THAT(Ranklog({"show", "tiny", "--metric", "lr"}).output,
               AllOf(HasSubstr("lr  last 4"), Not(HasSubstr("train/loss  last"))));
   const Finished unknown = Ranklog({"show", "tiny", "--metric", "nope"});
@@ -155,7 +155,7 @@ TEST_F(CliTest, ShowDrawsTheMetricThatIsAskedFor) {
   EXPECT_THAT(unknown.output, AllOf(HasSubstr("'nope'"), HasSubstr("train/loss, lr")));
 }
 
-TEST_F(CliTest, ShowAsJsonHasConfigSummaryAndLastValues) {
+TEST_F(CliTest, ShowJsonHasConfigAndMetrics) {
   const Json run = RanklogJson({"show", "job1"});
   EXPECT_EQ(run["state"], "finished");
   EXPECT_EQ(run["config"]["learning_rate"], 0.001);
@@ -176,21 +176,21 @@ TEST_F(CliTest, ExportWritesARowPerLine) {  // S37
   EXPECT_EQ(Parse(lines[2])["train/loss"], 1.0 / 3) << "reads back as the same double";
 }
 
-TEST_F(CliTest, ExportSpellsNaNAndKeepsTexts) {
+TEST_F(CliTest, ExportPreservesNanAndTexts) {
   const std::vector<std::string> lines = Lines(Ranklog({"export", "latest"}).output);
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_THAT(lines[0], HasSubstr("\"loss\":NaN"));
   EXPECT_THAT(lines[1], HasSubstr(R"("text":"say \"hi\"")"));
 }
 
-TEST_F(CliTest, ExportAsCsvHasTheUnionOfColumns) {
+TEST_F(CliTest, CsvExportHasUnionOfColumns) {
   EXPECT_EQ(Ranklog({"export", "latest", "--format", "csv"}).output,
             "_step,_timestamp,loss,\"note,x\",text\r\n"
             "0,1700000000,NaN,0,\r\n"
             "10,1700000000.5,0.5,1,\"say \"\"hi\"\"\"\r\n");
 }
 
-TEST_F(CliTest, ExportOfSomeMetricsLeavesTheOthersOut) {
+TEST_F(CliTest, ExportWritesOnlyRequestedMetrics) {
   const std::vector<std::string> lines =
       Lines(Ranklog({"export", "tiny", "--metric", "lr"}).output);
   ASSERT_THAT(lines, SizeIs(5));
@@ -202,7 +202,7 @@ TEST_F(CliTest, ExportOfSomeMetricsLeavesTheOthersOut) {
   EXPECT_THAT(missing.output, HasSubstr("no row has rl;"));
 }
 
-TEST_F(CliTest, ExportRawIsInTheOrderOfRankAndSeq) {
+TEST_F(CliTest, RawExportUsesRankSeqOrder) {
   const std::vector<std::string> lines = Lines(Ranklog({"export", "tiny", "--raw"}).output);
   ASSERT_THAT(lines, SizeIs(9));
   std::vector<std::pair<int, int>> order;
@@ -227,7 +227,7 @@ TEST_F(CliTest, ExportWritesIntoAFile) {
   EXPECT_EQ(Ranklog({"export", "tiny", "--output", "/dev/full"}).code, 1);
 }
 
-TEST_F(CliTest, TailShowsTheLastRowsOfARunThatHasEnded) {
+TEST_F(CliTest, TailShowsEndedRunsLastRows) {
   const Finished finished = Ranklog({"tail", "tiny", "-n", "2"});
   EXPECT_EQ(finished.code, 0);
   const std::vector<std::string> lines = Lines(finished.output);
@@ -236,7 +236,7 @@ TEST_F(CliTest, TailShowsTheLastRowsOfARunThatHasEnded) {
   EXPECT_EQ(Lines(Ranklog({"tail", "tiny", "--json"}).output).size(), 5);
 }
 
-TEST_F(CliTest, TailFollowsUntilTheRunHasEnded) {  // S37
+TEST_F(CliTest, TailFollowsUntilRunEnds) {  // S37
   const std::string output = dir_.File("tail");
   ChildProcess::Options options = options_;
   options.output = output;
@@ -257,7 +257,7 @@ TEST_F(CliTest, TailFollowsUntilTheRunHasEnded) {  // S37
   EXPECT_EQ(tail.Wait(), 0);
 }
 
-TEST_F(CliTest, TailWithoutFollowingEndsThoughTheRunGoesOn) {
+TEST_F(CliTest, TailWithoutFollowExitsDuringRun) {
   const Finished finished = Ranklog({"tail", "other", "--no-follow"});
   EXPECT_EQ(finished.code, 0);
   EXPECT_THAT(Lines(finished.output), SizeIs(2));

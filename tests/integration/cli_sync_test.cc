@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST_F(CliTest, SyncWithoutAKeySaysWhereToPutOne) {
+TEST_F(CliTest, SyncWithoutKeySuggestsKeyLocations) {
   store_.reset();
   options_.environment["HOME"] = dir_.path();
   options_.unset.push_back("NETRC");
@@ -28,7 +28,7 @@ TEST_F(CliTest, SyncWithoutAKeySaysWhereToPutOne) {
   EXPECT_THAT(finished.output, AllOf(HasSubstr("WANDB_API_KEY"), HasSubstr(".netrc")));
 }
 
-TEST_F(CliTest, SyncSaysWhatIsLeftAndWhy) {
+TEST_F(CliTest, SyncReportsUndeliveredRowsAndCause) {
   store_.reset();
   options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
   const Finished finished = Ranklog({"sync", "--timeout", "500ms"});
@@ -40,14 +40,14 @@ TEST_F(CliTest, SyncSaysWhatIsLeftAndWhy) {
       << "of this try";
 }
 
-TEST_F(CliTest, SyncOfALocalRunAsksForADestination) {
+TEST_F(CliTest, SyncOfLocalRunRequiresDestination) {
   store_.reset();
   const Finished finished = Ranklog({"sync", "other"});
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output, HasSubstr("--to wandb"));
 }
 
-TEST_F(CliTest, SyncEndsWhenItsStoreIsRemoved) {
+TEST_F(CliTest, SyncEndsWhenStoreIsRemoved) {
   store_.reset();
   options_.environment["WANDB_API_KEY"] = std::string(40, 'a');
   ChildProcess sync({RANKLOG_CLI, "sync", "--timeout", "1h", "--state-dir", state_dir()}, options_);
@@ -58,7 +58,7 @@ TEST_F(CliTest, SyncEndsWhenItsStoreIsRemoved) {
   EXPECT_THAT(sync.Output(), HasSubstr(state_dir() + "/ranklog.db was removed or replaced"));
 }
 
-TEST_F(CliTest, SyncFollowsTheDaemonThatHoldsTheStore) {
+TEST_F(CliTest, SyncFollowsDaemonHoldingStore) {
   ASSERT_OK_AND_ASSIGN(const storage::StateLock lock, storage::StateLock::Acquire(state_dir()));
   ChildProcess sync({RANKLOG_CLI, "sync", "--state-dir", state_dir()}, options_);
   model::Delivery delivery;

@@ -42,7 +42,7 @@ class CliTerminalTest : public CliTest {
   }
 };
 
-TEST_F(CliTerminalTest, ColoursAreForATerminalThatWantsThem) {
+TEST_F(CliTerminalTest, ColoursRespectTerminalAndEnvironment) {
   store_.reset();
   const Finished coloured = OnTerminalOfStore({"status"});
   EXPECT_EQ(coloured.code, 0);
@@ -57,7 +57,7 @@ TEST_F(CliTerminalTest, ColoursAreForATerminalThatWantsThem) {
   EXPECT_THAT(Ranklog({"status"}).output, AllOf(HasSubstr("not running"), Not(HasSubstr(kEscape))));
 }
 
-TEST_F(CliTerminalTest, StatusIsDrawnAgainInTheSamePlace) {
+TEST_F(CliTerminalTest, WatchedStatusRedrawsInPlace) {
   const Finished drawn =
       OnTerminalOfStore({"status", "--watch", "--interval", "10ms", "--times", "2"});
   EXPECT_EQ(drawn.code, 0);
@@ -82,14 +82,14 @@ TEST_F(CliTerminalTest, WatchedStatusFitsIntoTheTerminal) {
   EXPECT_LE(Lines(absl::StrReplaceAll(drawn.output, {{"\r", ""}})).size(), 24u) << drawn.output;
 }
 
-TEST_F(CliTerminalTest, RightToLeftNameKeepsTheLine) {
+TEST_F(CliTerminalTest, BidiControlsInNameAreReplaced) {
   ASSERT_OK(store_->Begin());
   Attach("turned", 0, "x\u202Egnp.exe\u2066\u2028y", "local", kStart);
   ASSERT_OK(store_->Commit());
   EXPECT_THAT(Ranklog({"runs"}).output, HasSubstr("x?gnp.exe??y"));
 }
 
-TEST_F(CliTerminalTest, CtrlCAtTheKeyPromptRestoresEcho) {
+TEST_F(CliTerminalTest, InterruptAtKeyPromptRestoresEcho) {
   // A shell's child in the background ignores Ctrl-C, so the script restores it. It sends the
   // signal once the echo is off.
   const std::string script =
@@ -115,7 +115,7 @@ TEST_F(CliTerminalTest, SyncDrawsABar) {
                                     HasSubstr("2 of 5 rows delivered")));
 }
 
-TEST_F(CliTerminalTest, ABarIsNotFullBeforeTheRunsEndIsDelivered) {
+TEST_F(CliTerminalTest, ProgressBarIncludesRunEnd) {
   model::Delivery delivery;
   delivery.run = run_;
   delivery.kind = "wandb";

@@ -25,7 +25,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-TEST_F(CliTest, HelpAndVersionAreOfEveryCommand) {
+TEST_F(CliTest, VersionAndCommandHelpArePrinted) {
   EXPECT_THAT(Ranklog({"--version"}).output, StartsWith("ranklog 0."));
   EXPECT_THAT(Ranklog({"--help"}).output, HasSubstr("Examples:"));
   for (const char* command :
@@ -50,7 +50,7 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
 }
 
 // `./train && ranklog runs`: the rank has ended, and the daemon is making its last rows.
-TEST_F(CliTest, RunsAndStatusWaitForARunThatIsAboutToEnd) {
+TEST_F(CliTest, RunsAndStatusAwaitEndingRun) {
   const auto daemon = storage::StateLock::Acquire(state_dir());
   ASSERT_OK(daemon.status());
   ASSERT_OK(store_->Begin());
@@ -70,7 +70,7 @@ TEST_F(CliTest, RunsAndStatusWaitForARunThatIsAboutToEnd) {
   EXPECT_EQ(Parse(status.Output())["live_runs"], Json::array()) << status.Output();
 }
 
-TEST_F(CliTest, RunsDoesNotWaitForARunWhoseRanksEndedLongAgo) {
+TEST_F(CliTest, RunsDoesNotAwaitStaleRun) {
   const auto daemon = storage::StateLock::Acquire(state_dir());
   ASSERT_OK(daemon.status());
   ASSERT_OK(store_->Begin());
@@ -100,13 +100,13 @@ TEST_F(CliTest, UnknownCommandOrFlagIsNamed) {
   EXPECT_THAT(Ranklog({}).output, HasSubstr("no command was given"));
 }
 
-TEST_F(CliTest, WrongUsageNamesTheCommandAndItsHelp) {
+TEST_F(CliTest, WrongUsageNamesCommandAndHelp) {
   EXPECT_EQ(Ranklog({"show"}).output, "ranklog show: RUN is required; see `ranklog show --help`\n");
   EXPECT_THAT(Ranklog({"tail", "latest", "-n", "-1"}).output,
               AllOf(HasSubstr("must be 0 or more"), HasSubstr("`ranklog tail --help`")));
 }
 
-TEST_F(CliTest, UnreadableStoreIsNotReportedAsMissing) {
+TEST_F(CliTest, UnreadableStoreIsNotReportedMissing) {
   ASSERT_EQ(chmod(state_dir().c_str(), 0), 0);
   // Root needs to lose its right to read everything.
   std::vector<std::string> args = {RANKLOG_CLI, "runs", "--state-dir", state_dir()};
@@ -121,7 +121,7 @@ TEST_F(CliTest, UnreadableStoreIsNotReportedAsMissing) {
               AllOf(HasSubstr("cannot read the store in "), HasSubstr("--state-dir")));
 }
 
-TEST_F(CliTest, UnknownRunFailsAndListsKnownRuns) {
+TEST_F(CliTest, UnknownRunErrorListsKnownRuns) {
   for (const char* command : {"show", "tail", "export", "verify", "dead", "rm"}) {
     std::vector<std::string> args = {command, "nothing"};
     if (args[0] == "rm") args.push_back("--yes");
@@ -153,12 +153,12 @@ TEST_F(CliTest, SilentDaemonFailsTheCommand) {
   EXPECT_THAT(finished.output, HasSubstr("no.sock"));
 }
 
-TEST_F(CliTest, TheStateDirectoryMayComeFromTheEnvironment) {
+TEST_F(CliTest, EnvironmentSetsStateDirectory) {
   options_.environment["RANKLOG_STATE_DIR"] = state_dir();
   EXPECT_EQ(RunToEnd({RANKLOG_CLI, "runs"}, options_).code, 0);
 }
 
-TEST_F(CliTest, RunsAsJsonHasTheFieldsThatScriptsReadInTheirOrder) {
+TEST_F(CliTest, RunsJsonHasFieldsInOrder) {
   const Json runs = RanklogJson({"runs"});
   ASSERT_THAT(runs, SizeIs(2));
   EXPECT_EQ(runs[0]["name"], "other") << "newest first";
@@ -207,7 +207,7 @@ TEST_F(CliTest, RunsCanBeNarrowedDown) {
   EXPECT_THAT(RanklogJson({"runs", "--project", "none"}), SizeIs(0));
 }
 
-TEST_F(CliTest, RunsCanBeCutToTheNewest) {
+TEST_F(CliTest, RunsLimitKeepsNewest) {
   const Json runs = RanklogJson({"runs", "-n", "1"});
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_EQ(runs[0]["name"], "other");
@@ -217,7 +217,7 @@ TEST_F(CliTest, RunsCanBeCutToTheNewest) {
   EXPECT_EQ(Ranklog({"runs", "-n", "0"}).code, 2);
 }
 
-TEST_F(CliTest, DoctorSaysWhatATrackerDoesNotTake) {
+TEST_F(CliTest, DoctorReportsPendingRowsAndCause) {
   const Finished finished = Ranklog({"doctor"});
   EXPECT_EQ(finished.code, 1);
   EXPECT_THAT(finished.output,
@@ -291,7 +291,7 @@ TEST_F(CliTest, WatchPrintsLinesWithoutATerminal) {
   EXPECT_EQ(Ranklog({"status", "--watch", "--interval", "0s"}).code, 2);
 }
 
-TEST_F(CliTest, StatusNamesTheHolderOfTheStore) {
+TEST_F(CliTest, StatusNamesStoreLockHolder) {
   ASSERT_OK_AND_ASSIGN(const storage::StateLock lock, storage::StateLock::Acquire(state_dir()));
   const Json status = RanklogJson({"status"});
   EXPECT_EQ(status["daemon"]["running"], true);

@@ -106,7 +106,7 @@ class ClockTest : public ::testing::Test {
   Node node_{{"--wandb-transmit-interval", "50ms"}};
 };
 
-TEST_F(ClockTest, SetBackAndForwardByADayNothingWaitsAndNothingIsLost) {
+TEST_F(ClockTest, DayJumpsLoseAndDelayNothing) {
   ChildProcess primary = StartRank(0);
   ChildProcess other = StartRank(1);
   ASSERT_TRUE(RowsGoOn());
@@ -144,7 +144,7 @@ TEST_F(ClockTest, SetBackAndForwardByADayNothingWaitsAndNothingIsLost) {
   EXPECT_GE(ParseExtendedJson(run.summary)["_runtime"].get<double>(), 0);
 }
 
-TEST_F(ClockTest, ClockSetBackWithoutDaemonRanksReconnect) {
+TEST_F(ClockTest, RanksReconnectAfterJumpWithoutDaemon) {
   ChildProcess primary = StartRank(0);
   ChildProcess other = StartRank(1);
   ASSERT_TRUE(RowsGoOn());
@@ -171,7 +171,7 @@ TEST_F(ClockTest, ClockSetBackWithoutDaemonRanksReconnect) {
 }
 
 // Two starts under one id each left a ring. The wall clock of the second is behind.
-TEST_F(ClockTest, ClockSetBackBetweenStartsKeepsTheirOrder) {
+TEST_F(ClockTest, SetBackBetweenStartsKeepsOrder) {
   node_.Kill();
   const auto start = [&](const std::string& rows, const std::string& first_step) {
     auto environment = clock_.Environment();

@@ -51,7 +51,7 @@ class ContainerTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(ContainerTest, WithTheDaemonOutsideItMayBeKilled) {
+TEST_F(ContainerTest, KillWithDaemonOutsideLosesNothing) {
   node_.Start();
   CountingJob counting(node_, "job", kContainerRows,
                        {{"RANKLOG_SPOOL_DIR", ""}, {"RANKLOG_FLUSH_INTERVAL_MS", "60000"}},
@@ -63,7 +63,7 @@ TEST_F(ContainerTest, WithTheDaemonOutsideItMayBeKilled) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
+TEST_F(ContainerTest, DaemonInsideDeliversDuringFinalSync) {
   ChildProcess::Options options = RankWithADaemonInside();
   const Finished container = RunToEnd(
       InContainer({"sh", "-c", "\"$1\" \"$2\"; code=$?; \"$3\" sync --timeout 30s; exit $code",
@@ -73,7 +73,7 @@ TEST_F(ContainerTest, WithTheDaemonInsideSyncIsItsLastCommand) {
   ExpectEveryRowOnce("job");
 }
 
-TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
+TEST_F(ContainerTest, DaemonInsideDeliversBeforeRunEnds) {
   ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_FINISH"] = "delivered:30s";
   std::vector<std::string> command = InContainer();
@@ -83,8 +83,8 @@ TEST_F(ContainerTest, WithTheDaemonInsideTheRunsEndWaitsForDelivery) {
   ExpectEveryRowOnce("job");
 }
 
-// Delivers what a killed container left on its volume.
-TEST_F(ContainerTest, TheNextOneWithItsVolumeDeliversTheRest) {
+// Delivers what a container that has ended left on its volume.
+TEST_F(ContainerTest, SyncOnSameVolumeDeliversRest) {
   ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_WANDB_TRANSMIT_INTERVAL"] = "1h";
   const Finished first =

@@ -172,7 +172,7 @@ TEST_P(SecondInitTest, SecondInitWaitsForTheFirst) {
 INSTANTIATE_TEST_SUITE_P(Ends, SecondInitTest, ::testing::Values("finish", "destroy"));
 
 // Each thread gives all steps, and neither waits for the other.
-TEST_F(ContinuedTest, ThreadsOfARankShareTheirSteps) {
+TEST_F(ContinuedTest, ThreadsOfRankShareSteps) {
   constexpr int kRows = 1000;
   std::vector<ChildProcess> ranks;
   for (int rank = 0; rank < 2; ++rank) {

@@ -75,7 +75,7 @@ class CrashingDeliveryTest : public ::testing::Test {
   std::map<std::string, std::string> crash_;
 };
 
-TEST_F(CrashingDeliveryTest, IsSetApartAndNamedWhileOthersAreDelivered) {
+TEST_F(CrashingDeliveryTest, IsSetApartWhileOthersContinue) {
   for (int crash = 0; crash < 2; ++crash) {
     node_.StartWith(crash_);
     ExpectCrash();
@@ -125,7 +125,7 @@ TEST_F(CrashingDeliveryTest, IsSetApartAndNamedWhileOthersAreDelivered) {
 }
 
 // `ranklog sync` delivers without a daemon, and the same run crashes it.
-TEST_F(CrashingDeliveryTest, SyncCrashesAndSetsApartAsTheDaemonDoes) {
+TEST_F(CrashingDeliveryTest, SyncSetsRunApartLikeDaemon) {
   for (int crash = 0; crash < 2; ++crash) {
     EXPECT_EQ(Ranklog({"sync"}, crash_).code, -SIGSEGV);
   }

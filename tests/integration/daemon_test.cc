@@ -35,7 +35,7 @@ TEST(DaemonTest, RanksStartedEarlierConnect) {
 }
 
 // gRPC aborted the daemon if there were just enough descriptors to open the store.
-TEST(DaemonTest, TooFewDescriptorsEndItWithTheReason) {
+TEST(DaemonTest, TooFewDescriptorsFailWithReason) {
   Node node;
   const auto limited = [&](int limit) {
     return std::vector<std::string>{"prlimit",        absl::StrCat("--nofile=", limit, ":", limit),
@@ -57,7 +57,7 @@ TEST(DaemonTest, TooFewDescriptorsEndItWithTheReason) {
 }
 
 // Else its messages would go to a file or a socket of its own.
-TEST(DaemonTest, WritesToNoFileOrSocketIfStderrIsClosed) {
+TEST(DaemonTest, WritesNowhereIfStderrIsClosed) {
   Node node({}, {}, {"sh", "-c", "exec \"$@\" 0<&- 1>&- 2>&-", "sh"});
   node.Start();
   for (int fd = 0; fd < 3; ++fd) {
@@ -67,7 +67,7 @@ TEST(DaemonTest, WritesToNoFileOrSocketIfStderrIsClosed) {
   }
 }
 
-TEST(DaemonTest, TwoJobsAtOnceKeepTheirRowsApart) {
+TEST(DaemonTest, ConcurrentJobsKeepRowsApart) {
   Node node;
   node.Start();
   CountingJob one(node, "one", /*rows=*/5000);
@@ -97,7 +97,7 @@ TEST(DaemonTest, NextDaemonContinuesAfterSigterm) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST(DaemonTest, SecondDaemonOnOneStateDirectoryFails) {
+TEST(DaemonTest, SecondDaemonOnStateDirectoryFails) {
   Node node;
   node.Start();
   TempDir other;
@@ -107,7 +107,7 @@ TEST(DaemonTest, SecondDaemonOnOneStateDirectoryFails) {
   EXPECT_THAT(second.output, HasSubstr(std::to_string(node.daemon().pid())));
 }
 
-TEST(DaemonTest, ASecondOneAtTheSameSocketIsRefused) {
+TEST(DaemonTest, SecondDaemonOnSocketFails) {
   Node node;
   node.Start();
   TempDir other;
@@ -135,7 +135,7 @@ ChildProcess StartWithSocket(const Node& node) {
   return daemon;
 }
 
-TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
+TEST(DaemonTest, SecondSignalEndsDrainWithoutLoss) {
   Node node({"--drain", "1h"});
   node.Start();
   ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"100"}, WandbAt("http://127.0.0.1:1"));
@@ -150,7 +150,7 @@ TEST(DaemonTest, ASecondSignalEndsADrainAndKeepsWhatIsLeft) {
 }
 
 // `./train && ranklog show latest`: the daemon makes the last rows after the rank has ended.
-TEST(DaemonTest, ARunWhoseRanksHaveEndedIsShownWhole) {
+TEST(DaemonTest, EndedRunIsShownCompletely) {
   Node node;
   node.Start();
   for (int i = 0; i < 5; ++i) {
@@ -200,7 +200,7 @@ TEST(DaemonTest, BackgroundReturnsOnceServing) {
 }
 
 // Like the prologs of several jobs of one user.
-TEST(DaemonTest, BackgroundStartsAtTheSameTimeAllSucceed) {
+TEST(DaemonTest, ConcurrentBackgroundStartsAllSucceed) {
   for (int round = 0; round < 3; ++round) {
     const Node node;
     std::vector<ChildProcess> starters;
@@ -217,7 +217,7 @@ TEST(DaemonTest, BackgroundStartsAtTheSameTimeAllSucceed) {
   }
 }
 
-TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
+TEST(DaemonTest, IdleExitWaitsForDelivery) {
   Node node({"--idle-exit", "1s"});
   node.Start();
   ChildProcess waiting =
@@ -239,7 +239,7 @@ TEST(DaemonTest, EndsOnceItIsIdleAndEverythingIsDelivered) {
 }
 
 // As deploy/quickstart.sh --keep recommends, and for a job whose ranks have this address.
-TEST(DaemonTest, TheCommandLineReadsTheStoreOfTheDaemonAtTheRanksAddress) {
+TEST(DaemonTest, CliReadsStoreOfAddressedDaemon) {
   Node node;
   ChildProcess::Options options;
   options.environment = {{"RANKLOG_ADDRESS", node.address()}, {"HOME", node.spool_dir()}};
@@ -268,7 +268,7 @@ TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
   EXPECT_EQ(access(node.socket().c_str(), F_OK), 0) << "the socket is systemd's to remove";
 }
 
-TEST(DaemonTest, KeepsThatSocketWhenItsStoreIsRemoved) {
+TEST(DaemonTest, KeepsSystemdSocketAfterStoreRemoval) {
   Node node;
   ChildProcess daemon = StartWithSocket(node);
   ASSERT_EQ(node.StartRank("before", 0, 0, 1, 1, {"10"}).Wait(), 0) << daemon.Output();
@@ -280,7 +280,7 @@ TEST(DaemonTest, KeepsThatSocketWhenItsStoreIsRemoved) {
   EXPECT_NE(node.GetRun("after").id, 0);
 }
 
-TEST(DaemonTest, SaysClearlyWhyItCannotStart) {
+TEST(DaemonTest, ReportsWhyItCannotStart) {
   TempDir dir;
   const std::string listen = "unix:" + dir.File("s");
   const std::string long_path = "unix:" + dir.File(std::string(110, 'x'));

@@ -123,7 +123,7 @@ class DamagedStoreTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(DamagedStoreTest, WithFlippedBitsServesNoWrongRow) {  // S22
+TEST_F(DamagedStoreTest, FlippedBitsNeverYieldWrongRows) {  // S22
   ASSERT_NO_FATAL_FAILURE(Fill(node_, kept_, /*log=*/false));
   size_t set_aside = 0;
   for (uint32_t seed = 1; seed <= 20; ++seed) {

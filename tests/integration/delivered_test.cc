@@ -49,7 +49,7 @@ class DeliveredTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(DeliveredTest, TheTrackerHasTheRunWhenTheRankEnds) {
+TEST_F(DeliveredTest, TrackerHasRunWhenRankEnds) {
   ChildProcess rank = Start("job", "delivered");
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_TRUE(wandb_->run("job").complete);
@@ -69,7 +69,7 @@ TEST_F(DeliveredTest, SlowTrackerWaitReportsProgress) {
   EXPECT_THAT(rank.Output(), HasSubstr("run job waits until the tracker has it"));
 }
 
-TEST_F(DeliveredTest, WaitForAbsentTrackerEndsAtItsTimeout) {
+TEST_F(DeliveredTest, WaitForAbsentTrackerTimesOut) {
   const int port = wandb_->port();
   const std::string url = wandb_->url();
   wandb_.reset();
@@ -131,7 +131,7 @@ TEST_F(DeliveredTest, ExitWaitEndsAtItsTimeout) {
   EXPECT_THAT(durable.Output(), Not(HasSubstr("of this rank")));
 }
 
-TEST_F(DeliveredTest, ARunThatStaysOnTheNodeWaitsForNothing) {
+TEST_F(DeliveredTest, LocalRunDoesNotWait) {
   ChildProcess rank = Start("job", "delivered", {{"RANKLOG_DESTINATIONS", "local"}});
   EXPECT_EQ(rank.Wait(absl::Seconds(30)), 0) << rank.Output();
   EXPECT_THAT(rank.Output(), Not(HasSubstr("delivered")));

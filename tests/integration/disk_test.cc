@@ -64,7 +64,7 @@ class DiskTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(DiskTest, FillsUpAndTheDaemonGoesOnWhenThereIsRoom) {  // S22
+TEST_F(DiskTest, DaemonContinuesOnceSpaceIsFreed) {  // S22
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "64m");
   ASSERT_TRUE(disk.mounted());
@@ -175,7 +175,7 @@ class DiskThatFails {
   bool made_ = false;
 };
 
-TEST_F(DiskTest, BecomesReadOnlyAndTheNextDaemonGoesOn) {  // S22
+TEST_F(DiskTest, RestartContinuesAfterReadOnlyDisk) {  // S22
   SKIP_WITHOUT(HasOwnMounts() && InPath("mkfs.ext4"), "the right to mount, mkfs.ext4");
   DiskThatFails disk(node_.state_dir());
   // A container may not have loop devices. store_faults_test checks without a kernel that the

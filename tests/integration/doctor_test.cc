@@ -79,7 +79,7 @@ TEST_F(DoctorTest, ADaemonThatHangsIsNamed) {
   EXPECT_THAT(ask("status").output, Not(HasSubstr(silent)));
 }
 
-TEST_F(DoctorTest, ADaemonThatHangsIsNamedByItsAddressAlone) {
+TEST_F(DoctorTest, StatusNamesHungDaemonAtAddress) {
   Node node;
   node.Start();
   node.daemon().Signal(SIGSTOP);
@@ -91,7 +91,7 @@ TEST_F(DoctorTest, ADaemonThatHangsIsNamedByItsAddressAlone) {
 }
 
 // RANKLOG_STATE_DIR was set in this shell only: the daemon of the ranks uses another directory.
-TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
+TEST_F(DoctorTest, DaemonOfOtherDirectoryIsNamed) {
   Node node;
   node.Start();
   options_.environment["RANKLOG_ADDRESS"] = node.address();
@@ -106,7 +106,7 @@ TEST_F(DoctorTest, ADaemonOfAnotherDirectoryIsNamedWithTheCommandForIt) {
 }
 
 // For example, one bit of the header flipped. It must not look like a store that is yet to be made.
-TEST_F(DoctorTest, AStoreWithoutAVersionIsDamaged) {
+TEST_F(DoctorTest, StoreWithoutVersionIsDamaged) {
   Node node;
   node.Start();
   ASSERT_EQ(node.Terminate(), 0);
@@ -128,7 +128,7 @@ TEST_F(DoctorTest, ValidSetUpNeedsNoAdvice) {
   }
 }
 
-TEST_F(DoctorTest, SocketMustLieInADirectoryOfOursAlone) {
+TEST_F(DoctorTest, InvalidSocketAddressesGetAdvice) {
   chmod(dir_.File("socket").c_str(), 0755);
   ExpectAdvice(Doctor(), {"is accessible to other users; run: chmod 700 " + dir_.File("socket")});
   options_.environment["RANKLOG_ADDRESS"] = "unix:" + dir_.File("none/d.sock");
@@ -139,7 +139,7 @@ TEST_F(DoctorTest, SocketMustLieInADirectoryOfOursAlone) {
   ExpectAdvice(Doctor(), {"unix:/PATH"});
 }
 
-TEST_F(DoctorTest, SmallShmOfAContainerIsNamed) {
+TEST_F(DoctorTest, SmallContainerShmIsReported) {
   SKIP_WITHOUT(HasContainers(), "namespaces");
   ExpectAdvice(Doctor(InContainer()), {"64.0 MiB free: 8 ranks get a ring of 1.0 MiB each",
                                        "--shm-size=1g", "medium Memory"});
@@ -157,14 +157,14 @@ TEST_F(DoctorTest, LowLimitsAreNamed) {
               HasSubstr("locked memory 64.0 KiB"));
 }
 
-TEST_F(DoctorTest, LittleRoomOnTheDiskIsNamed) {
+TEST_F(DoctorTest, LowDiskSpaceIsReported) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(dir_.File("state"), "64m");
   ASSERT_TRUE(disk.mounted());
   ExpectAdvice(Doctor(), {"64.0 MiB free of 64.0 MiB", "free space on it"});
 }
 
-TEST_F(DoctorTest, KeyIsShownByItsEndAndTriedAtItsServer) {
+TEST_F(DoctorTest, KeyIsMaskedAndVerified) {
   const std::string key = std::string(36, 'k') + "wxyz";
   FakeWandb wandb;
   options_.environment["WANDB_API_KEY"] = key;
@@ -180,7 +180,7 @@ TEST_F(DoctorTest, KeyIsShownByItsEndAndTriedAtItsServer) {
   EXPECT_THAT(refused.output, Not(HasSubstr("kkkk")));
 }
 
-TEST_F(DoctorTest, KeyThatOthersMayReadIsNamed) {
+TEST_F(DoctorTest, KeyReadableByOthersIsReported) {
   const DeadPort nobody(DeadPort::kRefuses);
   options_.environment["WANDB_BASE_URL"] = nobody.url();
   const std::string file = dir_.File("state/credentials");
@@ -190,7 +190,7 @@ TEST_F(DoctorTest, KeyThatOthersMayReadIsNamed) {
 }
 
 // A tracker that is away is a state, not an error. If there is a proxy, it may be the cause.
-TEST_F(DoctorTest, AbsentServerIsReportedWithTheProxy) {
+TEST_F(DoctorTest, UnreachableServerIsReportedWithProxy) {
   const DeadPort nobody(DeadPort::kRefuses);
   const DeadPort proxy(DeadPort::kRefuses);
   options_.environment["WANDB_API_KEY"] = std::string(40, 'k');
@@ -249,7 +249,7 @@ class DaemonInACgroupTest : public DoctorTest {
 };
 
 // Its messages are in the journal, not in the log file of a daemon that a rank started earlier.
-TEST_F(DaemonInACgroupTest, OfAUnitHasItsMessagesInTheJournal) {
+TEST_F(DaemonInACgroupTest, UnitDaemonGetsSystemdAdvice) {
   options_.environment["INVOCATION_ID"] = "1";
   options_.environment["NOTIFY_SOCKET"] = dir_.File("notify");
   std::ofstream(dir_.File("socket/ranklogd.log")) << "of an older daemon\n";
@@ -301,7 +301,7 @@ TEST_F(DaemonInACgroupTest, OfAUserManagerNeedsLinger) {
   }
 }
 
-TEST_F(CliTest, DoctorFindsAClockThatIsBehind) {
+TEST_F(CliTest, DoctorReportsClockThatIsBehind) {
   ASSERT_OK(store_->Begin());
   const int64_t later = absl::ToUnixMicros(absl::Now() + absl::Hours(30));
   Attach("tomorrow", 0, "tomorrow", "local", later);

@@ -56,7 +56,7 @@ class EndsTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(EndsTest, RunRecordsTheSignalOfItsRank) {
+TEST_F(EndsTest, RunRecordsSignalOfRank) {
   std::map<std::string, std::string> ends = {
       {"segfault", "was killed by signal 11 (Segmentation fault)"},
       {"abort", "was killed by signal 6 (Aborted)"},
@@ -76,7 +76,7 @@ TEST_F(EndsTest, RunRecordsTheSignalOfItsRank) {
 }
 
 // `return` runs the run's destructor before the exit code is known; `exit` does not run it.
-TEST_F(EndsTest, ExitCodeWithoutFinishEndsTheRun) {
+TEST_F(EndsTest, ExitCodeWithoutFinishEndsRun) {
   SKIP_WITHOUT(PidfdTellsTheEnd(), "exit codes of processes that others reap, as of Linux 6.15");
   for (const std::string how : {"exit", "return"}) {
     const model::Run well = RunOfARankThatEndsBy(how + "-0");
@@ -90,7 +90,7 @@ TEST_F(EndsTest, ExitCodeWithoutFinishEndsTheRun) {
 }
 
 // The daemon never saw the process, and knows only what the ring contains.
-TEST_F(EndsTest, UnattachedRankEndsAsItsRingSays) {
+TEST_F(EndsTest, RingDecidesEndOfUnattachedRank) {
   node_.Kill();
   const std::map<std::string, model::RunState> ends = {{"exit-0", model::RunState::kFinished},
                                                        {"exit-5", model::RunState::kFailed},
@@ -119,7 +119,7 @@ TEST_F(EndsTest, UnattachedRankEndsAsItsRingSays) {
 }
 
 // Its process has other things to do.
-TEST_F(EndsTest, ARunThatIsDestroyedLongBeforeItsProcessEndsHasFinished) {
+TEST_F(EndsTest, DestroyedRunFinishesBeforeProcessEnds) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("destroyed", 0, 0, 1, 1);
   ChildProcess rank({ENDING_RANK, "destroyed"}, options);
@@ -147,7 +147,7 @@ TEST_F(EndsTest, SelfExecRestartsTheRank) {
               HasSubstr("released its spool without Finish(), for example by exec()"));
 }
 
-TEST_F(EndsTest, ARankThatExecsAnotherProgramHasEnded) {
+TEST_F(EndsTest, ExecOfOtherProgramEndsRank) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("exec", 0, 0, 1, 1);
   ChildProcess rank({ENDING_RANK, "exec-other"}, options);
@@ -157,7 +157,7 @@ TEST_F(EndsTest, ARankThatExecsAnotherProgramHasEnded) {
   EXPECT_EQ(node_.GetRun("exec").rows, 200u);
 }
 
-TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
+TEST_F(EndsTest, FirstRowDuringFinishIsHarmless) {
   for (int i = 0; i < 14; ++i) {
     const std::string job = absl::StrCat("late-", i);
     ChildProcess::Options options;
@@ -172,7 +172,7 @@ TEST_F(EndsTest, FirstRowOfAThreadDuringFinishLeavesNoCrashedRun) {
 }
 
 // New threads get the rings of ended ones, but not their steps.
-TEST_F(EndsTest, ThreadsThatBeginWhileOthersEndLoseNothing) {
+TEST_F(EndsTest, ThreadsReusingRingsLoseNothing) {
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("threads", 0, 0, 1, 1);
   const Finished rank = RunToEnd({ENDING_RANK, "threads"}, options);
@@ -221,9 +221,9 @@ class MemoryCgroup {
   bool usable_ = false;
 };
 
-TEST_F(EndsTest, OutOfMemoryKillIsTheReason) {
+TEST_F(EndsTest, RunRecordsOutOfMemoryKill) {
   const MemoryCgroup cgroup;
-  // ARunSaysByWhichSignalItsRankEnded has a rank that runs out of memory by RLIMIT_AS.
+  // RunRecordsSignalOfRank has a rank that runs out of memory by RLIMIT_AS.
   SKIP_WITHOUT(cgroup.usable(), "memory cgroups of this kernel or container");
   const model::Run run = RunOfARankThatEndsBy("memory", cgroup.Enter());
   EXPECT_EQ(run.state, model::RunState::kCrashed);

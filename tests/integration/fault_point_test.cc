@@ -141,12 +141,10 @@ class OwnSpoolDirTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheAttachIsCommitted) {
-  DieAndExpectEveryRow("attach:1");
-}
+TEST_F(OwnSpoolDirTest, IsRecordedBeforeAttachCommits) { DieAndExpectEveryRow("attach:1"); }
 
 // A daemon that a rank starts gets the rank's directory as a flag.
-TEST_F(OwnSpoolDirTest, IsRememberedBeforeTheDaemonLooksThere) {
+TEST_F(OwnSpoolDirTest, IsRecordedBeforeDaemonScansIt) {
   DieAndExpectEveryRow("scan:1", {"--spool-dir", own_dir()});
 }
 

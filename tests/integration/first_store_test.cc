@@ -62,7 +62,7 @@ TEST_F(FirstStoreTest, IsReadWithoutADaemon) {
   EXPECT_THAT(Cli({"runs"}).output, HasSubstr("crashed"));
 }
 
-TEST_F(FirstStoreTest, IsDeliveredAndGoesOn) {
+TEST_F(FirstStoreTest, IsDeliveredAndAcceptsMoreRows) {
   const model::Run killed = node_.GetRun("killed");
   EXPECT_THAT(wandb_.runs(), IsEmpty());
   node_.StartWith({{"WANDB_API_KEY", std::string(40, 'k')}});

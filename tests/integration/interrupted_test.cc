@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Daemons, InterruptedCallsTest,
                                                finish.front());
                          });
 
-TEST_F(InterruptedTest, ExitDuringLogWaitsForTheDelivery) {
+TEST_F(InterruptedTest, ExitDuringLogWaitsForDelivery) {
   node_.Start();
   std::list<Interrupted> all;
   for (int delay_us : kDelaysUs) all.push_back(Start("log", delay_us, "delivered"));
@@ -132,7 +132,7 @@ TEST_F(InterruptedTest, ExitDuringLogWaitsForTheDelivery) {
 }
 
 // The time of RANKLOG_FINISH starts with Finish().
-TEST_F(InterruptedTest, ExitDuringFinishGoesOnWithItsWait) {
+TEST_F(InterruptedTest, ExitDuringFinishContinuesItsWait) {
   wandb_.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 1'000'000, .code = 503});
   node_.Start();
   Interrupted each = Start("finish", 5'000'000, "delivered:6s");

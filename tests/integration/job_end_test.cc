@@ -59,7 +59,7 @@ class JobEndTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(JobEndTest, ScontrolIsAskedUntilTheJobIsOver) {
+TEST_F(JobEndTest, ScontrolIsPolledUntilJobEnds) {
   Answer("COMPLETING");
   StartWith("cat " + dir_.File("answer") + "; env >" + dir_.File("environment"));
   const std::string before = EndedRun("terminate", "12").reason;
@@ -71,7 +71,7 @@ TEST_F(JobEndTest, ScontrolIsAskedUntilTheJobIsOver) {
 }
 
 // It is not called for a job whose ranks report success, or on a node without the job's rank 0.
-TEST_F(JobEndTest, ScontrolIsAskedForNoOtherJob) {
+TEST_F(JobEndTest, ScontrolIsCalledOnlyWhenNeeded) {
   Answer("TIMEOUT");
   StartWith("cat " + dir_.File("answer"));
   EndedRun("exit-0", "10");
@@ -82,7 +82,7 @@ TEST_F(JobEndTest, ScontrolIsAskedForNoOtherJob) {
 }
 
 // All runs of a node share one answer, also those that end later.
-TEST_F(JobEndTest, AnswerIsForAllRunsOfTheJob) {
+TEST_F(JobEndTest, ScontrolAnswerCoversAllRuns) {
   Answer("NODE_FAIL");
   StartWith("cat " + dir_.File("answer"));
   EndedRun("terminate", "12");
@@ -92,7 +92,7 @@ TEST_F(JobEndTest, AnswerIsForAllRunsOfTheJob) {
   EXPECT_EQ(FileContent(Calls()), "--details show job 12\n");
 }
 
-TEST_F(JobEndTest, WithoutScontrolTheRankGivesTheReason) {
+TEST_F(JobEndTest, MissingScontrolKeepsRankReason) {
   node_.StartWith({{"PATH", dir_.path()}});
   const std::string reason = EndedRun("terminate", "12").reason;
   ASSERT_TRUE(
@@ -101,7 +101,7 @@ TEST_F(JobEndTest, WithoutScontrolTheRankGivesTheReason) {
   EXPECT_EQ(node_.Terminate(), 0);
 }
 
-TEST_F(JobEndTest, LogSaysThatScontrolPrintsNothing) {
+TEST_F(JobEndTest, LogReportsEmptyScontrolOutput) {
   StartWith("echo 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1");
   EndedRun("terminate", "12");
   EXPECT_TRUE(WaitFor([&] {

@@ -33,7 +33,7 @@ bool IsComplete(FakeWandb& wandb, const std::string& run_id) {
 }
 
 // The daemon started only after the job, which had the key.
-TEST(KeysTest, ARunWithoutAKeyWaitsAndIsNamed) {
+TEST(KeysTest, RunWithoutKeyWaitsForLogin) {
   const std::string key(40, 'k');
   FakeWandb wandb;
   wandb.RequireKey(key);
@@ -198,7 +198,7 @@ TEST(KeysTest, AddressPasswordIsNotStored) {
   EXPECT_EQ(node.TimesSaid("URLSECRET"), 0u);
 }
 
-TEST(KeysTest, EachJobIsDeliveredWithItsOwn) {
+TEST(KeysTest, EachJobUsesItsOwnKey) {
   FakeWandb wandb;
   Node node({"--wandb-transmit-interval", "20ms"});
   node.Start();

@@ -30,7 +30,7 @@ TEST(KillDaemonTest, KilledDaemonLosesAndRepeatsNothing) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST(KillDaemonTest, BothDieAndTheNextDaemonFindsTheRest) {
+TEST(KillDaemonTest, RankAndDaemonKillLosesNothing) {
   Node node;
   node.Start();
   CountingJob counting(node, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}});

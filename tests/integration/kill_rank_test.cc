@@ -27,7 +27,7 @@ constexpr int kKillsInCi = 100;
 #endif
 
 // Eight ranks at a time, each killed at its own moment.
-TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
+TEST(KillRankTest, EveryReturnedRowIsStoredOnce) {  // S19
   Node node;
   node.Start();
   const int kills = getenv("RANKLOG_SOAK") != nullptr ? 1000 : kKillsInCi;
@@ -66,7 +66,7 @@ TEST(KillRankTest, EveryRowThatLogReturnedForIsInTheStoreOnce) {  // S19
   ReportAtMost("rows lost or doubled", static_cast<double>(wrong), "", 0);
 }
 
-TEST(KillRankTest, AnotherRankOfTheNodeGoesOn) {  // S19
+TEST(KillRankTest, OtherRankOfNodeContinues) {  // S19
   Node node;
   node.Start();
   CountingJob killed(node, "killed", /*rows=*/100);

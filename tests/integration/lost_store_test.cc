@@ -63,7 +63,7 @@ class LostStoreTest : public ::testing::Test {
   CountingJob counting_{node_, "job", /*rows=*/0, {{"RANKLOG_SPOOL_BYTES", "1048576"}}};
 };
 
-TEST_F(LostStoreTest, LiveRankContinuesAndCountsTheGap) {
+TEST_F(LostStoreTest, LiveRankContinuesAndCountsGap) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(50'000));
   LoseTheStore();
@@ -79,7 +79,7 @@ TEST_F(LostStoreTest, LiveRankContinuesAndCountsTheGap) {
 
 // A backup, or a store saved by `ranklog recover`. The rank has already freed rows that this store
 // lacks.
-TEST_F(LostStoreTest, ALiveRankGoesOnInAnOlderStore) {
+TEST_F(LostStoreTest, LiveRankContinuesInOlderStore) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(20'000));
   ASSERT_TRUE(WaitFor([&] { return node_.Counter("ingest.rows") > 0; }));
@@ -127,7 +127,7 @@ TEST_F(LostStoreTest, AnIdleDaemonNoticesToo) {
 }
 
 // A store of another time, for example a backup, takes the place of the daemon's own.
-TEST_F(LostStoreTest, AReplacedStoreIsNotCalledNew) {
+TEST_F(LostStoreTest, ReplacementIsNotReportedAsNew) {
   counting_.rank().Kill();
   node_.Start();
   EXPECT_EQ(node_.Terminate(), 0);
@@ -143,7 +143,7 @@ TEST_F(LostStoreTest, AReplacedStoreIsNotCalledNew) {
 
 // For example, somebody removes old files. Without the lock file, `ranklog stop` finds no daemon,
 // and a second daemon took the same store.
-TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
+TEST_F(LostStoreTest, RemovedLockFileIsRecreated) {
   node_.Start();
   ASSERT_TRUE(counting_.WaitForReturned(1'000));
   std::filesystem::remove(node_.state_dir() + "/lock");
@@ -167,7 +167,7 @@ TEST_F(LostStoreTest, ALockFileThatIsRemovedIsMadeAgain) {
   EXPECT_EQ(counting_.ExpectEveryReturnedRowOnce(), 0u);
 }
 
-TEST_F(LostStoreTest, DaemonEndsIfItsLockIsReplaced) {
+TEST_F(LostStoreTest, DaemonEndsIfLockIsReplaced) {
   counting_.rank().Kill();
   node_.Start();
   const std::string lock = node_.state_dir() + "/lock";

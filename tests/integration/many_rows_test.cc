@@ -38,7 +38,7 @@ double MemoryOf(pid_t pid, const std::string& line) {
 }
 
 // The tracker accepts connections and never answers, then it comes back.
-TEST(ManyRowsTest, ABacklogLiesOnDiskAndDrainsOnce) {  // S17, S18
+TEST(ManyRowsTest, DiskBacklogDrainsExactlyOnce) {  // S17, S18
   const uint64_t rows = Soak() ? 10'000'000 : 100'000;
   auto away = std::make_unique<DeadPort>(DeadPort::kListens);
   const int port = away->number();
@@ -106,11 +106,9 @@ void LogFrom64Ranks(uint64_t rows, size_t metrics) {
   ReportAtMost("rows lost or doubled" + which, static_cast<double>(wrong), "", 0);
 }
 
-TEST(ManyRowsTest, EveryRowOf64RanksIsThereOnce) { LogFrom64Ranks(Soak() ? 100'000 : 5'000, 1); }
+TEST(ManyRowsTest, StoresRowsOf64RanksOnce) { LogFrom64Ranks(Soak() ? 100'000 : 5'000, 1); }
 
-TEST(ManyRowsTest, EveryRowOf64RanksWithAThousandMetricsIsThereOnce) {
-  LogFrom64Ranks(Soak() ? 1'000 : 50, 1'000);
-}
+TEST(ManyRowsTest, StoresThousandMetricRowsOnce) { LogFrom64Ranks(Soak() ? 1'000 : 50, 1'000); }
 
 constexpr int kRanksOfOneJob = 64;
 
@@ -178,7 +176,7 @@ LinesOfRun ReadLines(storage::StoreReader& reader, const model::Run& run, uint64
   return lines;
 }
 
-TEST(ManyRowsTest, EveryRowOf64RanksOfOneJobIsCountedOnce) {  // S2
+TEST(ManyRowsTest, AggregatesRowsOfOneJobOnce) {  // S2
   const uint64_t rows = Soak() ? 100'000 : 1'000;
   Node node;
   node.Start();

@@ -94,7 +94,7 @@ TEST(MetricsTest, SilentConnectionsDoNotDelayScrapes) {
   for (const int fd : silent) close(fd);
 }
 
-TEST(MetricsTest, RowsAreCountedFromTheRankToTheTracker) {
+TEST(MetricsTest, RowsAreCountedAtEachStage) {
   FakeWandb wandb;
   Node node({"--metrics-port", "0"});
   node.Start();
@@ -160,7 +160,7 @@ TEST(MetricsTest, EachCounterOfStatusIsExported) {
   }
 }
 
-TEST(MetricsTest, PortInUseCostsTheMetricsOnly) {
+TEST(MetricsTest, PortInUseDisablesOnlyMetrics) {
   const DeadPort taken(DeadPort::kListens);
   Node node({"--metrics-port", std::to_string(taken.number())});
   node.Start();

@@ -72,7 +72,7 @@ TEST_F(OrphanSpoolTest, ByItsPath) {
   EXPECT_TRUE(WaitFor([&] { return SpoolsAreGone(); }));
 }
 
-TEST_F(OrphanSpoolTest, InADevShmOfItsOwn) {
+TEST_F(OrphanSpoolTest, ReadsRingInPrivateDevShm) {
   SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
   auto environment = kNoFlush;
@@ -105,7 +105,7 @@ TEST_F(OrphanSpoolTest, WithoutANameByItsDescriptor) {
   KillAndExpectAll(counting);
 }
 
-TEST_F(OrphanSpoolTest, RankWithoutANameIsReportedWhileItRuns) {
+TEST_F(OrphanSpoolTest, LiveUnnamedSpoolIsReported) {
   SKIP_WITHOUT(CanMakeNamespaces(), "mount namespaces of this kernel");
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, {{"RANKLOG_SPOOL_DIR", "/proc/none"}},
@@ -126,7 +126,7 @@ TEST_F(OrphanSpoolTest, RankWithoutANameIsReportedWhileItRuns) {
   }
 }
 
-TEST_F(OrphanSpoolTest, LeftFromATimeWithoutADaemon) {  // S21
+TEST_F(OrphanSpoolTest, RingLeftWithoutDaemonIsRead) {  // S21
   CountingJob counting(node_, "job", kOrphanRows);
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));
   counting.rank().Kill();
@@ -183,7 +183,7 @@ TEST_F(OrphanSpoolTest, FindsRingInALearnedDirectory) {
 
 // A daemon that a rank starts has the rank's directory in its environment; systemd's daemon has
 // not.
-TEST_F(OrphanSpoolTest, FindsRingInAFormerlyConfiguredDirectory) {
+TEST_F(OrphanSpoolTest, FindsRingInFormerlyConfiguredDirectory) {
   node_.Start();
   CountingJob counting(node_, "job", kOrphanRows, kNoFlush);
   ASSERT_TRUE(counting.WaitForReturned(kOrphanRows));

@@ -106,7 +106,7 @@ TEST_F(OtherUserTest, ReachesNothing) {
 }
 
 // Somebody has opened the directories to all users, as a tool that "repairs" permissions may.
-TEST_F(OtherUserTest, ReachesNothingInDirectoriesThatAnyoneMayEnter) {
+TEST_F(OtherUserTest, ReachesNothingInTraversableDirectories) {
   for (const std::string& path : Paths()) {
     if (std::filesystem::is_directory(path)) chmod(path.c_str(), 0711);
   }

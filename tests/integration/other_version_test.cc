@@ -57,7 +57,7 @@ class OtherVersionTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(OtherVersionTest, RankIsToldBothVersionsAndWhatToDo) {
+TEST_F(OtherVersionTest, RefusalNamesVersionAndRemedy) {
   node_.Start();
   const auto stub =
       v1::Ingest::NewStub(grpc::CreateChannel(node_.address(), grpc::InsecureChannelCredentials()));
@@ -80,7 +80,7 @@ TEST_F(OtherVersionTest, RankIsToldBothVersionsAndWhatToDo) {
   EXPECT_THAT(node_.Log(), HasSubstr("libranklog 9.8.7 protocol"));
 }
 
-TEST_F(OtherVersionTest, RingStaysUntilADaemonOfItsVersionComes) {
+TEST_F(OtherVersionTest, RingWaitsForMatchingDaemonVersion) {
   const std::string ring = LeaveRing();
   for (const size_t at : {kProtocolAt, kLayoutAt}) {
     SCOPED_TRACE(at);

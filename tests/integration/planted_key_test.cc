@@ -148,7 +148,7 @@ class PlantedKeyTest : public ::testing::Test {
   FakeWandb wandb_;
 };
 
-TEST_F(PlantedKeyTest, ADaemonThatARankStartedLeavesItNowhere) {
+TEST_F(PlantedKeyTest, RankStartedDaemonLeaksNoKey) {
   const Node node;
   const auto daemons = [&] { return ProcessesWith(node.state_dir()); };
   std::map<std::string, std::string> environment = RankEnvironment();
@@ -165,7 +165,7 @@ TEST_F(PlantedKeyTest, ADaemonThatARankStartedLeavesItNowhere) {
   for (const pid_t pid : daemons()) kill(pid, SIGKILL);
 }
 
-TEST_F(PlantedKeyTest, ADaemonThatLogsEverythingLeavesItNowhere) {
+TEST_F(PlantedKeyTest, DebugLoggingLeaksNoKey) {
   Node node({"--log-level", "debug", "--wandb-transmit-interval", "20ms"});
   node.Start();
   CountingJob job(node, kJob, kKeyRows, RankEnvironment());

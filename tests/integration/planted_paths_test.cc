@@ -180,7 +180,7 @@ TEST_F(PlantedPathsTest, TheStoresFilesAreOursAlone) {
   }
 }
 
-TEST_F(PlantedPathsTest, AStoreWhoseFilesOthersMightReadIsClosedToThem) {
+TEST_F(PlantedPathsTest, ReadableStoreFilesAreMadePrivate) {
   const std::string state = home_.File("state");
   MakeStore(state);
   for (const char* file : {"lock", "ranklog.db"}) {
@@ -203,7 +203,7 @@ TEST_F(PlantedPathsTest, TheSocketsDirectoryIsOursAlone) {
 
 // The directory is ours now, but others could write it before. The socket takes its name from
 // whatever is there.
-TEST_F(PlantedPathsTest, ASocketReplacesWhatHasItsName) {
+TEST_F(PlantedPathsTest, SocketReplacesFileOfSameName) {
   for (const Kind kind : kFiles) {
     Node node;
     Plant(node.socket(), kind);
@@ -231,7 +231,7 @@ TEST_F(PlantedPathsTest, RankAvoidsAnotherUsersSpoolDirectory) {
 }
 
 // A daemon started by a rank writes its log beside its socket.
-TEST_F(PlantedPathsTest, ARankStartsADaemonWhateverHasTheNameOfItsLog) {
+TEST_F(PlantedPathsTest, DaemonStartsDespiteOccupiedLogPath) {
   for (const Kind kind : kFiles) {
     Node node;
     Plant(fs::path(node.state_dir()).parent_path() / "ranklogd.log", kind);
@@ -247,7 +247,7 @@ TEST_F(PlantedPathsTest, ARankStartsADaemonWhateverHasTheNameOfItsLog) {
   }
 }
 
-TEST_F(PlantedPathsTest, ARankStartsNoDaemonWhereItCannotHaveTheLockOrTheDirectory) {
+TEST_F(PlantedPathsTest, UnsafeLockOrDirectoryPreventsStart) {
   const auto expect_none = [&](const std::string& dir, const std::string& what) {
     Node node;
     ChildProcess rank = node.StartRank("job", 0, 0, 1, 1, {"10"},
@@ -272,7 +272,7 @@ TEST_F(PlantedPathsTest, ARankStartsNoDaemonWhereItCannotHaveTheLockOrTheDirecto
   EXPECT_TRUE(fs::is_empty(shared_.path()));
 }
 
-TEST_F(PlantedPathsTest, RecoverRemovesNothingThatItDidNotMake) {
+TEST_F(PlantedPathsTest, RecoverRemovesOnlyItsOwnFiles) {
   const std::string state = home_.File("state");
   MakeStore(state);
   const std::string to = shared_.File("saved");
@@ -326,7 +326,7 @@ TEST_F(PlantedPathsTest, ExportRefusesPlantedTargets) {
 }
 
 // `ranklog sync --to` sends keys to the daemon that answers.
-TEST_F(PlantedPathsTest, CliSendsNothingToAnotherUsersDaemon) {
+TEST_F(PlantedPathsTest, CliSendsNothingToForeignDaemon) {
   const std::string path = shared_.File("s");
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -355,7 +355,7 @@ TEST_F(PlantedPathsTest, CliSendsNothingToAnotherUsersDaemon) {
   EXPECT_EQ(end, 0) << "it was spoken to";
 }
 
-TEST_F(PlantedPathsTest, AConfigurationThatAnotherWroteIsNotRead) {
+TEST_F(PlantedPathsTest, UntrustedConfigurationIsRejected) {
   const std::string config = shared_.File("ranklogd.toml");
   std::vector<std::string> arguments = DaemonAt(home_.File("state"), home_.File("s"));
   arguments.insert(arguments.end(), {"--config", config});

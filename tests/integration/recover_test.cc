@@ -124,7 +124,7 @@ class RecoverTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(RecoverTest, DoctorFindsNothingInAStoreThatIsWell) {
+TEST_F(RecoverTest, DoctorFindsHealthyStoreUndamaged) {
   const Finished doctor = Ranklog({"doctor"}, node_.state_dir());
   EXPECT_EQ(doctor.code, 0) << doctor.output;
   EXPECT_THAT(doctor.output, HasSubstr("2 runs, no damage found"));
@@ -132,7 +132,7 @@ TEST_F(RecoverTest, DoctorFindsNothingInAStoreThatIsWell) {
 
 // The end of the file is gone, with the page that lists the batches. The runs are saved, and every
 // row is counted.
-TEST_F(RecoverTest, CountsRowsLostWithTheFilesEnd) {
+TEST_F(RecoverTest, CountsRowsLostToTruncation) {
   fs::resize_file(database(), fs::file_size(database()) * 2 / 3);
   EXPECT_EQ(Ranklog({"doctor"}, node_.state_dir()).code, 1);
   const std::string aside = SetAside();
@@ -149,7 +149,7 @@ TEST_F(RecoverTest, CountsRowsLostWithTheFilesEnd) {
 }
 
 // The names and the settings of the runs are gone, but not their rows.
-TEST_F(RecoverTest, SavesTheRowsOfRunsWhoseSettingsAreDamaged) {
+TEST_F(RecoverTest, SavesRowsDespiteDamagedSettings) {
   std::ifstream file(database());
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   const size_t key = bytes.find("start_time_us");

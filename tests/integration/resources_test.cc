@@ -36,7 +36,7 @@ class ResourcesTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(ResourcesTest, ASocketFileThatIsRemovedIsMadeAgain) {
+TEST_F(ResourcesTest, RemovedSocketFileIsRecreated) {
   node_.Start();
   CountingJob counting(node_, "job", 0);
   ASSERT_TRUE(WaitFor([&] { return node_.Counter("ingest.rows") > 0; }));
@@ -52,7 +52,7 @@ TEST_F(ResourcesTest, ASocketFileThatIsRemovedIsMadeAgain) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST_F(ResourcesTest, AFullSpoolDirectoryIsPassedOver) {
+TEST_F(ResourcesTest, FullSpoolDirectoryIsSkipped) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk spools(node_.spool_dir(), "64k");
   ASSERT_TRUE(spools.mounted());
@@ -65,7 +65,7 @@ TEST_F(ResourcesTest, AFullSpoolDirectoryIsPassedOver) {
 }
 
 // Like the /dev/shm of a container, where other programs need space too.
-TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
+TEST_F(ResourcesTest, RingsUseQuarterOfSmallFilesystem) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   constexpr int kRanks = 8;
   const SmallDisk spools(node_.spool_dir(), "64m");
@@ -91,7 +91,7 @@ TEST_F(ResourcesTest, RingsLeaveThreeQuartersOfASmallFileSystem) {
 }
 
 // The kernel would end a process that makes a larger file than this limit.
-TEST_F(ResourcesTest, ASpoolIsNoLargerThanAFileMayBe) {
+TEST_F(ResourcesTest, SpoolRespectsFileSizeLimit) {
   node_.Start();
   ChildProcess::Options options;
   options.environment = node_.RankEnvironment("job", 0, 0, 1, 1);

@@ -65,7 +65,7 @@ TEST_F(SecondStartTest, RepeatedIdMakesTwoRuns) {
   EXPECT_EQ(RowsOf("again"), 400u);
 }
 
-TEST_F(SecondStartTest, TheSameRankTwiceAtOnceIsTwoRuns) {
+TEST_F(SecondStartTest, ConcurrentSameRankMakesTwoRuns) {
   ChildProcess first = Start("both", {"100", "0", "10000"});
   ASSERT_TRUE(WaitFor([&] { return node_.GetRun("both").id != 0; }));
   ChildProcess second = Start("both", {"100", "0", "10000"}, "allow");
@@ -78,7 +78,7 @@ TEST_F(SecondStartTest, TheSameRankTwiceAtOnceIsTwoRuns) {
 }
 
 // A rank is killed and started again at once. Its ring may or may not be read in between.
-TEST_F(SecondStartTest, AKilledRankGoesOnOnlyIfAsked) {
+TEST_F(SecondStartTest, KilledRankResumesOnlyOnRequest) {
   ChildProcess killed = Start("job", {"1000000", "0", "200"});
   ASSERT_TRUE(WaitFor([&] { return node_.GetRun("job").rows > 100; }));
   killed.Kill();
@@ -110,7 +110,7 @@ TEST_F(SecondStartTest, OrphanStaysWithItsOwnStart) {
 }
 
 // A rank was killed before it attached, and started again before the daemon found its ring.
-TEST_F(SecondStartTest, UnmetRingComesBeforeTheNextProcess) {
+TEST_F(SecondStartTest, UnattachedRingPrecedesNextProcess) {
   node_.daemon().Signal(SIGSTOP);
   const std::map<std::string, std::string> settings = {{"RANKLOG_RESUME", "allow"},
                                                        {"RANKLOG_FINISH_TIMEOUT_MS", "50"}};
@@ -126,7 +126,7 @@ TEST_F(SecondStartTest, UnmetRingComesBeforeTheNextProcess) {
   EXPECT_EQ(node_.GetRun("job").state, model::RunState::kFinished);
 }
 
-TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
+TEST_F(SecondStartTest, RefusedMustAndNeverKeepRows) {
   ASSERT_EQ(Start("there", {"10"}).Wait(), 0);
   ChildProcess refused = Start("there", {"20"}, "never");
   EXPECT_EQ(refused.Wait(), 0) << "the training is not hurt";
@@ -147,7 +147,7 @@ TEST_F(SecondStartTest, MustAndNeverAreRefusedAndKept) {
   EXPECT_EQ(cli("doctor").code, 1);
 }
 
-TEST_F(SecondStartTest, MustIsRefusedOnceTheRunIsRemoved) {
+TEST_F(SecondStartTest, MustIsRefusedAfterRunRemoval) {
   ASSERT_EQ(Start("gone", {"10"}).Wait(), 0);
   EXPECT_EQ(RowsOf("gone"), 10u);
   ChildProcess::Options options;
@@ -218,7 +218,7 @@ TEST_F(SecondStartTest, MustAsksTheTracker) {
 
 // The user gives no id. A restart by the launcher continues the run. A restart by a shell within
 // the same job is another run.
-TEST_F(SecondStartTest, AJobOfOneProcessGoesOnIfItsLauncherRestartsIt) {
+TEST_F(SecondStartTest, LauncherRestartContinuesSingleProcessJob) {
   const auto run = [&](int first_step, std::map<std::string, std::string> extra) {
     extra["RANKLOG_RUN_ID"] = "";
     extra["RANKLOG_DESTINATIONS"] = "local";
@@ -281,7 +281,7 @@ TEST_F(SecondStartTest, RanksOfOneLauncherAgree) {
 
 // Each rank is in its own pid namespace, where it cannot see its launcher. Each ends before the
 // next one starts.
-TEST_F(SecondStartTest, RanksInContainersOfTheirOwnAreOneStart) {
+TEST_F(SecondStartTest, RanksInSeparateContainersShareStart) {
   SKIP_WITHOUT(HasContainers(), "namespaces of this kernel");
   const auto run = [&](int rank, const std::string& resume, const std::string& first_step) {
     ChildProcess::Options options;

@@ -136,7 +136,7 @@ mode_t ModeOf(const std::string& path) {
 
 // With a umask that removes the user's own rights, only root could open rings, locks and the state
 // directory. So neither the rows nor the daemon would be reachable.
-TEST_F(StartDaemonTest, RankUmaskDoesNotAffectTheDaemon) {
+TEST_F(StartDaemonTest, RankUmaskDoesNotAffectDaemon) {
   const auto run_rank = [&](const std::string& job, const std::string& starts_daemon,
                             const std::string& timeout_ms) {
     ChildProcess::Options options;
@@ -165,7 +165,7 @@ TEST_F(StartDaemonTest, RankUmaskDoesNotAffectTheDaemon) {
 }
 
 // Ranks that attach after the daemon was killed start another one.
-TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
+TEST_F(StartDaemonTest, LaterRanksReplaceKilledDaemon) {
   std::vector<ChildProcess> first = StartRanks("first");
   for (ChildProcess& rank : first) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   const std::vector<pid_t> daemons = Daemons();
@@ -186,7 +186,7 @@ TEST_F(StartDaemonTest, IsStartedAgainWhenItIsKilled) {
 // As after `ranklog stop` of a daemon to which an administrator gave its own directory. A second
 // store for the run would not know which rows the tracker has from the first store, which still
 // delivers.
-TEST_F(StartDaemonTest, KeepsTheStoreOfTheDaemonBefore) {
+TEST_F(StartDaemonTest, KeepsStoreOfPreviousDaemon) {
   const TempDir home;
   const std::string own = home.File("ranklog");  // where a rank would look
   std::filesystem::create_directory(own);
@@ -254,7 +254,7 @@ TEST_F(StartDaemonTest, MissingFormerStoreIsReplaced) {
 
 // The shell's `ulimit -f` is meant for the training. SIGXFSZ killed each daemon that a rank
 // started.
-TEST_F(StartDaemonTest, LiftsTheSoftFileSizeLimitOfTheRank) {
+TEST_F(StartDaemonTest, LiftsSoftFileSizeLimit) {
   constexpr uint64_t kRows = 8000;
   CountingJob counting(node_, "job", kRows, StartsDaemonWithASmallSpool(),
                        {"prlimit", std::string(kFileLimit) + ":unlimited"}, /*metrics=*/100);
@@ -269,7 +269,7 @@ TEST_F(StartDaemonTest, LiftsTheSoftFileSizeLimitOfTheRank) {
   EXPECT_THAT(Daemons(), SizeIs(1));
 }
 
-TEST_F(StartDaemonTest, TreatsTheHardFileSizeLimitAsAFullDisk) {
+TEST_F(StartDaemonTest, SurvivesHardFileSizeLimit) {
   CountingJob counting(node_, "job", 0, StartsDaemonWithASmallSpool(), {"prlimit", kFileLimit},
                        /*metrics=*/100);
   ASSERT_TRUE(WaitFor([&] { return node_.Counter("store.failed_commits") >= 3; }));
@@ -318,7 +318,7 @@ TEST_F(StartDaemonTest, LeavesTheRanksCpuAndDirectory) {
 }
 
 // For example conda's, with other versions of libraries: no daemon could start.
-TEST_F(StartDaemonTest, DoesNotTakeTheLibrariesOfTheTraining) {
+TEST_F(StartDaemonTest, IgnoresLibraryPathsOfTraining) {
   TempDir conda;
   std::ofstream(conda.File("libsqlite3.so.0")) << "a library of another system";
   std::map<std::string, std::string> environment = StartsDaemon();
@@ -334,7 +334,7 @@ TEST_F(StartDaemonTest, DoesNotTakeTheLibrariesOfTheTraining) {
 
 // The daemon outlives the training. If it inherits sockets and files of the training, they stay
 // open. close_range() is missing before Linux 5.9, and old containers' filters refuse it.
-TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
+TEST_F(StartDaemonTest, InheritsNoDescriptorWithoutCloseRange) {
   int canary[2];
   ASSERT_EQ(pipe(canary), 0);
   const std::string canary_link =
@@ -370,7 +370,7 @@ TEST_F(StartDaemonTest, InheritsNoDescriptorWhereCloseRangeFails) {
 
 // The sync may deliver for hours, but the rank's ring fills much earlier. The daemon gets the key
 // of the sync's run only from the sync.
-TEST_F(StartDaemonTest, DaemonTakesTheStoreFromASync) {
+TEST_F(StartDaemonTest, DaemonTakesOverStoreFromSync) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
   std::map<std::string, std::string> to_wandb = WandbAt(wandb->url());
@@ -399,7 +399,7 @@ TEST_F(StartDaemonTest, DaemonTakesTheStoreFromASync) {
   EXPECT_THAT(wandb->run("left").history, SizeIs(300));
 }
 
-TEST_F(StartDaemonTest, SaysWhyNoneCouldBeStarted) {
+TEST_F(StartDaemonTest, MissingProgramLeavesRowsSpooled) {
   ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"10"},
                                       {{"RANKLOG_START_DAEMON", "true"},
                                        {"RANKLOG_DAEMON", "/nowhere/ranklogd"},

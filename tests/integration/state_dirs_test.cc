@@ -111,7 +111,7 @@ TEST_F(StateDirsTest, AdministratorsDirectoryComesFirst) {
 }
 
 // Containers that share a home have their own process ids.
-TEST_F(StateDirsTest, HomeHeldByAnotherContainerIsSkipped) {
+TEST_F(StateDirsTest, HomeHeldElsewhereIsSkipped) {
   const auto container = [&](const std::string& socket) {
     return InContainer({RANKLOGD, "--listen", "unix:" + home_.File(socket)});
   };
@@ -126,7 +126,7 @@ TEST_F(StateDirsTest, HomeHeldByAnotherContainerIsSkipped) {
                     HasSubstr("the log is kept in " + Fallback())));
 }
 
-TEST_F(StateDirsTest, ASecondDaemonOfTheNodeIsRefused) {
+TEST_F(StateDirsTest, SecondDaemonOnNodeIsRefused) {
   ChildProcess first({RANKLOGD}, options_);
   ASSERT_TRUE(WaitFor([&] { return std::filesystem::exists(home_.File("d.sock")); }))
       << first.Output();
@@ -136,7 +136,7 @@ TEST_F(StateDirsTest, ASecondDaemonOfTheNodeIsRefused) {
   EXPECT_THAT(second.output, HasSubstr("is in use by process " + std::to_string(first.pid())));
 }
 
-TEST_F(StateDirsTest, DoctorNamesAStoreThatWasLeftInAnotherPlace) {
+TEST_F(StateDirsTest, DoctorNamesStoreLeftElsewhere) {
   options_.environment["HOME"] = "/proc";
   options_.environment["WANDB_BASE_URL"] = "http://127.0.0.1:1";
   {

@@ -36,7 +36,7 @@ std::map<std::string, std::string> WithoutKeys(const Node& node) {
           {"WANDB_API_KEY", ""}};
 }
 
-TEST(StatusCheckTest, RunWithADamagedBatchIsNamed) {
+TEST(StatusCheckTest, RunWithDamagedBatchIsNamed) {
   Node node({"--step-wait", "1h", "--first-row-wait", "1h"});
   node.Start();
   const std::string stop = node.spool_dir() + ".stop";
@@ -56,7 +56,7 @@ TEST(StatusCheckTest, RunWithADamagedBatchIsNamed) {
   }
 }
 
-TEST(StatusCheckTest, DamagedRingIsNamedUntilItIsRemoved) {
+TEST(StatusCheckTest, DamagedRingIsNamedUntilRemoved) {
   Node node;
   {
     CountingJob counting(node, "job", 20'000);
@@ -77,7 +77,7 @@ TEST(StatusCheckTest, DamagedRingIsNamedUntilItIsRemoved) {
   EXPECT_EQ(Check(node).code, 0) << Check(node).output;
 }
 
-TEST(StatusCheckTest, FullDiskIsNamedWhileNothingIsLogged) {
+TEST(StatusCheckTest, FullDiskIsNamedWhenIdle) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   Node node;
   const SmallDisk disk(node.state_dir(), "3m");
@@ -101,7 +101,7 @@ TEST(StatusCheckTest, RunWithoutAKeyIsNamed) {
   ExpectProblem(node, "run job waits for wandb: no API key for 127.0.0.1");
 }
 
-TEST(StatusCheckTest, RefusedKeyIsNamedAndATrackerThatIsAwayIsNot) {
+TEST(StatusCheckTest, RefusedKeyFailsButOutagePasses) {
   FakeWandb wandb;
   wandb.RequireKey(std::string(40, 'k'));
   Node node;
@@ -124,7 +124,7 @@ TEST(StatusCheckTest, RefusedKeyIsNamedAndATrackerThatIsAwayIsNot) {
   EXPECT_THAT(Check(node).output, HasSubstr("HTTP 401"));
 }
 
-TEST(StatusCheckTest, RunThatMustBeAtTheTrackerIsNamed) {
+TEST(StatusCheckTest, RunMissingAtTrackerIsNamed) {
   FakeWandb wandb;
   Node node;
   node.Start();

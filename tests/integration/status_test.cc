@@ -47,7 +47,7 @@ TEST(StatusTest, RanksAndTheirRowsAreSeen) {
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
 }
 
-TEST(StatusTest, LastSuccessAndLastErrorOfATrackerAreSeen) {
+TEST(StatusTest, LastSuccessAndErrorAreShown) {
   FakeWandb wandb;
   wandb.Inject({.on = FakeWandb::Fault::On::kAny, .times = 1, .code = 503});
   Node node;
@@ -72,7 +72,7 @@ TEST(StatusTest, LastSuccessAndLastErrorOfATrackerAreSeen) {
   EXPECT_THAT(check.output, AllOf(HasSubstr("wandb failed "), HasSubstr(" ago")));
 }
 
-TEST(StatusTest, CheckFailsWhileRowsCannotBeStored) {
+TEST(StatusTest, CheckFailsWhileStoreFails) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   Node node;
   const SmallDisk disk(node.state_dir(), "8m");

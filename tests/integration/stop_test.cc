@@ -63,7 +63,7 @@ TEST(StopTest, EndsSoonThoughTheBackendHangs) {
   EXPECT_LT(SteadyNow() - before, absl::Seconds(5)) << "usual is well below one";
 }
 
-TEST(StopTest, WithDrainEndsOnceAllIsDelivered) {
+TEST(StopTest, DrainEndsOnceAllIsDelivered) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
   const std::string url = wandb->url();
@@ -82,7 +82,7 @@ TEST(StopTest, WithDrainEndsOnceAllIsDelivered) {
   EXPECT_THAT(wandb->run("job").history, SizeIs(100));
 }
 
-TEST(StopTest, WithDrainGivesUpAtItsDeadlineAndKeepsTheRest) {
+TEST(StopTest, DrainDeadlineKeepsUndeliveredRows) {
   BlackHole hole;
   Node node({"--drain", "300ms"});
   node.Start();
@@ -107,7 +107,7 @@ bool HasPending(pid_t pid, int signal) {
 }
 
 // For example for lack of descriptors: the user wants to restart it with more of them.
-TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
+TEST(StopTest, StopsUnresponsiveDaemon) {
   Node node;
   node.Start();
   node.daemon().Signal(SIGSTOP);
@@ -119,7 +119,7 @@ TEST(StopTest, StopsADaemonThatDoesNotAnswer) {
 }
 
 // A rank that has ended started it. It is ready only after its user thought that no daemon runs.
-TEST(StopTest, StopsADaemonThatIsAboutToStart) {
+TEST(StopTest, StopsDaemonThatIsStarting) {
   Node node;
   TempDir dir;
   // like a daemon that is still loading its libraries

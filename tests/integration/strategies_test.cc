@@ -116,7 +116,7 @@ json ConfigValue(const FakeWandb::Run& run, const std::string& key) {
   return ParseExtendedJson(run.config)[key]["value"];
 }
 
-TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
+TEST_F(StrategiesTest, MainIsRankZeroWithStatistics) {
   RunJob("job", "main", "loss=mean,min,max,std,argmax; *=none");
   ASSERT_TRUE(Complete({"job"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
@@ -151,7 +151,7 @@ TEST_F(StrategiesTest, MainIsOneRunOfRankZeroJoinedByStatistics) {
 }
 
 // W&B refuses longer ids.
-TEST_F(StrategiesTest, LongIdOfAJobIsCutForItsRanks) {
+TEST_F(StrategiesTest, LongJobIdIsTruncated) {
   RunJob(std::string(128, 'j'), "all");
   ASSERT_TRUE(wandb_.WaitFor(
       [](const std::map<std::string, FakeWandb::Run>& runs) {
@@ -167,7 +167,7 @@ TEST_F(StrategiesTest, LongIdOfAJobIsCutForItsRanks) {
   }
 }
 
-TEST_F(StrategiesTest, NodeIsOneRunPerNodeOfItsFirstRank) {
+TEST_F(StrategiesTest, NodeIsOneRunPerNode) {
   RunJob("job", "node");
   ASSERT_TRUE(Complete({"job-0", "job-2"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
@@ -210,7 +210,7 @@ void ExpectStatisticsOfCyclicRanks(const FakeWandb::Run& run, int first) {
   }
 }
 
-TEST_F(StrategiesTest, MainOfRanksInCyclesIsOneRun) {
+TEST_F(StrategiesTest, CyclicRanksShareMainRun) {
   RunCyclicJob("main", /*count=*/true);
   ASSERT_TRUE(Complete({"job"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
@@ -222,7 +222,7 @@ TEST_F(StrategiesTest, MainOfRanksInCyclesIsOneRun) {
   EXPECT_EQ(nodes_[1].GetRun("job-1").rows, uint64_t{kStrategyRows});
 }
 
-TEST_F(StrategiesTest, NodeOfRanksInCyclesIsOneRunPerNode) {
+TEST_F(StrategiesTest, CyclicRanksShareNodeRuns) {
   RunCyclicJob("node", /*count=*/true);
   ASSERT_TRUE(Complete({"job-0", "job-1"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
@@ -235,7 +235,7 @@ TEST_F(StrategiesTest, NodeOfRanksInCyclesIsOneRunPerNode) {
 }
 
 // The number of ranks per node is unknown, but the node of rank 0 has its first rank.
-TEST_F(StrategiesTest, RanksWithoutALocalRankShareTheRunOfTheirNode) {
+TEST_F(StrategiesTest, RanksWithoutLocalRankShareRun) {
   RunCyclicJob("node", /*count=*/false);
   ASSERT_TRUE(Complete({"job-0", "job-1"}));
   EXPECT_THAT(wandb_.errors(), IsEmpty());
@@ -246,7 +246,7 @@ TEST_F(StrategiesTest, RanksWithoutALocalRankShareTheRunOfTheirNode) {
 }
 
 // In most programs only rank 0 logs; in some only rank 0 attaches.
-TEST_F(StrategiesTest, RankThatLogsNothingDelaysNoRow) {
+TEST_F(StrategiesTest, SilentRankDelaysNoRows) {
   const std::string stop = nodes_[0].socket() + ".stop";
   const absl::Time start = absl::Now();
   const auto start_rank = [&](const std::string& job, int rank, const char* rows) {
@@ -268,7 +268,7 @@ TEST_F(StrategiesTest, RankThatLogsNothingDelaysNoRow) {
   for (ChildProcess& rank : ranks) EXPECT_EQ(rank.Wait(), 0) << rank.Output();
 }
 
-TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
+TEST_F(StrategiesTest, OneDaemonServesConcurrentJobs) {
   const std::map<std::string, std::string> settings = {{"WANDB_BASE_URL", wandb_.url()},
                                                        {"WANDB_API_KEY", std::string(40, 'k')}};
   std::vector<ChildProcess> ranks;
@@ -286,7 +286,7 @@ TEST_F(StrategiesTest, OneDaemonServesTwoJobsAtOnce) {
 }
 
 // Neither the first rank of the node nor the number of its ranks is known.
-TEST(RunIdTest, RankGetsItsRunIdOncePrimaryIsChosen) {
+TEST(RunIdTest, RankReceivesIdAfterPrimaryChoice) {
   Node node({"--step-wait", "100ms"});
   node.Start();
   ChildProcess::Options options;

@@ -87,7 +87,7 @@ class SyncTest : public ::testing::Test {
       .environment = {{"WANDB_API_KEY", std::string(40, 'k')}}, .unset = {}, .output = ""};
 };
 
-TEST_F(SyncTest, DeliversALocalRunWithoutADaemonAndOnlyOnce) {
+TEST_F(SyncTest, DeliversLocalRunOnceWithoutDaemon) {
   node_.Start();
   LogLocally("job");
   EXPECT_THAT(wandb_->requests(), IsEmpty()) << "a local run asked for the network";
@@ -107,7 +107,7 @@ TEST_F(SyncTest, DeliversALocalRunWithoutADaemonAndOnlyOnce) {
   EXPECT_THAT(wandb_->requests(), SizeIs(requests)) << "nothing was left to send";
 }
 
-TEST_F(SyncTest, SaysWhatIsLeftWhileTheBackendIsDownAndTheNextOneGoesOn) {
+TEST_F(SyncTest, ReportsOutageAndNextSyncResumes) {
   node_.Start();
   LogLocally("job");
   EXPECT_EQ(node_.Terminate(), 0);
@@ -126,7 +126,7 @@ TEST_F(SyncTest, SaysWhatIsLeftWhileTheBackendIsDownAndTheNextOneGoesOn) {
 }
 
 // Like the epilog of Slurm, which must not wait for another job of the user.
-TEST_F(SyncTest, WaitLeavesOutRunsThatGoOnInOtherSlurmJobs) {
+TEST_F(SyncTest, WaitIgnoresOtherSlurmJobs) {
   node_.Start();
   std::map<std::string, std::string> settings = WandbAt(wandb_->url());
   settings["SLURM_JOB_ID"] = "8";
@@ -148,7 +148,7 @@ TEST_F(SyncTest, WaitLeavesOutRunsThatGoOnInOtherSlurmJobs) {
   other.Kill();
 }
 
-TEST_F(SyncTest, AsksTheRunningDaemonToDeliverAndWaitsForIt) {
+TEST_F(SyncTest, RequestsDeliveryFromRunningDaemon) {
   node_.Start();
   LogLocally("job");
   const Finished finished = SyncAtDaemon({"--to", "wandb", "latest"});
@@ -175,7 +175,7 @@ TEST_F(SyncTest, FollowsTheDaemonThatDelivers) {
 }
 
 // Like the last command of a job whose ranks are still running.
-TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
+TEST_F(SyncTest, WaitFlagWaitsForRunEnd) {
   node_.Start();
   const std::string stop = node_.socket() + ".stop";
   ChildProcess rank =
@@ -192,7 +192,7 @@ TEST_F(SyncTest, WaitsForTheEndOfARunIfAsked) {
 }
 
 // The end of a container: the rank was killed before there was a daemon, and there is no store.
-TEST_F(SyncTest, TakesTheSpoolOfARankThatNoDaemonMet) {
+TEST_F(SyncTest, TakesSpoolOfUnattachedRank) {
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
   options_.environment["RANKLOG_SPOOL_DIR"] = node_.spool_dir();
   auto to_wandb = WandbAt(wandb_->url());
@@ -213,7 +213,7 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatNoDaemonMet) {
   EXPECT_THAT(Sync({}).output, HasSubstr("nothing waits to be delivered"));
 }
 
-TEST_F(SyncTest, TakesTheSpoolOfARankThatEndedMeanwhile) {
+TEST_F(SyncTest, TakesSpoolLeftDuringSync) {
   const int port = wandb_->port();
   auto to_wandb = WandbAt(wandb_->url());
   to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
@@ -299,7 +299,7 @@ TEST_F(SyncTest, LiveRankWithoutDaemonIsReported) {
 }
 
 // A typing error in the rank's RANKLOG_ADDRESS, for example.
-TEST_F(SyncTest, SpoolForAnAddressWithoutADaemonIsNamed) {
+TEST_F(SyncTest, SpoolForUnservedAddressIsNamed) {
   node_.Start();
   LogLocally("first");
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
@@ -333,7 +333,7 @@ TEST_F(SyncTest, SpoolForAnAddressWithoutADaemonIsNamed) {
   EXPECT_EQ(Sync({}).code, 0);
 }
 
-TEST_F(SyncTest, SpoolThatNoDaemonCanStoreIsNamed) {
+TEST_F(SyncTest, UnstorableSpoolIsNamed) {
   node_.Start();
   LogLocally("first");
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
@@ -389,7 +389,7 @@ TEST_F(SyncTest, SpoolThatNoDaemonCanStoreIsNamed) {
 }
 
 // The daemon was restarted after the job, or met its spools only then.
-TEST_F(SyncTest, GivesItsKeyToTheRunningDaemon) {
+TEST_F(SyncTest, GivesKeyToRunningDaemon) {
   auto to_wandb = WandbAt(wandb_->url());
   to_wandb["RANKLOG_DESTINATIONS"] = "wandb";
   to_wandb["WANDB_API_KEY"] = "";
@@ -402,7 +402,7 @@ TEST_F(SyncTest, GivesItsKeyToTheRunningDaemon) {
   ExpectEveryRowOnce("job");
 }
 
-TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
+TEST_F(SyncTest, ReportsHungDaemonAndPendingRows) {
   const std::string url = wandb_->url();
   wandb_.reset();
   options_.environment["RANKLOG_ADDRESS"] = node_.address();
@@ -428,7 +428,7 @@ TEST_F(SyncTest, NamesADaemonThatHangsAndWhatWaits) {
 }
 
 // Both were killed at once, so the store still has the run as running.
-TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
+TEST_F(SyncTest, TakesSpoolWhenBothAreKilled) {
   node_.Start();
   auto settings = WandbAt(wandb_->url());
   settings["RANKLOG_FLUSH_INTERVAL_MS"] = "60000";
@@ -450,7 +450,7 @@ TEST_F(SyncTest, TakesTheSpoolOfARankThatDiedWithItsDaemon) {
   ExpectEveryRowOnce("job");
 }
 
-TEST_F(SyncTest, WithoutAKeySaysWhereToPutOne) {
+TEST_F(SyncTest, MissingKeyErrorNamesVariable) {
   node_.Start();
   LogLocally("job");
   TempDir home;

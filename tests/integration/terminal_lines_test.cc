@@ -79,7 +79,7 @@ TEST_F(TerminalLinesTest, RankZeroReportsRunAndEnd) {
   EXPECT_THAT(Lines(quiet), IsEmpty());
 }
 
-TEST_F(TerminalLinesTest, TrackerTroublesAreReportedOnceAndCleared) {  // S42
+TEST_F(TerminalLinesTest, TrackerErrorsAreReportedAndCleared) {  // S42
   FakeWandb wandb;
   const std::string key(40, 'k');
   wandb.RequireKey(key);
@@ -146,7 +146,7 @@ TEST_F(TerminalLinesTest, ResentKeyIsNoTrouble) {  // S42
   EXPECT_THAT(Lines(rank).back(), Not(HasSubstr("wait")));
 }
 
-TEST_F(TerminalLinesTest, WithoutADaemonTheReasonIsSaid) {
+TEST_F(TerminalLinesTest, MissingDaemonReasonIsPrinted) {
   ChildProcess first = StartLong(0, {{"RANKLOG_START_DAEMON", "1"},
                                      {"RANKLOG_DAEMON", "/nonexistent/ranklogd"},
                                      {"RANKLOG_FINISH_TIMEOUT_MS", "100"}});
@@ -187,7 +187,7 @@ TEST_F(TerminalLinesTest, HangingDaemonIsReported) {
 
 // The message has the daemon's own reason, not just that no daemon answers. The commands show it
 // too.
-TEST_F(TerminalLinesTest, ADaemonThatCannotStartSaysWhy) {  // S42
+TEST_F(TerminalLinesTest, FailedDaemonStartPrintsReason) {  // S42
   const std::string file = node_.socket() + ".file";
   close(open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   ChildProcess first = StartLong(0, {{"RANKLOG_START_DAEMON", "1"},
@@ -229,7 +229,7 @@ TEST_F(TerminalLinesTest, WrongSettingsAreReported) {  // S42
 }
 
 // Rank 0 does not have that mistake.
-TEST_F(TerminalLinesTest, ARankSaysThatItsOwnNumbersAreWrong) {
+TEST_F(TerminalLinesTest, RankOutOfRangeIsReported) {
   node_.Start();
   ChildProcess third = node_.StartRank("job", 3, 1, 2, 2, {"10"}, {{"RANKLOG_QUIET", "0"}});
   EXPECT_EQ(third.Wait(), 0) << third.Output();

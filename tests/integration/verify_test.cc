@@ -79,7 +79,7 @@ class VerifyTest : public ::testing::Test {
       .environment = {{"WANDB_API_KEY", key_}}, .unset = {}, .output = ""};
 };
 
-TEST_F(VerifyTest, AllIsThereWithADaemonAndWithoutOne) {
+TEST_F(VerifyTest, PassesWithAndWithoutDaemon) {
   RunJob();
   for (const bool daemon : {true, false}) {
     if (!daemon) {
@@ -106,7 +106,7 @@ TEST_F(VerifyTest, AllIsThereWithADaemonAndWithoutOne) {
   }
 }
 
-TEST_F(VerifyTest, NamesWhatTheServerLacksChangedOrHasTwice) {
+TEST_F(VerifyTest, ReportsMissingChangedAndDuplicateRows) {
   RunJob();
   Tamper([](std::vector<std::string>& lines) {
     lines[1100] = absl::StrReplaceAll(lines[1100], {{"\"loss\":1100,", "\"loss\":1099.5,"}});
@@ -127,7 +127,7 @@ TEST_F(VerifyTest, NamesWhatTheServerLacksChangedOrHasTwice) {
             HasSubstr("run test:job did not pass the check"), Not(HasSubstr("all is there"))));
 }
 
-TEST_F(VerifyTest, NamesTheKeysOfConfigAndSummaryThatDiffer) {
+TEST_F(VerifyTest, ReportsDifferingConfigAndSummaryKeys) {
   RunJob();
   json wandb = VerifyJson(0)["destinations"][0];
   for (const char* document : {"config", "summary"}) {
@@ -160,7 +160,7 @@ TEST_F(VerifyTest, NamesTheKeysOfConfigAndSummaryThatDiffer) {
                     HasSubstr("summary: \"loss\" is -1, not {"), HasSubstr("\"stray\"")));
 }
 
-TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
+TEST_F(VerifyTest, RefusedRowIsDeadLetter) {
   wandb_->RefuseLines(
       [](const std::string& line) { return absl::StrContains(line, "\"loss\":7,"); });
   RunJob();
@@ -171,7 +171,7 @@ TEST_F(VerifyTest, ARefusedRowIsADeadLetter) {
   EXPECT_EQ(wandb["differing"], 0);
 }
 
-TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
+TEST_F(VerifyTest, UnreachableTrackerLeavesRowsUnchecked) {
   RunJob();
   ASSERT_EQ(node_.Terminate(), 0);
   wandb_.reset();  // from here on no server answers
@@ -181,7 +181,7 @@ TEST_F(VerifyTest, ATrackerThatDoesNotAnswerIsNotTrusted) {
   EXPECT_EQ(wandb["not_checked"], kVerifyRows);
 }
 
-TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
+TEST_F(VerifyTest, UndeliveredRowsArePending) {
   const std::string url = wandb_->url();
   wandb_.reset();  // the server goes down before it has seen the run
   const std::map<std::string, std::string> settings = {
@@ -201,7 +201,7 @@ TEST_F(VerifyTest, RowsThatATrackerDoesNotTakeArePending) {
                                      Not(HasSubstr("all is there"))));
 }
 
-TEST_F(VerifyTest, DrawsABarOnATerminalOnly) {
+TEST_F(VerifyTest, DrawsBarOnlyOnTerminal) {
   RunJob();
   // Longer than it takes until a bar is drawn.
   const auto answer_late = [&] {
@@ -222,7 +222,7 @@ TEST_F(VerifyTest, DrawsABarOnATerminalOnly) {
               AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b")), Not(HasSubstr("read back ["))));
 }
 
-TEST_F(VerifyTest, WithoutAKeyItSaysWhereOneMayBePut) {
+TEST_F(VerifyTest, MissingKeyErrorNamesKeyLocations) {
   RunJob();
   options_.environment = {{"HOME", node_.state_dir()}, {"NETRC", "/nonexistent"}};
   options_.unset = {"WANDB_API_KEY"};

@@ -51,7 +51,7 @@ TEST_F(HealthTest, DaemonAndItsServicesServe) {
   EXPECT_EQ(Check("somebody.Else"), "NOT_FOUND");
 }
 
-TEST_F(HealthTest, FullDiskIsNotServingUntilThereIsRoom) {
+TEST_F(HealthTest, FullDiskReportsNotServing) {
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   const SmallDisk disk(node_.state_dir(), "64m");
   ASSERT_TRUE(disk.mounted());

@@ -107,7 +107,7 @@ TEST_F(SlurmEndsTest, JobAtItsTimeLimit) {
               StartsWith(absl::StrCat("Slurm job ", job, " reached its time limit (TIMEOUT)")));
 }
 
-TEST_F(SlurmEndsTest, PreemptedJobGoesOnInItsRun) {
+TEST_F(SlurmEndsTest, PreemptedJobContinuesItsRun) {
   cluster_.Start({.conf = {"PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE",
                            "PartitionName=urgent Nodes=n1,n2 PriorityTier=10 State=UP"}});
   const std::string job =

@@ -63,7 +63,7 @@ TEST_P(SlurmTrainTest, JobScriptTrains) {  // S5
 
 // Slurm's warning before the time limit, as --signal=USR1@120 sends it. The script requeues the
 // job.
-TEST_P(SlurmTrainTest, AStoppedJobGoesOnFromItsCheckpointInItsRun) {
+TEST_P(SlurmTrainTest, RequeuedJobResumesFromCheckpoint) {
   constexpr int kSteps = 300;
   cluster_.AddProgram(RANKLOG_TRAIN);
   cluster_.Start({});
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Scripts, SlurmTrainTest,
                          ::testing::Values("one-node.sbatch", "nodes.sbatch"));
 #endif
 
-TEST_F(SlurmJobsTest, UsersOfANodeDoNotSeeEachOther) {
+TEST_F(SlurmJobsTest, UsersOnNodeAreIsolated) {
   cluster_.AddProgram(LOGGING_RANK);
   cluster_.Start({});
   for (const uid_t user : {kNobody, kGames}) {

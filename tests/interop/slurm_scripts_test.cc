@@ -77,7 +77,7 @@ class SlurmScriptsTest : public ::testing::Test {
 };
 
 // For example, the state directory is on a scratch disk of the node, where a user creates it first.
-TEST_F(SlurmScriptsTest, PrologFollowsNoLinkOfAUser) {
+TEST_F(SlurmScriptsTest, PrologDoesNotFollowUserSymlinks) {
   const std::string output = OnNode(R"sh(
 mkdir -m 1777 /run/scratch
 mkdir -m 0700 /run/secret
@@ -98,7 +98,7 @@ log
                         "a link, that nobody else may write: it is drwxrwxrwt, of user 0\n"));
 }
 
-TEST_F(SlurmScriptsTest, PrologWantsItsDirectoriesToBeRoots) {
+TEST_F(SlurmScriptsTest, PrologRequiresRootOwnedDirectories) {
   const std::string output = OnNode(R"sh(
 mkdir /run/users /run/roots /run/secret
 chown 65534 /run/users
@@ -121,7 +121,7 @@ find /run/secret /run/users
 }
 
 // Also below missing directories. Ranks and commands find its store without being told.
-TEST_F(SlurmScriptsTest, PrologMakesTheDirectoryOfTheSite) {
+TEST_F(SlurmScriptsTest, PrologCreatesConfiguredStateDirectory) {
   const std::string output = OnNode(R"sh(
 conf state=/run/local/disk/ranklog/
 prolog
@@ -145,7 +145,7 @@ log
                                 "/run/local/disk/ranklog/65534"));
 }
 
-TEST_F(SlurmScriptsTest, PrologDoesNotWaitForAProgramThatHangs) {
+TEST_F(SlurmScriptsTest, PrologTimesOutHungPrograms) {
   const absl::Time start = SteadyNow();
   const std::string output = OnNode(R"sh(
 hangs getent

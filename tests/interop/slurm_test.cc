@@ -78,7 +78,7 @@ TEST_F(SlurmTest, DeliversAfterTheJob) {  // S5, S36
 }
 
 // For a node that is wiped after the job.
-TEST_F(SlurmTest, EpilogWaitsForDeliveryIfTheSiteWantsThat) {
+TEST_F(SlurmTest, EpilogWaitsForDeliveryIfConfigured) {
   cluster_.Start({});
   FakeWandb wandb;
   const std::string conf = "/etc/ranklog/slurm.conf";
@@ -90,7 +90,7 @@ TEST_F(SlurmTest, EpilogWaitsForDeliveryIfTheSiteWantsThat) {
   EXPECT_TRUE(AreComplete(wandb.runs(), 1)) << "the node is free before its rows are delivered";
 }
 
-TEST_F(SlurmTest, EpilogDoesNotWaitForOtherJobsOfTheUser) {
+TEST_F(SlurmTest, EpilogIgnoresOtherRunningJobs) {
   cluster_.Start({});
   FakeWandb wandb;
   cluster_.On("n1", {"sh", "-c", "echo drain=100 >>/etc/ranklog/slurm.conf"});
@@ -114,7 +114,7 @@ TEST_F(SlurmTest, EpilogDoesNotWaitForOtherJobsOfTheUser) {
 class SlurmKilledDaemonTest : public SlurmTest,
                               public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(SlurmKilledDaemonTest, RankGoesOnInTheSameStore) {
+TEST_P(SlurmKilledDaemonTest, RankContinuesInSameStore) {
   cluster_.Start({});
   const std::string state = GetParam();
   cluster_.On("n1", {"sh", "-c", "echo state=" + state + " >>/etc/ranklog/slurm.conf"});

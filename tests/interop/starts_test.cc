@@ -75,7 +75,7 @@ TEST_F(TorchrunStartsTest, StaticRendezvousTwiceIsTwoRuns) {
 }
 
 // The ranks fail once. They continue after the agent has restarted them.
-TEST_F(TorchrunStartsTest, ARestartGoesOn) {
+TEST_F(TorchrunStartsTest, RestartContinuesTheRun) {
   Node node;
   node.Start();
   std::vector<std::string> arguments = Standalone();

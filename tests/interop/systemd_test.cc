@@ -248,7 +248,7 @@ TEST_F(SystemdTest, WatchdogRestartsADaemonThatHangs) {
 }
 
 // Its drain takes longer than the watchdog's interval, which has then expired.
-TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
+TEST_F(SystemdTest, DrainOnStopOutlastsWatchdogInterval) {
   StartSocket(kStoppingUser);
   const DeadPort tracker(DeadPort::kRefuses);
   const Finished rank = RunToEnd(RankOf(
@@ -269,7 +269,7 @@ TEST_F(SystemdTest, StopDrainsForAsLongAsItMay) {
 
 // A rank that continues meanwhile starts a daemon itself. This daemon must not use its own store,
 // and must end when systemd listens again.
-TEST_F(SystemdTest, StopAndStartUnderARankKeepsItsRunInOneStore) {
+TEST_F(SystemdTest, RestartKeepsRunInOneStore) {
   const std::string key(40, 'k');
   FakeWandb wandb;
   StartSocket(kRestartedUser);

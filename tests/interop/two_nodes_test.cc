@@ -191,14 +191,14 @@ TEST_F(TwoNodesTest, MainIsOneRun) {  // S2
   EXPECT_EQ(nodes_[1]->GetRun("job-2").rows, 20u);
 }
 
-TEST_F(TwoNodesTest, NodeIsARunForEachNode) {  // S3
+TEST_F(TwoNodesTest, NodeIsOneRunPerNode) {  // S3
   std::vector<ChildProcess> agents = Agents({.strategy = "node"});
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-2"}), ElementsAre("job-0", "job-2"));
   for (int node : {0, 1}) ExpectEachStepOnce(kRuns[node], 20, kNodes[node]);
 }
 
-TEST_F(TwoNodesTest, AllIsARunForEachRank) {  // S4
+TEST_F(TwoNodesTest, AllIsOneRunPerRank) {  // S4
   std::vector<ChildProcess> agents = Agents({.strategy = "all"});
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job-0", "job-1", "job-2", "job-3"}),
@@ -252,7 +252,7 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
 }
 
 // The ranks begin anew, for nothing was saved: the steps that the server has stay as they are.
-TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
+TEST_F(TwoNodesTest, KilledRankRestartsAllRanks) {  // S41
   std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 150, .max_restarts = 1});
   ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
       << agents[0].Output();
@@ -266,7 +266,7 @@ TEST_F(TwoNodesTest, ARankIsKilledAndTheAgentsStartAllAgain) {  // S41
 // A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
 // the ranks for a second start, which only goes on if asked to. torchrun takes an agent for dead
 // after 15 s.
-TEST_F(TwoNodesTest, ANodeFailsAndItsNewAgentJoins) {  // S41
+TEST_F(TwoNodesTest, NewAgentJoinsAfterNodeFailure) {  // S41
   if (getenv("RANKLOG_SOAK") == nullptr) return;
   const Job job = {.strategy = "node", .steps = 300, .max_restarts = 3, .resume = "allow"};
   std::vector<ChildProcess> agents = Agents(job);
@@ -285,7 +285,7 @@ TEST_F(TwoNodesTest, ANodeFailsAndItsNewAgentJoins) {  // S41
 
 // The switch drops packets: first between a node and the server, then between the nodes. Only their
 // TCP notices. The soak cuts for longer.
-TEST_F(TwoNodesTest, CutLinksLoseNoRowAndEndNoTraining) {
+TEST_F(TwoNodesTest, TrainingSurvivesCutLinksWithoutLoss) {
   const bool soak = getenv("RANKLOG_SOAK") != nullptr;
   std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 30'000});
   const auto rows = [&](int node) { return nodes_[node]->GetRun(kRuns[node]).rows; };

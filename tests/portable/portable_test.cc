@@ -45,13 +45,9 @@ class PortableTest : public ::testing::Test {
                                  ""};
 };
 
-TEST_F(PortableTest, CallsNoFunctionThatTheProgramExports) {
-  ExpectRows({INTERPOSING_PROGRAM}, 10);
-}
+TEST_F(PortableTest, ProgramSymbolsDoNotInterposeLibrary) { ExpectRows({INTERPOSING_PROGRAM}, 10); }
 
-TEST_F(PortableTest, SharesMemoryByTheProgramsOperatorNew) {
-  ExpectRows({ALLOCATING_PROGRAM}, 1000);
-}
+TEST_F(PortableTest, UsesProgramsOperatorNew) { ExpectRows({ALLOCATING_PROGRAM}, 1000); }
 
 // It once wrote to a training's stderr that it waits for its threads.
 TEST_F(PortableTest, GrpcWritesNothing) {
@@ -64,7 +60,7 @@ TEST_F(PortableTest, GrpcWritesNothing) {
 
 // gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
 // from the program's.
-TEST_F(PortableTest, ForkedChildrenAreDurableBesideTheProgramsGrpc) {
+TEST_F(PortableTest, ForkedChildrenLogBesideProgramGrpc) {
   ExpectRows({FORKING_PROGRAM, dir_.File("own"), "20"}, 21);
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 at::Tensor Product(const at::Tensor& weight) { return at::linear(at::ones({1, 4}), weight); }
 
-TEST(AutocastTest, ProductsAreBfloat16WhileItIsOn) {
+TEST(AutocastTest, ProductsAreBfloat16WhileEnabled) {
   const at::Tensor weight = at::ones({2, 4});
   {
     const Autocast autocast(c10::kCPU, /*on=*/true);
@@ -31,7 +31,7 @@ TEST(AutocastTest, GradientsAreFloat32) {
   EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
 }
 
-TEST(AutocastTest, AWeightThatChangedIsCastAgain) {
+TEST(AutocastTest, ChangedWeightIsCastAgain) {
   at::Tensor weight = at::ones({2, 4}).set_requires_grad(true);
   for (const float expected : {4.0f, 8.0f}) {
     const Autocast autocast(c10::kCPU, /*on=*/true);

@@ -55,7 +55,7 @@ class CheckpointDirectoryTest : public ::testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(CheckpointDirectoryTest, KeepsTheLastOnesAndFindsTheNewest) {  // S30
+TEST_F(CheckpointDirectoryTest, KeepsLastCheckpointsAndFindsNewest) {  // S30
   CheckpointDirectory directory = Open(/*keep=*/2);
   EXPECT_EQ(LatestStep(directory), -1);
   for (const int64_t step : {5, 10, 99999999, 100000000}) {
@@ -83,7 +83,7 @@ TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
 }
 
 // They would otherwise count as the last ones, and the new ones would go.
-TEST_F(CheckpointDirectoryTest, TornOnesOfLaterStepsDoNotCount) {
+TEST_F(CheckpointDirectoryTest, TornLaterCheckpointsDoNotCount) {
   CheckpointDirectory directory = Open(/*keep=*/2);
   for (const int64_t step : {1, 20, 30}) std::ofstream(directory.PathOf(step)) << "torn";
   for (const int64_t step : {10, 11, 12}) ASSERT_OK(directory.Save(At(step)));
@@ -93,7 +93,7 @@ TEST_F(CheckpointDirectoryTest, TornOnesOfLaterStepsDoNotCount) {
                           "checkpoint-00000020.safetensors", "checkpoint-00000030.safetensors"));
 }
 
-TEST_F(CheckpointDirectoryTest, DoesNotGoBackBehindANewerVersion) {
+TEST_F(CheckpointDirectoryTest, DoesNotSkipNewerVersionCheckpoint) {
   CheckpointDirectory directory = Open();
   for (const int64_t step : {1, 2}) ASSERT_OK(directory.Save(At(step)));
   ASSERT_OK_AND_ASSIGN(SafeTensors file, ReadSafeTensors(directory.PathOf(2)));
@@ -103,7 +103,7 @@ TEST_F(CheckpointDirectoryTest, DoesNotGoBackBehindANewerVersion) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(directory.PathOf(2))));
 }
 
-TEST_F(CheckpointDirectoryTest, DoesNotStartAgainWhereAllAreDamaged) {
+TEST_F(CheckpointDirectoryTest, OnlyDamagedCheckpointsReportDataLoss) {
   CheckpointDirectory directory = Open();
   std::ofstream(directory.PathOf(3)) << "torn";
   EXPECT_THAT(directory.Latest([](const std::string&) {}).status(),
@@ -134,7 +134,7 @@ TEST_F(CheckpointDirectoryTest, SetsAnEarlierRunAside) {
   }
 }
 
-TEST_F(CheckpointDirectoryTest, WaitsForTheLockOfATrainingThatEnds) {
+TEST_F(CheckpointDirectoryTest, WaitsForLockOfEndingTraining) {
   std::filesystem::create_directories(path_);
   // Ends while we wait.
   ranklog::testing::ChildProcess other({"flock", path_, "sh", "-c", "echo locked; sleep 1.5"});
@@ -145,7 +145,7 @@ TEST_F(CheckpointDirectoryTest, WaitsForTheLockOfATrainingThatEnds) {
   EXPECT_THAT(said, AllOf(HasSubstr("waits up to 10s"), HasSubstr(path_)));
 }
 
-TEST_F(CheckpointDirectoryTest, NamesADirectoryThatCannotBeUsed) {
+TEST_F(CheckpointDirectoryTest, UnusableDirectoryErrorNamesPath) {
   std::filesystem::create_directories(dir_.File("save"));
   std::ofstream(path_) << "a file";
   EXPECT_THAT(CheckpointDirectory::Open(path_, 1).status().message(), HasSubstr(path_));
@@ -153,7 +153,7 @@ TEST_F(CheckpointDirectoryTest, NamesADirectoryThatCannotBeUsed) {
               HasSubstr("/proc/none"));
 }
 
-TEST_F(CheckpointDirectoryTest, AdvisesFilesThatExistAfterADivergence) {
+TEST_F(CheckpointDirectoryTest, DivergenceAdviceNamesExistingCheckpoints) {
   EXPECT_EQ(AdviceAfterDivergence(""), "no checkpoint exists: start again with a lower --lr");
   for (int i = 1; i <= 6; ++i)
     std::ofstream(dir_.File("checkpoint-0000000" + std::to_string(i) + ".safetensors"));

@@ -85,7 +85,7 @@ class CheckpointTest : public ::testing::Test {
   const std::string path_ = dir_.File("a.safetensors");
 };
 
-TEST_F(CheckpointTest, TrainingGoesOnBitForBit) {  // S31
+TEST_F(CheckpointTest, RestoredTrainingContinuesBitForBit) {  // S31
   at::manual_seed(1);
   Training first;
   first.Losses(5);
@@ -123,7 +123,7 @@ TEST_F(CheckpointTest, FillsParametersInPlace) {
   EXPECT_TRUE(at::equal(other.model()->weight, training.model()->weight));
 }
 
-TEST_F(CheckpointTest, BeforeItsFirstStepAnOptimizerHasNoState) {
+TEST_F(CheckpointTest, OptimizerHasNoStateBeforeStepping) {
   const Checkpoint checkpoint = Training().Save();
   Training other;
   EXPECT_OK(RestoreModel(checkpoint, *other.model()));
@@ -149,7 +149,8 @@ TEST_F(CheckpointTest, NamesTheParameterThatDiffers) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no model.more")));
 }
 
-TEST_F(CheckpointTest, RefusesTheRandomStateOfAnotherLibTorch) {
+// Another version of LibTorch may have a random state of another size.
+TEST_F(CheckpointTest, RejectsRandomStateOfOtherSize) {
   EXPECT_THAT(SetRandomState(at::zeros({16}, at::kByte), at::kCPU),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("16 bytes")));
 }
@@ -159,7 +160,7 @@ TEST_F(CheckpointTest, RefusesANewerVersion) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("version 2")));
 }
 
-TEST_F(CheckpointTest, RefusesAFileThatIsNoCheckpoint) {
+TEST_F(CheckpointTest, RejectsInvalidCheckpointFiles) {
   const std::vector<std::function<void(SafeTensors&)>> changes = {
       [](SafeTensors& file) { file.metadata.clear(); },
       [](SafeTensors& file) { file.metadata["ranklog_checkpoint"] = "new"; },

@@ -18,7 +18,7 @@ class DataProgressTest : public ::testing::Test {
   std::string written_;
 };
 
-TEST_F(DataProgressTest, ALogGetsALineForEveryTenth) {
+TEST_F(DataProgressTest, LogGetsLineEveryTenPercent) {
   DataProgress progress = Make(/*terminal=*/false);
   for (int i = 0; i <= 100; ++i, Pass(absl::Seconds(1))) progress.Show("tokenizing x", i, 400);
   EXPECT_EQ(written_, "tokenizing x: 10 %\ntokenizing x: 20 %\n");

@@ -70,7 +70,7 @@ TEST_F(LoadCorpusTest, HoldsOutAtLeastOneSequence) {
   EXPECT_EQ(WindowCount(corpus.validation, 100), 1u);
 }
 
-TEST_F(LoadCorpusTest, ReadsAGzippedTextAsThePlainOne) {
+TEST_F(LoadCorpusTest, GzippedTextReadsLikePlainText) {
   ASSERT_OK_AND_ASSIGN(const Corpus plain, Load(Write("text", Counting(5000)), 10, 1));
   ASSERT_OK_AND_ASSIGN(const Corpus gzipped, Load(WriteGzipped(Counting(5000)), 10, 1));
   EXPECT_EQ(AllOf(gzipped.train), AllOf(plain.train));
@@ -89,7 +89,7 @@ TEST_F(LoadCorpusTest, NamesAFileThatIsMissing) {
   EXPECT_THAT(CheckData(dir_.path()).message(), HasSubstr("for a text, pass a file"));
 }
 
-TEST_F(LoadCorpusTest, SaysHowLongTheTextMustBe) {
+TEST_F(LoadCorpusTest, TooShortTextReportsNeededLength) {
   // 8 sequences of 10 and their last target, plus one held out with its target.
   EXPECT_THAT(Load(Write("short", Counting(91)), 10, 8).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 92")));
@@ -98,7 +98,7 @@ TEST_F(LoadCorpusTest, SaysHowLongTheTextMustBe) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(LoadCorpusTest, RefusesAGzippedTextThatWasCutOff) {
+TEST_F(LoadCorpusTest, RejectsTruncatedGzip) {
   const std::string path = WriteGzipped(Counting(100000));
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   EXPECT_THAT(Load(path, 10, 1).status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(path)));
@@ -122,7 +122,7 @@ TEST_F(LoadCorpusTest, FolderHasTrainingAndValidationTokens) {
   }
 }
 
-TEST_F(LoadCorpusTest, ASingleTokenFileIsHeldOutAsATextIs) {
+TEST_F(LoadCorpusTest, SingleTokenFileHoldsOutTail) {
   ASSERT_OK_AND_ASSIGN(const Corpus corpus, Load(WriteTokens("x.bin", 0, 1000), 10, 2));
   EXPECT_EQ(corpus.train.size(), 950u);
   EXPECT_EQ(AllOf(corpus.validation)[0], 950);

@@ -48,7 +48,7 @@ class DdpTest : public ::testing::Test {
   static inline ranklog::testing::TempDir* dir_ = nullptr;
 };
 
-TEST_F(DdpTest, GradientsAreBitwiseEqualOnAllRanks) {  // S26
+TEST_F(DdpTest, GradientsAreBitwiseEqualAcrossRanks) {  // S26
   for (int64_t step = 0; step < kSteps; ++step) {
     const std::vector<float> first = Read("synced", step, 0);
     ASSERT_GT(first.size(), 800000u);
@@ -56,14 +56,14 @@ TEST_F(DdpTest, GradientsAreBitwiseEqualOnAllRanks) {  // S26
   }
 }
 
-TEST_F(DdpTest, UntilTheLastMicroBatchNothingIsShared) {  // S27
+TEST_F(DdpTest, EarlierMicroBatchesStayLocal) {  // S27
   for (int64_t step = 0; step < kSteps; ++step) {
     EXPECT_GT(RelativeDistance(Read("local", step, 0), Read("local", step, 1)), 0.01)
         << "step " << step;
   }
 }
 
-TEST_F(DdpTest, GradientsAreThoseOfOneLargeBatch) {  // S27
+TEST_F(DdpTest, GradientsMatchOneLargeBatch) {  // S27
   Gpt model(ExampleShape(), /*seed=*/1);
   for (int64_t step = 0; step < kSteps; ++step) {
     ExampleLoss(model, step, 0, kRanks * kMicroBatches * kMicroBatch).backward();
@@ -72,7 +72,7 @@ TEST_F(DdpTest, GradientsAreThoseOfOneLargeBatch) {  // S27
   }
 }
 
-TEST_F(DdpTest, AllReducesBeginDuringTheBackwardPass) {  // S26
+TEST_F(DdpTest, AllReducesStartDuringBackwardPass) {  // S26
   for (int rank = 0; rank < kRanks; ++rank) {
     for (int64_t step = 0; step < kSteps; ++step) {
       const std::vector<float> overlap = Read("overlap", step, rank);
@@ -83,8 +83,8 @@ TEST_F(DdpTest, AllReducesBeginDuringTheBackwardPass) {  // S26
   }
 }
 
-TEST_F(DdpTest, ValidationLossIsTheMeanOverAllRanks) {  // S32
-  // Two ranks took the same steps as this process alone: see GradientsAreThoseOfOneLargeBatch.
+TEST_F(DdpTest, ValidationLossIsMeanOverRanks) {  // S32
+  // Two ranks took the same steps as this process alone: see GradientsMatchOneLargeBatch.
   Gpt model(ExampleShape(), /*seed=*/1);
   for (int64_t step = 0; step < kSteps; ++step) {
     ExampleLoss(model, step, 0, kRanks * kMicroBatches * kMicroBatch).backward();
@@ -103,7 +103,7 @@ TEST_F(DdpTest, ValidationLossIsTheMeanOverAllRanks) {  // S32
   EXPECT_GT(std::abs(Validate(model, Tokens(first), ValidationOptions(), alone) - expected), 1e-2);
 }
 
-TEST(ProcessGroupTest, AGroupOfOneTalksToNobody) {
+TEST(ProcessGroupTest, SingleRankGroupNeedsNoPeers) {
   ProcessGroup alone = ProcessGroup::Alone();
   at::Tensor value = at::full({2}, 3.0);
   alone.Sum(value);
@@ -113,7 +113,7 @@ TEST(ProcessGroupTest, AGroupOfOneTalksToNobody) {
   alone.Leave();
 }
 
-TEST(RendezvousTest, SaysWhichVariablesAreMissing) {
+TEST(RendezvousTest, RejectsMissingOrInvalidVariables) {
   unsetenv("MASTER_ADDR");
   unsetenv("MASTER_PORT");
   EXPECT_OK(Rendezvous::FromEnvironment(0, 1).status());

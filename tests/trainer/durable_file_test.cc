@@ -75,7 +75,7 @@ class DurableFileTest : public ::testing::Test {
   ranklog::testing::TempDir dir_;
 };
 
-TEST_F(DurableFileTest, HasItsNameOnceItIsWhole) {
+TEST_F(DurableFileTest, OldContentStaysUntilCommit) {
   std::ofstream(dir_.File("a")) << "old";
   ASSERT_OK_AND_ASSIGN(DurableFile file, DurableFile::Create(dir_.File("a")));
   ASSERT_OK(file.Append("new ", 4));
@@ -87,7 +87,7 @@ TEST_F(DurableFileTest, HasItsNameOnceItIsWhole) {
 }
 
 // In any other order a power cut could leave the name without the bytes, or lose the name.
-TEST_F(DurableFileTest, SyncsBytesThenRenamesThenSyncsTheName) {
+TEST_F(DurableFileTest, CommitSyncsRenamesThenSyncsDirectory) {
   const std::string path = dir_.File("a");
   ASSERT_OK_AND_ASSIGN(DurableFile file, DurableFile::Create(path));
   ASSERT_OK(file.Append("text", 4));
@@ -96,7 +96,7 @@ TEST_F(DurableFileTest, SyncsBytesThenRenamesThenSyncsTheName) {
                           "sync " + dir_.path()));
 }
 
-TEST_F(DurableFileTest, SyncsTheNameOfEachDirectoryThatItMakes) {
+TEST_F(DurableFileTest, SyncsParentOfEachNewDirectory) {
   std::filesystem::create_directory(dir_.File("a"));
   EXPECT_THAT(DiskCallsOf([&] { return CreateDirectories(dir_.File("a/b/c")); }),
               ElementsAre("sync " + dir_.File("a"), "sync " + dir_.File("a/b")));
@@ -104,7 +104,7 @@ TEST_F(DurableFileTest, SyncsTheNameOfEachDirectoryThatItMakes) {
   EXPECT_THAT(DiskCallsOf([&] { return CreateDirectories(dir_.File("a/b/c/")); }), ElementsAre());
 }
 
-TEST_F(DurableFileTest, CheckpointsThatAreSetAsideSurviveAPowerCut) {
+TEST_F(DurableFileTest, CheckpointsSetAsideSurvivePowerCut) {
   const std::string path = dir_.File("a");
   ASSERT_OK_AND_ASSIGN(CheckpointDirectory directory, CheckpointDirectory::Open(path, /*keep=*/1));
   std::ofstream(directory.PathOf(7)) << "any";
@@ -113,7 +113,7 @@ TEST_F(DurableFileTest, CheckpointsThatAreSetAsideSurviveAPowerCut) {
               ElementsAre("sync " + path, HasSubstr("rename "), "sync " + aside, "sync " + path));
 }
 
-TEST_F(DurableFileTest, TheNameOfANewCacheSurvivesAPowerCut) {
+TEST_F(DurableFileTest, NewCacheDirectorySurvivesPowerCut) {
   DataProgress silent(/*shown=*/false);
   const std::vector<std::string> calls = DiskCallsOf([&] {
     // The text is absent; by then the cache is there.

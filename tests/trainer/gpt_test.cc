@@ -11,16 +11,16 @@ namespace {
 
 double StandardDeviation(const at::Tensor& values) { return values.std().item<double>(); }
 
-TEST(GptTest, Gpt2HasThePublishedParameterCount) {
+TEST(GptTest, Gpt2HasPublishedParameterCount) {
   EXPECT_EQ(Gpt(ShapeOf("gpt2", 128, 256), 1).parameter_count(), 124439808);
 }
 
-TEST(GptTest, SmallModelsHaveTheDocumentedParameterCounts) {
+TEST(GptTest, SmallModelsHaveDocumentedParameterCounts) {
   EXPECT_EQ(Gpt(ShapeOf("tiny", 128, 256), 1).parameter_count(), 842496);
   EXPECT_EQ(Gpt(ShapeOf("small", 128, 256), 1).parameter_count(), 10795008);
 }
 
-TEST(GptShapeTest, VocabularyIsTheTextsOrGpt2s) {
+TEST(GptShapeTest, VocabularyFollowsTextOrGpt2) {
   EXPECT_EQ(ShapeOf("tiny", 128, 4096).vocabulary, 4096);
   EXPECT_EQ(ShapeOf("gpt2", 128, 256).vocabulary, 50257);
   EXPECT_EQ(ShapeOf("gpt2", 128, 60000).vocabulary, 60000);
@@ -61,7 +61,7 @@ TEST(GptTest, WeightsAreDrawnAsPublished) {
   }
 }
 
-TEST(GptTest, TheSameSeedGivesTheSameWeights) {
+TEST(GptTest, SameSeedGivesSameWeights) {
   const auto weights = [](uint64_t seed) {
     return Gpt({.layers = 1, .heads = 2, .width = 8}, seed).parameters()[0];
   };
@@ -70,7 +70,7 @@ TEST(GptTest, TheSameSeedGivesTheSameWeights) {
 }
 
 // Weights large enough that every part of the formulae shows in the logits.
-TEST(GptTest, LogitsEqualTheReferenceInDoublePrecision) {
+TEST(GptTest, LogitsMatchDoublePrecisionReference) {
   const GptShape shape{.layers = 3, .heads = 3, .width = 24, .vocabulary = 40, .context = 20};
   Gpt model(shape, 1);
   const at::NoGradGuard no_grad;
@@ -98,7 +98,7 @@ TEST(GptTest, LogitsEqualTheReferenceInDoublePrecision) {
   EXPECT_GT(largest, 1);
 }
 
-TEST(GptTest, LossIsTheMeanCrossEntropyOfTheLogits) {
+TEST(GptTest, LossIsMeanCrossEntropy) {
   Gpt model({.layers = 1, .heads = 2, .width = 8, .vocabulary = 5, .context = 3}, 1);
   const at::NoGradGuard no_grad;
   const at::Tensor inputs = at::tensor({0, 1, 2, 3, 4, 0}, at::kLong).view({2, 3});

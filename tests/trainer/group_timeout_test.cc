@@ -89,20 +89,20 @@ class GroupTimeoutTest : public ::testing::Test {
   std::vector<ChildProcess> ranks_;
 };
 
-TEST_F(GroupTimeoutTest, TheOthersNameARankThatWasKilled) {  // S33
+TEST_F(GroupTimeoutTest, OtherRanksNameKilledRank) {  // S33
   StartAtAHostedStore();
   ranks_[1].Kill();
   ExpectOthersBlameRank1(absl::Seconds(20));
 }
 
-TEST_F(GroupTimeoutTest, TheOthersNameARankThatHangs) {  // S33
+TEST_F(GroupTimeoutTest, OtherRanksNameHangingRank) {  // S33
   StartAtAHostedStore();
   ranks_[1].Signal(SIGSTOP);
   ExpectOthersBlameRank1(kTimeout + absl::Seconds(20));
 }
 
 // It has met the others by then, who wait for its connection.
-TEST_F(GroupTimeoutTest, TheOthersNameARankThatCannotConnect) {
+TEST_F(GroupTimeoutTest, OtherRanksNameRankWithoutConnection) {
   ASSERT_OK_AND_ASSIGN(HostedStore store, HostedStore::Serve());
   store_.emplace(std::move(store));
   port_ = std::to_string(store_->port());
@@ -117,7 +117,7 @@ TEST_F(GroupTimeoutTest, TheOthersNameARankThatCannotConnect) {
 }
 
 // As under mpirun and srun, where the store ends with rank 0.
-TEST_F(GroupTimeoutTest, TheOthersNameRank0WhoseStoreIsGone) {
+TEST_F(GroupTimeoutTest, LostStoreErrorNamesRankZero) {
   const uint16_t port = ranklog::testing::DeadPort(ranklog::testing::DeadPort::kRefuses).number();
   StartAll(std::to_string(port));
   ranks_[0].Kill();

@@ -49,7 +49,7 @@ TEST_F(LaunchTest, GivesEachRankTorchrunsVariables) {
   EXPECT_EQ(Read("r1"), "1 1 2 2 0 127.0.0.1 1234 1\n");
 }
 
-TEST_F(LaunchTest, ARankThatFailsEndsTheOthers) {  // S33
+TEST_F(LaunchTest, FailingRankEndsOthers) {  // S33
   const absl::Time start = absl::Now();
   EXPECT_THAT(
       Launch(Shell("trap 'echo told > told; exit 0' TERM; touch up$RANK; if [ $RANK = 1 ]; then "
@@ -61,7 +61,7 @@ TEST_F(LaunchTest, ARankThatFailsEndsTheOthers) {  // S33
 }
 
 // Both fail because of rank 0, which ends last.
-TEST_F(LaunchTest, NamesTheRankThatCausedTheOthersFailure) {
+TEST_F(LaunchTest, NamesRankThatCausedFailure) {
   LaunchOptions options = Shell(
       "trap '' TERM; [ $RANK = 0 ] && while [ ! -e gone ]; do sleep 0.01; done; touch gone; "
       "[ $RANK = 0 ] && sleep 0.3; exit 3");
@@ -71,13 +71,13 @@ TEST_F(LaunchTest, NamesTheRankThatCausedTheOthersFailure) {
   EXPECT_THAT(Launch(options), StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 0 (")));
 }
 
-TEST_F(LaunchTest, SaysWhichSignalKilledARank) {
+TEST_F(LaunchTest, NamesSignalThatKilledRank) {
   EXPECT_THAT(
       Launch(Shell("[ $RANK = 0 ] && kill -9 $$; exit 0")),
       StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("rank 0"), HasSubstr("signal 9"))));
 }
 
-TEST_F(LaunchTest, KillsARankThatWillNotEndAfterTheGrace) {
+TEST_F(LaunchTest, KillsStubbornRankAfterGracePeriod) {
   LaunchOptions options = Shell(
       "trap '' TERM; touch up$RANK; if [ $RANK = 1 ]; then while [ ! -e up0 ]; do :; done; exit 1; "
       "fi; "
@@ -106,7 +106,7 @@ TEST_F(LaunchTest, HandsSignalsOnToTheRanks) {
 }
 
 // What a rank of ours does on SIGTERM and SIGUSR1, at a time of its own.
-TEST_F(LaunchTest, RanksThatStopWhenAskedToAreNoFailure) {
+TEST_F(LaunchTest, RequestedStopIsNotFailure) {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     const std::string up = std::to_string(signal) + "up";
     LaunchOptions options = Shell("trap 'sleep 0.3; exit 75' TERM USR1; echo up > " + up +
@@ -124,7 +124,7 @@ TEST_F(LaunchTest, RanksThatStopWhenAskedToAreNoFailure) {
 }
 
 // The signal came when they had done their last step.
-TEST_F(LaunchTest, RanksThatSucceedInSpiteOfASignalAreASuccess) {
+TEST_F(LaunchTest, SuccessDespiteSignalCounts) {
   const pid_t self = getpid();
   std::thread killer([&] {
     EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
@@ -134,7 +134,7 @@ TEST_F(LaunchTest, RanksThatSucceedInSpiteOfASignalAreASuccess) {
   killer.join();
 }
 
-TEST_F(LaunchTest, ARankThatFailsWhenAskedToStopIsAFailure) {
+TEST_F(LaunchTest, RankFailureDuringStopIsReported) {
   const pid_t self = getpid();
   std::thread killer([&] {
     EXPECT_TRUE(ranklog::testing::WaitFor([&] { return Read("up0") + Read("up1") == "up\nup\n"; }));
@@ -146,7 +146,7 @@ TEST_F(LaunchTest, ARankThatFailsWhenAskedToStopIsAFailure) {
   killer.join();
 }
 
-TEST_F(LaunchTest, AProgramThatIsMissingIsAFailure) {
+TEST_F(LaunchTest, MissingProgramIsFailure) {
   EXPECT_THAT(Launch({.command = {dir_.File("none")}, .ranks = 2, .master_port = 1}),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("code 127")));
 }

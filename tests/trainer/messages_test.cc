@@ -44,14 +44,14 @@ class MessagesTest : public ::testing::Test {
   int ends_[2] = {};
 };
 
-TEST_F(MessagesTest, WritesAtOnceWhereThereIsRoom) {
+TEST_F(MessagesTest, WritesImmediatelyToEmptyPipe) {
   WriteMessage("a\n");
   WriteProgress("b\n");
   WriteFromHandler("c\n", 2);
   EXPECT_EQ(ReadAll(), "a\nb\nc\n");
 }
 
-TEST_F(MessagesTest, FullPipeDropsProgressAndKeepsMessages) {
+TEST_F(MessagesTest, FullPipeDropsOnlyProgress) {
   Fill();
   WriteMessage("message\n");
   WriteProgress("dropped\n");
@@ -83,7 +83,7 @@ TEST_F(MessagesTest, KeepsTheNewestMessages) {
   EXPECT_THAT(text, Not(HasSubstr("message 9\n")));
 }
 
-TEST_F(MessagesTest, WaitsForTheReaderOnlySoLong) {
+TEST_F(MessagesTest, WaitForReaderIsBounded) {
   Fill();
   WriteMessage("message\n");
   const absl::Time begin = absl::Now();
@@ -95,7 +95,7 @@ TEST_F(MessagesTest, WaitsForTheReaderOnlySoLong) {
 }
 
 // Other processes have the same open file, and may expect that a write waits.
-TEST_F(MessagesTest, LeavesTheOpenFileAsItIs) {
+TEST_F(MessagesTest, KeepsStderrBlocking) {
   Fill();
   WriteMessage("message\n");
   EXPECT_EQ(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);

@@ -30,7 +30,7 @@ struct AdamWReference {
   }
 };
 
-TEST(MakeAdamWTest, StepsAreThoseOfThePaperAndOnlyMatricesDecay) {
+TEST(MakeAdamWTest, StepsMatchPaperOnlyMatricesDecay) {
   constexpr double kRate = 0.1, kDecay = 0.5;
   at::Tensor matrix = ParameterWith(at::full({1, 1}, 2.0), at::zeros({1, 1}));
   at::Tensor vector = ParameterWith(at::full({1}, 2.0), at::zeros({1}));

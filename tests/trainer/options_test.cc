@@ -104,7 +104,7 @@ TEST(ParseCommandLineTest, SeedsHave64Bits) {
   EXPECT_EQ(std::get<Options>(Parse({"--seed", "18446744073709551615"})).seed, UINT64_MAX);
 }
 
-TEST(ParseCommandLineTest, TheLastOfARepeatedFlagCounts) {
+TEST(ParseCommandLineTest, LastOfRepeatedFlagsCounts) {
   const Options options = std::get<Options>(Parse({"--steps", "5", "--lr", "1", "--steps", "7"}));
   EXPECT_EQ(options.steps, 7);
 }

@@ -15,20 +15,20 @@ const Gpus kNotBuilt;
 const Gpus kNoDriver{.built = true, .error = "Found no NVIDIA driver on your system"};
 const Gpus kTwo{.built = true, .count = 2};
 
-TEST(PlacementTest, AutoTakesTheGpuOfTheLocalRank) {
+TEST(PlacementTest, AutoUsesGpuOfLocalRank) {
   ASSERT_OK_AND_ASSIGN(const Placement second, Place(Comm::kAuto, 1, kTwo));
   EXPECT_TRUE(second.nccl);
   EXPECT_EQ(second.device, c10::Device(c10::kCUDA, 1));
 }
 
-TEST(PlacementTest, AutoWithoutAGpuTakesTheCpuAndSaysWhy) {
+TEST(PlacementTest, AutoWithoutGpuReportsCpuFallback) {
   ASSERT_OK_AND_ASSIGN(const Placement fallback, Place(Comm::kAuto, 0, kNoDriver));
   EXPECT_FALSE(fallback.nccl);
   EXPECT_TRUE(fallback.device.is_cpu());
   EXPECT_EQ(fallback.note, "Found no NVIDIA driver on your system");
 }
 
-TEST(PlacementTest, ABuildWithoutCudaHasNothingToSay) {
+TEST(PlacementTest, BuildWithoutCudaGivesNoNote) {
   ASSERT_OK_AND_ASSIGN(const Placement cpu, Place(Comm::kAuto, 0, kNotBuilt));
   EXPECT_TRUE(cpu.device.is_cpu());
   EXPECT_EQ(cpu.note, "");
@@ -62,7 +62,7 @@ TEST(PlacementTest, OneRankForEachGpu) {
               StatusIs(kFailed, HasSubstr("gpu: Found no NVIDIA driver on your system")));
 }
 
-TEST(PlacementTest, AGpuOfItsOwnIsTheFirst) {  // srun --gpus-per-task 1
+TEST(PlacementTest, OwnGpuIsDeviceZero) {  // srun --gpus-per-task 1
   ASSERT_OK_AND_ASSIGN(const Placement own,
                        Place(Comm::kNccl, 3, Gpus{.built = true, .count = 1, .own = true}));
   EXPECT_EQ(own.device, c10::Device(c10::kCUDA, 0));

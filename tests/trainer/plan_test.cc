@@ -26,7 +26,7 @@ TEST(PlanTest, EpochsGiveTheSteps) {
   EXPECT_DOUBLE_EQ(plan.Epoch(9), 3);
 }
 
-TEST(PlanTest, CheckpointsFollowEpochsUnlessTold) {
+TEST(PlanTest, CheckpointsFollowEpochsByDefault) {
   Options options;
   EXPECT_EQ(MakePlan(options, 10).save_every, 500);
   options.epochs = 3;
@@ -35,7 +35,7 @@ TEST(PlanTest, CheckpointsFollowEpochsUnlessTold) {
   EXPECT_EQ(MakePlan(options, 10).save_every, 0);
 }
 
-TEST(PlanTest, LastStepOfAnEpochTakesTheBatchesLeft) {
+TEST(PlanTest, LastStepOfEpochTakesRemainder) {
   Options options;
   options.epochs = 2;
   options.grad_accum = 4;
@@ -62,7 +62,7 @@ TEST(PlanTest, WarmupIsATenthWithinLimits) {
   EXPECT_EQ(warmup(800), 0);
 }
 
-TEST(PlanTest, ValidatesEveryFewStepsAndAtTheEnd) {
+TEST(PlanTest, ValidatesPeriodicallyAndAtEnd) {
   Options options;
   options.steps = 5;
   options.val_every = 2;

@@ -86,7 +86,7 @@ TEST_F(ProcessGroupOfThreadsTest, HostedStoreListensOnLoopback) {
             !loopback);
 }
 
-TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
+TEST_F(ProcessGroupOfThreadsTest, NamesRanksThatDoNotConnect) {
   auto second = Join(2, 4);
   EXPECT_THAT(ProcessGroup::Join(At(0, 4), options_).status(),
               StatusIs(absl::StatusCode::kUnavailable,
@@ -96,7 +96,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesTheRanksThatDoNotCome) {
 }
 
 // As by torchrun, whose agent of one node was started again and counts from 0.
-TEST_F(ProcessGroupOfThreadsTest, RanksMeetAtRankZeroWhateverAttemptTheyCount) {
+TEST_F(ProcessGroupOfThreadsTest, RankZeroStoreIgnoresAttempts) {
   Rendezvous first = At(0, 2), second = At(1, 2);
   first.port = second.port =
       static_cast<uint16_t>(testing::DeadPort(testing::DeadPort::kRefuses).number());
@@ -109,7 +109,7 @@ TEST_F(ProcessGroupOfThreadsTest, RanksMeetAtRankZeroWhateverAttemptTheyCount) {
   EXPECT_OK(other.status());
 }
 
-TEST_F(ProcessGroupOfThreadsTest, AnAttemptMeetsNoOtherAtTheLaunchersStore) {
+TEST_F(ProcessGroupOfThreadsTest, LauncherStoreSeparatesAttempts) {
   Rendezvous first = At(0, 2), second = At(1, 2);
   first.attempt = "1";
   auto joined = std::async(std::launch::async, [&] { return ProcessGroup::Join(first, options_); });
@@ -117,7 +117,7 @@ TEST_F(ProcessGroupOfThreadsTest, AnAttemptMeetsNoOtherAtTheLaunchersStore) {
   EXPECT_FALSE(joined.get().ok());
 }
 
-TEST_F(ProcessGroupOfThreadsTest, RefusesRanksThatCommunicateInTwoWays) {
+TEST_F(ProcessGroupOfThreadsTest, RejectsRanksWithDifferentBackends) {
   auto first = Join(0, 2);
   GroupOptions nccl = options_;
   nccl.placement.nccl = true;
@@ -127,7 +127,7 @@ TEST_F(ProcessGroupOfThreadsTest, RefusesRanksThatCommunicateInTwoWays) {
   EXPECT_FALSE(first.get().ok());
 }
 
-TEST_F(ProcessGroupOfThreadsTest, NamesARankThatLivesButDoesNotCome) {
+TEST_F(ProcessGroupOfThreadsTest, NamesLiveRankThatIsLate) {
   std::vector<ProcessGroup> groups = Two();
   const absl::Time start = absl::Now();
   const std::string error = ErrorOfSum(groups[0]);
@@ -138,7 +138,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesARankThatLivesButDoesNotCome) {
                     HasSubstr("it has begun 0 collectives, this rank 1")));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, ARankThatFailsTellsTheOthersWhy) {
+TEST_F(ProcessGroupOfThreadsTest, FailureReasonReachesOtherRanks) {
   std::vector<ProcessGroup> groups = Two();
   EXPECT_EQ(groups[0].Blame("no such corpus"), "");  // nobody else is to blame
   EXPECT_THAT(groups[1].Blame("connection closed"),
@@ -152,7 +152,7 @@ TEST_F(ProcessGroupOfThreadsTest, ARankThatFailsTellsTheOthersWhy) {
   }
 }
 
-TEST_F(ProcessGroupOfThreadsTest, ARankThatKnowsItsFailureTellsItAtOnce) {
+TEST_F(ProcessGroupOfThreadsTest, ReportedFailureIsKnownImmediately) {
   std::vector<ProcessGroup> groups = Two();
   EXPECT_FALSE(store_->HasFailed(0));
   const absl::Time start = absl::Now();
@@ -174,7 +174,7 @@ TEST_F(ProcessGroupOfThreadsTest, GatherKeepsTheOrderOfRanks) {
   EXPECT_TRUE(other.get().equal(expected));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, AnyIsTrueOnAllRanksWhereOneIs) {
+TEST_F(ProcessGroupOfThreadsTest, AnyCombinesAllRanks) {
   std::vector<ProcessGroup> groups = Two();
   for (const bool second : {false, true}) {
     auto other = std::async(std::launch::async, [&] { return groups[1].Any(second); });
@@ -183,7 +183,7 @@ TEST_F(ProcessGroupOfThreadsTest, AnyIsTrueOnAllRanksWhereOneIs) {
   }
 }
 
-TEST_F(ProcessGroupOfThreadsTest, FromRankZeroWaitsForAsLongAsRankZeroLives) {
+TEST_F(ProcessGroupOfThreadsTest, FromRankZeroWaitsPastTimeout) {
   std::vector<ProcessGroup> groups = Two();
   auto made = std::async(std::launch::async, [&] {
     return groups[0].FromRankZero("corpus", [&] {

@@ -83,7 +83,7 @@ TEST_F(TrainProgramTest, NamesATextThatIsMissing) {
   }
 }
 
-TEST_F(TrainProgramTest, TorchrunsErrorFileHasTheReasonOfAnEarlyFailure) {
+TEST_F(TrainProgramTest, TorchrunErrorFileHasEarlyFailure) {
   for (const std::vector<std::string>& wrong :
        {std::vector<std::string>{"--data", dir_.File("none.txt")}, {"--steps", "none.txt"}}) {
     ChildProcess::Options options = Alone();
@@ -111,7 +111,7 @@ TEST_F(TrainProgramTest, TokenizerIsForTexts) {
   EXPECT_THAT(unknown.output, HasSubstr("use bytes, or bpe:N"));
 }
 
-TEST_F(TrainProgramTest, EveryRankLearnsWhyRankZeroCannotLoadTheText) {  // S29
+TEST_F(TrainProgramTest, CorpusErrorReachesEveryRank) {  // S29
   std::ofstream(dir_.File("short.txt")) << "short";
   const Finished refused = Train({"--data", dir_.File("short.txt"), "--nproc-per-node", "2"});
   EXPECT_EQ(refused.code, 1);
@@ -122,7 +122,7 @@ TEST_F(TrainProgramTest, EveryRankLearnsWhyRankZeroCannotLoadTheText) {  // S29
                                     HasSubstr("ranklog-train: rank 0 (pid ")));
 }
 
-TEST_F(TrainProgramTest, TokensAreMadeOnceForAllRanksAndStarts) {  // S29
+TEST_F(TrainProgramTest, TokensAreBuiltOnceAndReused) {  // S29
   SKIP_WITHOUT(std::filesystem::exists(std::filesystem::path(RANKLOG_TRAIN).parent_path() /
                                        "../libexec/ranklog/ranklog-bpe"),
                "ranklog-bpe: libsentencepiece-dev is not installed");
@@ -141,7 +141,7 @@ TEST_F(TrainProgramTest, TokensAreMadeOnceForAllRanksAndStarts) {  // S29
                                    Not(HasSubstr("training the tokenizer"))));
 }
 
-TEST_F(TrainProgramTest, SaysThatTheCacheCannotBeWritten) {
+TEST_F(TrainProgramTest, ReportsUnwritableCache) {
   std::ofstream(dir_.File("file")) << "no directory";
   const Finished refused =
       Train({"--tokenizer", "bpe:600", "--cache-dir", dir_.File("file"), "--steps", "1"});
@@ -149,7 +149,7 @@ TEST_F(TrainProgramTest, SaysThatTheCacheCannotBeWritten) {
   EXPECT_THAT(refused.output, AllOf(HasSubstr(dir_.File("file")), HasSubstr("--cache-dir")));
 }
 
-TEST_F(TrainProgramTest, TwoRanksTrainAndSayWhatToTypeNext) {
+TEST_F(TrainProgramTest, TwoRankTrainingPrintsNextCommand) {
   const Finished done =
       Train({"--nproc-per-node", "2", "--steps", "3", "--seq-len", "16", "--batch-size", "2",
              "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first"});
@@ -165,7 +165,7 @@ TEST_F(TrainProgramTest, TheReadmesExampleLogsItsSteps) {
   EXPECT_THAT(done.output, HasSubstr("0 of 200 rows of this rank are durable"));
 }
 
-TEST_F(TrainProgramTest, ARankThatIsKilledEndsTheJob) {  // S33
+TEST_F(TrainProgramTest, KilledRankEndsJob) {  // S33
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
                                  "--batch-size", "2"}),
                         Alone());
@@ -214,7 +214,7 @@ TEST_F(TrainProgramTest, SurvivesAClosedPipe) {
 }
 
 // A rank that waited for the reader would keep the others waiting, and pass over a stop signal.
-TEST_F(TrainProgramTest, TrainsAndStopsWhereNobodyReadsItsOutput) {
+TEST_F(TrainProgramTest, TrainsAndStopsWithUnreadOutput) {
   const std::string pipe = dir_.File("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int unread = open(pipe.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -238,7 +238,7 @@ TEST_F(TrainProgramTest, TrainsAndStopsWhereNobodyReadsItsOutput) {
   close(unread);
 }
 
-TEST_F(TrainProgramTest, AStopWithoutACheckpointIsAFailure) {
+TEST_F(TrainProgramTest, StopWithoutCheckpointIsFailure) {
   ChildProcess training(Command({"--steps", "100000", "--seq-len", "16", "--batch-size", "1"}),
                         Alone());
   ASSERT_TRUE(WaitFor([&] { return training.Output().find("step 1/") != std::string::npos; }))
@@ -270,7 +270,7 @@ TEST_F(TrainProgramTest, RanksDieWithTheirLauncher) {
   }
 }
 
-TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
+TEST_F(TrainProgramTest, NextCommandNamesRank0Run) {
   EXPECT_THAT(
       Train({"--steps", "1", "--seq-len", "16", "--batch-size", "1", "--val-every", "0",
              "--save-every", "0", "--save-dir", dir_.File("out"), "--experiment-name", "first",
@@ -279,7 +279,7 @@ TEST_F(TrainProgramTest, NamesTheRunOfRank0WhereEachRankHasOne) {
       HasSubstr("next: ranklog sync && ranklog show " + RunId(dir_.File("out"), "first") + "-0\n"));
 }
 
-TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
+TEST_F(TrainProgramTest, CtrlCEndsJobWithSigint) {
   ChildProcess launcher(Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16",
                                  "--batch-size", "2"}),
                         Alone());
@@ -291,7 +291,7 @@ TEST_F(TrainProgramTest, CtrlCEndsTheJobByThatSignal) {
 }
 
 // A power cut between a checkpoint and its rows would leave a hole in the curve.
-TEST_F(TrainProgramTest, SaysThatTheRowsOfACheckpointAreNotOnTheDisk) {
+TEST_F(TrainProgramTest, ReportsCheckpointRowsNotOnDisk) {
   const Finished done =
       Train({"--steps", "4", "--seq-len", "16", "--batch-size", "2", "--val-every", "0",
              "--save-every", "2", "--save-dir", dir_.File("out"), "--experiment-name", "a"});
@@ -301,7 +301,7 @@ TEST_F(TrainProgramTest, SaysThatTheRowsOfACheckpointAreNotOnTheDisk) {
 }
 
 // The group takes a while to be taken down.
-TEST_F(TrainProgramTest, ASignalAfterTheLastStepChangesNothing) {
+TEST_F(TrainProgramTest, SignalAfterLastStepIsIgnored) {
   for (const char* ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "2", "--seq-len", "16",
                                    "--batch-size", "2", "--val-every", "0"}),
@@ -313,7 +313,7 @@ TEST_F(TrainProgramTest, ASignalAfterTheLastStepChangesNothing) {
   }
 }
 
-TEST_F(TrainProgramTest, ASecondSignalWhileItStopsChangesNothing) {
+TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
   ChildProcess launcher(
       Command({"--nproc-per-node", "2", "--steps", "100000", "--seq-len", "16", "--batch-size", "2",
                "--save-dir", dir_.File("out"), "--experiment-name", "a"}),
@@ -324,7 +324,7 @@ TEST_F(TrainProgramTest, ASecondSignalWhileItStopsChangesNothing) {
 }
 
 // LibTorch for CPUs has no NCCL; one for GPUs needs a driver. The ranks on GPUs: gpu_build.sh.
-TEST_F(TrainProgramTest, ARankForEachGpuNeedsGpus) {
+TEST_F(TrainProgramTest, RankPerGpuNeedsGpus) {
   ChildProcess::Options without_gpus = Alone();
   without_gpus.environment["CUDA_VISIBLE_DEVICES"] = "";
   const Finished none = RunToEnd(Command({"--nproc-per-node", "gpu"}), without_gpus);
@@ -333,7 +333,7 @@ TEST_F(TrainProgramTest, ARankForEachGpuNeedsGpus) {
   EXPECT_THAT(none.output, HasSubstr(", or give the number of ranks"));
 }
 
-TEST_F(TrainProgramTest, RanksInTheEnvironmentAndNprocContradict) {
+TEST_F(TrainProgramTest, NprocConflictsWithRankEnvironment) {
   ChildProcess::Options options = Alone();
   for (const char* name : {"RANK", "LOCAL_RANK", "GROUP_RANK"}) options.environment[name] = "0";
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) options.environment[name] = "1";

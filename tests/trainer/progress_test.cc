@@ -5,7 +5,7 @@
 namespace ranklog::trainer {
 namespace {
 
-TEST(FormatPositionTest, SaysWhatIsKnownAndWhatIsLeft) {
+TEST(FormatPositionTest, ShowsKnownFiguresAndTimeLeft) {
   Position position{.step = 25,
                     .steps = 100,
                     .loss = 2.5,
@@ -25,7 +25,7 @@ TEST(FormatPositionTest, SaysWhatIsKnownAndWhatIsLeft) {
       "step 100/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  in 50:00");
 }
 
-TEST(FormatPositionTest, TimeLeftCountsOnlyTheStepsOfThisStart) {
+TEST(FormatPositionTest, TimeLeftIgnoresEarlierStarts) {
   const Position position{.step = 75,
                           .steps = 100,
                           .before = 50,

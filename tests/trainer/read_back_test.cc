@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ReadBackTest, OnTheCpuAStepIsReadAtOnce) {
+TEST(ReadBackTest, CpuStepIsReadImmediately) {
   ReadBack read_back(c10::kCPU);
   read_back.Push(7, at::tensor({1.5f, 2.5f}));
   const auto numbers = read_back.Next();
@@ -18,7 +18,7 @@ TEST(ReadBackTest, OnTheCpuAStepIsReadAtOnce) {
   EXPECT_FALSE(read_back.Next());
 }
 
-TEST(ReadBackTest, WithALagAStepIsReadOnceTheNextIsQueued) {
+TEST(ReadBackTest, LaggedStepIsReadAfterNext) {
   ReadBack read_back(c10::kCPU, /*lag=*/1);
   for (int64_t step = 1; step <= 3; ++step) {
     read_back.Push(step, at::tensor({static_cast<float>(step)}));

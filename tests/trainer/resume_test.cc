@@ -141,7 +141,7 @@ class ResumeRanksTest : public ResumeTest, public ::testing::WithParamInterface<
 };
 
 // It stops in the middle of an epoch, over an epoch's end, and where a row of val/loss is due.
-TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
+TEST_P(ResumeRanksTest, LossesMatchUninterruptedTraining) {
   ASSERT_EQ(Train("whole", With({})).code, 0);
   const auto whole = Curve(Runs("whole")[0]["run_id"]);
   ASSERT_THAT(whole, SizeIs(60));
@@ -171,7 +171,7 @@ TEST_P(ResumeRanksTest, LossesAreThoseOfAnUninterruptedTraining) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ResumeRanksTest, ::testing::Values("1", "2", "3", "4"),
                          [](const auto& info) { return std::string("Of") + info.param; });
 
-TEST_F(ResumeTest, KilledTenTimesItHasTheCurveOfOneTraining) {
+TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
   const std::vector<std::string> ranks = {"--nproc-per-node", "2", "--resume"};
   ASSERT_EQ(Train("whole", ranks).code, 0);
   const auto whole = Curve(Runs("whole")[0]["run_id"]);
@@ -209,7 +209,7 @@ TEST_F(ResumeTest, NoRowComesBeforeTheRunsIdIsStored) {
   EXPECT_EQ(run_file()["settled"], true);
 }
 
-TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
+TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   ASSERT_EQ(Train("again", {"--steps", "5"}).code, 0);
   const std::string first = Runs("again")[0]["run_id"];
   AwaitEnd(first);
@@ -234,7 +234,7 @@ TEST_F(ResumeTest, ASecondStartIsANewRunAndKeepsTheFirstOnesCheckpoints) {
 }
 
 // This node did not see the first start of the job, so the daemon takes it for one of the run.
-TEST_F(ResumeTest, RequeuedJobWithoutResumeLeavesTheFinishedRun) {
+TEST_F(ResumeTest, RequeueWithoutResumeLeavesFinishedRun) {
   ASSERT_EQ(Train("requeued", {"--steps", "5"}).code, 0);
   const std::string first = Runs("requeued")[0]["run_id"];
   AwaitEnd(first);
@@ -251,7 +251,7 @@ TEST_F(ResumeTest, RequeuedJobWithoutResumeLeavesTheFinishedRun) {
 }
 
 // Steps 6 to 10 are logged twice: the second time as replays, which take the place of the first.
-TEST_F(ResumeTest, PassesOverATornCheckpointAndReplaysItsSteps) {
+TEST_F(ResumeTest, SkipsTornCheckpointAndReplaysSteps) {
   ASSERT_EQ(Train("torn", {"--steps", "10"}).code, 0);
   const std::string run_id = Runs("torn")[0]["run_id"];
   const auto whole = Curve(run_id, 10);
@@ -275,7 +275,7 @@ TEST_F(ResumeTest, NamesWhatDiffersFromTheCheckpoint) {
                                   HasSubstr("seed is 7 and was 1"), HasSubstr("--init-from")));
 }
 
-TEST_F(ResumeTest, ARefusedStartLeavesTheRunAsItWas) {
+TEST_F(ResumeTest, RefusedStartLeavesRunUnchanged) {
   ASSERT_EQ(Train("refused", {"--steps", "5"}).code, 0);
   const std::string run_id = Runs("refused")[0]["run_id"];
   AwaitEnd(run_id);
@@ -313,7 +313,7 @@ TEST_F(ResumeTest, ACompleteTrainingKeepsItsConfig) {
   EXPECT_EQ(config(), before);
 }
 
-TEST_F(ResumeTest, ANewTrainingTakesTheWeightsOfACheckpoint) {
+TEST_F(ResumeTest, NewTrainingStartsFromCheckpointWeights) {
   ASSERT_EQ(Train("first", {}).code, 0);
   const std::string file = dir_.File("out/first/checkpoint-00000060.safetensors");
   ASSERT_EQ(Train("next", {"--init-from", file, "--steps", "2", "--val-every", "1"}).code, 0);
@@ -364,7 +364,7 @@ TEST_F(ResumeTest, TorchrunRestartsItFromItsCheckpoint) {
   ExpectTheWholeCurve(Runs("elastic")[0]["run_id"], whole);
 }
 
-TEST_F(ResumeTest, TorchrunTellsTheErrorOfARank) {  // S33
+TEST_F(ResumeTest, TorchrunReportsRankError) {  // S33
   SKIP_WITHOUT(InPath("torchrun"), "torchrun (package python3-torch)");
   std::vector<std::string> command = {"torchrun",
                                       "--master_addr",

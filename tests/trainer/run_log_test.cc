@@ -7,7 +7,7 @@
 namespace ranklog::trainer {
 namespace {
 
-TEST(RunIdTest, IsTheSha1OfDirectoryAndName) {
+TEST(RunIdTest, HashesDirectoryAndName) {
   // printf %s/%s /data/out first | sha1sum
   EXPECT_EQ(RunId("/data/out", "first"), "eee57a389fb01e9a6735e05aa11d7a23604622cc");
 }
@@ -61,7 +61,7 @@ std::string Get(const std::vector<Value::Field>& config, const std::string& key)
   return "absent";
 }
 
-TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
+TEST(RunConfigTest, HasOptionsAndDerivedValues) {
   Options options;
   options.epochs = 2;
   options.batch_size = 4;
@@ -93,7 +93,7 @@ TEST(RunConfigTest, HasTheOptionsAndWhatTheyLedTo) {
 }
 
 // An epoch that is shorter than --grad-accum is one step.
-TEST(RunConfigTest, CountsTheTokensThatAStepTakes) {
+TEST(RunConfigTest, CountsTokensPerStep) {
   Options options;
   options.batch_size = 4;
   options.grad_accum = 64;

@@ -79,13 +79,13 @@ TEST_F(SafeTensorsTest, ReadsBackWhatItWrote) {
   ExpectEqual(got, Example());
 }
 
-TEST_F(SafeTensorsTest, NothingAtAllIsAFileToo) {
+TEST_F(SafeTensorsTest, EmptyContentRoundTrips) {
   ASSERT_OK(WriteSafeTensors(path_, {}));
   ASSERT_OK_AND_ASSIGN(const SafeTensors got, ReadSafeTensors(path_));
   ExpectEqual(got, {});
 }
 
-TEST_F(SafeTensorsTest, LastFourBytesAreTheChecksumOfAllOthers) {
+TEST_F(SafeTensorsTest, LastFourBytesAreChecksum) {
   ASSERT_OK(WriteSafeTensors(path_, Example()));
   const std::string file = FileContent(path_);
   uint32_t sum = 0;
@@ -140,13 +140,13 @@ TEST_F(SafeTensorsTest, BytesBehindTheEndAreSeen) {
   EXPECT_THAT(ReadSafeTensors(path_).status(), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-TEST_F(SafeTensorsTest, ReadsAFileOfAnotherProgramWithoutAChecksum) {
+TEST_F(SafeTensorsTest, ReadsForeignFileWithoutChecksum) {
   EXPECT_OK(ReadBytes(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", "xyz"));
   EXPECT_OK(ReadBytes(R"({"__metadata__":{},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})",
                       "wxyz"));
 }
 
-TEST_F(SafeTensorsTest, RefusesAHeaderThatIsNotOfTheFormat) {
+TEST_F(SafeTensorsTest, RejectsInvalidHeaders) {
   for (const char* header : {
            "",
            "[]",
@@ -181,7 +181,7 @@ TEST_F(SafeTensorsTest, RefusesAHeaderThatIsNotOfTheFormat) {
   }
 }
 
-TEST_F(SafeTensorsTest, AllocatesNothingThatTheFileDoesNotHave) {
+TEST_F(SafeTensorsTest, RejectsSizesBeyondEndOfFile) {
   EXPECT_THAT(
       ReadBytes(R"({"a":{"dtype":"U8","shape":[9999999999],"data_offsets":[0,9999999999]}})",
                 "xyz"),
@@ -190,13 +190,13 @@ TEST_F(SafeTensorsTest, AllocatesNothingThatTheFileDoesNotHave) {
   EXPECT_THAT(ReadSafeTensors(path_).status(), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(SafeTensorsTest, NamesAFileThatCannotBeRead) {
+TEST_F(SafeTensorsTest, UnreadableFileErrorNamesPath) {
   EXPECT_THAT(ReadSafeTensors(dir_.File("none")).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr(dir_.File("none"))));
   EXPECT_THAT(ReadSafeTensors(dir_.path()).status(), Not(StatusIs(absl::StatusCode::kOk)));
 }
 
-TEST_F(SafeTensorsTest, AFailedWriteKeepsTheOldFile) {
+TEST_F(SafeTensorsTest, FailedWriteKeepsOldFile) {
   ASSERT_OK(WriteSafeTensors(path_, Example()));
   SafeTensors other;
   other.tensors["a"] = at::zeros({1 << 16});
@@ -249,7 +249,7 @@ TEST_F(SafeTensorsTest, OfficialPythonPackageReadsIt) {  // S30
   ExpectReadBy(lines.back(), "safetensors", path_, example);
 }
 
-TEST_F(SafeTensorsTest, TwentyLinesOfPyTorchReadIt) {
+TEST_F(SafeTensorsTest, PyTorchScriptReadsIt) {
   SKIP_WITHOUT(RunToEnd({"/usr/bin/python3", "-c", "import torch"}).code == 0,
                "PyTorch (package python3-torch)");
   ASSERT_OK(WriteSafeTensors(path_, Example()));

@@ -68,7 +68,7 @@ std::string Name(const SamplerOptions& options) {
          std::to_string(options.seed);
 }
 
-TEST(EpochSamplerTest, PaddedEpochHasEverySampleAndFullBatches) {  // S28
+TEST(EpochSamplerTest, PaddedEpochCoversEverySampleEvenly) {  // S28
   for (const SamplerOptions& options : ManyOptions()) {
     SCOPED_TRACE(Name(options));
     const size_t unit = options.world_size * options.batch;
@@ -88,7 +88,7 @@ TEST(EpochSamplerTest, PaddedEpochHasEverySampleAndFullBatches) {  // S28
   }
 }
 
-TEST(EpochSamplerTest, DropLastLeavesOutLessThanOneBatchAndRepeatsNone) {  // S28
+TEST(EpochSamplerTest, DropLastOmitsOnlyIncompleteBatch) {  // S28
   for (SamplerOptions options : ManyOptions()) {
     const size_t unit = options.world_size * options.batch;
     if (options.size < unit) continue;
@@ -109,7 +109,7 @@ TEST(EpochSamplerTest, BatchesPerEpochAreThoseDealt) {
 }
 
 // From torch.utils.data.distributed.DistributedSampler of PyTorch 1.13.1, set_epoch() called.
-TEST(EpochSamplerTest, BatchesOfOneAreThoseOfPythonsDistributedSampler) {
+TEST(EpochSamplerTest, BatchSizeOneMatchesDistributedSampler) {
   const SamplerOptions ten = {.size = 10, .world_size = 3, .seed = 0};
   EXPECT_THAT(Deal(ten, 0), ElementsAre(ElementsAre(4, 5, 0, 2), ElementsAre(1, 3, 8, 4),
                                         ElementsAre(7, 9, 6, 1)));
@@ -123,7 +123,7 @@ TEST(EpochSamplerTest, BatchesOfOneAreThoseOfPythonsDistributedSampler) {
       ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(1), ElementsAre(0), ElementsAre(1)));
 }
 
-TEST(EpochSamplerTest, RanksTogetherTakeTheBatchesOfOneRank) {
+TEST(EpochSamplerTest, RanksSplitTheGlobalBatch) {
   EpochSampler whole({.size = 101, .batch = 12});
   std::vector<EpochSampler> parts;
   for (int rank = 0; rank < 3; ++rank)
@@ -138,7 +138,7 @@ TEST(EpochSamplerTest, RanksTogetherTakeTheBatchesOfOneRank) {
   }
 }
 
-TEST(EpochSamplerTest, ShufflesAnewByEpochAndBySeed) {
+TEST(EpochSamplerTest, ShuffleDependsOnEpochAndSeed) {
   const SamplerOptions options = {.size = 100, .seed = 1};
   std::vector<size_t> sorted(100);
   std::iota(sorted.begin(), sorted.end(), 0);
@@ -148,7 +148,7 @@ TEST(EpochSamplerTest, ShufflesAnewByEpochAndBySeed) {
   EXPECT_THAT(Deal({.size = 100, .seed = 2}), Ne(Deal(options)));
 }
 
-TEST(EpochSamplerTest, GoesOnFromEveryPosition) {  // S31
+TEST(EpochSamplerTest, ResumesFromEveryPosition) {  // S31
   for (const bool drop_last : {false, true}) {
     const SamplerOptions options = {
         .size = 50, .world_size = 2, .rank = 1, .seed = 9, .batch = 4, .drop_last = drop_last};

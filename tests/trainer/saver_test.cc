@@ -97,7 +97,7 @@ class SaverTest : public ::testing::Test {
   EpochSampler sampler_{{.size = 8}};
 };
 
-TEST_F(SaverTest, EachRankTakesItsOwnRandomState) {
+TEST_F(SaverTest, EachRankRestoresOwnRandomState) {
   SaveAfterSeven();
   ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint, ReadCheckpoint(file_));
   checkpoint.random = at::stack({RandomStateOf(11), RandomStateOf(22)});
@@ -129,7 +129,7 @@ TEST_F(SaverTest, EachRankTakesItsOwnRandomState) {
 }
 
 // A directory stands where the file is written.
-TEST_F(SaverTest, OnlyTheLastCheckpointMustBeWritten) {
+TEST_F(SaverTest, OnlyLastSaveMustSucceed) {
   std::filesystem::create_directories(file_ + ".tmp/in the way");
   EXPECT_THROW(SaveAfterSeven(), std::runtime_error);
   ProcessGroup alone = ProcessGroup::Alone();
@@ -144,7 +144,7 @@ TEST_F(SaverTest, OnlyTheLastCheckpointMustBeWritten) {
                     HasSubstr("no checkpoint exists yet"), HasSubstr("Training continues")));
 }
 
-TEST_F(SaverTest, SaysWhichCheckpointIsTheNewestWhenTheLastOneIsLost) {
+TEST_F(SaverTest, FailedLastSaveNamesNewestCheckpoint) {
   SaveAfterSeven();
   std::filesystem::create_directories(dir_.File("a/checkpoint-00000010.safetensors.tmp/in"));
   ProcessGroup alone = ProcessGroup::Alone();
@@ -163,7 +163,7 @@ TEST_F(SaverTest, SaysWhichCheckpointIsTheNewestWhenTheLastOneIsLost) {
 }
 
 // What is refused leaves everything where it was.
-TEST_F(SaverTest, MovesNothingBeforeTheStartIsChecked) {
+TEST_F(SaverTest, RefusedStartMovesNothing) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = dir_.File("none");
@@ -181,7 +181,7 @@ TEST_F(SaverTest, MovesNothingBeforeTheStartIsChecked) {
   EXPECT_FALSE(Exists("a/earlier-1"));
 }
 
-TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
+TEST_F(SaverTest, ReportsNewPathOfInitFrom) {
   SaveAfterSeven();
   options_.resume = false;
   options_.init_from = file_;
@@ -192,7 +192,7 @@ TEST_F(SaverTest, ANewTrainingTakesTheWeightsThatItMovesAside) {
   EXPECT_TRUE(Exists("a/earlier-1/checkpoint-00000007.safetensors"));
 }
 
-TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillMovesTheOldOnesAside) {
+TEST_F(SaverTest, UnsavedTrainingMovesOldCheckpointsAside) {
   SaveAfterSeven();
   options_.resume = false;
   plan_.save_every = 0;
@@ -205,7 +205,7 @@ TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillMovesTheOldOnesAside) {
   EXPECT_FALSE(Exists("never"));
 }
 
-TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillResumes) {
+TEST_F(SaverTest, UnsavedTrainingStillResumes) {
   SaveAfterSeven();
   plan_.save_every = 0;
   ProcessGroup alone = ProcessGroup::Alone();
@@ -214,7 +214,7 @@ TEST_F(SaverTest, WithoutCheckpointsOfItsOwnItStillResumes) {
   EXPECT_FALSE(saver.Due(8, 8));
 }
 
-TEST_F(SaverTest, SaysWhereItStarts) {
+TEST_F(SaverTest, ReportsStartPosition) {
   EXPECT_THAT(SaidByOpen(),
               HasSubstr("no checkpoint in " + dir_.File("a") + "; starting at step 1"));
   SaveAfterSeven();
@@ -227,7 +227,7 @@ TEST_F(SaverTest, SaysWhereItStarts) {
   EXPECT_THAT(status_.message(), HasSubstr("is of step 7"));
 }
 
-TEST_F(SaverTest, OnlyResumeGoesOnInARun) {
+TEST_F(SaverTest, OnlyResumeContinuesRun) {
   EXPECT_EQ(RunOfStart(/*resume=*/true), FirstId());
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=" + FirstId());  // killed before its first checkpoint
   EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-2");
@@ -239,7 +239,7 @@ TEST_F(SaverTest, OnlyResumeGoesOnInARun) {
 }
 
 // The daemon's rule for requeued jobs would go on in a run of another job.
-TEST_F(SaverTest, RequeuedStartWithoutResumeIsANewRun) {
+TEST_F(SaverTest, RequeueWithoutResumeIsNewRun) {
   setenv("SLURM_JOB_ID", "77", 1);
   setenv("SLURM_RESTART_COUNT", "2", 1);
   const std::string first = RunOfStart(/*resume=*/true);
@@ -256,14 +256,14 @@ TEST_F(SaverTest, RequeuedStartWithoutResumeIsANewRun) {
 }
 
 // The daemon knows runs of a directory that is gone.
-TEST_F(SaverTest, NewRunHasAnIdAboveTheOneThatTheDaemonGave) {
+TEST_F(SaverTest, NewRunIdExceedsAssignedId) {
   RunOfStart(/*resume=*/false, "a", FirstId() + "-2");
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a", FirstId() + "-3-2"), FirstId() + "-3");
   EXPECT_EQ(RunOfStart(/*resume=*/false), FirstId() + "-4");
 }
 
 // The id that was asked for may be another training's.
-TEST_F(SaverTest, RunThatNoDaemonConfirmedDoesNotGoOn) {
+TEST_F(SaverTest, UnconfirmedRunIsNotContinued) {
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a", std::nullopt), FirstId());
   const std::string second = RunOfStart(/*resume=*/true, "a", std::nullopt);
   EXPECT_THAT(second, MatchesRegex(FirstId() + "-[0-9a-f]{8}"));
@@ -271,7 +271,7 @@ TEST_F(SaverTest, RunThatNoDaemonConfirmedDoesNotGoOn) {
 }
 
 // It is killed before it saves, so the checkpoint names the run that nobody confirmed.
-TEST_F(SaverTest, CheckpointOfAnUnconfirmedRunGoesOnInTheRunAfterIt) {
+TEST_F(SaverTest, UnconfirmedCheckpointContinuesInNewRun) {
   {
     ProcessGroup alone = ProcessGroup::Alone();
     ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -286,12 +286,12 @@ TEST_F(SaverTest, CheckpointOfAnUnconfirmedRunGoesOnInTheRunAfterIt) {
   EXPECT_THAT(RunOfStart(/*resume=*/true), MatchesRegex("=" + FirstId() + "-[0-9a-f]{8}"));
 }
 
-TEST_F(SaverTest, UnsavedTrainingIsANewRunAtEachStart) {
+TEST_F(SaverTest, UnsavedTrainingNeverContinuesRun) {
   plan_.save_every = 0;
   for (int start = 0; start < 2; ++start) EXPECT_EQ(RunOfStart(/*resume=*/true), FirstId());
 }
 
-TEST_F(SaverTest, CopyGoesOnInARunOfItsOwn) {
+TEST_F(SaverTest, CopyContinuesInItsOwnRun) {
   SaveAfterSeven();
   Copy("a", "b");
   options_.experiment_name = "b";
@@ -306,7 +306,7 @@ TEST_F(SaverTest, CopyGoesOnInARunOfItsOwn) {
   EXPECT_EQ(RunOfStart(/*resume=*/true, "c"), FirstId("c"));
 }
 
-TEST_F(SaverTest, CopyIsOneAlsoAfterItsOriginalStartedAnew) {
+TEST_F(SaverTest, CopyIsDetectedAfterOriginalRestarts) {
   SaveAfterSeven();
   Copy("a", "b");
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a"), FirstId() + "-2");
@@ -314,7 +314,7 @@ TEST_F(SaverTest, CopyIsOneAlsoAfterItsOriginalStartedAnew) {
 }
 
 // The daemon was asked for the same id, and gave another one.
-TEST_F(SaverTest, MovedDirectoryKeepsItsRunWhenItsOldPathIsUsedAgain) {
+TEST_F(SaverTest, MovedRunSurvivesPathReuse) {
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a"), FirstId());
   std::filesystem::rename(dir_.File("a"), dir_.File("moved"));
   EXPECT_EQ(RunOfStart(/*resume=*/false, "a", FirstId() + "-2"), FirstId());
@@ -322,7 +322,7 @@ TEST_F(SaverTest, MovedDirectoryKeepsItsRunWhenItsOldPathIsUsedAgain) {
   EXPECT_EQ(RunOfStart(/*resume=*/true, "a"), "=" + FirstId() + "-2");
 }
 
-TEST_F(SaverTest, MovedAndLinkedDirectoriesKeepTheirRun) {
+TEST_F(SaverTest, MovedOrLinkedDirectoryKeepsRun) {
   SaveAfterSeven();
   std::filesystem::create_directory_symlink(dir_.File("a"), dir_.File("link"));
   EXPECT_EQ(RunOfStart(/*resume=*/true, "link"), "=run");
@@ -331,7 +331,7 @@ TEST_F(SaverTest, MovedAndLinkedDirectoriesKeepTheirRun) {
 }
 
 // The daemon answered after the checkpoint was written, and gave another id.
-TEST_F(SaverTest, GoesOnInTheRunThatTheDaemonGave) {
+TEST_F(SaverTest, ContinuesRunAssignedByDaemon) {
   ProcessGroup alone = ProcessGroup::Alone();
   {
     ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -346,7 +346,7 @@ TEST_F(SaverTest, GoesOnInTheRunThatTheDaemonGave) {
   EXPECT_EQ(RunOfStart(/*resume=*/true), "=given");
 }
 
-TEST_F(SaverTest, DamagedRunFileIsNotTheEnd) {
+TEST_F(SaverTest, DamagedRunFileIsTolerated) {
   SaveAfterSeven();
   std::ofstream(dir_.File("a/run.json")) << "{}";
   EXPECT_THAT(SaidByOpen(), HasSubstr("a/run.json: it is damaged"));
@@ -354,7 +354,7 @@ TEST_F(SaverTest, DamagedRunFileIsNotTheEnd) {
 }
 
 // Two ranks, each with options of its own.
-TEST_F(SaverTest, RanksThatWereStartedDifferentlyFailTogether) {
+TEST_F(SaverTest, DifferentlyStartedRanksFailTogether) {
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   ASSERT_OK_AND_ASSIGN(const HostedStore store, HostedStore::Serve());
   const auto check = [&](int rank) -> std::string {

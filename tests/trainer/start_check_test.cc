@@ -35,7 +35,7 @@ class StartCheckTest : public ::testing::Test {
   Checkpoint checkpoint_{.step = 7, .options = NewFacts()};
 };
 
-TEST_F(StartCheckTest, TheSameTrainingGoesOn) { EXPECT_THAT(Resume(), IsOkAndHolds(IsEmpty())); }
+TEST_F(StartCheckTest, SameTrainingIsAccepted) { EXPECT_THAT(Resume(), IsOkAndHolds(IsEmpty())); }
 
 TEST_F(StartCheckTest, NamesWhatBendsTheCurve) {
   options_.lr = 0.5;
@@ -58,7 +58,7 @@ TEST_F(StartCheckTest, RefusesAnotherTraining) {
                        AllOf(HasSubstr(kPath), HasSubstr("seed is 5 and was 1"))));
 }
 
-TEST_F(StartCheckTest, RefusesChangedDataOfTheSameLength) {
+TEST_F(StartCheckTest, RejectsChangedDataOfSameLength) {
   std::vector<uint8_t> text(1000, 'a');
   text[500] = 'b';
   corpus_.train = Tokens(text);
@@ -74,7 +74,7 @@ TEST_F(StartCheckTest, RefusesAnotherPlaceForTheRun) {
                                                 HasSubstr("log-strategy is all and was main"))));
 }
 
-TEST_F(StartCheckTest, FactsThatAnOlderCheckpointLacksDoNotCount) {
+TEST_F(StartCheckTest, IgnoresOptionsMissingInOlderCheckpoint) {
   checkpoint_.options.erase("project");
   settings_.project = "zz";
   EXPECT_OK(Resume().status());

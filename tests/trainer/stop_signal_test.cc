@@ -7,7 +7,7 @@
 namespace ranklog::trainer {
 namespace {
 
-TEST(StopSignalTest, TermAndUsr1AskToStop) {
+TEST(StopSignalTest, SigtermAndSigusr1RequestStop) {
   for (const int number : {SIGTERM, SIGUSR1}) {
     const StopSignal stop;
     EXPECT_EQ(stop.received(), 0);

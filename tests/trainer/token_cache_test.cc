@@ -85,7 +85,7 @@ TEST_F(TokenCacheTest, RemakesADamagedFile) {
   EXPECT_EQ(All(again), expected);
 }
 
-TEST_F(TokenCacheTest, AnotherTextOrTokenizerIsAnotherFile) {
+TEST_F(TokenCacheTest, TextAndTokenizerSelectFile) {
   ASSERT_OK(Open().status());
   const std::string first = path_;
   ASSERT_OK(Open({.pieces = 520}).status());
@@ -95,7 +95,7 @@ TEST_F(TokenCacheTest, AnotherTextOrTokenizerIsAnotherFile) {
   EXPECT_NE(path_, first);
 }
 
-TEST_F(TokenCacheTest, SaysWhyATextIsTooShort) {
+TEST_F(TokenCacheTest, ReportsWhyTextIsTooShort) {
   std::ofstream(dir_.File("text")) << "short\n";
   EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kInvalidArgument,
                                         AllOf(HasSubstr("bpe:512"),
@@ -104,7 +104,7 @@ TEST_F(TokenCacheTest, SaysWhyATextIsTooShort) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".tmp"));
 }
 
-TEST_F(TokenCacheTest, SaysWhyATextHasTooManyCharacters) {
+TEST_F(TokenCacheTest, ReportsTextWithTooManyCharacters) {
   {
     std::ofstream text(dir_.File("text"));
     for (char second = 0; second < 60; ++second) {
@@ -116,7 +116,7 @@ TEST_F(TokenCacheTest, SaysWhyATextHasTooManyCharacters) {
   EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("or more")));
 }
 
-TEST_F(TokenCacheTest, SaysThatATextIsEmpty) {
+TEST_F(TokenCacheTest, ReportsEmptyText) {
   std::ofstream(dir_.File("text")).close();
   EXPECT_THAT(Open().status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no text to learn from")));
@@ -130,7 +130,7 @@ TEST_F(TokenCacheTest, RemakesALostModel) {
   EXPECT_TRUE(std::filesystem::exists(path_ + ".model"));
 }
 
-TEST_F(TokenCacheTest, SaysWhereItCannotBe) {
+TEST_F(TokenCacheTest, ReportsUnusableCacheDirectory) {
   cache_ = dir_.File("text") + "/below";
   EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kFailedPrecondition,
                                         AllOf(HasSubstr(cache_), HasSubstr("--cache-dir"))));

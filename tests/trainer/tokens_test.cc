@@ -68,7 +68,7 @@ TEST_F(MappedTokensTest, OutliveTheName) {
   EXPECT_THAT(CopyOf(tokens, 0, 3), ElementsAre('a', 'b', 'c'));
 }
 
-TEST_F(MappedTokensTest, SaysWhyAShortenedFileEndsTheProcess) {
+TEST_F(MappedTokensTest, SigbusReportsTruncatedFile) {
   const std::string path = Write("abc");
   ASSERT_OK_AND_ASSIGN(const Tokens tokens, Tokens::Map(path, 1));
   ASSERT_EQ(truncate(path.c_str(), 0), 0);
@@ -98,7 +98,7 @@ TEST(WindowCountTest, EveryWindowHasANextToken) {
   EXPECT_EQ(WindowCount(Tokens(std::vector<uint16_t>(30)), 10), 2u);
 }
 
-TEST(TokensTest, ADigestTellsTextsOfOneLengthApart) {
+TEST(TokensTest, DigestDistinguishesTextsOfEqualLength) {
   std::vector<uint8_t> text(1000, 'a');
   const uint32_t before = Tokens(text).Digest();
   EXPECT_EQ(Tokens(text).Digest(), before);
@@ -107,7 +107,7 @@ TEST(TokensTest, ADigestTellsTextsOfOneLengthApart) {
   EXPECT_EQ(Tokens().Digest(), Tokens().Digest());
 }
 
-TEST(TokensTest, ADigestReadsBothEndsOfALargeFile) {
+TEST(TokensTest, DigestCoversEndsOfLargeData) {
   std::vector<uint8_t> text(size_t{100} << 20, 'a');
   const uint32_t before = Tokens(text).Digest();
   for (const size_t changed : {size_t{0}, text.size() - 1}) {

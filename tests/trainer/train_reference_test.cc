@@ -237,7 +237,7 @@ class TrainReferenceTest : public ::testing::Test {
   const ranklog::testing::TempDir* dir_ = nullptr;  // of trained_
 };
 
-TEST_F(TrainReferenceTest, TwoRanksTrainAsTheFormulaeSay) {
+TEST_F(TrainReferenceTest, TwoRanksMatchReferenceFormulas) {
   TrainTwoRanks("example");
   TrainingReference reference(ExampleOptions(""));
   ExpectStepsOf(reference, 2e-5);
@@ -263,7 +263,7 @@ TEST_F(TrainReferenceTest, EachRanksRandomStateIsSaved) {
 }
 
 // Else the ranks would communicate in every micro-batch, to the same end.
-TEST_F(TrainReferenceTest, AStepCommunicatesOnceWhateverItsMicroBatches) {
+TEST_F(TrainReferenceTest, MicroBatchesAddNoAllReduces) {
   TrainTwoRanks("example");
   const std::vector<StepOfRank> steps = StepsOf(0);
   ASSERT_EQ(steps.size(), 6u);
@@ -276,7 +276,8 @@ TEST_F(TrainReferenceTest, AStepCommunicatesOnceWhateverItsMicroBatches) {
   EXPECT_EQ(all_reduces(3), all_reduces(4));
 }
 
-TEST_F(TrainReferenceTest, DropLastPaddingAndBfloat16Count) {
+// With --drop-last too.
+TEST_F(TrainReferenceTest, PaddedBfloat16TrainingMatchesReference) {
   TrainTwoRanks("other");
   TrainingReference reference(OtherOptions(""));
   ExpectStepsOf(reference, 2e-2);
@@ -289,7 +290,7 @@ TEST_F(TrainReferenceTest, DropLastPaddingAndBfloat16Count) {
 }
 
 // A resume with another one of these is refused: see NamesWhatDiffersFromTheCheckpoint.
-TEST_F(TrainReferenceTest, TheCheckpointHasAllThatAResumeMustKeep) {
+TEST_F(TrainReferenceTest, CheckpointHasOptionsThatResumeChecks) {
   TrainTwoRanks("other");
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Last(2));
   EXPECT_THAT(checkpoint.options,
@@ -308,7 +309,7 @@ TEST_F(TrainReferenceTest, TheCheckpointHasAllThatAResumeMustKeep) {
                                                               {"dtype", "bfloat16"}}));
 }
 
-TEST_F(TrainReferenceTest, RanksWhoseGradientsDifferEnd) {
+TEST_F(TrainReferenceTest, GradientMismatchEndsAllRanks) {
   TrainTwoRanks("drift");
   for (const char* error : {"error.0", "error.1"})
     EXPECT_THAT(FileContent(dir_->File(error)), HasSubstr("the ranks' gradients differ"));

@@ -77,7 +77,7 @@ TEST_F(TrainTest, ReportsEveryStep) {  // S32
   EXPECT_DOUBLE_EQ(reports[0].lr, 3e-3 / 4);
 }
 
-TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
+TEST_F(TrainTest, ShortStepAndValidationEndEpochs) {
   corpus_.train =
       corpus_.train.Part(0, 11 * 32 + 1);  // 11 sequences: batches of 4, 4 and 3 or fewer
   options_.epochs = 2;
@@ -91,13 +91,13 @@ TEST_F(TrainTest, EpochsTakeEachBatchOnceAndValidateAtTheirEnds) {
   }
 }
 
-TEST_F(TrainTest, ASignalBeforeTheFirstStepIsNotLost) {
+TEST_F(TrainTest, SignalBeforeFirstStepStopsTraining) {
   raise(SIGTERM);
   EXPECT_THAT(Run(), IsEmpty());
   EXPECT_FALSE(done_);
 }
 
-TEST_F(TrainTest, NamesTheStepThatLostTheWeights) {
+TEST_F(TrainTest, DivergenceErrorNamesStepAndCheckpoint) {
   const ranklog::testing::TempDir dir;
   options_.save_dir = dir.path();
   options_.experiment_name = "lost";
@@ -118,7 +118,7 @@ TEST_F(TrainTest, NamesTheStepThatLostTheWeights) {
   EXPECT_FALSE(std::filesystem::exists(dir.File("lost/checkpoint-00000002.safetensors")));
 }
 
-TEST_F(TrainTest, DoesNotSaveWeightsThatItsStepHasSpoilt) {
+TEST_F(TrainTest, DoesNotSaveNonFiniteWeights) {
   const ranklog::testing::TempDir dir;
   options_.save_dir = dir.path();
   options_.experiment_name = "spoilt";
@@ -137,7 +137,7 @@ TEST_F(TrainTest, DoesNotSaveWeightsThatItsStepHasSpoilt) {
   EXPECT_FALSE(std::filesystem::exists(dir.File("spoilt/checkpoint-00000001.safetensors")));
 }
 
-TEST_F(TrainTest, TheSameSeedGivesTheSameLosses) {
+TEST_F(TrainTest, SameSeedGivesSameLosses) {
   options_.steps = 3;
   const std::vector<StepReport> first = Run(), second = Run();
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(first[i].loss, second[i].loss);

@@ -16,7 +16,7 @@ model::MetricDefinition Definition(const std::string& name, const std::string& s
   return definition;
 }
 
-TEST(MetricTableTest, FindsTheNameElseTheLongestPrefix) {  // S11
+TEST(MetricTableTest, FindsExactNameThenLongestPrefix) {  // S11
   MetricTable table;
   table.Define(Definition("*"));
   table.Define(Definition("train/*"));
@@ -89,7 +89,7 @@ class StepSyncTest : public ::testing::Test {
   std::vector<std::string> keys_added_;
 };
 
-TEST_F(StepSyncTest, AddsTheLastKnownStepOrZero) {  // S11
+TEST_F(StepSyncTest, AddsLastKnownStepOrZero) {  // S11
   table_.Define(Definition("val/*", "epoch"));
   EXPECT_THAT(Next(1, {"val/loss", "val/acc"}, {1, 2}), ElementsAre(0));
   EXPECT_THAT(keys_added_, ElementsAre("epoch"));
@@ -97,7 +97,7 @@ TEST_F(StepSyncTest, AddsTheLastKnownStepOrZero) {  // S11
   EXPECT_THAT(Next(1, {"val/loss", "val/acc"}, {1, 2}), ElementsAre(3));
 }
 
-TEST_F(StepSyncTest, LeavesRowsAloneThatHaveTheStepOrNeedNone) {
+TEST_F(StepSyncTest, SkipsRowsThatNeedNoStep) {
   table_.Define(Definition("loss", "epoch"));
   model::MetricDefinition unsynced = Definition("lr", "epoch");
   unsynced.step_sync = false;
@@ -108,7 +108,7 @@ TEST_F(StepSyncTest, LeavesRowsAloneThatHaveTheStepOrNeedNone) {
   EXPECT_THAT(Next(3, {"acc"}, {1}), IsEmpty());
 }
 
-TEST_F(StepSyncTest, KnowsStepsThatCameBeforeTheDefinition) {
+TEST_F(StepSyncTest, UsesStepsLoggedBeforeDefinition) {
   EXPECT_THAT(Next(1, {"epoch"}, {7}), IsEmpty());
   EXPECT_THAT(Next(2, {"loss"}, {1}), IsEmpty());
   table_.Define(Definition("loss", "epoch"));

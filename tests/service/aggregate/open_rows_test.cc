@@ -26,7 +26,7 @@ class OpenRowsTest : public ::testing::Test {
   uint64_t seq_ = 0;
 };
 
-TEST_F(OpenRowsTest, KeepsRowsInOrderWithTheirValues) {
+TEST_F(OpenRowsTest, KeepsRowOrderAndValues) {
   uint64_t popped = 0;
   for (int i = 0; i < 20000; ++i) {
     Push(i, 1, {i + 0.25, i + 0.5});
@@ -43,7 +43,7 @@ TEST_F(OpenRowsTest, KeepsRowsInOrderWithTheirValues) {
   EXPECT_EQ(rows_.cost(), 0u);
 }
 
-TEST_F(OpenRowsTest, ARowGivesWayToALaterOneOfItsStepAndShape) {
+TEST_F(OpenRowsTest, SameStepAndShapeReplacesRow) {
   Push(1, 1, {1, 2});
   Push(1, 1, {3, 4});
   ASSERT_EQ(rows_.size(), 1u);
@@ -51,7 +51,7 @@ TEST_F(OpenRowsTest, ARowGivesWayToALaterOneOfItsStepAndShape) {
   EXPECT_EQ(rows_.values(rows_.front())[1], 4);
 }
 
-TEST_F(OpenRowsTest, ARowWithTextsOnlyGivesWayToTheSameTexts) {
+TEST_F(OpenRowsTest, RowReplacesOnlyEqualTextKeys) {
   Push(1, 1, {1}, "a");
   Push(1, 1, {2}, "b");
   Push(1, 1, {3});
@@ -61,7 +61,7 @@ TEST_F(OpenRowsTest, ARowWithTextsOnlyGivesWayToTheSameTexts) {
   EXPECT_EQ(rows_.size(), 4u);
 }
 
-TEST_F(OpenRowsTest, AStepThatNeverEndsTakesBoundedRoom) {
+TEST_F(OpenRowsTest, EndlessStepUsesBoundedMemory) {
   Push(0, 9, {0});
   size_t most = 0;
   for (int i = 0; i < 100000; ++i) {

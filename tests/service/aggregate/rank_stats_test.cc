@@ -86,14 +86,14 @@ TEST(RankStatsTest, MergingPartsGivesTheWhole) {
   }
 }
 
-TEST(RankStatsTest, IsNaNWhenAllValuesAre) {
+TEST(RankStatsTest, AllNaNValuesGiveNaN) {
   const RankStats stats = Of({kNaN, kNaN});
   EXPECT_EQ(stats.count, 0u);
   EXPECT_EQ(stats.not_finite, 2u);
   EXPECT_TRUE(std::isnan(stats.std()));
 }
 
-TEST(RankStatsTest, InfinitiesAreLeftOutAsNaNIs) {
+TEST(RankStatsTest, InfinitiesAreIgnoredLikeNaN) {
   for (const std::vector<double>& values :
        {std::vector<double>{1, 2, kInf}, {1, 2, -kInf}, {1, 2, kNaN}}) {
     RankStats stats = Of(values);
@@ -117,7 +117,7 @@ TEST(RankStatsTest, InfinitiesAreLeftOutAsNaNIs) {
   EXPECT_EQ(none.mean, 5);
 }
 
-TEST(RankStatsTest, TheLowestRankWinsATieInAnyOrder) {
+TEST(RankStatsTest, LowestRankWinsTies) {
   RankStats stats;
   stats.Add(3, 1.0);
   stats.Add(1, 1.0);
@@ -127,7 +127,7 @@ TEST(RankStatsTest, TheLowestRankWinsATieInAnyOrder) {
   EXPECT_EQ(stats.std(), 0);
 }
 
-TEST(RankStatsTest, FiguresOfTheLargestNumbersAreFinite) {
+TEST(RankStatsTest, HugeValuesDoNotOverflow) {
   constexpr double kMax = std::numeric_limits<double>::max();
   for (const auto& [values, mean, std] :
        {std::tuple<std::vector<double>, double, double>{{kMax, -kMax}, 0, kMax},

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST_F(RunAggregatorTest, AStepClosesWhenEveryRankHasPassedIt) {
+TEST_F(RunAggregatorTest, StepClosesOnceAllRanksPass) {
   StartTwo();
   Log(kPrimary, 1, 1.0);
   Log(kOther, 1, 3.0);
@@ -31,7 +31,7 @@ TEST_F(RunAggregatorTest, AStepClosesWhenEveryRankHasPassedIt) {
   EXPECT_EQ(rows[0]["rank_max/loss"], 3.0);
 }
 
-TEST_F(RunAggregatorTest, ARowThatCommitsPassesItsStepAtOnce) {
+TEST_F(RunAggregatorTest, CommittingRowPassesItsStepImmediately) {
   StartTwo();
   Log(kPrimary, {{.step = 0, .values = {1}, .commits = true}});
   EXPECT_THAT(Advance(), IsEmpty());
@@ -70,7 +70,7 @@ TEST_F(RunAggregatorTest, EndedStreamDelaysNoStep) {
 }
 
 // Rank 0 may finish its first steps before rank 1 starts.
-TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
+TEST_F(RunAggregatorTest, WaitsForUnattachedLocalRank) {
   LogTwoStepsOfRankZeroOfTwo();
   Join(kOther, 1, false);
   Log(kOther, 1, 3);
@@ -78,14 +78,14 @@ TEST_F(RunAggregatorTest, WaitsForARankOfTheNodeThatHasNotAttached) {
   EXPECT_EQ(Advance().at(0)["rank_max/loss"], 3);
 }
 
-TEST_F(RunAggregatorTest, WaitsForARankThatNeverAttachesOnlyForTheStepWait) {
+TEST_F(RunAggregatorTest, WaitForUnattachedRankIsBounded) {
   LogTwoStepsOfRankZeroOfTwo();
   now_ += absl::Seconds(30);
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 }
 
 // The processes of a node start within seconds of each other.
-TEST_F(RunAggregatorTest, WaitsForTheFirstRowOfARankThatAttachesOnlyBriefly) {
+TEST_F(RunAggregatorTest, AttachRestartsTheFirstRowWait) {
   LogTwoStepsOfRankZeroOfTwo();
   EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(5));
   now_ += absl::Seconds(4);
@@ -100,7 +100,7 @@ TEST_F(RunAggregatorTest, WaitsForTheFirstRowOfARankThatAttachesOnlyBriefly) {
   EXPECT_EQ(late(kOther), 0u);
 }
 
-TEST_F(RunAggregatorTest, ARankThatNeverAttachesDelaysTheFirstRowsOnly) {
+TEST_F(RunAggregatorTest, UnattachedRankDelaysOnlyFirstRows) {
   LogTwoStepsOfRankZeroOfTwo();
   now_ += absl::Seconds(5);
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
@@ -109,7 +109,7 @@ TEST_F(RunAggregatorTest, ARankThatNeverAttachesDelaysTheFirstRowsOnly) {
 }
 
 // In some programs only rank 0 logs the training, and every rank logs its evaluations.
-TEST_F(RunAggregatorTest, ARankThatHasLoggedNothingDelaysNoRowForLong) {
+TEST_F(RunAggregatorTest, SilentRankDelaysRowsOnlyBriefly) {
   StartTwo();
   Log(kPrimary, 1, 1);
   Log(kPrimary, 2, 1);
@@ -129,7 +129,7 @@ TEST_F(RunAggregatorTest, ARankThatHasLoggedNothingDelaysNoRowForLong) {
   EXPECT_EQ(late(kOther), 0u);
 }
 
-TEST_F(RunAggregatorTest, FirstRowOfARankAtAClosedStepIsLate) {
+TEST_F(RunAggregatorTest, RowAtClosedStepIsLate) {
   StartTwo();
   Log(kPrimary, 1, 1);
   Log(kPrimary, 2, 1);
@@ -142,7 +142,7 @@ TEST_F(RunAggregatorTest, FirstRowOfARankAtAClosedStepIsLate) {
 }
 
 // A restarted daemon knows that the rank logs.
-TEST_F(RunAggregatorTest, ARankThatHasLoggedBeforeIsWaitedFor) {
+TEST_F(RunAggregatorTest, WaitsForRankThatLoggedBefore) {
   Start();
   Join(kPrimary, 0, true);
   streams_[kOther] = StreamOf(kOther, 1, false);
@@ -167,7 +167,7 @@ TEST_F(RunAggregatorTest, WaitingPausesReadingOtherRanks) {
   EXPECT_TRUE(aggregator_->holds_back(kPrimary));
 }
 
-TEST_F(RunAggregatorTest, WaitsForOtherRanksOnlyForTheStepWait) {
+TEST_F(RunAggregatorTest, StepClosesAfterTheStepWait) {
   StartTwo({.step_wait = absl::Seconds(30)});
   Log(kOther, 1, 2);
   Log(kPrimary, 1, 1);
@@ -232,7 +232,7 @@ TEST_F(RunAggregatorTest, NothingClosesBeforeAPrimaryJoins) {
   EXPECT_EQ(late(kOther) + late(kPrimary), 0u);
 }
 
-TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
+TEST_F(RunAggregatorTest, CloseAllConsumesRowsWithoutPrimary) {
   Start();
   Join(kOther, 1, false);
   Log(kOther, 7, 1);
@@ -250,7 +250,7 @@ TEST_F(RunAggregatorTest, CloseAllUsesUpWhatWaitsForAPrimaryThatNeverCame) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(3));
 }
 
-TEST_F(RunAggregatorTest, OthersAreWaitedForAgainAfterThePrimaryBeganAnew) {
+TEST_F(RunAggregatorTest, WaitsAgainAfterPrimaryRestart) {
   StartTwo();
   Log(kPrimary, 1, 1);
   End(kPrimary);

@@ -42,7 +42,7 @@ class RunAggregatorDaysTest : public RunAggregatorTest {
   size_t made_ = 0;
 };
 
-TEST_F(RunAggregatorDaysTest, RanksInStepTakeNoMoreMemory) {
+TEST_F(RunAggregatorDaysTest, RanksInStepUseBoundedMemory) {
   StartTwo();
   EXPECT_LT(GrowthOverDays([this](int64_t n) {
               Log(kPrimary, n, 1);
@@ -52,13 +52,13 @@ TEST_F(RunAggregatorDaysTest, RanksInStepTakeNoMoreMemory) {
   EXPECT_GT(made_, 250'000u);
 }
 
-TEST_F(RunAggregatorDaysTest, AMainRankAloneTakesNoMoreMemory) {
+TEST_F(RunAggregatorDaysTest, PrimaryAloneUsesBoundedMemory) {
   Start();
   Join(kPrimary, 0, true);
   EXPECT_LT(GrowthOverDays([this](int64_t n) { Log(kPrimary, n, 1); }), kMostGrowth);
 }
 
-TEST_F(RunAggregatorDaysTest, ARankThatLagsTakesNoMoreMemory) {
+TEST_F(RunAggregatorDaysTest, LaggingRankUsesBoundedMemory) {
   StartTwo();
   EXPECT_LT(GrowthOverDays([this](int64_t n) {
               Log(kPrimary, n, 1);
@@ -67,7 +67,7 @@ TEST_F(RunAggregatorDaysTest, ARankThatLagsTakesNoMoreMemory) {
             kMostGrowth);
 }
 
-TEST_F(RunAggregatorDaysTest, StepsWithoutARowOfTheMainRankTakeNoMoreMemory) {
+TEST_F(RunAggregatorDaysTest, PrimaryWithoutRowsUsesBoundedMemory) {
   StartTwo();
   EXPECT_LT(GrowthOverDays([this](int64_t n) {
               Progress(kPrimary, n);

@@ -61,7 +61,7 @@ class RunAggregatorReplayTest : public RunAggregatorTest {
   }
 };
 
-TEST_F(RunAggregatorReplayTest, RowsFromACheckpointOnAreReplays) {
+TEST_F(RunAggregatorReplayTest, RepeatedStepsAreStoredAsReplays) {
   CrashAtStepFour();
   for (int64_t step = 2; step <= 6; ++step) Log(kAgain, step, 2);
   End(kAgain);
@@ -77,7 +77,7 @@ TEST_F(RunAggregatorReplayTest, RowsFromACheckpointOnAreReplays) {
   EXPECT_TRUE(aggregator_->all_streams_ended());
 }
 
-TEST_F(RunAggregatorReplayTest, ACheckpointAtTheEndRewindsNothing) {
+TEST_F(RunAggregatorReplayTest, CheckpointAtEndRewindsNothing) {
   CrashAtStepFour();
   Log(kAgain, 5, 2);
   End(kAgain);
@@ -112,7 +112,7 @@ TEST_F(RunAggregatorReplayTest, GivenStepStopsCountingOn) {
   EXPECT_THAT(Steps(Advance()), ElementsAre(290, 291, 292));
 }
 
-TEST_F(RunAggregatorReplayTest, ARestartOfTheDaemonGoesOnInTheReplay) {
+TEST_F(RunAggregatorReplayTest, DaemonRestartContinuesTheReplay) {
   CrashAtStepFour();
   Log(kAgain, 2, 2);
   Log(kAgain, 3, 2);
@@ -128,7 +128,7 @@ TEST_F(RunAggregatorReplayTest, ARestartOfTheDaemonGoesOnInTheReplay) {
 }
 
 // Earlier, they would be compared with steps that the run rewinds.
-TEST_F(RunAggregatorReplayTest, OtherRanksWaitForThePrimarysFirstRow) {
+TEST_F(RunAggregatorReplayTest, OtherRanksWaitForPrimaryRow) {
   StartTwo();
   for (const int64_t stream : {kPrimary, kOther}) {
     for (int64_t step = 0; step <= 4; ++step) Log(stream, step, 1);
@@ -157,7 +157,7 @@ TEST_F(RunAggregatorReplayTest, OtherRanksWaitForThePrimarysFirstRow) {
 }
 
 // Rank 0 alone restarted; rank 1 continues.
-TEST_F(RunAggregatorReplayTest, ARankThatLivesGoesOnInTheNextAttempt) {
+TEST_F(RunAggregatorReplayTest, LiveRankContinuesInNextAttempt) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) {
     Log(kPrimary, step, 1);
@@ -205,7 +205,7 @@ TEST_F(RunAggregatorReplayTest, ReplacedLiveRankIsLeftOut) {
 
 // Found by the simulation: a daemon that takes up everything at once sees the end of each attempt
 // before the rows of the next one.
-TEST_F(RunAggregatorReplayTest, RowsBeyondAnAttemptJoinTheNext) {
+TEST_F(RunAggregatorReplayTest, RowsBeyondAttemptJoinTheNext) {
   StartTwo();
   for (int64_t step = 0; step <= 2; ++step) Log(kPrimary, step, 1);
   for (int64_t step = 0; step <= 4; ++step) Log(kOther, step, 3);
@@ -238,7 +238,7 @@ TEST_F(RunAggregatorReplayTest, RestartedOtherRankReplays) {
   EXPECT_EQ(late(kOtherAgain), 0u);
 }
 
-TEST_F(RunAggregatorReplayTest, RowsThatShareAStepAreCountedAsMerged) {
+TEST_F(RunAggregatorReplayTest, SameStepRowsCountAsMerged) {
   Start();
   JoinAttempt(kPrimary, 0, 1);
   JoinAttempt(5, 0, 1);  // another thread

@@ -107,7 +107,7 @@ StoredRun Piecewise(const std::vector<RankLog>& job, std::mt19937& random) {
   return stored;
 }
 
-TEST(RunAggregatorRestartTest, MakesTheSameRowsHoweverTheyComeAndWheneverItRestarts) {
+TEST(RunAggregatorRestartTest, ArrivalAndRestartsNeverChangeRows) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
+TEST_F(RunAggregatorTest, OnlyPrimaryStepsMakeRows) {
   StartTwo();
   for (int step = 0; step < 10; ++step) Log(kOther, step, step);
   Log(kPrimary, 0, 0);
@@ -35,7 +35,7 @@ TEST_F(RunAggregatorTest, OtherRanksCountOnlyWhereThePrimaryHasARow) {
 }
 
 // The daemon learns of a thread or a forked child of rank 0 only when its ring attaches.
-TEST_F(RunAggregatorTest, LatePrimaryStepCountsPartsAsLate) {
+TEST_F(RunAggregatorTest, LatePrimaryStepMakesOthersLate) {
   StartTwo();
   for (int step = 0; step < 5; ++step) Log(kOther, step, step);
   Log(kPrimary, 0, 0);
@@ -56,7 +56,7 @@ TEST_F(RunAggregatorTest, LatePrimaryStepCountsPartsAsLate) {
   EXPECT_EQ(stored_.consumed[kOther].seq, 5u);
 }
 
-TEST_F(RunAggregatorTest, AStepThatARankLogsAgainAfterARestartIsNotLate) {
+TEST_F(RunAggregatorTest, RestartedRankReplaysAreNotLate) {
   StartTwo();
   Log(kPrimary, 0, 0);
   for (int step = 0; step < 3; ++step) Log(kOther, step, step);
@@ -75,7 +75,7 @@ TEST_F(RunAggregatorTest, AStepThatARankLogsAgainAfterARestartIsNotLate) {
   EXPECT_EQ(late(kOther) + late(4), 0u);
 }
 
-TEST_F(RunAggregatorTest, SeveralStreamsOfARankAreOneRankInTheStatistics) {
+TEST_F(RunAggregatorTest, StreamsOfOneRankCountOnce) {
   StartTwo();
   Join(3, 1, false);
   Log(kPrimary, 1, 1);
@@ -85,7 +85,7 @@ TEST_F(RunAggregatorTest, SeveralStreamsOfARankAreOneRankInTheStatistics) {
   EXPECT_EQ(Advance().at(0)["rank_mean/loss"], 2);
 }
 
-TEST_F(RunAggregatorTest, StatisticsNeedTwoRanksButNotThePrimary) {
+TEST_F(RunAggregatorTest, StatisticsNeedAnyTwoRanks) {
   StartTwo();
   Join(3, 2, false);
   Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}}});
@@ -99,7 +99,7 @@ TEST_F(RunAggregatorTest, StatisticsNeedTwoRanksButNotThePrimary) {
   EXPECT_EQ(row["rank_max/acc"], 20);
 }
 
-TEST_F(RunAggregatorTest, NaNOfOneRankIsLeftOutOfTheStatistics) {
+TEST_F(RunAggregatorTest, StatisticsIgnoreNaNOfOneRank) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   StartTwo();
   Log(kPrimary, {{.step = 1, .values = {nan}}, {.step = 2, .values = {nan}}});
@@ -112,7 +112,7 @@ TEST_F(RunAggregatorTest, NaNOfOneRankIsLeftOutOfTheStatistics) {
   EXPECT_TRUE(std::isnan(rows[1]["rank_max/loss"]));
 }
 
-TEST_F(RunAggregatorTest, DefaultStatisticsAreMeanMinAndMaxOfDifferingMetrics) {
+TEST_F(RunAggregatorTest, DifferingMetricsGetMeanMinMax) {
   StartTwo();
   Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}}});
   Log(kOther, {{.step = 1, .shape = 2, .values = {0.5, 3}}});
@@ -135,7 +135,7 @@ TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatistics) {
 }
 
 // The plan of the rows with "lr" was made before "loss" differed.
-TEST_F(RunAggregatorTest, MetricThatDifferedKeepsItsStatisticsInRowsOfOtherKeys) {
+TEST_F(RunAggregatorTest, DifferenceAppliesToOtherShapes) {
   StartTwo();
   for (int64_t stream : {kPrimary, kOther}) {
     Log(stream, {{.step = 1, .shape = 2, .values = {0.5, 1}},
@@ -166,7 +166,7 @@ TEST_F(RunAggregatorTest, RestartedDaemonKnowsWhichMetricsDiffered) {
   EXPECT_EQ(Advance().at(0)["rank_max/loss"], 5);
 }
 
-TEST_F(RunAggregatorTest, NaNEqualsNaNAndDiffersFromNumbers) {
+TEST_F(RunAggregatorTest, NaNEqualsOnlyNaN) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   for (const auto& [one, other, differ] : {std::tuple(nan, nan, false),
@@ -187,7 +187,7 @@ TEST_F(RunAggregatorTest, NaNEqualsNaNAndDiffersFromNumbers) {
 }
 
 // Otherwise a run with many metrics could make as many shapes, each with all of their names.
-TEST_F(RunAggregatorTest, AfterManyChangesAllMetricsHaveStatistics) {
+TEST_F(RunAggregatorTest, ManyChangesEnableAllStatistics) {
   StartTwo();
   std::vector<std::string> keys = {"equal"};
   for (int i = 0; i <= JoinPlanner::kMaxChanges; ++i) keys.push_back(absl::StrCat("metric", i));
@@ -215,7 +215,7 @@ TEST_F(RunAggregatorTest, StatisticsAreThoseAskedFor) {
   EXPECT_EQ(row["rank_argmin/loss"], 1);
 }
 
-TEST_F(RunAggregatorTest, EachMetricHasTheStatisticsOfItsRule) {
+TEST_F(RunAggregatorTest, StatisticsFollowEachMetricsRule) {
   StartTwo({.statistics = model::RankStatistics({"std"}, {"lo*=max", "lr=none"})});
   for (int64_t stream : {kPrimary, kOther}) {
     const auto rank = static_cast<double>(stream);
@@ -227,7 +227,7 @@ TEST_F(RunAggregatorTest, EachMetricHasTheStatisticsOfItsRule) {
               ElementsAre("lr", "loss", "acc", "rank_max/loss", "rank_std/acc"));
 }
 
-TEST_F(RunAggregatorTest, WithoutStatisticsNobodyWaitsForOtherRanks) {
+TEST_F(RunAggregatorTest, WithoutStatisticsStepsCloseImmediately) {
   StartTwo({.statistics = model::RankStatistics({"none"})});
   Log(kOther, 1, 3);
   Log(kPrimary, 1, 5);
@@ -248,7 +248,7 @@ TEST_F(RunAggregatorTest, PrimarysOwnMetricNameWins) {
 }
 
 // In the shapes of a restarted run, the primary's own statistics look like the daemon's.
-TEST_F(RunAggregatorTest, PrimarysOwnStatisticMakesItsMetricDiffer) {
+TEST_F(RunAggregatorTest, PrimaryStatisticMakesMetricDiffer) {
   StartTwo();
   aggregator_->DefineShape(kPrimary, 4, {"loss", "rank_mean/loss"});
   Log(kPrimary, {{.step = 1, .shape = 4, .values = {1, 42}}});

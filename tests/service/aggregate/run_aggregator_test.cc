@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST_F(RunAggregatorTest, MergesWhatThePrimaryLoggedAtOneStep) {
+TEST_F(RunAggregatorTest, MergesPrimaryRowsOfOneStep) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 1, .values = {1}, .time_us = 10},
@@ -47,7 +47,7 @@ TEST_F(RunAggregatorTest, MergesThePrimarysStreamsByStep) {
   EXPECT_THAT(Keys(rows[0]), ElementsAre("loss", "acc"));
 }
 
-TEST_F(RunAggregatorTest, CarriesThePrimarysTextsAndNotTheOthers) {
+TEST_F(RunAggregatorTest, RowsCarryOnlyPrimaryTexts) {
   StartTwo();
   Log(kPrimary, {{.step = 1, .shape = 0, .texts = {{"sample", "a"}, {"note", "b"}}},
                  {.step = 1, .values = {1}, .texts = {{"sample", "c"}}},
@@ -61,7 +61,7 @@ TEST_F(RunAggregatorTest, CarriesThePrimarysTextsAndNotTheOthers) {
   EXPECT_THAT(rows[1].numbers, IsEmpty());
 }
 
-TEST_F(RunAggregatorTest, BetweenATextAndANumberOfOneKeyTheLaterWins) {
+TEST_F(RunAggregatorTest, LaterOfTextAndNumberWins) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 1, .shape = 2, .values = {0.5, 1}},
@@ -77,7 +77,7 @@ TEST_F(RunAggregatorTest, BetweenATextAndANumberOfOneKeyTheLaterWins) {
 }
 
 // Threads and forked children have their own streams.
-TEST_F(RunAggregatorTest, OfARanksStreamsTheLaterRowWins) {
+TEST_F(RunAggregatorTest, LaterRowWinsAcrossStreams) {
   StartTwo();
   Join(3, 0, true);
   Join(4, 1, false);
@@ -112,7 +112,7 @@ TEST_F(RunAggregatorTest, RestartedPrimarysOldStepsAreLate) {
   EXPECT_EQ(stored_.consumed[3].seq, 5u);
 }
 
-TEST_F(RunAggregatorTest, ARowBelowTheOneBeforeItIsLate) {
+TEST_F(RunAggregatorTest, RowWithFallingStepIsLate) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, 5, 1);
@@ -125,7 +125,7 @@ TEST_F(RunAggregatorTest, ARowBelowTheOneBeforeItIsLate) {
   EXPECT_EQ(stored_.consumed[kPrimary].seq, 3u);
 }
 
-TEST_F(RunAggregatorTest, RowsOfAnUnknownShapeAreLeftOutAndCounted) {
+TEST_F(RunAggregatorTest, BadShapeRowsCountAsLate) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 1, .shape = 77, .values = {1}}, {.step = 1, .values = {1, 2}}});
@@ -135,7 +135,7 @@ TEST_F(RunAggregatorTest, RowsOfAnUnknownShapeAreLeftOutAndCounted) {
 }
 
 // Like the official SDK: an empty step has no line, but is over.
-TEST_F(RunAggregatorTest, RowWithoutMetricsMakesNoRowButPassesItsStep) {
+TEST_F(RunAggregatorTest, EmptyRowOnlyPassesItsStep) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 1, .values = {1}},
@@ -159,7 +159,7 @@ TEST_F(RunAggregatorTest, RowsSeenBeforeAreSkipped) {
   EXPECT_EQ(late(kPrimary), 0u);
 }
 
-TEST_F(RunAggregatorTest, TheLargestStepIsAStepLikeAnyOther) {
+TEST_F(RunAggregatorTest, LargestStepMakesARow) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, std::numeric_limits<int64_t>::max(), 1);
@@ -167,7 +167,7 @@ TEST_F(RunAggregatorTest, TheLargestStepIsAStepLikeAnyOther) {
   EXPECT_THAT(Advance(), SizeIs(1));
 }
 
-TEST_F(RunAggregatorTest, BatchesAreOfBoundedSizeAndGoOnWhereTheRunWas) {
+TEST_F(RunAggregatorTest, BoundedBatchesContinueTheRun) {
   stored_.run.rows = 1000;
   stored_.shapes = {{}, {"loss"}};
   Start();
@@ -185,7 +185,7 @@ TEST_F(RunAggregatorTest, BatchesAreOfBoundedSizeAndGoOnWhereTheRunWas) {
 }
 
 // A tracker that has steps from another store must count these on.
-TEST_F(RunAggregatorTest, RowsThatWereLoggedWithoutAStepSaySo) {
+TEST_F(RunAggregatorTest, RowsWithoutStepAreMarkedCounted) {
   Start();
   Join(kPrimary, 0, true);
   Log(kPrimary, {{.step = 0, .values = {1}, .commits = true},

@@ -41,7 +41,7 @@ TEST_F(RunConfigTest, ConfigHasPrimaryAndStatisticsRanks) {
                     R"("ranklog":{"statistics_over":{"ranks":[2,3],"of":4,"node":"n1"}}})");
 }
 
-TEST_F(RunConfigTest, OfAJobThatIsResumedTheLastSessionCounts) {
+TEST_F(RunConfigTest, ResumedJobUsesLastSession) {
   for (model::Stream& stream : streams_) stream.key.rank -= 2;
   streams_.push_back(streams_[0]);
   streams_.back().identity.world_size = 1;
@@ -50,7 +50,7 @@ TEST_F(RunConfigTest, OfAJobThatIsResumedTheLastSessionCounts) {
                     R"("ranklog":{"statistics_over":{"ranks":[0],"of":1,"node":"n2"}}})");
 }
 
-TEST_F(RunConfigTest, HasNoStatisticsWhereTheyAreOff) {
+TEST_F(RunConfigTest, DisabledStatisticsAreOmitted) {
   run_.settings.rank_statistics = {"none"};
   EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("ranklog"));
   run_.settings.rank_statistics = {};
@@ -58,7 +58,7 @@ TEST_F(RunConfigTest, HasNoStatisticsWhereTheyAreOff) {
   EXPECT_FALSE(RunConfig(run_, streams_, updates_).contains("ranklog"));
 }
 
-TEST_F(RunConfigTest, ThePrimarysValueWinsWheneverItCame) {
+TEST_F(RunConfigTest, PrimaryValueWinsInAnyOrder) {
   updates_ = {Config(1, R"({"lr":1,"a":1})"), Config(2, R"({"lr":2,"b":2})"),
               Config(1, R"({"lr":3})")};
   const Json config = RunConfig(run_, streams_, updates_);
@@ -82,7 +82,7 @@ TEST_F(RunConfigTest, SummaryAndConfigAreKeptApart) {
   EXPECT_TRUE(SummaryValues(streams_, updates_).empty());
 }
 
-TEST_F(RunConfigTest, SummaryValuesAreThePrimarysLastWithTheirSteps) {
+TEST_F(RunConfigTest, SummaryUsesPrimarysLastValues) {
   updates_ = {Config(2, R"({"a":1,"b":1})"), Config(1, R"({"a":2})"), Config(1, R"({"a":3})"),
               Config(2, R"({"a":4,"b":5})")};
   for (size_t i = 0; i < updates_.size(); ++i) {
@@ -99,7 +99,7 @@ TEST_F(RunConfigTest, SummaryValuesAreThePrimarysLastWithTheirSteps) {
   EXPECT_EQ(values[1].before_step, 30);
 }
 
-TEST_F(RunConfigTest, WithoutStreamsThereIsOnlyWhatWasSet) {
+TEST_F(RunConfigTest, WithoutStreamsOnlyUpdatesRemain) {
   streams_.clear();
   updates_ = {Config(1, R"({"lr":1})")};
   EXPECT_EQ(Made(), R"({"lr":1})");

@@ -52,7 +52,7 @@ TEST_F(RunSummaryTest, ShowsTheFiguresAskedFor) {  // S11
   EXPECT_EQ(Shown("loss").dump(), R"({"min":1.0,"max":5.0,"mean":3.0,"last":5.0,"first":3.0})");
 }
 
-TEST_F(RunSummaryTest, ADefinitionAfterTheRowsSeesThemAll) {
+TEST_F(RunSummaryTest, LateDefinitionSeesEarlierRows) {
   Losses({3, 1, 2});
   Define("loss", {"min"});
   EXPECT_EQ(Shown("loss").dump(), R"({"min":1.0})");
@@ -74,7 +74,7 @@ TEST_F(RunSummaryTest, NoneHidesTheMetric) {
   EXPECT_FALSE(summary_.ToJson().contains("loss"));
 }
 
-TEST_F(RunSummaryTest, OneNaNMakesMinMaxAndMeanNaN) {
+TEST_F(RunSummaryTest, NaNMakesMinMaxMeanNaN) {
   Define("loss", {"min", "max", "mean", "last"});
   Losses({1, std::nan(""), 2});
   const Json shown = Shown("loss");
@@ -84,7 +84,7 @@ TEST_F(RunSummaryTest, OneNaNMakesMinMaxAndMeanNaN) {
   EXPECT_EQ(shown["last"], 2.0);
 }
 
-TEST_F(RunSummaryTest, MeanOfTheLargestNumbersIsFinite) {
+TEST_F(RunSummaryTest, MeanOfHugeValuesIsFinite) {
   constexpr double kMax = std::numeric_limits<double>::max();
   Define("loss", {"mean"});
   Losses({kMax, kMax, kMax});
@@ -95,7 +95,7 @@ TEST_F(RunSummaryTest, MeanOfTheLargestNumbersIsFinite) {
   EXPECT_EQ(Shown("loss")["mean"], -std::numeric_limits<double>::infinity());
 }
 
-TEST_F(RunSummaryTest, AnExplicitValueBehindAllRowsStands) {
+TEST_F(RunSummaryTest, FinalExplicitValueOverridesRows) {
   Define("loss", {"min"});
   Losses({1});
   summary_.Set({"loss", "done", model::Update().before_step});
@@ -116,14 +116,14 @@ TEST_F(RunSummaryTest, WhatCameLastCounts) {
   EXPECT_EQ(Shown("loss"), "again");
 }
 
-TEST_F(RunSummaryTest, ALaterRowOfAHiddenMetricTakesNothingsPlace) {
+TEST_F(RunSummaryTest, HiddenMetricKeepsExplicitValue) {
   Define("loss", {"none"});
   summary_.Set({"loss", 7, 0});
   Losses({3});
   EXPECT_EQ(Shown("loss"), 7);
 }
 
-TEST_F(RunSummaryTest, LatestIsByStepNotByBlock) {
+TEST_F(RunSummaryTest, LatestFollowsStepNotBlock) {
   // Row 1 is in the first block and row 2 in the second, but row 3 is in the first again.
   model::Batch batch = BatchOf(1, {{.step = 1, .values = {1}},
                                    {.step = 2, .shape = 2, .values = {2, 9}},
@@ -134,7 +134,7 @@ TEST_F(RunSummaryTest, LatestIsByStepNotByBlock) {
 }
 
 // In a run that was rewound, replays have their own indexes.
-TEST_F(RunSummaryTest, LatestIsByStepNotByIndex) {
+TEST_F(RunSummaryTest, LatestFollowsStepNotIndex) {
   summary_.Add(BatchOf(60, {{.step = 60, .values = {1}}}), {{}, {"loss"}});
   summary_.Add(BatchOf(0, {{.step = 61, .values = {3}}}), {{}, {"loss"}});
   EXPECT_EQ(Shown("loss"), 3);

@@ -120,19 +120,19 @@ RunAssignment WithoutRun(RunAssignment assignment) {
   return assignment;
 }
 
-TEST_F(StrategyTest, MainIsOneRunOfTheJobWhereRankZeroIs) {
+TEST_F(StrategyTest, MainMakesOneRunPerJob) {
   strategy_ = LogStrategy::kMain;
   EXPECT_EQ(Attach(0, 0, 2), Expected("job", "given", 0, true, false));
   EXPECT_EQ(WithoutRun(Attach(1, 1, 2)), Expected("job", "given", 0, false, false));
 }
 
-TEST_F(StrategyTest, MainKeepsThePartOfAnotherNodeThere) {
+TEST_F(StrategyTest, MainKeepsOtherNodesPartLocal) {
   strategy_ = LogStrategy::kMain;
   EXPECT_EQ(Attach(2, 0, 2), Expected("job-2", "given", 2, true, true));
   EXPECT_EQ(WithoutRun(Attach(3, 1, 2)), Expected("job-2", "given", 2, false, true));
 }
 
-TEST_F(StrategyTest, NodeIsARunPerNodeNamedAfterItsFirstRank) {
+TEST_F(StrategyTest, NodeNamesRunAfterFirstRank) {
   EXPECT_EQ(Attach(2, 0, 2), Expected("job-2", "rank-2", 2, true, false));
   EXPECT_EQ(WithoutRun(Attach(3, 1, 2)), Expected("job-2", "rank-2", 2, false, false));
 }
@@ -145,7 +145,7 @@ TEST_F(StrategyTest, AllIsARunPerRank) {
   }
 }
 
-TEST_F(StrategyTest, RanksInCyclesShareTheRunOfTheirNode) {
+TEST_F(StrategyTest, CyclicRanksShareTheirNodesRun) {
   Attach(1, 0, 4);
   Attach(3, 1, 4);
   Attach(7, 3, 4);
@@ -153,7 +153,7 @@ TEST_F(StrategyTest, RanksInCyclesShareTheRunOfTheirNode) {
   EXPECT_THAT(Runs(), ElementsAre("job-1: 1 3 7 5"));
 }
 
-TEST_F(StrategyTest, RanksBeforeTheFirstWaitForIt) {
+TEST_F(StrategyTest, EarlyRanksWaitForFirstRank) {
   const RunAssignment waiting = Attach(7, 3, 4);
   EXPECT_FALSE(waiting.primary_chosen);
   EXPECT_FALSE(waiting.primary);
@@ -165,7 +165,7 @@ TEST_F(StrategyTest, RanksBeforeTheFirstWaitForIt) {
   EXPECT_THAT(Runs(), ElementsAre("job-1: 7 3 1 5"));
 }
 
-TEST_F(StrategyTest, RankZeroIsFirstWhateverItsLocalRank) {
+TEST_F(StrategyTest, RankZeroIsAlwaysFirst) {
   strategy_ = LogStrategy::kMain;
   Attach(4, 0, 0);
   Attach(2, 0, 0);
@@ -175,13 +175,13 @@ TEST_F(StrategyTest, RankZeroIsFirstWhateverItsLocalRank) {
 }
 
 // A launcher that counts local ranks from 1.
-TEST_F(StrategyTest, TheLowestIsFirstOnceAllHaveCome) {
+TEST_F(StrategyTest, CompleteNodePicksLowestRank) {
   Attach(7, 1, 2);
   EXPECT_EQ(WithoutRun(Attach(5, 1, 2)), Expected("job-5", "rank-5", 5, true, false));
   EXPECT_THAT(Runs(), ElementsAre("job-5: 7 5"));
 }
 
-TEST_F(StrategyTest, OneDaemonServesNodesOfSeveralNames) {
+TEST_F(StrategyTest, DaemonServesSeveralNodeNames) {
   Attach(3, 1, 2, "pod-b");
   Attach(0, 0, 2, "pod-a");
   Attach(2, 0, 2, "pod-b");
@@ -217,19 +217,19 @@ TEST_F(StrategyTest, ChangedLayoutMakesOtherRuns) {
   EXPECT_THAT(Runs(), ElementsAre("job-0: 0 1 2 3", "job-2: 3 2"));
 }
 
-TEST_F(StrategyTest, ARankBelowThePrimaryHasARunOfItsOwn) {
+TEST_F(StrategyTest, RankBelowPrimaryGetsOwnRun) {
   Attach(3, 0, 2);
   Attach(2, 1, 2);
   EXPECT_THAT(Runs(), ElementsAre("job-3: 3", "job-2-pending: 2"));
 }
 
-TEST_F(StrategyTest, AnotherRingOfAWaitingRankWaitsWithIt) {
+TEST_F(StrategyTest, SecondRingOfWaitingRankWaits) {
   Attach(3, 1, 2);
   Attach(3, 1, 2);
   EXPECT_THAT(Runs(), ElementsAre("job-3-pending: 3 3"));
 }
 
-TEST_F(StrategyTest, ARunOfAnEarlierStrategyIsLeftAlone) {
+TEST_F(StrategyTest, ChangedStrategyMakesNewRun) {
   strategy_ = LogStrategy::kMain;
   Attach(0, 0, 2);
   Attach(1, 1, 2);

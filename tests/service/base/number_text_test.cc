@@ -15,13 +15,13 @@ TEST(NumberTextTest, ShortNumbersKeepAFewDigits) {
   EXPECT_EQ(ShortNumber(2.307912345, 3), "2.31");
 }
 
-TEST(NumberTextTest, ShortNumbersSayWhatIsNoNumber) {
+TEST(NumberTextTest, ShortNumbersNameNonFiniteValues) {
   EXPECT_EQ(ShortNumber(NAN), "NaN");
   EXPECT_EQ(ShortNumber(INFINITY), "Infinity");
   EXPECT_EQ(ShortNumber(-INFINITY), "-Infinity");
 }
 
-TEST(NumberTextTest, PlainNumbersWriteOutWhatIsWhole) {
+TEST(NumberTextTest, PlainNumbersWriteOutIntegers) {
   EXPECT_EQ(PlainNumber(123456789), "123456789");
   EXPECT_EQ(PlainNumber(-5), "-5");
   EXPECT_EQ(PlainNumber(9007199254740992), "9007199254740992");
@@ -57,7 +57,7 @@ TEST(NumberTextTest, DurationsKeepTwoUnits) {
   EXPECT_EQ(DurationText(absl::Hours(76)), "3 d 04 h");
 }
 
-TEST(NumberTextTest, ATimeThatIsNotKnownIsADash) {
+TEST(NumberTextTest, UnknownTimeIsADash) {
   EXPECT_EQ(TimeText(0), "-");
   EXPECT_EQ(TimeText(1700000000000000).size(), std::string("2023-11-14 22:13:20").size());
 }

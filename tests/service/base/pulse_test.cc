@@ -32,7 +32,7 @@ TEST(PulseTest, SilenceCountsFromTheLastBeat) {
   EXPECT_GE(pulse.Silence(after + kHour), kHour);
 }
 
-TEST(PulseTest, WaitIsRestAndItsEndABeat) {
+TEST(PulseTest, RestEndsWithABeat) {
   Pulse pulse;
   const Pulse::Loop loop(&pulse);
   absl::Time end;

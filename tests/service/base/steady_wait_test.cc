@@ -37,7 +37,7 @@ TEST_F(SteadyWaitTest, DoesNotWaitForWhatHolds) {
   EXPECT_TRUE(Await(absl::InfiniteDuration()));
 }
 
-TEST_F(SteadyWaitTest, DoesNotWaitWhereThereIsNoTime) {
+TEST_F(SteadyWaitTest, NonPositiveTimeoutDoesNotWait) {
   EXPECT_FALSE(Await(absl::ZeroDuration()));
   EXPECT_FALSE(Await(-absl::InfiniteDuration()));
 }

@@ -119,7 +119,7 @@ TEST_F(CommandLineTest, ErrorOfTheActionIsPrinted) {
   EXPECT_EQ(errors_, "tool: the disk is gone\n");
 }
 
-TEST_F(CommandLineTest, HelpShowsTheRulesAndBothFooters) {
+TEST_F(CommandLineTest, HelpShowsRulesAndBothFooters) {
   EXPECT_EQ(Main({"copy", "--help"}), 0);
   EXPECT_THAT(output_, HasSubstr("INT in [30 - 100]"));
   EXPECT_THAT(output_, HasSubstr("{text,json}"));

@@ -30,7 +30,7 @@ TEST(DeliveryCheckTest, LocalRunsNeedNoDelivery) {
   EXPECT_THAT(CheckDeliveries({Ended("local", 0, "")}, /*daemon_runs=*/false), IsEmpty());
 }
 
-TEST(DeliveryCheckTest, AnErrorOfARunThatIsDeliveredIsOver) {
+TEST(DeliveryCheckTest, DeliveredRunHidesLastError) {
   const auto findings = CheckDeliveries({Ended("wandb", 0, "HTTP 503")}, /*daemon_runs=*/false);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].advice, "");
@@ -68,7 +68,7 @@ TEST(DeliveryCheckTest, ReasonsAreGroupedByRun) {
   EXPECT_THAT(findings[0].data["reasons"], SizeIs(2));
 }
 
-TEST(DeliveryCheckTest, TheEndOfARunIsToBeDeliveredToo) {
+TEST(DeliveryCheckTest, UndeliveredRunEndNeedsSync) {
   query::RunReport report = Ended("wandb", 0, "");
   report.destinations[0].complete = false;
   report.destinations[0].refused_rows = 1;

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(DiskOutlookTest, DiskThatFillsUpSaysWhen) {
+TEST(DiskOutlookTest, FillingDiskReportsTimeLeft) {
   const testing::TempDir dir;
   const int64_t room = CheckDisk(dir.path(), absl::nullopt).free_bytes;
   const DiskOutlook disk = CheckDisk(dir.path(), static_cast<double>(room) / 3600);
@@ -21,7 +21,7 @@ TEST(DiskOutlookTest, DiskThatFillsUpSaysWhen) {
   EXPECT_THAT(DiskText(disk), HasSubstr(", full in "));
 }
 
-TEST(DiskOutlookTest, StoreThatDoesNotGrowNeverFillsIt) {
+TEST(DiskOutlookTest, StoreWithoutGrowthNeverFillsDisk) {
   const testing::TempDir dir;
   for (const absl::optional<double> growth :
        {absl::optional<double>(), absl::optional<double>(0), absl::optional<double>(-5),
@@ -32,7 +32,7 @@ TEST(DiskOutlookTest, StoreThatDoesNotGrowNeverFillsIt) {
   }
 }
 
-TEST(DiskOutlookTest, DiskThatCannotBeAskedIsUnknown) {
+TEST(DiskOutlookTest, MissingDirectoryReportsUnknown) {
   EXPECT_EQ(DiskText(CheckDisk("/no/such/place", 5.0)), "unknown");
 }
 

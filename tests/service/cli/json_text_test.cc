@@ -9,7 +9,7 @@ namespace {
 
 using model::Json;
 
-TEST(JsonTextTest, PutsAMemberOnALineAndKeepsTheirOrder) {
+TEST(JsonTextTest, PrintsOrderedMembersOnePerLine) {
   const Json json = {{"z", 1}, {"a", {{"inner", "text"}}}, {"list", {1, 2}}};
   EXPECT_EQ(
       PrettyJson(json),
@@ -26,13 +26,13 @@ TEST(JsonTextTest, LineHasAllOfIt) {
   EXPECT_EQ(LineJson({{"z", 1}, {"list", {1, 2}}}), "{\"z\":1,\"list\":[1,2]}\n");
 }
 
-TEST(JsonTextTest, AnArrayThatIsMadeOneByOneReadsTheSame) {
+TEST(JsonTextTest, IncrementalArrayMatchesWholeArray) {
   const Json json = {{{"run", "a"}, {"ranks", {1, 2}}}, {{"run", "b"}}};
   EXPECT_EQ(PrettyJsonArray(json.size(), [&](size_t i) { return json[i]; }), PrettyJson(json));
   EXPECT_EQ(PrettyJsonArray(0, [](size_t) { return Json(); }), PrettyJson(Json::array()));
 }
 
-TEST(JsonTextTest, SpellsNotANumberAsPythonDoes) {
+TEST(JsonTextTest, SpellsNonFiniteNumbersLikePython) {
   EXPECT_EQ(PrettyJson(Json(std::numeric_limits<double>::quiet_NaN())), "NaN\n");
   EXPECT_EQ(PrettyJson(Json(-std::numeric_limits<double>::infinity())), "-Infinity\n");
 }

@@ -40,7 +40,7 @@ std::vector<std::string> Curve(const std::string& text, int height) {
   return curve;
 }
 
-TEST(SeriesTest, KeepsTheSmallestAndTheLargestValueOfEachColumn) {
+TEST(SeriesTest, KeepsMinAndMaxPerColumn) {
   query::Series series(0, 999999, 10);
   for (int x = 0; x < 1000000; ++x) series.Add(x, x == 345678 ? 100 : x == 345679 ? -100 : 1);
   const query::Series::Column& column = series.columns()[3];
@@ -52,7 +52,7 @@ TEST(SeriesTest, KeepsTheSmallestAndTheLargestValueOfEachColumn) {
   EXPECT_EQ(series.min(), -100);
 }
 
-TEST(SeriesTest, CountsWhatIsNotFiniteAndLeavesItOut) {
+TEST(SeriesTest, CountsAndSkipsNonFiniteValues) {
   query::Series series(0, 2, 3);
   series.Add(0, NAN);
   series.Add(1, 5);
@@ -64,7 +64,7 @@ TEST(SeriesTest, CountsWhatIsNotFiniteAndLeavesItOut) {
   EXPECT_EQ(series.last_x(), 1);
 }
 
-TEST(SeriesTest, TakesOneRowAndStepsOutsideTheRange) {
+TEST(SeriesTest, HandlesSinglePointAndLateSteps) {
   query::Series one(7, 7, 5);
   one.Add(7, 1);
   EXPECT_EQ(one.columns()[0].count, 1);
@@ -73,7 +73,7 @@ TEST(SeriesTest, TakesOneRowAndStepsOutsideTheRange) {
   EXPECT_EQ(late.columns()[4].count, 1);
 }
 
-TEST(PlotTest, AFallingCurveGoesFromTheUpperLeftToTheLowerRight) {
+TEST(PlotTest, FallingCurveDescendsLeftToRight) {
   const PlotSize size = Ascii(32, 5);
   query::Series series(0, 19, size.dot_columns());
   for (int x = 0; x < 20; ++x) series.Add(x, 20 - x);
@@ -84,7 +84,7 @@ TEST(PlotTest, AFallingCurveGoesFromTheUpperLeftToTheLowerRight) {
   EXPECT_NE(curve.back().back(), ' ');
 }
 
-TEST(PlotTest, IsAsLargeAsItWasAskedToBe) {
+TEST(PlotTest, HasRequestedSize) {
   const PlotSize size = Ascii(60, 7);
   query::Series series(0, 100, size.dot_columns());
   for (int x = 0; x <= 100; ++x) series.Add(x, std::sin(x));
@@ -108,7 +108,7 @@ TEST(PlotTest, LabelsTheAxes) {
   EXPECT_TRUE(absl::EndsWith(lines[7], " 250"));
 }
 
-TEST(PlotTest, TellsLabelsApartThatDifferLate) {
+TEST(PlotTest, DistinguishesNearlyEqualLabels) {
   const PlotSize size = Ascii(60, 3);
   query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1.00001);
@@ -118,7 +118,7 @@ TEST(PlotTest, TellsLabelsApartThatDifferLate) {
   EXPECT_THAT(lines[3], HasSubstr("1.00001 |"));
 }
 
-TEST(PlotTest, TheTitleTellsTheLeastFromTheLargest) {
+TEST(PlotTest, TitleDistinguishesMinFromMax) {
   const PlotSize size = Ascii(60, 3);
   query::Series series(0, 1, size.dot_columns());
   series.Add(0, 1e9 + 0.25);
@@ -142,7 +142,7 @@ TEST(PlotTest, LabelsTheLargestDoubles) {
   EXPECT_THAT(DrawPlot("x", constant, size, {}), Not(HasSubstr("Infinity")));
 }
 
-TEST(PlotTest, DrawsAConstantAsALineThroughTheMiddle) {
+TEST(PlotTest, DrawsConstantThroughMiddle) {
   const PlotSize size = Ascii(32, 5);
   query::Series series(0, 19, size.dot_columns());
   for (int x = 0; x < 20; ++x) series.Add(x, 3);
@@ -163,7 +163,7 @@ TEST(PlotTest, DrawsBrailleInUnicode) {
   EXPECT_THAT(text, HasSubstr("┤"));
 }
 
-TEST(PlotTest, SaysSoWhereNothingIsFinite) {
+TEST(PlotTest, ReportsSeriesWithoutFiniteValues) {
   const PlotSize size = Ascii(60, 5);
   query::Series series(0, 1, size.dot_columns());
   series.Add(0, NAN);

@@ -20,13 +20,13 @@ TEST(ProgressTest, ShowsThePartThatIsDone) {
   EXPECT_EQ(BarText("export", 500, 1000, Wide(42)), "export [########........]  50%  500/1000");
 }
 
-TEST(ProgressTest, SaysAllOnlyOfAll) {
+TEST(ProgressTest, ReachesHundredPercentOnlyWhenDone) {
   EXPECT_THAT(BarText("sync", 999999, 1000000, Wide(80)), HasSubstr(" 99%  "));
   EXPECT_THAT(BarText("sync", 1000000, 1000000, Wide(80)), HasSubstr("100%  "));
   EXPECT_THAT(BarText("sync", 0, 0, Wide(80)), HasSubstr("100%  "));
 }
 
-TEST(ProgressTest, KeepsTheFiguresWhereThereIsNoRoomForABar) {
+TEST(ProgressTest, KeepsFiguresWithoutRoomForBar) {
   EXPECT_THAT(BarText("sync", 1, 4, Wide(10)), EndsWith("25%  1/4"));
 }
 

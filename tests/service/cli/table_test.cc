@@ -27,7 +27,7 @@ TEST(TableTest, CountsCharactersNotBytes) {
   EXPECT_EQ(table.ToString({}), "NAME   STATE\ngröße  x\nabcde  y\n");
 }
 
-TEST(TableTest, CountsTheColumnsOfEastAsianCharactersEmojiAndMarks) {
+TEST(TableTest, AlignsWideCharactersEmojiAndMarks) {
   Table table({"NAME", "STATE"});
   table.AddRow({"实验", "x"});
   table.AddRow({"a\u0301bcd", "y"});
@@ -58,7 +58,7 @@ class NarrowTableTest : public ::testing::Test {
   Table table_;
 };
 
-TEST_F(NarrowTableTest, NoMoreIsLeftOutThanHasTo) {
+TEST_F(NarrowTableTest, DropsNoMoreThanNecessary) {
   EXPECT_EQ(At(80),
             "RUN           NAME   ROWS  STARTED\n"
             "llama-lr3e-4  llama  1000  2026-11-22 13:23:03\n");
@@ -71,7 +71,7 @@ TEST_F(NarrowTableTest, NoMoreIsLeftOutThanHasTo) {
             "llama-lr3e-4  1000  11-22 13:23\n");
 }
 
-TEST_F(NarrowTableTest, ThenTextsAreCutInTheMiddle) {
+TEST_F(NarrowTableTest, TruncatesLongTextsInMiddle) {
   table_.AddRow({std::string(30, 'a') + "实验" + std::string(30, 'b'), "x", "123456789",
                  "2026-11-22 14:00:00"});
   EXPECT_EQ(At(40),
@@ -85,7 +85,7 @@ TEST_F(NarrowTableTest, ThenTextsAreCutInTheMiddle) {
   }
 }
 
-TEST_F(NarrowTableTest, AllIsThereWhereNobodyLooks) {
+TEST_F(NarrowTableTest, NonInteractiveOutputIsComplete) {
   EXPECT_EQ(At(20, /*interactive=*/false), At(80));
 }
 

@@ -55,7 +55,7 @@ TEST(ConfigTest, DurationSetsItsMember) {
   }
 }
 
-TEST(ConfigTest, DaemonOfARankExitsWhenIdle) {
+TEST(ConfigTest, RankStartedDaemonExitsWhenIdle) {
   EXPECT_EQ(Parse({}).config.idle_exit, absl::InfiniteDuration());
   setenv("RANKLOG_STARTED_BY", kRank, 1);
   const Parsed parsed = Parse({}), forever = Parse({"--idle-exit", "never"});
@@ -75,7 +75,7 @@ TEST(ConfigTest, StandardSpoolDirectoriesAreScanned) {
   }
 }
 
-TEST(ConfigTest, DeliveredRunsAreKeptForAWeekAndUpToFourGibibytes) {
+TEST(ConfigTest, RetentionDefaultsAppearInHelp) {
   const Parsed parsed = Parse({"--state-dir", "/s"});
   EXPECT_EQ(parsed.config.keep.keep_for, absl::Hours(168));
   EXPECT_EQ(parsed.config.keep.keep_bytes, int64_t{4} << 30);
@@ -126,7 +126,7 @@ TEST(ConfigTest, AFlagGoesBeforeTheFile) {
   EXPECT_EQ(parsed.config.log_level, "debug");
 }
 
-TEST(ConfigTest, AFileWithAnUnknownOptionIsRefusedByName) {
+TEST(ConfigTest, RejectsUnknownFileOptionByName) {
   testing::TempDir dir;
   const std::string file = dir.File("c.toml");
   for (const char* text : {"drian = \"5s\"\n", "drain = \"5s\"\n[drian]\nwait = 1\n"}) {
@@ -139,7 +139,7 @@ TEST(ConfigTest, AFileWithAnUnknownOptionIsRefusedByName) {
   }
 }
 
-TEST(ConfigTest, UnknownOptionOfAFileHasItsLineAndASuggestion) {
+TEST(ConfigTest, UnknownOptionReportsLineAndSuggestion) {
   testing::TempDir dir;
   const std::string file = dir.File("c.toml");
   std::ofstream(file) << "# ours\nlog-level = \"info\"\n\nkeep_for = \"5h\"\n";
@@ -205,7 +205,7 @@ TEST(ConfigTest, PrintedSettingsAreAConfigurationFile) {
   EXPECT_EQ(parsed.config.socket_path, Parse({}).config.socket_path);
 }
 
-TEST(ConfigTest, ValuesInQuotesAreAsTheyAreWritten) {
+TEST(ConfigTest, QuotedValuesKeepSpecialCharacters) {
   testing::TempDir dir;
   const std::string file = dir.File("c.toml");
   const auto state_dir = [&](const std::string& line) {
@@ -219,7 +219,7 @@ TEST(ConfigTest, ValuesInQuotesAreAsTheyAreWritten) {
   EXPECT_EQ(state_dir("state-dir=\"/a\\\"b\\\\c\"#"), "/a\"b\\c");
 }
 
-TEST(ConfigTest, BadQuotesAreRefusedWithTheirLine) {
+TEST(ConfigTest, RejectsBadQuotingWithLineNumber) {
   testing::TempDir dir;
   const std::string file = dir.File("c.toml");
   for (const char* line : {"drain = \"2m", "drain = \"2m\" s", "state-dir = \"C:\\dir\""}) {
@@ -249,7 +249,7 @@ TEST(ConfigTest, MetricsAreServedWhereAskedFor) {
   }
 }
 
-TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
+TEST(ConfigTest, ExampleFileListsOptionsWithDefaults) {
   std::map<std::string, std::string> options;  // options of --help, with their defaults
   std::istringstream help(Parse({"--help"}).text);
   const std::regex option("  --([a-z-]+)(?: [^ =]*=([^ ]+))?.*");
@@ -291,7 +291,7 @@ TEST(ConfigTest, ExampleFileNamesEachOptionWithItsDefault) {
   }
 }
 
-TEST(ConfigTest, AnUnknownFlagIsRefusedByName) {
+TEST(ConfigTest, UnknownFlagIsRejectedByName) {
   for (const char* unknown : {"--nonsense", "nonsense"}) {
     const Parsed parsed = Parse({unknown});
     EXPECT_FALSE(parsed.run);
@@ -310,7 +310,7 @@ TEST(ConfigTest, EnvironmentSetsMissingOptions) {
   EXPECT_EQ(parsed.config.socket_path, "/env.sock");
 }
 
-TEST(ConfigTest, WrongUsageIsTwoAndHelpIsZero) {
+TEST(ConfigTest, UsageErrorReturnsTwoHelpZero) {
   EXPECT_EQ(Parse({"--drain", "-3s"}).exit_code, 2);
   EXPECT_EQ(Parse({"--log-level", "loud"}).exit_code, 2);
   EXPECT_THAT(Parse({"--log-level", "loud"}).text, StartsWith("ranklogd: --log-level"));

@@ -17,7 +17,7 @@
 namespace ranklog::daemon {
 namespace {
 
-TEST(JournalTest, StreamIsKnownByDeviceAndInode) {
+TEST(JournalTest, IdentifiesStreamByDeviceAndInode) {
   const testing::TempDir dir;
   const int fd = open(dir.File("journal").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   struct stat info {};

@@ -57,7 +57,7 @@ TEST_F(LogFormatTest, JsonHoldsAnyMessage) {
   EXPECT_EQ(nlohmann::json::parse(Lines().back())["message"], "not UTF-8: \uFFFD");
 }
 
-TEST_F(LogFormatTest, RepeatedLineIsWrittenOnceAndCounted) {
+TEST_F(LogFormatTest, DuplicateLinesAreCollapsedAndCounted) {
   for (int i = 0; i < 1000; ++i) spdlog::warn("again");
   spdlog::info("something else");
   spdlog::warn("again");

@@ -76,7 +76,7 @@ MetricValues AllFigures() {
   return figures;
 }
 
-TEST(MetricsTest, CountersAreTypedAndNamedByTheirUnit) {
+TEST(MetricsTest, SamplesHaveTypesUnitsAndLabels) {
   const auto lines = LinesOf(MetricsText(SomeFigures()));
   for (const char* line :
        {"# TYPE ranklog_rows_received_total counter", "ranklog_rows_received_total 70",
@@ -108,7 +108,7 @@ TEST(MetricsTest, BucketsOfAHistogramAreCumulative) {
   }
 }
 
-TEST(MetricsTest, QueueOfATrackerStaysAtZeroWhenItIsEmpty) {
+TEST(MetricsTest, EmptyTrackerQueueReportsZero) {
   MetricValues figures = SomeFigures();
   figures.queues.clear();
   const auto lines = LinesOf(MetricsText(figures));
@@ -158,7 +158,7 @@ TEST(MetricsTest, DashboardAsksForWhatIsExported) {
   }
 }
 
-TEST(MetricsTest, PrometheusCanParseTheQueriesOfTheDashboard) {
+TEST(MetricsTest, PrometheusParsesDashboardQueries) {
   SKIP_WITHOUT(testing::InPath("promtool"), "promtool");
   const testing::TempDir dir;
   nlohmann::json rules = nlohmann::json::array();

@@ -13,7 +13,7 @@ namespace {
 
 const absl::Time kBegin = absl::FromUnixSeconds(1000);
 
-TEST(RateTest, IsUnknownUntilEnoughTimeHasPassed) {
+TEST(RateTest, IsUnknownUntilMinimumTimePasses) {
   Rate rate(absl::Seconds(10), absl::Seconds(2));
   EXPECT_FALSE(rate.PerSecond());
   rate.Add(kBegin, 5);
@@ -23,7 +23,7 @@ TEST(RateTest, IsUnknownUntilEnoughTimeHasPassed) {
   EXPECT_EQ(rate.PerSecond(), 2);
 }
 
-TEST(RateTest, ForgetsWhatIsOlderThanItsWindow) {
+TEST(RateTest, ForgetsSamplesOlderThanWindow) {
   Rate rate(absl::Seconds(10), absl::Seconds(1));
   for (int second = 0; second <= 20; ++second) {
     rate.Add(kBegin + absl::Seconds(second), second < 10 ? 1000 * second : 10000);
@@ -31,7 +31,7 @@ TEST(RateTest, ForgetsWhatIsOlderThanItsWindow) {
   EXPECT_EQ(rate.PerSecond(), 0);
 }
 
-TEST(MonitorTest, RowsPerSecondAreThoseOfTheLastTenSeconds) {
+TEST(MonitorTest, RowRateCoversLastTenSeconds) {
   const testing::TempDir dir;
   Monitor monitor(dir.path());
   EXPECT_EQ(monitor.view().rows_per_second, 0);
@@ -41,7 +41,7 @@ TEST(MonitorTest, RowsPerSecondAreThoseOfTheLastTenSeconds) {
   EXPECT_EQ(monitor.view().rows_per_second, 50);
 }
 
-TEST(MonitorTest, GrowthIsThatOfTheStoreAndItsLog) {
+TEST(MonitorTest, GrowthIncludesStoreAndWal) {
   const testing::TempDir dir;
   Monitor monitor(dir.path());
   std::ofstream(dir.File("ranklog.db")).close();
@@ -58,7 +58,7 @@ TEST(MonitorTest, GrowthIsThatOfTheStoreAndItsLog) {
   EXPECT_EQ(monitor.view().store_bytes, 120 * 1024);
 }
 
-TEST(MonitorTest, DiskIsThatOfTheStateDirectory) {
+TEST(MonitorTest, ReportsDiskOfStateDirectory) {
   const testing::TempDir dir;
   Monitor monitor(dir.path());
   monitor.Sample(kBegin, 0);

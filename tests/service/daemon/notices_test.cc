@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-TEST(NoticesTest, AFullDiskIsATroubleUntilCommitsSucceed) {
+TEST(NoticesTest, ReportsFullDiskUntilCommitsSucceed) {
   const v1::Notice full = StoreNotice(absl::ResourceExhaustedError("disk is full"));
   EXPECT_EQ(full.text(),
             "the daemon cannot store rows (disk is full); they stay in the spools; free space on "
@@ -44,7 +44,7 @@ TEST(NoticesTest, StepReportsUrlAndReason) {
   EXPECT_TRUE(DeliveryNotices(step)[1].over());
 }
 
-TEST(NoticesTest, AStepTellsHowMuchIsDelivered) {
+TEST(NoticesTest, StepReportsDeliveredRows) {
   deliver::StepResult step;
   step.delivery.kind = "wandb";
   step.delivery.delivered_rows = 5;  // refused rows included

@@ -12,7 +12,7 @@ namespace {
 
 using ::ranklog::testing::NotifySocket;
 
-TEST(NotifyTest, ReachesASocketInTheFileSystem) {
+TEST(NotifyTest, ReachesFilesystemSocket) {
   const testing::TempDir dir;
   const NotifySocket systemd(dir.File("notify"));
   NotifySystemd(dir.File("notify"), "READY=1");

@@ -32,7 +32,7 @@ TEST_F(WatchdogTest, PingsSeveralTimesPerLimit) {
   EXPECT_EQ(pings, 4);
 }
 
-TEST_F(WatchdogTest, HangingLoopEndsThePingsUntilItGoesOn) {
+TEST_F(WatchdogTest, HangingLoopStopsPingsUntilRecovery) {
   Watchdog watchdog(dir_.File("notify"), absl::Seconds(60));
   watchdog.Check(start_, "store");
   watchdog.Check(start_ + absl::Seconds(30), "store");

@@ -35,7 +35,7 @@ TEST_F(GateTest, FailureOpensTheBreaker) {
   EXPECT_EQ(breaker_.Enter(), kOpen);
 }
 
-TEST_F(GateTest, TellsWhyItIsClosedUntilOneIsAnswered) {
+TEST_F(GateTest, ReportsReasonUntilAnswer) {
   EXPECT_EQ(breaker_.why(), "");
   now_ += breaker_.Failed(absl::nullopt, "away");
   EXPECT_EQ(breaker_.why(), "away");
@@ -73,7 +73,7 @@ TEST_F(GateTest, ThoseThatFailTogetherCountOnce) {
               AllOf(Ge(absl::Seconds(4)), Le(absl::Seconds(5))));
 }
 
-TEST_F(GateTest, OfThoseThatAreAskedToWaitTheLongestCounts) {
+TEST_F(GateTest, LongestRetryAfterCounts) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(breaker_.Enter(), kOpen);
   EXPECT_EQ(breaker_.Failed(absl::Seconds(1), "away"), absl::Seconds(1));
   EXPECT_EQ(breaker_.Failed(absl::Seconds(10), "away"), absl::Seconds(10));
@@ -96,7 +96,7 @@ TEST_F(GateTest, RetryAfterOpensAHealthyBreaker) {
   EXPECT_EQ(breaker_.Enter(), absl::Hours(1));
 }
 
-TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
+TEST_F(GateTest, AnswerResetsBackoff) {
   for (int i = 0; i < 10; ++i) now_ += breaker_.Failed(absl::nullopt, "away");
   EXPECT_EQ(breaker_.answers(), 0u);
   breaker_.Answered();
@@ -104,7 +104,7 @@ TEST_F(GateTest, AnAnswerMakesTheWaitsShortAgain) {
   EXPECT_THAT(breaker_.Failed(absl::nullopt, "away"), Le(absl::Seconds(2.5)));
 }
 
-TEST_F(GateTest, StaysClosedForAsLongAsItIsAsked) {
+TEST_F(GateTest, StaysOpenForWholeRetryAfter) {
   EXPECT_EQ(breaker_.Failed(absl::Seconds(42), "away"), absl::Seconds(42));
   breaker_.Answered();  // to a request that was already in flight
   now_ += absl::Seconds(41);

@@ -73,7 +73,7 @@ TEST_F(CredentialStoreTest, KeepsJobsApart) {
   EXPECT_NE(JobOf("p", "1r"), JobOf("p1", "r"));
 }
 
-TEST_F(CredentialStoreTest, KeepsWhatBelongsToAJobApart) {
+TEST_F(CredentialStoreTest, KeepsVariablesPerJob) {
   CredentialStore store({});
   EXPECT_FALSE(store.VariablesOf(kJob).has_value());
   store.SetVariables(kJob, {{"http_proxy", "http://proxy"}});
@@ -118,7 +118,7 @@ TEST_F(CredentialStoreTest, LooksInTheDirectoryOfSystemd) {
   EXPECT_THAT(CredentialStore::Options::FromEnvironment("/state").passed, ::testing::IsEmpty());
 }
 
-TEST_F(CredentialStoreTest, SaysWhereItLooked) {
+TEST_F(CredentialStoreTest, MissingKeyErrorListsSearchedFiles) {
   CredentialStore::Options options;
   options.files = {dir_.File("credentials")};
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl),
@@ -126,7 +126,7 @@ TEST_F(CredentialStoreTest, SaysWhereItLooked) {
 }
 
 // The owner of the key decides to which account the rows go.
-TEST_F(CredentialStoreTest, TakesNoKeyFromAnotherUsersFile) {
+TEST_F(CredentialStoreTest, RejectsFileOfAnotherUser) {
   SKIP_WITHOUT(geteuid() == 0, "root, to leave a file of another user");
   const std::string file = Write("credentials", "machine api.wandb.ai password " + Key('f'));
   ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
@@ -150,7 +150,7 @@ TEST_F(CredentialStoreTest, DoesNotBlockOnAPipe) {
   EXPECT_THAT(CredentialStore(options).Find(kJob, kUrl), refused);
 }
 
-TEST_F(CredentialStoreTest, RefusesAFileThatOthersMayRead) {
+TEST_F(CredentialStoreTest, RejectsFileAccessibleToOthers) {
   for (const mode_t mode : {0644, 0640, 0620}) {
     CredentialStore::Options options;
     options.files = {Write("credentials", "machine api.wandb.ai password " + Key('f'), mode)};

@@ -80,7 +80,7 @@ class CurlTransportTest : public ::testing::Test {
 
 // The proxy of the request's job takes precedence over the environment, and so does its permission
 // to use http.
-TEST_F(CurlTransportTest, TheJobsVariablesGoBeforeTheEnvironments) {
+TEST_F(CurlTransportTest, JobVariablesPrecedeEnvironment) {
   using Variables = std::map<std::string, std::string>;
   HttpRequest request = To("/echo");
   request.url = "http://tracker.invalid/echo";
@@ -114,7 +114,7 @@ TEST_F(CurlTransportTest, PostsAndReadsTheAnswer) {
   EXPECT_EQ(request_.get_header_value_count("Content-Type"), 1u);
 }
 
-TEST_F(CurlTransportTest, SendsALargeBodyWithoutAskingFirst) {
+TEST_F(CurlTransportTest, SendsLargeBodyWithoutExpectHeader) {
   HttpRequest request = To("/echo");
   request.body = std::string(3 << 20, 'x');
   ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(request));
@@ -144,7 +144,7 @@ TEST_F(CurlTransportTest, GzipsTheBody) {
   EXPECT_EQ(request_.get_header_value("Content-Encoding"), "gzip");
 }
 
-TEST_F(CurlTransportTest, KeepsFourMiBOfAnAnswer) {
+TEST_F(CurlTransportTest, LimitsAnswerToFourMiB) {
   ASSERT_OK_AND_ASSIGN(const HttpResponse response, transport_->Post(To("/big")));
   EXPECT_EQ(response.body.size(), 4u << 20);
 }
@@ -155,7 +155,7 @@ TEST_F(CurlTransportTest, ReadsRetryAfter) {
   EXPECT_EQ(response.retry_after, absl::Milliseconds(1500));
 }
 
-TEST_F(CurlTransportTest, ReadsThatAQuotaIsUsedUp) {
+TEST_F(CurlTransportTest, ReadsExhaustedQuota) {
   HttpRequest request = To("/quota");
   for (const char* left : {"0", "0.0"}) {
     request.body = left;
@@ -169,7 +169,7 @@ TEST_F(CurlTransportTest, ReadsThatAQuotaIsUsedUp) {
   }
 }
 
-TEST_F(CurlTransportTest, SaysWhyThereIsNoAnswer) {
+TEST_F(CurlTransportTest, ReportsTimeoutAndRefusedConnection) {
   HttpRequest request = To("/slow");
   request.timeout = absl::Milliseconds(50);
   EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kDeadlineExceeded));
@@ -191,7 +191,7 @@ TEST_F(CurlTransportTest, RefusesWhatCannotBeSentSafely) {
   EXPECT_THAT(transport_->Post(request), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(CurlTransportTest, EndsAPostThatIsUnderWayWhenCancelled) {
+TEST_F(CurlTransportTest, CancelEndsPostInFlight) {
   std::thread canceller([this] {
     while (!slow_was_asked_.load()) std::this_thread::yield();
     transport_->Cancel();

@@ -80,7 +80,7 @@ TEST_F(UntrustedServerTest, UntrustedCertificateGetsNoKey) {
   EXPECT_THAT(server.keys(), ElementsAre(kBasicKey));
 }
 
-TEST_F(UntrustedServerTest, GetsNoKeyIfItsCertificateIsForAnotherHost) {
+TEST_F(UntrustedServerTest, OtherHostsCertificateGetsNoKey) {
   const SelfSigned identity("IP:127.0.0.2,DNS:localhost");
   const Listener server(Tls(identity), SayFine);
   identity.Write(dir_.File("ca.pem"));
@@ -104,7 +104,7 @@ TEST_F(UntrustedServerTest, IsTrustedByTheJobsVariables) {
   }
 }
 
-TEST_F(UntrustedServerTest, IsTrustedByADirectoryOfHashes) {
+TEST_F(UntrustedServerTest, IsTrustedByHashedCertificateDirectory) {
   const SelfSigned identity("IP:127.0.0.1");
   const Listener server(Tls(identity), SayFine);
   char name[16];  // a name as made by `openssl rehash`
@@ -146,7 +146,7 @@ TEST_F(FindCertificatesTest, JobCountsBeforeEnvironmentBeforeSystem) {
   EXPECT_EQ(file({}, {{"SSL_CERT_FILE", "/absent"}}), "/absent");
 }
 
-TEST_F(FindCertificatesTest, NoBundleAtAllNamesThePlaces) {
+TEST_F(FindCertificatesTest, MissingBundleErrorListsPaths) {
   EXPECT_THAT(FindCertificates({}, {}, {dir_.File("a"), dir_.File("b")}),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr(dir_.File("a") + ", " + dir_.File("b")),

@@ -37,13 +37,13 @@ TEST(JsonWriterTest, WritesWholeNumbersAsIntegers) {
   EXPECT_EQ(Number(9007199254740991.0), "9007199254740991");
 }
 
-TEST(JsonWriterTest, WritesTheShortestTextOfOtherNumbers) {
+TEST(JsonWriterTest, WritesShortestTextForDoubles) {
   EXPECT_EQ(Number(0.1), "0.1");
   EXPECT_EQ(Number(1e300), "1e+300");
   EXPECT_EQ(Number(5e-324), "5e-324");
 }
 
-TEST(JsonWriterTest, NumbersReadBackAsTheSameDouble) {
+TEST(JsonWriterTest, DoublesSurviveRoundTrip) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100000; ++i) {
     const uint64_t bits = random();
@@ -54,7 +54,7 @@ TEST(JsonWriterTest, NumbersReadBackAsTheSameDouble) {
   }
 }
 
-TEST(JsonWriterTest, WritesNonFiniteNumbersAsBareWords) {
+TEST(JsonWriterTest, WritesNonFiniteNumbersUnquoted) {
   EXPECT_EQ(Number(std::nan("")), "NaN");
   EXPECT_EQ(Number(std::numeric_limits<double>::infinity()), "Infinity");
   EXPECT_EQ(Number(-std::numeric_limits<double>::infinity()), "-Infinity");
@@ -90,7 +90,7 @@ TEST(JsonWriterTest, WritesNestedValuesInTheirOrder) {
   EXPECT_EQ(ToJsonText(value), R"({"z":1,"a":[true,null,-2,18446744073709551615,0.5,"x"],"o":{}})");
 }
 
-TEST(RowFormatTest, WritesMembersEscapedForTheStringAroundThem) {
+TEST(RowFormatTest, EscapesMembersForEnclosingString) {
   const RowFormat format(std::vector<std::string>{"loss", "a\"b", "_step"}, {"_step"});
   const std::vector<double> values = {0.5, 2, 9};
   std::string out = "x";

@@ -7,7 +7,7 @@
 namespace ranklog::deliver {
 namespace {
 
-TEST(LocalDeliveryTest, HasEveryRowAndEndsWithTheRun) {
+TEST(LocalDeliveryTest, CountsRowsAndCompletesWithRun) {
   testing::StoredRun stored("");
   model::Delivery delivery;
   delivery.run = stored.run().id;

@@ -16,7 +16,7 @@ TEST(NetrcTest, FindsThePasswordOfTheMachine) {
   EXPECT_THAT(NetrcPassword(kText, "c.com"), Eq(absl::nullopt));
 }
 
-TEST(NetrcTest, TellsPortsApart) {
+TEST(NetrcTest, DistinguishesPortsOfHost) {
   EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com"), Eq(absl::nullopt));
   EXPECT_THAT(NetrcPassword("machine a.com:8080 password p", "a.com:8080"), Eq("p"));
 }
@@ -27,7 +27,7 @@ TEST(NetrcTest, FallsBackToTheDefault) {
   EXPECT_THAT(NetrcPassword(kText, "z.com"), Eq("d"));
 }
 
-TEST(NetrcTest, SkipsCommentsAndMacrosAndReadsQuotes) {
+TEST(NetrcTest, ParsesCommentsMacrosAndQuotes) {
   const char kText[] =
       "# machine a.com password no\nmacdef x\nmachine a.com password no\n\nmachine a.com password "
       "\"ye\\\"s\"";

@@ -21,7 +21,7 @@ absl::StatusOr<HttpResponse> Answer(int code, const std::string& body = "") {
   return response;
 }
 
-TEST(JudgeTest, TakesEachCodeForWhatItMeans) {
+TEST(JudgeTest, MapsStatusCodesToOutcomes) {
   for (const int code : {200, 204, 300}) EXPECT_EQ(Judge(Answer(code)), Outcome::kAccepted) << code;
   for (const int code : {400, 422}) EXPECT_EQ(Judge(Answer(code)), Outcome::kRefused) << code;
   EXPECT_EQ(Judge(Answer(413)), Outcome::kTooLarge);
@@ -39,7 +39,7 @@ TEST(JudgeTest, TriesAgainAfterABrokenConnection) {
   EXPECT_EQ(Judge(absl::FailedPreconditionError("certificate")), Outcome::kBlocked);
 }
 
-TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
+TEST(ExplainTest, ShowsCodeAndStartOfBody) {
   EXPECT_EQ(Explain(Answer(503, "busy\n")), "HTTP 503: busy");
   EXPECT_EQ(Explain(Answer(500)), "HTTP 500");
   EXPECT_EQ(Explain(Answer(200, " \n")), "HTTP 200 with an empty body");
@@ -54,7 +54,7 @@ TEST(ExplainTest, ShowsTheCodeAndTheStartOfTheAnswer) {
   EXPECT_LE(Explain(Answer(500, std::string(10000, '\xFC'))).size(), 600);
 }
 
-TEST(ExplainTest, DeniedIsAKeyOrARightThatIsMissing) {
+TEST(ExplainTest, DeniedIs401Or403) {
   EXPECT_TRUE(IsDenied("create the run: " + Explain(Answer(401, "no"))));
   EXPECT_TRUE(IsDenied(Explain(Answer(403, ""))));
   EXPECT_FALSE(IsDenied(Explain(Answer(502, "upstream: HTTP 403"))));
@@ -73,13 +73,13 @@ TEST(BackoffTest, DoublesUpToTheMaximum) {
   EXPECT_THAT(backoff.Next(Outcome::kLater, absl::nullopt), Le(absl::Seconds(2.5)));
 }
 
-TEST(BackoffTest, HonoursRetryAfterUpToALimit) {
+TEST(BackoffTest, HonoursRetryAfterUpToLimit) {
   Backoff backoff(Backoff::Options{});
   EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Seconds(7)), absl::Seconds(7));
   EXPECT_EQ(backoff.Next(Outcome::kLater, absl::Hours(9000)), absl::Hours(1));
 }
 
-TEST(BackoffTest, IsSlowForErrorsThatNeedAUser) {
+TEST(BackoffTest, BlockedRequestsWaitOneMinute) {
   Backoff backoff(Backoff::Options{});
   EXPECT_EQ(backoff.Next(Outcome::kBlocked, absl::nullopt), absl::Seconds(60));
 }

@@ -64,12 +64,12 @@ class TransportPoolTest : public ::testing::Test {
   TransportPool pool_{Two(&meeting_)};
 };
 
-TEST_F(TransportPoolTest, TakesTheOneThatWasUsedLast) {
+TEST_F(TransportPoolTest, SequentialRequestsReuseTransport) {
   const int first = CodeOf("x");
   EXPECT_EQ(CodeOf("x"), first);
 }
 
-TEST_F(TransportPoolTest, GivesEachRequestATransportOfItsOwn) {
+TEST_F(TransportPoolTest, ConcurrentRequestsUseDifferentTransports) {
   int other = 0;
   std::thread thread([&] { other = CodeOf("meet"); });
   const int one = CodeOf("meet");

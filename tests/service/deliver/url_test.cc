@@ -31,7 +31,7 @@ TEST(UrlTest, KnowsLoopback) {
   EXPECT_FALSE(url.loopback());
 }
 
-TEST(UrlTest, RefusesWhatIsNoPlainHttpUrl) {
+TEST(UrlTest, RejectsInvalidHttpUrls) {
   for (const char* text : {"", "api.wandb.ai", "ftp://x", "https://", "https://:80", "https://a b",
                            "https://a\n", "https://a?x", "https://a#x", "file:///etc/passwd",
                            "https://[::1", "https://[]", "https://[::1]x"}) {
@@ -39,7 +39,7 @@ TEST(UrlTest, RefusesWhatIsNoPlainHttpUrl) {
   }
 }
 
-TEST(UrlTest, RefusesAPasswordAndDoesNotRepeatIt) {
+TEST(UrlTest, RejectsPasswordWithoutRepeatingIt) {
   for (const char* text : {"https://user:secret@host", "user:secret@host", "ftp://user:secret@host",
                            "https://user:secret/@host?x"}) {
     EXPECT_THAT(ParseUrl(text),

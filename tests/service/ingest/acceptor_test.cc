@@ -77,7 +77,7 @@ class AcceptorTest : public ::testing::Test {
   std::unique_ptr<Acceptor> acceptor_;
 };
 
-TEST_F(AcceptorTest, HandsGrpcConnectionsOnWithTheirPeer) {
+TEST_F(AcceptorTest, PassesGrpcConnectionsWithPeer) {
   Start();
   const UniqueFd client = Connect(path_);
   ASSERT_EQ(send(client.get(), "P", 1, 0), 1);
@@ -150,7 +150,7 @@ TEST_F(AcceptorTest, RefusesOtherProtocolsAndSilentPeers) {
 }
 
 // Like a second daemon, which only checks whether a daemon answers there.
-TEST_F(AcceptorTest, SilentDisconnectIsNotCountedAsRefused) {
+TEST_F(AcceptorTest, SilentDisconnectIsNotCounted) {
   Start();
   Connect(path_);
   const UniqueFd http = Connect(path_);  // accepted after the one above
@@ -159,7 +159,7 @@ TEST_F(AcceptorTest, SilentDisconnectIsNotCountedAsRefused) {
   EXPECT_EQ(counters_.refused_protocol, 1u);
 }
 
-TEST_F(AcceptorTest, SocketIsPrivateAndRemovedAtStop) {
+TEST_F(AcceptorTest, PrivateSocketIsRemovedAtStop) {
   Start();
   struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
@@ -200,7 +200,7 @@ TEST_F(AcceptorTest, KeepsASuccessorsSocket) {
   EXPECT_TRUE(WaitFor([&] { return counters_.rebinds == 1; })) << "it is free again";
 }
 
-TEST(ListenSocketTest, SaysWhyAPathCannotBe) {
+TEST(ListenSocketTest, ReportsWhyPathIsUnusable) {
   TempDir dir;
   EXPECT_THAT(ListenSocket::Bind(dir.File(std::string(108, 'x'))),
               StatusIs(absl::StatusCode::kInvalidArgument));

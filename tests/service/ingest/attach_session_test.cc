@@ -192,7 +192,7 @@ TEST_F(AttachSessionTest, RefusesANewerProtocol) {
   EXPECT_THAT(*call.finished, StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
-TEST_F(AttachSessionTest, ReadsNothingAfterHelloUntilItIsAnswered) {
+TEST_F(AttachSessionTest, PausesReadingUntilHelloReply) {
   FakeCall call;
   auto session = Start(&call);
   Send(*session, call, Hello());
@@ -204,7 +204,7 @@ TEST_F(AttachSessionTest, ReadsNothingAfterHelloUntilItIsAnswered) {
   EXPECT_EQ(call.written[0].hello().durable_seq(), 0u);
 }
 
-TEST_F(AttachSessionTest, RefusesMoreShapesAndKeysThanAStreamMayHave) {
+TEST_F(AttachSessionTest, RefusesTooManyShapesOrKeys) {
   v1::ClientMessage high = Shape();
   high.mutable_shape()->set_id(v1::kMaxShapes + 1);
   v1::ClientMessage wide = Shape();
@@ -218,7 +218,7 @@ TEST_F(AttachSessionTest, RefusesMoreShapesAndKeysThanAStreamMayHave) {
   }
 }
 
-TEST_F(AttachSessionTest, RefusesMoreBytesOfKeysThanAStreamMayHave) {
+TEST_F(AttachSessionTest, RefusesTooManyKeyBytes) {
   FakeCall call;
   auto session = Attached(&call);
   v1::ClientMessage shape = Shape();
@@ -312,7 +312,7 @@ TEST_F(AttachSessionTest, HelloAnswerHasTheStartsNotice) {
   for (const auto& session : sessions) session->OnDone();
 }
 
-TEST_F(AttachSessionTest, SendsTheRunIdOnceThePrimaryIsKnown) {
+TEST_F(AttachSessionTest, SendsRunIdAfterPrimaryChoice) {
   NoticeBoard board;
   context_.notices = &board;
   std::vector<std::shared_ptr<AttachSession>> sessions;
@@ -446,7 +446,7 @@ TEST_F(AttachSessionTest, EndsAfterTheLastAcknowledgement) {
   EXPECT_THAT(StoredValues(), ElementsAre(1));
 }
 
-TEST_F(AttachSessionTest, ALostCallLeavesTheNewerAttachmentAlone) {
+TEST_F(AttachSessionTest, LostCallKeepsNewerAttachment) {
   FakeCall first;
   auto before = Attached(&first);
   FakeCall second;
@@ -482,7 +482,7 @@ TEST_F(AttachSessionTest, RepeatedFinishIsAnsweredAgain) {
               ElementsAre(StatusIs(absl::StatusCode::kOk), StatusIs(absl::StatusCode::kOk)));
 }
 
-TEST_F(AttachSessionTest, UpdateOfUnknownStreamIsNotFound) {
+TEST_F(AttachSessionTest, UnknownStreamUpdateIsNotFound) {
   v1::UpdateRequest request;
   *request.mutable_stream() = Stream();
   request.mutable_update()->mutable_summary();

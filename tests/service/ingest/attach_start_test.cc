@@ -82,7 +82,7 @@ class AttachStartTest : public ::testing::Test {
   std::vector<int64_t> live_;
 };
 
-TEST_F(AttachStartTest, AnotherLaunchOfAnEndedJobIsAnotherJob) {
+TEST_F(AttachStartTest, RelaunchOfEndedJobIsNumbered) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EXPECT_EQ(JobOf(SessionOf(1, "one")), "job");
   EXPECT_THAT(last_.notice, IsEmpty());
@@ -122,7 +122,7 @@ class UnseenLauncherTest : public AttachStartTest {
   }
 };
 
-TEST_F(UnseenLauncherTest, MissingRankJoinsAndPresentRankRestarts) {
+TEST_F(UnseenLauncherTest, OnlyMissingRankJoinsEndedJob) {
   EXPECT_EQ(JobOf(Unseen(0, 100)), "job");
   EndAll();
   EXPECT_EQ(JobOf(Unseen(1, 101)), "job");
@@ -185,7 +185,7 @@ TEST_F(UnseenLauncherTest, ResumedStartIsAnotherAttempt) {
 }
 
 // The process was killed before it attached. Its ring is found after the next start has begun.
-TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
+TEST_F(AttachStartTest, LateRingJoinsItsOwnLaunch) {
   const model::Session late = SessionOf(1, "one");
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
@@ -194,7 +194,7 @@ TEST_F(AttachStartTest, ALateRingBelongsToItsOwnLaunch) {
 }
 
 // The same for the ring of a dead process whose rank was restarted by its launcher, or resumed.
-TEST_F(AttachStartTest, LateRingOfARestartedRankIsNoDuplicate) {
+TEST_F(AttachStartTest, RestartedRanksLateRingKeepsJob) {
   for (const char* resume : {"", "allow"}) {
     const bool elastic = std::string(resume).empty();
     model::Session dead = SessionOf(0, "one");
@@ -210,7 +210,7 @@ TEST_F(AttachStartTest, LateRingOfARestartedRankIsNoDuplicate) {
   }
 }
 
-TEST_F(AttachStartTest, RingsOfAProcessKeepTheirJob) {
+TEST_F(AttachStartTest, ProcessRingsKeepTheirJob) {
   const model::Session first = SessionOf(0, "one");
   EXPECT_EQ(JobOf(first), "job");
   model::Session thread = SessionOf(0, "one");
@@ -239,7 +239,7 @@ TEST_F(AttachStartTest, LauncherRestartContinuesTheRun) {
 }
 
 // A shell has started the same command twice.
-TEST_F(AttachStartTest, ARankThatBeginsTwiceInOneLaunchIsTwoStarts) {
+TEST_F(AttachStartTest, RepeatedRankBeginsNewStart) {
   EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job");
   EXPECT_EQ(JobOf(SessionOf(1, "shell")), "job");
   EndAll(model::StreamState::kCrashed);
@@ -247,7 +247,7 @@ TEST_F(AttachStartTest, ARankThatBeginsTwiceInOneLaunchIsTwoStarts) {
   EXPECT_EQ(JobOf(SessionOf(0, "shell")), "job-2");
 }
 
-TEST_F(AttachStartTest, ResumeAllowContinuesUnlessRankIsAlive) {
+TEST_F(AttachStartTest, ResumeContinuesUnlessRankLives) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   for (const char* resume : {"allow", "auto", "must"}) {
     model::Session next = SessionOf(0, absl::StrCat("alive ", resume));
@@ -265,7 +265,7 @@ TEST_F(AttachStartTest, ResumeAllowContinuesUnlessRankIsAlive) {
   }
 }
 
-TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
+TEST_F(AttachStartTest, RefusedStartStaysLocal) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   model::Session never = SessionOf(1, "two");
@@ -294,7 +294,7 @@ TEST_F(AttachStartTest, ARefusedStartIsKeptHereOnly) {
 }
 
 // One daemon serves several containers, each with its own launcher.
-TEST_F(AttachStartTest, LaunchesOfSeveralNodesAreOneStart) {
+TEST_F(AttachStartTest, NodeLaunchesFormOneStart) {
   for (const char* job : {"job", "job-2"}) {
     for (uint32_t node = 0; node < 2; ++node) {
       model::Session session = SessionOf(node, absl::StrCat("agent ", node, " of ", job));
@@ -319,7 +319,7 @@ TEST_F(AttachStartTest, NumberedIdStaysWithinTheLimit) {
 }
 
 // Also for a continued job: its runs are found again.
-TEST_F(AttachStartTest, RunOfARankHasAnIdThatTrackersTake) {
+TEST_F(AttachStartTest, RankRunIdsFitTrackerLimit) {
   std::map<std::string, std::string> runs;  // job and rank by run id
   for (const std::string end : {"a", "b"}) {
     const std::string id = std::string(127, 'x') + end;
@@ -351,7 +351,7 @@ class RequeuedTest : public AttachStartTest {
   }
 };
 
-TEST_F(RequeuedTest, AllRanksGoOn) {
+TEST_F(RequeuedTest, AllRanksContinueTheirJob) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   for (uint32_t requeue = 0; requeue < 3; ++requeue) {
@@ -360,7 +360,7 @@ TEST_F(RequeuedTest, AllRanksGoOn) {
   }
 }
 
-TEST_F(RequeuedTest, EachStepGoesOnInItsOwnJob) {
+TEST_F(RequeuedTest, EachStepContinuesItsOwnJob) {
   EXPECT_EQ(JobOfStep(0, "0", 0), "job");
   EndAll();
   EXPECT_EQ(JobOfStep(0, "1", 0), "job-2");
@@ -373,7 +373,7 @@ TEST_F(RequeuedTest, EachStepGoesOnInItsOwnJob) {
 }
 
 // As with `srun -n1 sh -c "train; finetune"`.
-TEST_F(RequeuedTest, ProgramsOfAStepGoOnInTheirOrder) {
+TEST_F(RequeuedTest, StepProgramsContinueInOrder) {
   for (const uint32_t requeue : {0u, 1u, 2u}) {
     for (const std::string expected : {"job", "job-2"}) {
       model::Session session = SessionOf(0, absl::StrCat(expected, "/", requeue));
@@ -386,7 +386,7 @@ TEST_F(RequeuedTest, ProgramsOfAStepGoOnInTheirOrder) {
 }
 
 // The job began at another node.
-TEST_F(RequeuedTest, ABatchJobThatIsNotKnownHereGoesOnInItsId) {
+TEST_F(RequeuedTest, UnknownBatchJobKeepsItsId) {
   EXPECT_EQ(JobOf(SessionOf(0, "one")), "job");
   EndAll();
   EXPECT_EQ(JobOfStep(0, "0", 1), "job");
@@ -425,14 +425,14 @@ class RunIdTest : public AttachStartTest {
   int launches_ = 0;
 };
 
-TEST_F(RunIdTest, AStartIsNotNamedAsARankOfAnEarlierOne) {
+TEST_F(RunIdTest, StartAvoidsEarlierRankIds) {
   EXPECT_THAT(RunsOf("job", kAll), ElementsAre("job-0", "job-1", "job-2"));
   EXPECT_THAT(RunsOf("job", kMain), Each("job-3"));
   EXPECT_THAT(last_.notice, HasSubstr("this start is 'job-3'"));
   EXPECT_THAT(RunsOf("job", kAll), ElementsAre("job-2-0", "job-2-1", "job-2-2"));
 }
 
-TEST_F(RunIdTest, ARankIsNotNamedAsAnEarlierStart) {
+TEST_F(RunIdTest, RankAvoidsEarlierStartIds) {
   EXPECT_THAT(RunsOf("job", kMain), Each("job"));
   EXPECT_THAT(RunsOf("job", kMain), Each("job-2"));
   for (int i = 0; i < 2; ++i) {  // it keeps its number
@@ -444,7 +444,7 @@ TEST_F(RunIdTest, ARankIsNotNamedAsAnEarlierStart) {
   EXPECT_THAT(RunsOf("job-2", kMain, "allow"), Each("job-2"));
 }
 
-TEST_F(RunIdTest, AnIdOfTheUsersThatARankHasGetsANumber) {
+TEST_F(RunIdTest, UserIdAvoidsRankIds) {
   RunsOf("job", kAll);
   for (const char* resume : {"", "allow"}) {
     EXPECT_THAT(RunsOf("job-2", kMain, resume), Each("job-2-2")) << resume;
@@ -455,7 +455,7 @@ TEST_F(RunIdTest, AnIdOfTheUsersThatARankHasGetsANumber) {
   EXPECT_THAT(RunsOf("job", kAll, "allow"), ElementsAre("job-0", "job-1", "job-2"));
 }
 
-TEST_F(RunIdTest, NamesThatAreTheIdFollowIt) {
+TEST_F(RunIdTest, NamesEqualToIdFollowIt) {
   int launch = 0;
   const auto run_of = [&](const std::string& id, model::LogStrategy strategy,
                           const std::string& name, const std::string& group) {

@@ -22,7 +22,7 @@ v1::Hello ValidHello() {
   return hello;
 }
 
-TEST(ConvertTest, ASessionIsCheckedAtTheEdge) {
+TEST(ConvertTest, ToSessionRejectsInvalidHello) {
   EXPECT_OK(ToSession(ValidHello()));
   v1::Hello hello = ValidHello();
   hello.set_protocol(2);

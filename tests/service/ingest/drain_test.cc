@@ -72,7 +72,7 @@ TEST_F(DrainTest, BringsEveryRow) {
   EXPECT_EQ(drained->rows, 2u);
 }
 
-TEST_F(DrainTest, AFailingDiskIsNoDamageOfTheRing) {
+TEST_F(DrainTest, DiskErrorIsNotRingDamage) {
   vfs_.FailWrites(1, EIO);
   EXPECT_THAT(Drain(TwoRows()), StatusIs(absl::StatusCode::kInternal));
   vfs_.Heal();

@@ -35,7 +35,7 @@ class NoticeBoardTest : public ::testing::Test {
   std::vector<std::string> heard_;
 };
 
-TEST_F(NoticeBoardTest, ListenersHearTheirRunAndWhatConcernsAll) {
+TEST_F(NoticeBoardTest, ListenersGetOwnAndGlobalNotices) {
   board_.Post(NoticeBoard::kAllRuns, Notice("store", "full"));
   const uint64_t listener = board_.AddListener(Listener());
   EXPECT_THAT(heard_, ElementsAre("full"));
@@ -50,7 +50,7 @@ TEST_F(NoticeBoardTest, ListenersHearTheirRunAndWhatConcernsAll) {
   EXPECT_THAT(heard_, ElementsAre("full", "mine"));
 }
 
-TEST_F(NoticeBoardTest, SaysAChangeOnce) {
+TEST_F(NoticeBoardTest, RepeatedNoticeIsSentOnce) {
   const uint64_t listener = board_.AddListener(Listener());
   board_.FollowRun(listener, 1);
   board_.Post(1, Notice("wandb", "", /*over=*/true));
@@ -63,7 +63,7 @@ TEST_F(NoticeBoardTest, SaysAChangeOnce) {
   EXPECT_THAT(board_.FollowRun(listener, 1), IsEmpty());
 }
 
-TEST_F(NoticeBoardTest, TellsEachListenerOfARunItsIdOnce) {
+TEST_F(NoticeBoardTest, EachListenerGetsRunIdOnce) {
   board_.FollowRun(board_.AddListener(Listener()), 1);
   board_.FollowRun(board_.AddListener(Listener()), 2);
   board_.SendRunId(1, "");

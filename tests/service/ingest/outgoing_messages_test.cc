@@ -49,7 +49,7 @@ TEST(OutgoingMessagesTest, OneAcknowledgementCoversAllPositions) {
   EXPECT_FALSE(outgoing.Take(&message));
 }
 
-TEST(OutgoingMessagesTest, ANewNoticeReplacesTheWaitingOneWithItsKey) {
+TEST(OutgoingMessagesTest, NewNoticeReplacesSameKey) {
   OutgoingMessages outgoing;
   outgoing.AddNotice(NoticeOf("store", "full"));
   outgoing.AddNotice(NoticeOf("start", "ID-2"));

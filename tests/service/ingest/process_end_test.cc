@@ -82,7 +82,7 @@ TEST(WaitStatusTest, OfARunningProcessIsUnknown) {
   EXPECT_FALSE(WaitStatusOf(child.pidfd(), child.pid()).has_value());
 }
 
-TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
+TEST(WaitStatusTest, ReusedPidNeverGivesWrongStatus) {
   Child ended([] { _exit(3); });
   ended.WaitUntilEnded();
   Child reaped([] { _exit(4); });
@@ -95,7 +95,7 @@ TEST(WaitStatusTest, OfAnotherProcessWithTheSamePidIsUnknown) {
 
 // Its file in /proc may disappear while it is read. That once ended the daemon within 15 such
 // children.
-TEST(WaitStatusTest, OfAProcessThatIsReapedMeanwhileIsRightOrUnknown) {
+TEST(WaitStatusTest, ConcurrentReapNeverGivesWrongStatus) {
   for (int i = 0; i < 100; ++i) {
     Child child([] { _exit(3); });
     const pid_t pid = child.pid();
@@ -128,7 +128,7 @@ TEST(OomKillsTest, ReadsBothKindsOfCgroup) {
   EXPECT_EQ(OomKills::FileOf("1:name=systemd:/\n"), "");
 }
 
-TEST(OomKillsTest, CountsNothingForAProcessThatIsGone) {
+TEST(OomKillsTest, MissingProcessHasNoKills) {
   EXPECT_EQ(OomKills().count(), 0);
   EXPECT_EQ(OomKills(0).count(), 0);
 }

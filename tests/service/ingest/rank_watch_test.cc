@@ -207,7 +207,7 @@ class RankWatchTest : public ::testing::Test {
   std::unique_ptr<RankWatch> watch_;
 };
 
-TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
+TEST_F(RankWatchTest, DrainsRingThatNeverAttached) {
   Leave(1, Ring(1));
   Watch();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
@@ -220,7 +220,7 @@ TEST_F(RankWatchTest, TakesARingThatNeverReachedUs) {
 
 // The daemon died after it had stored the ring, before it removed the file. Then the run was
 // removed.
-TEST_F(RankWatchTest, ARingWhoseRunWasRemovedIsNotTakenAgain) {
+TEST_F(RankWatchTest, RingOfRemovedRunIsDropped) {
   Leave(1, Ring(1));
   Watch();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
@@ -231,7 +231,7 @@ TEST_F(RankWatchTest, ARingWhoseRunWasRemovedIsNotTakenAgain) {
   EXPECT_EQ(counters_.orphan_rows, 2u);
 }
 
-TEST_F(RankWatchTest, AStreamWhoseRunWasRemovedIsForgotten) {
+TEST_F(RankWatchTest, StreamOfRemovedRunIsForgotten) {
   Leave(1, Ring(1));
   Watch();
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
@@ -243,7 +243,7 @@ TEST_F(RankWatchTest, AStreamWhoseRunWasRemovedIsForgotten) {
   EXPECT_FALSE(registry_.Find(stream.key).has_value());
 }
 
-TEST_F(RankWatchTest, RingIsTakenAfterADiskError) {
+TEST_F(RankWatchTest, RingIsDrainedAfterDiskError) {
   disk_.FailSyncs(1, EIO);
   Leave(1, Ring(1));
   Watch();
@@ -276,7 +276,7 @@ TEST_F(RankWatchTest, SuccessorWaitsForAnUnstoredRing) {
   EXPECT_FALSE(registry_.MustWaitForPredecessor(next, "next@0"));
 }
 
-TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {
+TEST_F(RankWatchTest, FinishedRingFinishesTheRank) {
   RingImage ring = Ring(1);
   ring.header().finished = 1;
   ring.header().exit_code = 3;
@@ -287,7 +287,7 @@ TEST_F(RankWatchTest, AFinishedRingIsAFinishedRank) {
   EXPECT_EQ(StreamOf(1).exit_code, 3);
 }
 
-TEST_F(RankWatchTest, LeavesARingWhoseLockIsHeldUntilItIsLetGo) {
+TEST_F(RankWatchTest, LockedRingWaitsForRelease) {
   Leave(1, Ring(1));
   {
     const UniqueFd rank(open(RingPath(1).c_str(), O_RDWR | O_CLOEXEC));
@@ -303,7 +303,7 @@ TEST_F(RankWatchTest, LeavesARingWhoseLockIsHeldUntilItIsLetGo) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
 }
 
-TEST_F(RankWatchTest, TakesUpTheStreamsThatTheStoreSaysAreLive) {
+TEST_F(RankWatchTest, DrainsRingOfLiveStoredStream) {
   AttachAndLose(1, nullptr);
   Leave(1, Ring(1));
   Watch();
@@ -323,7 +323,7 @@ TEST_F(RankWatchTest, StartTakesAllOrphansFirst) {
   }
 }
 
-TEST_F(RankWatchTest, StartWaitsNoLongerThanTheHeadStart) {
+TEST_F(RankWatchTest, HeadStartLimitsStartupWait) {
   disk_.FailSyncs(1, EIO);
   Leave(1, Ring(1));
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Milliseconds(20));
@@ -332,7 +332,7 @@ TEST_F(RankWatchTest, StartWaitsNoLongerThanTheHeadStart) {
   EXPECT_TRUE(WaitFor([&] { return HasEnded(1); }));
 }
 
-TEST_F(RankWatchTest, WhatIsLeftNowIsTakenFirst) {
+TEST_F(RankWatchTest, CatchUpDrainsPresentRings) {
   scan_interval_ = absl::Hours(1);
   Watch(/*attach_grace=*/absl::Hours(1), /*head_start=*/absl::Minutes(1));
   for (const uint64_t incarnation : {1, 2}) {
@@ -375,7 +375,7 @@ TEST_F(RankWatchTest, CatchUpIgnoresLaterOrphans) {
 }
 
 // Rings that ran side by side in one start come before those of the next start.
-TEST_F(RankWatchTest, StartsOfAJobAreTakenInTheirOrder) {
+TEST_F(RankWatchTest, StartsAreDrainedInOrder) {
   for (const uint64_t start : {1, 2}) {
     for (const uint32_t rank : {1, 0}) {
       const uint64_t incarnation = 2 * start + rank;
@@ -411,7 +411,7 @@ TEST_F(RankWatchTest, CatchUpWaitIsBounded) {
 }
 
 // A process with a smaller number belongs to an older boot, or called Init earlier.
-TEST_F(RankWatchTest, TheProcessesOfARankAreTakenInTheirOrder) {
+TEST_F(RankWatchTest, RankProcessesAreDrainedInOrder) {
   std::string this_boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), this_boot);
   const int processes = 6;
@@ -457,7 +457,7 @@ TEST_F(RankWatchTest, ConcurrentRingsAttachBeforeAnyEnds) {
   }
 }
 
-TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
+TEST_F(RankWatchTest, StreamWithoutRingGetsAttachGrace) {
   AttachAndLose(1, nullptr);
   Watch(/*attach_grace=*/absl::Hours(1));
   ExpectItLooksOn(2);
@@ -474,7 +474,7 @@ TEST_F(RankWatchTest, AStreamWhoseRingIsNowhereMayStillAttachForAWhile) {
 
 // A process that has closed all of its descriptors has neither lock nor connection until it
 // returns.
-TEST_F(RankWatchTest, ARankLivesAsLongAsItsProcess) {
+TEST_F(RankWatchTest, RankEndsWithItsProcess) {
   ChildProcess rank({"tail", "-f", "/dev/null"});
   Leave(1, Ring(1));
   AttachAndLose(1, PeerWith(rank.pid()));
@@ -499,7 +499,7 @@ TEST_F(RankWatchTest, ReleasedFinishedRingEndsTheRank) {
 }
 
 // As after exec(). But the process may have closed descriptors that are not its own, and log on.
-TEST_F(RankWatchTest, ReleasedRingIsReadAgainAtExit) {
+TEST_F(RankWatchTest, ReleasedRingIsRereadAtExit) {
   let_go_ = absl::Milliseconds(5);
   ChildProcess rank({"tail", "-f", "/dev/null"});
   RingImage ring = Ring(1);
@@ -522,7 +522,7 @@ TEST_F(RankWatchTest, ReleasedRingIsReadAgainAtExit) {
   EXPECT_EQ(StreamOf(1).durable_seq, 3u);
 }
 
-TEST_F(RankWatchTest, AttachAfterExecEndsTheFormerProgram) {
+TEST_F(RankWatchTest, AttachAfterExecEndsFormerProgram) {
   Leave(1, Ring(1));
   const model::Stream stream = AttachAndLose(1, PeerWith(getpid()));
   Watch();
@@ -532,7 +532,7 @@ TEST_F(RankWatchTest, AttachAfterExecEndsTheFormerProgram) {
   ASSERT_TRUE(WaitFor([&] { return HasEnded(1) && !IsThere(1); }));
 }
 
-TEST_F(RankWatchTest, AFileThatNeverGotAHelloGoesOnceItIsOld) {
+TEST_F(RankWatchTest, OldFileWithoutHelloIsRemoved) {
   RingImage empty;
   empty.header().hello_bytes = 0;
   Leave(1, empty);
@@ -578,7 +578,7 @@ TEST_F(RankWatchTest, KeepsRingsOfAnotherDaemon) {
 }
 
 // No rank makes its spool where others can write.
-TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
+TEST_F(RankWatchTest, IgnoresDirectoriesWritableByOthers) {
   const std::string open = spool_.File("not/there");
   std::filesystem::create_directories(open);
   std::filesystem::permissions(open, std::filesystem::perms::all);
@@ -593,7 +593,7 @@ TEST_F(RankWatchTest, TakesNothingFromADirectoryThatOthersMayWrite) {
 
 // As with a stream over gRPC, a ring cannot make the store hold more keys than libranklog would
 // send.
-TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
+TEST_F(RankWatchTest, RefusesTooManyShapesInRing) {
   RingImage ring = Ring(1);
   ring.Shape(v1::kMaxShapes, {"the last one"});
   ring.Row(3, 2, {0.125});
@@ -613,7 +613,7 @@ TEST_F(RankWatchTest, TakesNoMoreShapesThanAStreamMayHave) {
 }
 
 // Its rank attached, then died.
-TEST_F(RankWatchTest, RingOfALaterLayoutStaysForADaemonThatReadsIt) {
+TEST_F(RankWatchTest, RingOfLaterLayoutIsKept) {
   RingImage ring = Ring(1);
   ring.header().version = v1::kSpoolVersion + 1;
   Leave(1, ring);

@@ -86,7 +86,7 @@ TEST_F(RingReaderTest, GivesWhatTheRankLeft) {
   EXPECT_TRUE(part.empty());
 }
 
-TEST_F(RingReaderTest, GoesOnInPartsAndAroundTheEnd) {
+TEST_F(RingReaderTest, ReadsInPartsAndWrapsAround) {
   image_.header().tail = Image::kRing - 64;
   image_.header().head = Image::kRing - 64;
   image_.Row(5, 1, {1.0});  // 56 bytes
@@ -103,7 +103,7 @@ TEST_F(RingReaderTest, GoesOnInPartsAndAroundTheEnd) {
   EXPECT_EQ(next, 100u);
 }
 
-TEST_F(RingReaderTest, ARecordBeyondHeadIsNotSeen) {
+TEST_F(RingReaderTest, RecordBeyondHeadIsIgnored) {
   image_.Row(1, 1, {1.0});
   const uint64_t head = image_.header().head.load();
   image_.Row(2, 2, {2.0});
@@ -188,7 +188,7 @@ TEST_F(RingReaderTest, KeysThatCannotBeAreRefused) {
   }
 }
 
-TEST_F(RingReaderTest, AFileThatWasCutIsAnErrorAndNoCrash) {
+TEST_F(RingReaderTest, TruncatedFileIsAnError) {
   image_.Row(1, 1, {1.0});
   ASSERT_OK_AND_ASSIGN(SpoolReader reader, Open());
   ASSERT_EQ(ftruncate(fd_, v1::kSpoolDataOffset), 0);

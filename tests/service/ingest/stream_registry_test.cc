@@ -70,7 +70,7 @@ TEST_F(StreamRegistryTest, CountsRanksAndJobsOnce) {
   EXPECT_EQ(registry_.CountAttached().ranks, 4u);
 }
 
-TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
+TEST_F(StreamRegistryTest, DescriptorMayPrecedeOrFollowStream) {
   registry_.OfferRing(1, SomeRing());
   registry_.Attach(stream_, nullptr, nullptr);
   EXPECT_NE(registry_.Find(stream_.key)->ring, nullptr);
@@ -81,7 +81,7 @@ TEST_F(StreamRegistryTest, ADescriptorMayComeBeforeOrAfterItsStream) {
   EXPECT_NE(registry_.Find(other.key)->ring, nullptr);
 }
 
-TEST_F(StreamRegistryTest, KnowsAStreamThatIsCutTwiceWithoutARowInBetween) {
+TEST_F(StreamRegistryTest, DetectsStreamCutTwiceWithoutRows) {
   EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key)) << "not there";
   registry_.Attach(stream_, nullptr, nullptr);
   EXPECT_FALSE(registry_.EndedMidMessageAgain(stream_.key));
@@ -91,7 +91,7 @@ TEST_F(StreamRegistryTest, KnowsAStreamThatIsCutTwiceWithoutARowInBetween) {
   EXPECT_TRUE(registry_.EndedMidMessageAgain(stream_.key));
 }
 
-TEST_F(StreamRegistryTest, RemembersWhatHasEndedUntilItAttachesAgain) {
+TEST_F(StreamRegistryTest, RemembersEndedStreamUntilReattach) {
   EXPECT_FALSE(registry_.HasEnded(stream_.key));
   registry_.Attach(stream_, nullptr, nullptr);
   registry_.Remove(stream_.key);
@@ -101,7 +101,7 @@ TEST_F(StreamRegistryTest, RemembersWhatHasEndedUntilItAttachesAgain) {
   EXPECT_FALSE(registry_.HasEnded(stream_.key));
 }
 
-TEST_F(StreamRegistryTest, APassedDescriptorMustBeAFileOfThePeersUser) {
+TEST_F(StreamRegistryTest, DescriptorMustBePeersFile) {
   Peer other;
   other.uid = geteuid() + 1;
   UniqueFd fd(memfd_create("ring", MFD_CLOEXEC));

@@ -43,7 +43,7 @@ std::vector<std::pair<uint64_t, int64_t>> PositionsAndSteps(const Batch& batch) 
   return rows;
 }
 
-TEST(BatchTest, VisitsItsRowsInOrderOfPosition) {
+TEST(BatchTest, VisitsRowsInPositionOrder) {
   EXPECT_OK(Validate(Mixed()));
   EXPECT_THAT(PositionsAndSteps(Mixed()),
               ElementsAre(std::pair(5, 10), std::pair(6, 10), std::pair(7, 11), std::pair(8, 12),
@@ -60,7 +60,7 @@ TEST(BatchTest, KeepsTheRowsAfterAPosition) {
   EXPECT_THAT(kept.blocks[1].texts, ElementsAre(Text{0, "k", "seven"}, Text{1, "k", "nine"}));
 }
 
-TEST(BatchTest, DropsABlockWhoseRowsAreAllDropped) {
+TEST(BatchTest, FullyDroppedBlockIsRemoved) {
   const Batch kept = DropThrough(Mixed(), 8);
   EXPECT_OK(Validate(kept));
   ASSERT_EQ(kept.blocks.size(), 1);

@@ -28,7 +28,7 @@ TEST(RankStatisticsTest, FirstMatchingRuleCounts) {
   EXPECT_EQ(RankStatistics({"max"}, {"lr=none"}).Of("loss"), kMaxOnly);
 }
 
-TEST(RankStatisticsTest, StarStandsForAnyTextInAGlob) {
+TEST(RankStatisticsTest, GlobStarMatchesAnyText) {
   const auto matches = [](const std::string& glob, const std::string& metric) {
     return RankStatistics({"none"}, {glob + "=max"}).Of(metric) != 0;
   };
@@ -44,7 +44,7 @@ TEST(RankStatisticsTest, StarStandsForAnyTextInAGlob) {
   EXPECT_TRUE(matches("a=b", "a=b"));
 }
 
-TEST(RankStatisticsTest, AnyIsFalseOnlyIfNoMetricHasStatistics) {
+TEST(RankStatisticsTest, AnyIsFalseWithoutStatistics) {
   EXPECT_TRUE(RankStatistics().any());
   EXPECT_FALSE(RankStatistics({"none"}).any());
   EXPECT_FALSE(RankStatistics({}, {"*=none"}).any());
@@ -56,7 +56,7 @@ TEST(RankStatisticsTest, AnyIsFalseOnlyIfNoMetricHasStatistics) {
   EXPECT_FALSE(RankStatistics::OfRun(all).any());
 }
 
-TEST(RankStatisticsTest, MetricOfStatisticIsTheRestOfItsName) {
+TEST(RankStatisticsTest, MetricOfStatisticStripsPrefix) {
   EXPECT_EQ(MetricOfStatistic("rank_mean/train/loss"), "train/loss");
   EXPECT_EQ(MetricOfStatistic("rank_argmax/rank_max/a"), "rank_max/a");
   for (const char* key : {"loss", "rank_mean", "rank_mean/", "rank_median/loss", "my_rank_min/x"}) {

@@ -6,7 +6,7 @@
 namespace ranklog::model {
 namespace {
 
-TEST(IsNumberedTest, TakesTheIdAndTheNumbersFromTwoOn) {
+TEST(IsNumberedTest, NumbersStartAtTwo) {
   for (const char* id : {"job", "job-2", "job-17"}) EXPECT_TRUE(IsNumbered(id, "job")) << id;
   for (const char* id : {"jo", "jobs", "job-", "job-0", "job-1", "job-2-2", "job-2-pending"}) {
     EXPECT_FALSE(IsNumbered(id, "job")) << id;
@@ -31,7 +31,7 @@ TEST(WithNumberTest, LongIdIsCutAndMarked) {
   }
 }
 
-TEST(NumberNoticeTest, IsOfARunWithANumberOnly) {
+TEST(NumberNoticeTest, OnlyNumberedRunsGetANotice) {
   std::string notice;
   for (const char* id : {"job", "job-3", "job-3-pending", ""}) {
     EXPECT_FALSE(AddNumberNotice("job", id, 3, &notice)) << id;

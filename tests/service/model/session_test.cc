@@ -40,7 +40,7 @@ TEST(SessionTest, NamesEveryProblemAtOnce) {
                              HasSubstr("rank 8 in a world of 8"), HasSubstr("incarnation is 0"))));
 }
 
-TEST(SessionTest, HasNamesOfAtMost256Bytes) {
+TEST(SessionTest, NamesAreLimitedTo256Bytes) {
   Session session = Good();
   session.stream.job_id = std::string(256, 'j');
   EXPECT_OK(Validate(session));
@@ -49,7 +49,7 @@ TEST(SessionTest, HasNamesOfAtMost256Bytes) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("257 bytes")));
 }
 
-TEST(SessionTest, HasALocalRankOfItsNode) {
+TEST(SessionTest, LocalRankMustFitItsNode) {
   Session session = Good();
   session.identity.local_rank = 4;
   EXPECT_THAT(Validate(session),

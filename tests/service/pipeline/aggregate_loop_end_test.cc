@@ -15,7 +15,7 @@ using model::RunState;
 using model::StreamState;
 using ::testing::ElementsAre;
 
-TEST_F(AggregateLoopTest, ClosesTheRunWhenAllLocalRanksHaveEnded) {
+TEST_F(AggregateLoopTest, RunClosesAfterLastLocalRank) {
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);
   End(first);
@@ -46,7 +46,7 @@ TEST_F(AggregateLoopTest, WaitForMissingRanksIsBounded) {
 }
 
 // Ranks that run one after the other, for example each in its own container.
-TEST_F(AggregateLoopTest, WaitsForTheOtherRanksOfEachAttempt) {
+TEST_F(AggregateLoopTest, EachAttemptWaitsForItsRanks) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   for (const int64_t stream : {first, second}) {
@@ -69,7 +69,7 @@ TEST_F(AggregateLoopTest, WaitsForTheOtherRanksOfEachAttempt) {
   EXPECT_THAT(Steps(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-TEST_F(AggregateLoopTest, UnderAllARunEndsWithItsRank) {
+TEST_F(AggregateLoopTest, AllStrategyEndsRunWithRank) {
   strategy_ = model::LogStrategy::kAll;
   const int64_t first = Attach(0);
   Log(first, 0, 3, 1);
@@ -78,7 +78,7 @@ TEST_F(AggregateLoopTest, UnderAllARunEndsWithItsRank) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, CrashOrPrimaryExitCodeEndsTheRun) {
+TEST_F(AggregateLoopTest, CrashOverridesPrimaryExitCode) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   End(second, StreamState::kCrashed, 0, "killed by signal 9");
@@ -89,7 +89,7 @@ TEST_F(AggregateLoopTest, CrashOrPrimaryExitCodeEndsTheRun) {
   EXPECT_EQ(StoredRun().exit_code, 1);
 }
 
-TEST_F(AggregateLoopTest, AnExitCodeOfAnyRankFailsTheRun) {
+TEST_F(AggregateLoopTest, AnyRanksExitCodeFailsRun) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   End(first);
@@ -121,7 +121,7 @@ TEST_F(AggregateLoopTest, RestartedRankIsNotACrash) {
 
 // Found by the simulation: two rings of one dead process were found one after the other. Each
 // seemed to have begun after the other had ended.
-TEST_F(AggregateLoopTest, SecondRingOfAProcessIsNoRestart) {
+TEST_F(AggregateLoopTest, SecondRingIsNotARestart) {
   local_world_size_ = 1;
   const int64_t first = Attach(0, /*incarnation=*/1, /*init_us=*/7);
   End(first, StreamState::kFinished, 3);
@@ -145,7 +145,7 @@ TEST_F(AggregateLoopTest, NewProcessRestartsEachRing) {
 }
 
 // Found by the simulation: the daemon had never met the first process, which left its ring.
-TEST_F(AggregateLoopTest, LateFoundProcessDoesNotDecideTheEnd) {
+TEST_F(AggregateLoopTest, LateFoundCrashKeepsRunFinished) {
   local_world_size_ = 1;
   const int64_t second = Attach(0, /*incarnation=*/2, /*init_us=*/8);
   End(second);
@@ -157,7 +157,7 @@ TEST_F(AggregateLoopTest, LateFoundProcessDoesNotDecideTheEnd) {
 }
 
 // Found by the simulation.
-TEST_F(AggregateLoopTest, ClockSetBackDoesNotHideARestart) {
+TEST_F(AggregateLoopTest, RestartCountsDespiteClockSetBack) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   End(first, StreamState::kCrashed, 0, "gone");
@@ -181,7 +181,7 @@ TEST_F(AggregateLoopTest, ClockSetBackIsNoRestart) {
 
 // The store is an older copy. The rows in between went with another store, and the rank logged none
 // after them.
-TEST_F(AggregateLoopTest, RowsLostWithAStoreBlockNothing) {
+TEST_F(AggregateLoopTest, LostRowsDoNotBlockRun) {
   const int64_t first = Attach(0);
   const int64_t second = Attach(1);
   Log(first, 0, 5, 0);
@@ -201,7 +201,7 @@ TEST_F(AggregateLoopTest, RowsLostWithAStoreBlockNothing) {
   EXPECT_EQ(StoredRun().late_rows, 0u);
 }
 
-TEST_F(AggregateLoopTest, AttachDuringCloseKeepsTheRunOpen) {
+TEST_F(AggregateLoopTest, AttachDuringCloseKeepsRunOpen) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   Log(first, 0, 1, 0);
@@ -234,7 +234,7 @@ TEST_F(AggregateLoopTest, AttachDuringCloseKeepsTheRunOpen) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, AClosedRunIsLeftAloneWhenNotified) {
+TEST_F(AggregateLoopTest, NotifyLeavesClosedRunAlone) {
   local_world_size_ = 1;
   const int64_t first = Attach(0);
   End(first);

@@ -54,7 +54,7 @@ class PrimaryTest : public AggregateLoopTest {
   std::vector<int64_t> chosen_;
 };
 
-TEST_F(PrimaryTest, NoRowIsMadeBeforeItIsChosen) {
+TEST_F(PrimaryTest, RowsAndDeliveriesWaitForChoice) {
   const int64_t third = AttachWaiting(3);
   Log(third, 0, 9, 0);
   now_ += options_.run.step_wait;
@@ -64,7 +64,7 @@ TEST_F(PrimaryTest, NoRowIsMadeBeforeItIsChosen) {
   EXPECT_THAT(*Reader()->Deliveries(kRun), IsEmpty());
 }
 
-TEST_F(PrimaryTest, TheLowestIsTakenWhenAllHaveEnded) {
+TEST_F(PrimaryTest, LowestEndedRankIsChosen) {
   for (uint32_t rank : {5, 3}) {
     const int64_t stream = AttachWaiting(rank);
     Log(stream, 0, 1, rank);
@@ -84,7 +84,7 @@ TEST_F(PrimaryTest, TheLowestIsTakenWhenAllHaveEnded) {
   EXPECT_EQ(Reader()->Deliveries(kRun)->at(0).kind, "wandb");
 }
 
-TEST_F(PrimaryTest, TheLowestIsTakenAfterAWaitWhereNobodyKnowsHowManyThereAre) {
+TEST_F(PrimaryTest, UnknownLocalSizeShortensWait) {
   local_world_size_ = 0;
   const int64_t stream = AttachWaiting(3);
   Log(stream, 0, 1, 0);
@@ -96,7 +96,7 @@ TEST_F(PrimaryTest, TheLowestIsTakenAfterAWaitWhereNobodyKnowsHowManyThereAre) {
   EXPECT_THAT(Steps(), ElementsAre(0, 1));
 }
 
-TEST_F(PrimaryTest, AStoreThatIsTakenUpAgainGoesOnWaiting) {
+TEST_F(PrimaryTest, RestartKeepsWaitingForFirstRank) {
   AttachWaiting(3);
   Settle();
   Restart();
@@ -108,7 +108,7 @@ TEST_F(PrimaryTest, AStoreThatIsTakenUpAgainGoesOnWaiting) {
   EXPECT_TRUE(StoredRun().primary_chosen);
 }
 
-TEST_F(PrimaryTest, TheFirstRankMakesTheRowsOfTheOthersCount) {
+TEST_F(PrimaryTest, FirstRankReleasesOtherRanksRows) {
   const int64_t second = AttachWaiting(3);
   Log(second, 0, 1, 2);
   Settle();

@@ -48,7 +48,7 @@ TEST_F(AggregateLoopTest, IdlesWithoutNewRows) {
 
 // Found by the simulation: if ids were not in the order of their definitions, rows of the smaller
 // id were dropped as late.
-TEST_F(AggregateLoopTest, ShapesMayBeDefinedInAnyOrder) {
+TEST_F(AggregateLoopTest, ShapesMayComeInAnyOrder) {
   local_world_size_ = 1;
   const int64_t stream = Attach(0);
   Write([&](storage::Store& store) { return store.DefineShape(stream, 3, {"acc"}); });
@@ -88,7 +88,7 @@ TEST_F(AggregateLoopTest, ResumesRunningRunsAfterARestart) {
   EXPECT_EQ(StoredRun().state, RunState::kFinished);
 }
 
-TEST_F(AggregateLoopTest, ARankAheadWaitsInTheStore) {
+TEST_F(AggregateLoopTest, RowsAheadWaitInStore) {
   options_.max_open_values = 1000;
   options_.run.chunk_bytes = 4096;
   loop_ = MakeLoop();
@@ -141,7 +141,7 @@ TEST_F(AggregateLoopTest, ContinuesAfterAFailedWrite) {
   EXPECT_THAT(loop_->counters().stopped, IsEmpty());
 }
 
-TEST_F(AggregateLoopTest, TheThreadServesNotificationsUntilItIsStopped) {
+TEST_F(AggregateLoopTest, ThreadServesNotificationsUntilStop) {
   options_.interval = absl::Milliseconds(1);
   loop_ = MakeLoop();
   loop_->Start();

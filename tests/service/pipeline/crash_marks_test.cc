@@ -82,7 +82,7 @@ int Overflow(int depth) {
   return depth < 0 ? 0 : Overflow(depth + 1) + room[0];
 }
 
-TEST_F(CrashMarksTest, CrashIsMarkedAndEndsTheProcessAsEver) {
+TEST_F(CrashMarksTest, CrashIsMarkedAndKeepsSignal) {
   const std::pair<int, std::function<void()>> crashes[] = {
       {SIGSEGV, [] { WriteWhereNothingIs(); }},
       {SIGSEGV, [] { Overflow(0); }},
@@ -122,7 +122,7 @@ TEST_F(CrashMarksTest, ThreadThatDeliversNothingMarksNothing) {
   EXPECT_THAT(Marks(), IsEmpty());
 }
 
-TEST_F(CrashMarksTest, MarkOfAnotherStoreCountsForNothing) {
+TEST_F(CrashMarksTest, MarkOfAnotherStoreIsIgnored) {
   Process([] { raise(SIGSEGV); });
   std::filesystem::copy(dir_.File(storage::kStoreFile), dir_.File("other"));
   std::filesystem::rename(dir_.File("other"), dir_.File(storage::kStoreFile));

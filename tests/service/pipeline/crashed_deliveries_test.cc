@@ -68,7 +68,7 @@ class CrashedDeliveriesTest : public ::testing::Test {
   int64_t run_ = 0;
 };
 
-TEST_F(CrashedDeliveriesTest, SecondCrashInARowSetsApart) {
+TEST_F(CrashedDeliveriesTest, SecondConsecutiveCrashSetsApart) {
   CrashAndStart();
   EXPECT_EQ(Stored().crashes, 1u);
   EXPECT_FALSE(Stored().set_apart());
@@ -87,7 +87,7 @@ TEST_F(CrashedDeliveriesTest, SecondCrashInARowSetsApart) {
               AllOf(HasSubstr("set apart"), HasSubstr("SIGSEGV"), HasSubstr("sync gpt:job")));
 }
 
-TEST_F(CrashedDeliveriesTest, OrderlyStopBetweenTwoCrashesForgetsTheFirst) {
+TEST_F(CrashedDeliveriesTest, OrderlyStopForgetsSingleCrash) {
   CrashAndStart();
   Write([&] { return store_->ForgetCrashes(); });
   CrashAndStart();
@@ -98,7 +98,7 @@ TEST_F(CrashedDeliveriesTest, OrderlyStopBetweenTwoCrashesForgetsTheFirst) {
   EXPECT_TRUE(Stored().set_apart()) << "until somebody asks for it";
 }
 
-TEST_F(CrashedDeliveriesTest, NextTryIsEndedByOneCrash) {
+TEST_F(CrashedDeliveriesTest, OneCrashEndsTheRetry) {
   CrashAndStart();
   CrashAndStart();
   Write([&] { return store_->TryAgain(run_, "wandb"); });

@@ -189,7 +189,7 @@ TEST_F(DeliverLoopTest, CountsWhatItDeliversByDestination) {
   EXPECT_EQ(std::accumulate(times.begin(), times.end(), uint64_t{0}), loop_->counters().steps);
 }
 
-TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
+TEST_F(DeliverLoopTest, NewRunsAndRowsTriggerSteps) {
   Start();
   const int64_t run = AddRun("job", /*ended=*/false);
   loop_->AddRun(run);
@@ -199,7 +199,7 @@ TEST_F(DeliverLoopTest, NewRunsAndNewRowsMakeASteps) {
 }
 
 // For example, the user now permits the delivery that was refused before.
-TEST_F(DeliverLoopTest, StartOfARunThatFailedIsTriedAtOnce) {
+TEST_F(DeliverLoopTest, AddRunRetriesFailureImmediately) {
   const auto work = [&](bool works, bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.working = works;
@@ -235,7 +235,7 @@ TEST_F(DeliverLoopTest, DrainDeliversAllWithoutWaiting) {
   EXPECT_TRUE(tracker_.saw_draining);
 }
 
-TEST_F(DeliverLoopTest, DeliverySetApartIsNotSteppedUntilItIsToBeTriedAgain) {
+TEST_F(DeliverLoopTest, SetApartDeliveryWaitsForRetry) {
   const int64_t run = AddRun("apart", /*ended=*/true);
   AddRun("other", /*ended=*/true);
   model::Delivery delivery = Stored(run);
@@ -297,7 +297,7 @@ TEST_F(DeliverLoopTest, DrainGivesUpAtItsDeadline) {
   EXPECT_EQ(loop_->counters().failing, 1u);
 }
 
-TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgain) {
+TEST_F(DeliverLoopTest, ContinuedRunIsDeliveredAgain) {
   {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.wait = absl::ZeroDuration();
@@ -316,7 +316,7 @@ TEST_F(DeliverLoopTest, ARunThatGoesOnAfterItsDeliveryWasCompleteIsDeliveredAgai
 }
 
 // If a rank attached during a step, the loop once created its run's delivery again and again.
-TEST_F(DeliverLoopTest, AttachDuringAStepDoesNotRepeatTheDelivery) {
+TEST_F(DeliverLoopTest, AttachDuringStepLetsDeliveryComplete) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.held = held;
@@ -339,7 +339,7 @@ TEST_F(DeliverLoopTest, AttachDuringAStepDoesNotRepeatTheDelivery) {
 
 // A run was continued and ended again while the post with its first end was in flight. Its rows in
 // between were never sent.
-TEST_F(DeliverLoopTest, ReopenedRunIsNotCompletedByALateStep) {
+TEST_F(DeliverLoopTest, LateStepLeavesReopenedRunIncomplete) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.held = held;
@@ -387,7 +387,7 @@ TEST_F(DeliverLoopTest, HangingStepDelaysNoOtherRun) {
 
 // A server that answered queries but never answered posts once held all workers. The runs of all
 // other servers waited for minutes.
-TEST_F(DeliverLoopTest, LastWorkerIsKeptForOtherServers) {
+TEST_F(DeliverLoopTest, HangingServerLeavesOneWorkerFree) {
   std::set<std::string> hanging;
   for (int i = 0; i < 8; ++i) {
     hanging.insert("hangs" + std::to_string(i));
@@ -459,7 +459,7 @@ TEST_F(DeliverLoopTest, WaitingRunsReportASilentServer) {
   for (int64_t run : waiting) ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; })) << run;
 }
 
-TEST_F(DeliverLoopTest, OpenBreakerIsReportedWhileServerIsSilent) {
+TEST_F(DeliverLoopTest, OpenBreakerKeepsSilenceReported) {
   silence_ = absl::Milliseconds(50);
   {
     absl::MutexLock lock(&tracker_.mutex);
@@ -518,7 +518,7 @@ TEST_F(DeliverLoopTest, RetriesAFailedStoreRead) {
   EXPECT_EQ(tracker_.StepsOf("a"), 1);
 }
 
-TEST_F(DeliverLoopTest, StepsOnTheCallersThreadByItsClock) {
+TEST_F(DeliverLoopTest, CallerDrivesStepsWithItsClock) {
   const int64_t run = AddRun("a", /*ended=*/true);
   absl::Time now = absl::UnixEpoch();
   {

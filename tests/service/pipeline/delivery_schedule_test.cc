@@ -38,7 +38,7 @@ TEST_F(DeliveryScheduleTest, TakesNothingBeforeItIsDue) {
   EXPECT_THAT(TakeAll(10), ElementsAre(1));
 }
 
-TEST_F(DeliveryScheduleTest, TakesTheOldestBacklogHoweverLongOthersAreDue) {
+TEST_F(DeliveryScheduleTest, OldestBacklogGoesFirst) {
   Put(3, 1, kEnded);
   Put(1, 3, kEnded);
   Put(2, 2, kEnded);
@@ -55,7 +55,7 @@ TEST_F(DeliveryScheduleTest, BacklogsDueTogetherKeepTheirOrder) {
   EXPECT_THAT(TakeAll(1), ElementsAre(2, 3));
 }
 
-TEST_F(DeliveryScheduleTest, TakesTheLiveRunThatIsDueForTheLongest) {
+TEST_F(DeliveryScheduleTest, LongestDueLiveRunGoesFirst) {
   Put(1, 3, kLive);
   Put(2, 2, kLive);
   Put(3, 1, kLive);
@@ -68,7 +68,7 @@ TEST_F(DeliveryScheduleTest, LiveRunsAndBacklogsTakeTurns) {
   EXPECT_THAT(TakeAll(0), ElementsAre(5, 1, 6, 2, 3, 4));
 }
 
-TEST_F(DeliveryScheduleTest, TurnsAreKeptWhereEachIsDueAgainAtOnce) {
+TEST_F(DeliveryScheduleTest, TurnsContinueWhenAlwaysDue) {
   std::vector<int64_t> taken;
   for (int i = 0; i < 6; ++i) {
     for (int64_t run : {1, 2}) Put(run, 0, kEnded);

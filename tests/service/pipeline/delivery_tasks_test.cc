@@ -56,7 +56,7 @@ TEST_F(DeliveryTasksTest, SteppingTaskIsNotTakenAgain) {
   EXPECT_EQ(Take(102), 1);
 }
 
-TEST_F(DeliveryTasksTest, NewRowsMakeAStepDueAfterTheInterval) {
+TEST_F(DeliveryTasksTest, NewRowsScheduleStepAfterInterval) {
   Add(1);
   Take(1);
   Finish(2);
@@ -73,7 +73,7 @@ TEST_F(DeliveryTasksTest, CompleteTaskIsGone) {
   EXPECT_EQ(tasks_.size(), 0u);
 }
 
-TEST_F(DeliveryTasksTest, TaskReopenedDuringItsLastStepStays) {
+TEST_F(DeliveryTasksTest, TaskReopenedDuringLastStepStays) {
   Add(1);
   Take(1);
   Add(1);
@@ -94,7 +94,7 @@ TEST_F(DeliveryTasksTest, ErrorChangesAreReportedOnce) {
 }
 
 // The second worker stays free for another server.
-TEST_F(DeliveryTasksTest, ServerGetsNoMoreWorkersThanAreFree) {
+TEST_F(DeliveryTasksTest, OneServerCannotTakeAllWorkers) {
   Add(1, "https://a");
   Add(2, "https://a");
   Add(3, "https://b");
@@ -114,7 +114,7 @@ TEST_F(DeliveryTasksTest, SetApartDeliveryGetsNoTask) {
   EXPECT_EQ(tasks_.set_apart(), 0u);
 }
 
-TEST_F(DeliveryTasksTest, TasksBehindAHangingRequestAreSilent) {
+TEST_F(DeliveryTasksTest, TasksBehindHangingRequestAreSilent) {
   Add(1);
   Add(2);
   EXPECT_EQ(Take(1), 1);

@@ -118,7 +118,7 @@ TEST_F(RetentionLoopTest, RemovesWhatIsOldEnough) {
   EXPECT_THAT(Runs(), ElementsAre("undelivered"));
 }
 
-TEST_F(RetentionLoopTest, RemovesTheOldestUntilTheStoreIsSmallEnough) {
+TEST_F(RetentionLoopTest, RemovesOldestUntilSizeFits) {
   Add("third", absl::Hours(1));
   Add("first", absl::Hours(3));
   Add("second", absl::Hours(2));
@@ -135,14 +135,14 @@ TEST_F(RetentionLoopTest, KeepsWhatIsWithinTheLimits) {
   EXPECT_THAT(Runs(), ElementsAre("run"));
 }
 
-TEST_F(RetentionLoopTest, KeepsWhatMayNotGoHoweverLargeTheStoreIs) {
+TEST_F(RetentionLoopTest, UndeliveredRunStaysDespiteLimits) {
   Add("undelivered", absl::Hours(9000), /*complete=*/false);
   Keep({.keep_for = absl::ZeroDuration(), .keep_bytes = 0});
   Settle();
   EXPECT_THAT(Runs(), ElementsAre("undelivered"));
 }
 
-TEST_F(RetentionLoopTest, AnotherDaemonSweepsWhatTheLastOneLeft) {
+TEST_F(RetentionLoopTest, NextDaemonFinishesTheSweep) {
   Add("old", absl::Hours(3));
   const int64_t before = Used();
   Keep({.keep_for = absl::Hours(2), .keep_bytes = 0});
@@ -157,7 +157,7 @@ TEST_F(RetentionLoopTest, AnotherDaemonSweepsWhatTheLastOneLeft) {
   EXPECT_OK(Reader()->Check());
 }
 
-TEST_F(RetentionLoopTest, GoesOnAfterTheDiskFailed) {
+TEST_F(RetentionLoopTest, SweepContinuesAfterDiskError) {
   Add("old", absl::Hours(3));
   const int64_t before = Used();
   Keep({.keep_for = absl::Hours(2), .keep_bytes = 0});
@@ -169,7 +169,7 @@ TEST_F(RetentionLoopTest, GoesOnAfterTheDiskFailed) {
   EXPECT_LT(Used(), before / 8);
 }
 
-TEST_F(RetentionLoopTest, ItsThreadDoesSoBesideTheCommits) {
+TEST_F(RetentionLoopTest, ThreadRemovesRunsAlongsideCommits) {
   OpenStore(/*threads=*/true);
   for (int i = 0; i < 3; ++i) Add(absl::StrCat("old-", i), absl::Hours(3));
   Keep({.keep_for = absl::Hours(2), .keep_bytes = storage::KeepLimits::kUnlimited});

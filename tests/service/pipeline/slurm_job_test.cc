@@ -29,7 +29,7 @@ TEST(SlurmJobTest, NamesTheJob) {
   EXPECT_EQ(SlurmJobId("slurm-" + std::string(21, '1')), "");
 }
 
-TEST(SlurmJobTest, SaysWhySlurmEndedIt) {
+TEST(SlurmJobTest, ReportsWhySlurmEndedJob) {
   EXPECT_EQ(WhySlurmEnded(Record("CANCELLED"), "12", 0), "Slurm job 12 was cancelled (CANCELLED)");
   EXPECT_EQ(WhySlurmEnded(Record("TIMEOUT"), "12", 0),
             "Slurm job 12 reached its time limit (TIMEOUT)");
@@ -39,13 +39,13 @@ TEST(SlurmJobTest, SaysWhySlurmEndedIt) {
             "Slurm job 12 ran out of memory (OUT_OF_MEMORY)");
 }
 
-TEST(SlurmJobTest, StepWithoutMemoryIsTheReasonOfAFailedJob) {
+TEST(SlurmJobTest, OomStepExplainsFailedJob) {
   EXPECT_EQ(WhySlurmEnded(Record("FAILED", "0", "   DerivedExitCode=0:125\n"), "12", 0),
             "Slurm job 12 ran out of memory (OUT_OF_MEMORY)");
   EXPECT_EQ(WhySlurmEnded(Record("FAILED", "0", "   DerivedExitCode=3:0\n"), "12", 0), "");
 }
 
-TEST(SlurmJobTest, KnowsNothingMoreOfAJobThatRanToItsEnd) {
+TEST(SlurmJobTest, OrdinaryEndHasNoReason) {
   EXPECT_EQ(WhySlurmEnded(Record("COMPLETED"), "12", 0), "");
   EXPECT_EQ(WhySlurmEnded(Record("FAILED"), "12", 0), "");
 }
@@ -60,7 +60,7 @@ TEST(SlurmJobTest, CannotSayYet) {
   EXPECT_EQ(WhySlurmEnded(Record("CANCELLED"), "1", 0), absl::nullopt) << "another job";
 }
 
-TEST(SlurmJobTest, JobThatWasQueuedAgainSinceItsRanksStarted) {
+TEST(SlurmJobTest, RequeueAfterStartIsReported) {
   EXPECT_EQ(WhySlurmEnded(Record("PENDING", "1"), "12", 0),
             "Slurm job 12 was queued again (preempted or requeued)");
   EXPECT_NE(WhySlurmEnded(Record("RUNNING", "1"), "12", 0), absl::nullopt);

@@ -74,7 +74,7 @@ TEST_F(StoreLoopTest, AnswersAfterTheCommit) {
   EXPECT_EQ(there, 1u);
 }
 
-TEST_F(StoreLoopTest, NeighboursShareACommitAndAreAppliedInOrder) {
+TEST_F(StoreLoopTest, WritesShareCommitsInOrder) {
   Start({.commit_interval = kLong});
   std::vector<int> order;
   absl::Notification last;
@@ -94,7 +94,7 @@ TEST_F(StoreLoopTest, NeighboursShareACommitAndAreAppliedInOrder) {
   EXPECT_LE(loop_->counters().commits, 2u);
 }
 
-TEST_F(StoreLoopTest, ManyBytesDoNotWaitForTheTimer) {
+TEST_F(StoreLoopTest, ByteLimitTriggersTheCommit) {
   Start({.commit_interval = kLong, .commit_bytes = 100});
   absl::Notification answered;
   loop_->Submit(AttachOf(
@@ -102,7 +102,7 @@ TEST_F(StoreLoopTest, ManyBytesDoNotWaitForTheTimer) {
   answered.WaitForNotification();
 }
 
-TEST_F(StoreLoopTest, AWriteThatFailsIsUndoneAlone) {
+TEST_F(StoreLoopTest, FailedWriteIsUndoneAlone) {
   Start({.commit_interval = kLong});
   absl::Status failed;
   absl::Notification answered;
@@ -126,7 +126,7 @@ TEST_F(StoreLoopTest, AWriteThatFailsIsUndoneAlone) {
   EXPECT_EQ(loop_->counters().refused_writes, 1u);
 }
 
-TEST_F(StoreLoopTest, AFullDiskKeepsAllAndRecoversByItself) {
+TEST_F(StoreLoopTest, FullDiskKeepsWritesAndRecovers) {
   Start({.commit_interval = absl::Milliseconds(1),
          .max_queued_bytes = 10,
          .retry_interval = absl::Milliseconds(1)});
@@ -162,7 +162,7 @@ TEST_F(StoreLoopTest, StoppingCommitsWhatWasSubmitted) {
   loop_->Stop();
 }
 
-TEST_F(StoreLoopTest, StoppingOnAFullDiskEndsAndSaysUnavailable) {
+TEST_F(StoreLoopTest, StopOnFullDiskReturnsUnavailable) {
   Start({.commit_interval = absl::Milliseconds(1)});
   vfs_.FailWrites(1, ENOSPC);
   absl::Status status;
@@ -184,7 +184,7 @@ TEST_F(StoreLoopTest, CheckpointsOnlyAfterWrites) {
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().checkpoints == 2; }));
 }
 
-TEST_F(StoreLoopTest, WithoutThreadsAStepCommitsAllThatWaits) {
+TEST_F(StoreLoopTest, WithoutThreadsStepCommitsEverything) {
   Start({.threads = false});
   int answered = 0;
   for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -237,7 +237,7 @@ TEST_F(StoreLoopTest, WriteThatHangsIsSilence) {
   EXPECT_TRUE(WaitFor([&] { return !IsInTurn(*loop_); }));
 }
 
-TEST_F(StoreLoopTest, FullDiskIsNoSilenceOfAnyLoop) {
+TEST_F(StoreLoopTest, FullDiskIsNotSilence) {
   Start({.retry_interval = kLong});
   vfs_.FailWrites(1, ENOSPC);
   Pulse waiting;

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(MainMetricsTest, LossesComeFirstThenTheOthersInTheirOrder) {
+TEST(MainMetricsTest, LossesComeFirstOthersKeepOrder) {
   EXPECT_THAT(MainMetrics({"lr", "train/loss", "accuracy", "val/Loss"}, {}, 10),
               ElementsAre("train/loss", "val/Loss", "lr", "accuracy"));
 }
@@ -25,7 +25,7 @@ TEST(MainMetricsTest, LeavesOutStatisticsOverRanks) {
       << "a metric of the user's may begin like one of them";
 }
 
-TEST(MainMetricsTest, LeavesOutWhatIsDefinedAsHidden) {
+TEST(MainMetricsTest, LeavesOutHiddenMetrics) {
   aggregate::MetricTable definitions;
   model::MetricDefinition hidden;
   hidden.name = "debug/*";

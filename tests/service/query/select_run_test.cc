@@ -44,7 +44,7 @@ TEST_F(SelectRunTest, FindsByIdAndByName) {
   EXPECT_THAT(SelectRun(runs_, "digits", ""), IsRun(3));
 }
 
-TEST_F(SelectRunTest, FindsByTheBeginningOfAnIdThatOnlyOneHas) {
+TEST_F(SelectRunTest, FindsByUniqueIdPrefix) {
   EXPECT_THAT(SelectRun(runs_, "x", ""), IsRun(2));
   EXPECT_THAT(SelectRun(runs_, "gpt:a", ""), IsRun(4));
   EXPECT_THAT(SelectRun(runs_, "a", ""),
@@ -61,7 +61,7 @@ TEST_F(SelectRunTest, LatestIsTheNewest) {
   EXPECT_THAT(SelectRun(runs_, "mnist:latest", ""), IsRun(3));
 }
 
-TEST_F(SelectRunTest, AnIdInTwoProjectsIsAmbiguousUntilTheProjectIsSaid) {
+TEST_F(SelectRunTest, ProjectResolvesAmbiguousId) {
   EXPECT_THAT(SelectRun(runs_, "abc", ""),
               StatusIs(kInvalidArgument,
                        AllOf(HasSubstr("gpt:abc"), HasSubstr("mnist:abc"), Not(HasSubstr("xyz")))));
@@ -70,7 +70,7 @@ TEST_F(SelectRunTest, AnIdInTwoProjectsIsAmbiguousUntilTheProjectIsSaid) {
   EXPECT_THAT(SelectRun(runs_, "gpt:abc", ""), IsRun(4));
 }
 
-TEST_F(SelectRunTest, ANameOfTwoRunsListsBoth) {
+TEST_F(SelectRunTest, AmbiguousNameListsBothRuns) {
   EXPECT_THAT(SelectRun(runs_, "first", ""),
               StatusIs(kInvalidArgument, AllOf(HasSubstr("gpt:xyz"), HasSubstr("gpt:old"))));
 }
@@ -80,7 +80,7 @@ TEST_F(SelectRunTest, AnIdGoesBeforeAName) {
   EXPECT_THAT(SelectRun(runs, "b", ""), IsRun(1));
 }
 
-TEST_F(SelectRunTest, AJobThatHasARunPerRankIsFoundByItsId) {
+TEST_F(SelectRunTest, JobIdMatchesPerRankRuns) {
   std::vector<model::Run> runs = {MakeRun(2, "p", "job-1", "rank-1"),
                                   MakeRun(1, "p", "job-0", "rank-0")};
   runs[0].primary_rank = 1;
@@ -91,7 +91,7 @@ TEST_F(SelectRunTest, AJobThatHasARunPerRankIsFoundByItsId) {
   EXPECT_THAT(SelectRun(runs, "jo", ""), IsRun(1)) << "by the beginning of its id";
 }
 
-TEST_F(SelectRunTest, AColonMayBePartOfAName) {
+TEST_F(SelectRunTest, NameMayContainColon) {
   const std::vector<model::Run> runs = {MakeRun(1, "p", "a", "lr: 3e-4")};
   EXPECT_THAT(SelectRun(runs, "lr: 3e-4", ""), IsRun(1));
 }
@@ -103,7 +103,7 @@ TEST_F(SelectRunTest, AnUnknownOneListsTheNewest) {
   EXPECT_THAT(SelectRun({}, "latest", ""), StatusIs(kNotFound, HasSubstr("no runs")));
 }
 
-TEST_F(SelectRunTest, TheRunItselfGoesBeforeThePartThatAnotherNodeKept) {
+TEST_F(SelectRunTest, RunIsPreferredOverLocalPart) {
   std::vector<model::Run> runs = {MakeRun(2, "p", "a", "n"), MakeRun(1, "p", "a", "n")};
   runs[0].local_only = true;
   EXPECT_THAT(SelectRun(runs, "a", ""), IsRun(1));

@@ -95,7 +95,7 @@ class StoreCheckTest : public StoreTest {
   std::vector<int64_t> streams_;
 };
 
-TEST_F(StoreCheckTest, ASoundStoreHasAllRowsOfAllRanks) {
+TEST_F(StoreCheckTest, SoundStoreHasAllRowsIntact) {
   const StoreCheck check = Check();
   EXPECT_TRUE(check.ok());
   EXPECT_TRUE(check.file.empty());
@@ -107,7 +107,7 @@ TEST_F(StoreCheckTest, ASoundStoreHasAllRowsOfAllRanks) {
   EXPECT_EQ(check.ranks[1].waiting, 0u);
 }
 
-TEST_F(StoreCheckTest, RowsMayBeMissingWhereASpoolCouldNotBeRead) {
+TEST_F(StoreCheckTest, UnreadSpoolReportsPossiblyMissingRows) {
   Do([&] {
     EXPECT_OK(store_->EndStream(streams_[1], model::StreamState::kCrashed, 0,
                                 absl::StrCat("rank 1 ended", model::kSpoolUnread), 1));
@@ -118,7 +118,7 @@ TEST_F(StoreCheckTest, RowsMayBeMissingWhereASpoolCouldNotBeRead) {
   EXPECT_THAT(check.ranks[1].findings.texts(), ElementsAre(HasSubstr("rows may be missing")));
 }
 
-TEST_F(StoreCheckTest, CountsWhatIsLateLostOrWaiting) {
+TEST_F(StoreCheckTest, CountsLateLostAndWaitingRows) {
   Do([&] {
     EXPECT_OK(store_->Append(streams_[1], Dense(21, 5, 1, 2)));
     EXPECT_OK(store_->SetAggregated(streams_[1], {.through = 22, .late = 3}));
@@ -131,7 +131,7 @@ TEST_F(StoreCheckTest, CountsWhatIsLateLostOrWaiting) {
   EXPECT_EQ(check.ranks[1].losses.ring_full, 7u);
 }
 
-TEST_F(StoreCheckTest, AFlippedBitCostsTheRowsOfItsBatchOnly) {
+TEST_F(StoreCheckTest, FlippedBitCostsOnlyItsBatch) {
   Damage([](Database& database) { FlipABit(database, "stream_batch", 2); });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
@@ -142,7 +142,7 @@ TEST_F(StoreCheckTest, AFlippedBitCostsTheRowsOfItsBatchOnly) {
   EXPECT_EQ(check.intact, 40u);
 }
 
-TEST_F(StoreCheckTest, AFlippedBitInTheRunsRows) {
+TEST_F(StoreCheckTest, FindsBitFlipInRunRows) {
   Damage([](Database& database) { FlipABit(database, "run_batch", 4); });
   const StoreCheck check = Check();
   EXPECT_FALSE(check.ok());
@@ -150,7 +150,7 @@ TEST_F(StoreCheckTest, AFlippedBitInTheRunsRows) {
   EXPECT_THAT(check.findings.texts(), ElementsAre(HasSubstr("up to 39 is damaged")));
 }
 
-TEST_F(StoreCheckTest, ABatchThatIsGoneIsAGap) {
+TEST_F(StoreCheckTest, MissingBatchIsReportedAsGap) {
   Damage([](Database& database) {
     EXPECT_OK(database.Run("DELETE FROM stream_batch WHERE id IN (1, 3, 4)"));
   });
@@ -174,7 +174,7 @@ TEST_F(StoreCheckTest, RowsThatAreThereTwice) {
   EXPECT_THAT(check.ranks[0].findings.texts(), ElementsAre("rows 15 to 20: there twice"));
 }
 
-TEST_F(StoreCheckTest, StepsOfTheRunThatDoNotGrow) {
+TEST_F(StoreCheckTest, FindsNonIncreasingRunSteps) {
   Do([&] {
     model::Batch batch = Dense(40, 2, 1, 2);
     batch.blocks[0].steps = {39, 39};
@@ -186,7 +186,7 @@ TEST_F(StoreCheckTest, StepsOfTheRunThatDoNotGrow) {
                                                   HasSubstr("row 40: its step")));
 }
 
-TEST_F(StoreCheckTest, RowsWhoseKeysAreGone) {
+TEST_F(StoreCheckTest, FindsRowsWithoutKeys) {
   Damage([&](Database& database) {
     ASSERT_OK(database.Run("DELETE FROM shape WHERE stream = ?1", {streams_[1]}));
   });
@@ -196,7 +196,7 @@ TEST_F(StoreCheckTest, RowsWhoseKeysAreGone) {
 }
 
 // Damages each page in turn. Whatever the page held, the check ends and reports an error.
-TEST_F(StoreCheckTest, ADamagedPageIsFoundWhereverItLies) {
+TEST_F(StoreCheckTest, DamageInAnyPageIsFound) {
   Do([&] { EXPECT_OK(store_->Append(streams_[0], Dense(41, 2000, 1, 2))); });
   reader_.reset();
   store_.reset();

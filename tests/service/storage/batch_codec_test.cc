@@ -47,7 +47,7 @@ TEST(Crc32cTest, IsThatOfTheStandard) {
   EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62A8AB43);
 }
 
-TEST(Crc32cTest, IsTheSameWithAndWithoutTheInstruction) {
+TEST(Crc32cTest, HardwareAndPortableResultsMatch) {
   std::string bytes;
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(Crc32c(bytes), Crc32cPortable(bytes)) << i;

@@ -63,7 +63,7 @@ TEST(DocumentsTest, WrongSizesAreRefused) {
       << "lists in each other, deeper than the stack";
 }
 
-TEST(DocumentsTest, RefuseWhatIsNoUpdateAndNoSetting) {
+TEST(DocumentsTest, InvalidUpdatesAndSettingsAreRefused) {
   EXPECT_THAT(DecodeUpdate(1, EncodeDocument({1, 2})), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeUpdate(7, EncodeDocument({{"a", 1}})), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeSettings(EncodeDocument({{"strategy", 99}})),
@@ -112,7 +112,7 @@ TEST(DocumentsTest, SchemaListsEverySetting) {
   }
 }
 
-TEST(DocumentsTest, GiveDefaultsForSettingsThatAnOlderVersionDidNotKnow) {
+TEST(DocumentsTest, MissingSettingsGetDefaults) {
   ASSERT_OK_AND_ASSIGN(const model::RunSettings settings,
                        DecodeSettings(EncodeDocument({{"name", "n"}})));
   EXPECT_EQ(settings.name, "n");
@@ -120,7 +120,7 @@ TEST(DocumentsTest, GiveDefaultsForSettingsThatAnOlderVersionDidNotKnow) {
   EXPECT_EQ(settings.start_time_us, 0);
 }
 
-TEST(DocumentsTest, HoldEveryPartOfAMetricDefinition) {
+TEST(DocumentsTest, MetricDefinitionSurvivesRoundTrip) {
   model::Update update;
   update.kind = model::Update::Kind::kMetric;
   update.metric = {.name = "train/*",

@@ -75,7 +75,7 @@ TEST(FileSystemTest, ParentsAreNotWritableByOthers) {
   for (const char* made : {"a", "a/b", "a/b/c"}) EXPECT_EQ(ModeOf(dir.File(made)), 0700);
 }
 
-TEST(FileSystemTest, TakesALinkOfOnesOwnToADirectoryOfOnesOwn) {
+TEST(FileSystemTest, AcceptsOwnLinkToOwnDirectory) {
   TempDir dir;
   ASSERT_EQ(mkdir(dir.File("disk").c_str(), 0755), 0);
   ASSERT_EQ(symlink(dir.File("disk").c_str(), dir.File("state").c_str()), 0);
@@ -84,7 +84,7 @@ TEST(FileSystemTest, TakesALinkOfOnesOwnToADirectoryOfOnesOwn) {
   EXPECT_THAT(MakeDirectory(dir.File("state")), StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
-TEST(FileSystemTest, RefusesADirectoryThatIsOrLiesUnderAFile) {
+TEST(FileSystemTest, RefusesFileInDirectoryPath) {
   TempDir dir;
   std::ofstream(dir.File("file")) << "x";
   constexpr auto kDenied = absl::StatusCode::kPermissionDenied;

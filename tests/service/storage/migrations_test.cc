@@ -41,7 +41,7 @@ class MigrationsTest : public ::testing::Test {
   const char* const third_ = "UPDATE t SET a = a + b";
 };
 
-TEST_F(MigrationsTest, BringAFileFromAnyVersionToTheLast) {  // S40
+TEST_F(MigrationsTest, BringFileToLatestVersion) {  // S40
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, {first_}));
   EXPECT_THAT(database.SelectInteger("PRAGMA user_version"), IsOkAndHolds(1));
@@ -63,7 +63,7 @@ TEST_F(MigrationsTest, HappenWhollyOrNotAtAll) {
               IsOkAndHolds(1));
 }
 
-TEST_F(MigrationsTest, LeaveTheFileOfANewerVersionAlone) {
+TEST_F(MigrationsTest, RefuseFileOfNewerVersion) {
   {
     Database database = OpenFile();
     ASSERT_OK(Migrate(database, Migrations()));
@@ -85,7 +85,7 @@ TEST_F(MigrationsTest, WrongVersionNumberIsDataLoss) {  // S22
   }
 }
 
-TEST_F(MigrationsTest, LeaveAStoreFromBeforeTheFirstReleaseAlone) {
+TEST_F(MigrationsTest, LeavePrereleaseStoreAlone) {
   ASSERT_OK(Store::Open(dir_.path(), {}));
   for (const int version : {1, 2, 11}) {
     ASSERT_OK(OpenFile().Execute(
@@ -140,7 +140,7 @@ class FirstVersionTest : public MigrationsTest {
   }
 };
 
-TEST_F(FirstVersionTest, IsReadAndGoesOn) {  // S40
+TEST_F(FirstVersionTest, IsReadableAndAppendable) {  // S40
   {
     ASSERT_OK_AND_ASSIGN(const auto reader, StoreReader::Open(dir_.path()));
     EXPECT_OK(reader->Check());

@@ -138,7 +138,7 @@ TEST_F(RetentionTest, ARunningRunStays) {
 }
 
 // The store itself prevents this case: a run with a live stream is running.
-TEST_F(RetentionTest, ARunWithALiveStreamStays) {
+TEST_F(RetentionTest, RunWithLiveStreamStays) {
   Delivered("kept");
   auto database = Database::Open(dir_.File(kStoreFile), Database::Mode::kReadWrite, nullptr);
   ASSERT_OK(database);
@@ -146,7 +146,7 @@ TEST_F(RetentionTest, ARunWithALiveStreamStays) {
   EXPECT_THAT(Removable(), IsEmpty());
 }
 
-TEST_F(RetentionTest, ARunWithRowsThatAreNotUsedStays) {
+TEST_F(RetentionTest, RunWithUnusedRowsStays) {
   ExpectKept([&](const Made& made) {
     ASSERT_OK(store_->Append(made.stream, Dense(11, 1, 1, 2)).status());
   });
@@ -156,11 +156,11 @@ TEST_F(RetentionTest, AnUndeliveredRunStays) {
   ExpectKept([&](const Made& made) { Deliver(made.run, /*complete=*/false); });
 }
 
-TEST_F(RetentionTest, ARunThatIsToGoToOneMoreTrackerStays) {
+TEST_F(RetentionTest, RunWithPendingDestinationStays) {
   ExpectKept([&](const Made& made) { ASSERT_OK(store_->AddDelivery(made.run, "another")); });
 }
 
-TEST_F(RetentionTest, ARunThatIsOnlyLocalStays) {
+TEST_F(RetentionTest, LocalOnlyRunStays) {
   Do([&] {
     const auto stream = store_->Attach(SessionOf(0), AssignmentOf("job"), 1000);
     const Made made{stream->run, stream->id};
@@ -184,7 +184,7 @@ TEST_F(RetentionTest, ARunWithoutAnyDestinationStays) {
   EXPECT_THAT(Removable(), IsEmpty());
 }
 
-TEST_F(RetentionTest, APartOfAnotherNodesRunStays) {
+TEST_F(RetentionTest, PartOfOtherNodesRunStays) {
   Do([&] {
     RunAssignment part = AssignmentOf("job");
     part.local_only = true;
@@ -195,20 +195,20 @@ TEST_F(RetentionTest, APartOfAnotherNodesRunStays) {
   EXPECT_THAT(Removable(), IsEmpty());
 }
 
-TEST_F(RetentionTest, ARunWithADeadLetterStays) {
+TEST_F(RetentionTest, RunWithDeadLetterStays) {
   ExpectKept([&](const Made& made) {
     ASSERT_OK(store_->AddDeadLetter({0, made.run, "wandb", 3, kEnd, "HTTP 400", "{}"}));
   });
 }
 
-TEST_F(RetentionTest, ARunWithALateRowStays) {
+TEST_F(RetentionTest, RunWithLateRowStays) {
   ExpectKept([&](const Made& made) {
     ASSERT_OK(store_->SetAggregated(made.stream, {.through = 10, .late = 1}));
   });
 }
 
 // `ranklog rm` asks for it, without and with --force.
-TEST_F(RetentionTest, AUserMayRemoveWhatHasEnded) {
+TEST_F(RetentionTest, UserMayRemoveEndedRun) {
   const Made made = Delivered("job");
   const auto remove = [&](Removal removal) {
     EXPECT_OK(store_->Begin());
@@ -234,7 +234,7 @@ TEST_F(RetentionTest, AUserMayRemoveWhatHasEnded) {
   EXPECT_EQ(Leavings() + Count("dead_letter"), 0);
 }
 
-TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
+TEST_F(RetentionTest, RemovedRunDisappearsImmediately) {
   const Made gone = Delivered("gone", 1);
   const Made stays = Delivered("stays", 2);
   Remove(gone.run);
@@ -255,7 +255,7 @@ TEST_F(RetentionTest, WhatIsRemovedIsNotThereAtOnce) {
 }
 
 // The tracker still has the run, unless the user asks to forget it.
-TEST_F(RetentionTest, ARemovedRunsIdIsNotAnotherJobs) {
+TEST_F(RetentionTest, RemovedRunsIdStaysReserved) {
   const auto id_of = [this](const std::string& job, uint64_t incarnation) {
     model::Stream stream;
     Do([&] {
@@ -279,7 +279,7 @@ TEST_F(RetentionTest, ARemovedRunsIdIsNotAnotherJobs) {
   EXPECT_EQ(stream.run_id, "forgotten");
 }
 
-TEST_F(RetentionTest, AJobStaysWithItsLastRun) {
+TEST_F(RetentionTest, JobStaysWhileRunsRemain) {
   const Made first = Delivered("job", 1);
   Do([&] {
     const auto other = store_->Attach(SessionOf(1, 2, "job"), AssignmentOf("other"), 1000);
@@ -290,7 +290,7 @@ TEST_F(RetentionTest, AJobStaysWithItsLastRun) {
   EXPECT_THAT(*reader_->Runs(), SizeIs(1));
 }
 
-TEST_F(RetentionTest, SweepingFreesWhatARemovedRunHeldAndNothingElse) {
+TEST_F(RetentionTest, SweepFreesOnlyTheRemovedRun) {
   const Made gone = Delivered("gone", 1);
   const int64_t of_one = Leavings();
   const Made stays = Delivered("stays", 2);
@@ -304,7 +304,7 @@ TEST_F(RetentionTest, SweepingFreesWhatARemovedRunHeldAndNothingElse) {
   EXPECT_EQ(Sweep(), 0) << "nothing is left to be swept";
 }
 
-TEST_F(RetentionTest, ALargeRunIsSweptInSlicesAndASliceMayBeTheLast) {
+TEST_F(RetentionTest, LargeRunIsSweptInSlices) {
   constexpr int kBatches = 1500;
   Made made;
   Do([&] {
@@ -332,7 +332,7 @@ TEST_F(RetentionTest, ALargeRunIsSweptInSlicesAndASliceMayBeTheLast) {
   EXPECT_EQ(Count("removed_run WHERE emptied = 0"), 0);
 }
 
-TEST_F(RetentionTest, ASliceIsOfABoundedNumberOfBytes) {
+TEST_F(RetentionTest, SweepSliceHasBoundedBytes) {
   Made made;
   Do([&] {
     const auto stream = store_->Attach(SessionOf(0), AssignmentOf("job"), 1000);
@@ -402,7 +402,7 @@ TEST_F(RetentionTest, ResumedRunStartsEmpty) {
   EXPECT_OK(reader_->Check());
 }
 
-TEST_F(RetentionTest, RowsOfARingThatComesAgainAreNotTakenTwice) {
+TEST_F(RetentionTest, ReturningRingsRowsAreNotDuplicated) {
   const Made gone = Delivered("job", 1);
   Remove(gone.run);
   Sweep();
@@ -424,7 +424,7 @@ TEST_F(RetentionTest, RowsOfARingThatComesAgainAreNotTakenTwice) {
   EXPECT_OK(reader_->Check());
 }
 
-TEST_F(RetentionTest, RecoverTakesWhatWasRemovedNeitherForARunNorForDamage) {
+TEST_F(RetentionTest, SalvageIgnoresRemovedRun) {
   const Made gone = Delivered("gone", 1);
   Delivered("stays", 2);
   Remove(gone.run);
@@ -449,7 +449,7 @@ TEST_F(RetentionTest, ARollbackBringsTheRunBack) {
   Do([&] { EXPECT_THAT(store_->Append(made.stream, Dense(11, 1, 1, 2)), IsOkAndHolds(11u)); });
 }
 
-TEST(MustGoTest, ByAgeOrWhileTheStoreIsTooLarge) {
+TEST(MustGoTest, RunGoesByAgeOrSize) {
   const absl::Time end = absl::FromUnixSeconds(1'000'000);
   const RemovableRun run{1, absl::ToUnixMicros(end), 10};
   const KeepLimits limits{.keep_for = absl::Hours(1), .keep_bytes = 1000};
@@ -459,7 +459,7 @@ TEST(MustGoTest, ByAgeOrWhileTheStoreIsTooLarge) {
   EXPECT_FALSE(MustGo(run, 1001, limits, end - absl::Hours(24))) << "the clock was set back";
 }
 
-TEST(MustGoTest, NeverBeforeARankHasItsAnswer) {
+TEST(MustGoTest, RunStaysUntilLeastAge) {
   const absl::Time end = absl::FromUnixSeconds(1'000'000);
   const RemovableRun run{1, absl::ToUnixMicros(end), 10};
   const KeepLimits none{.keep_for = absl::ZeroDuration(), .keep_bytes = 0};
@@ -474,7 +474,7 @@ TEST(MustGoTest, WithoutLimitsNothingGoes) {
   EXPECT_FALSE(MustGo(run, int64_t{1} << 60, limits, absl::FromUnixSeconds(4'000'000'000)));
 }
 
-TEST(MustGoTest, TheDefaultsAreAWeekAndFourGibibytes) {
+TEST(MustGoTest, DefaultsAreWeekAndFourGibibytes) {
   EXPECT_EQ(KeepLimits().keep_for, absl::Hours(168));
   EXPECT_EQ(KeepLimits().keep_bytes, 4294967296);
 }

@@ -58,7 +58,7 @@ class SalvageTest : public StoreTest {
   const std::string to_ = dir_.File("to");
 };
 
-TEST_F(SalvageTest, KeepsAllOfAStoreThatIsWell) {
+TEST_F(SalvageTest, KeepsAllOfHealthyStore) {
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());
   EXPECT_EQ(salvaged.saved_rows(), 30u);
   EXPECT_EQ(salvaged.lost_rows(), 0u);
@@ -75,7 +75,7 @@ TEST_F(SalvageTest, KeepsAllOfAStoreThatIsWell) {
   EXPECT_THAT(*reader_->Updates(streams[0].run, 0), SizeIs(1));
 }
 
-TEST_F(SalvageTest, KeepsTheProcessesOfARankApart) {
+TEST_F(SalvageTest, KeepsProcessStartAndAttempt) {
   // another process than the run's first rank
   Damage("UPDATE stream SET init_us = 777, attempt = 3");
   ASSERT_OK(Save());
@@ -98,7 +98,7 @@ TEST_F(SalvageTest, CountsABatchInTheMiddle) {
   EXPECT_THAT(BatchesOf(streams[0].id), SizeIs(2));
 }
 
-TEST_F(SalvageTest, CountsWhatIsLostAtTheEndWithAStreamOfItsOwn) {
+TEST_F(SalvageTest, LostTailGetsItsOwnStream) {
   Damage("DELETE FROM stream_batch WHERE id = 3");
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());
   EXPECT_EQ(salvaged.lost_rows(), 10u);
@@ -116,7 +116,7 @@ TEST_F(SalvageTest, CountsWhatIsLostAtTheEndWithAStreamOfItsOwn) {
   EXPECT_EQ(lost, 10u);
 }
 
-TEST_F(SalvageTest, LeavesOutRowsThatNobodyKnowsTheKeysOf) {
+TEST_F(SalvageTest, OmitsRowsWithUnknownKeys) {
   Damage("UPDATE shape SET keys = x'00' WHERE shape = 1");
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Save());
   EXPECT_EQ(salvaged.saved_rows(), 0u);
@@ -142,13 +142,13 @@ TEST_F(SalvageTest, MendsAHeaderInTheCopy) {
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kDataLoss)) << "as it was";
 }
 
-TEST_F(SalvageTest, OnlyLooksWhereNoDirectoryIsGiven) {
+TEST_F(SalvageTest, WithoutDirectoryWritesNothing) {
   ASSERT_OK_AND_ASSIGN(const Salvaged salvaged, Salvage(path_, {scratch_, "", nullptr, nullptr}));
   EXPECT_EQ(salvaged.saved_rows(), 30u);
   EXPECT_FALSE(fs::exists(to_));
 }
 
-TEST_F(SalvageTest, SaysHowFarItIs) {
+TEST_F(SalvageTest, ReportsItsProgress) {
   std::vector<std::string> said;
   const auto to = [&](const char* what) {
     return [&said, what](uint64_t done, uint64_t total) {
@@ -159,7 +159,7 @@ TEST_F(SalvageTest, SaysHowFarItIs) {
   EXPECT_THAT(said, ElementsAre("read 5", "saved 30")) << "a stream, three batches, an update";
 }
 
-TEST_F(SalvageTest, WritesOverNoStoreAndFindsNoneThatIsNotThere) {
+TEST_F(SalvageTest, RefusesExistingTargetAndMissingSource) {
   ASSERT_OK(Save());
   EXPECT_THAT(Save(), StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_THAT(Salvage(dir_.File("none"), {scratch_, "", nullptr, nullptr}),

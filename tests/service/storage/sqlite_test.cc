@@ -44,7 +44,7 @@ TEST_F(DatabaseTest, BindsWhatItIsGiven) {
   EXPECT_OK(query.status());
 }
 
-TEST_F(DatabaseTest, LetsAQueryBeLeftBeforeItsEnd) {
+TEST_F(DatabaseTest, QueryMayBeAbandonedEarly) {
   Database database = Open();
   ASSERT_OK(database.Execute("CREATE TABLE t(i); INSERT INTO t VALUES(1), (2)"));
   for (int repetition = 0; repetition < 2; ++repetition) {
@@ -55,7 +55,7 @@ TEST_F(DatabaseTest, LetsAQueryBeLeftBeforeItsEnd) {
   EXPECT_OK(database.Execute("DROP TABLE t")) << "no read is left open";
 }
 
-TEST_F(DatabaseTest, SaysWhatItWasDoingAndWhy) {
+TEST_F(DatabaseTest, ErrorNamesStatementAndReason) {
   Database database = Open();
   EXPECT_THAT(database.Run("SELECT * FROM absent"),
               StatusIs(absl::StatusCode::kInternal,
@@ -64,7 +64,7 @@ TEST_F(DatabaseTest, SaysWhatItWasDoingAndWhy) {
   EXPECT_THAT(database.SelectInteger("SELECT 7"), IsOkAndHolds(7));
 }
 
-TEST_F(DatabaseTest, MapsErrorsToWhatTheCallerShouldDo) {
+TEST_F(DatabaseTest, MapsErrorsToStatusCodes) {
   Database database = Open();
   ASSERT_OK(database.Execute("CREATE TABLE t(i)"));
   Database second = Open();

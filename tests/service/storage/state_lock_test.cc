@@ -26,7 +26,7 @@ using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
 using ::testing::HasSubstr;
 
-TEST(StateLockTest, IsHeldByOneAndNamesIt) {
+TEST(StateLockTest, HasOneHolderAndNamesIt) {
   TempDir dir;
   const std::string state_dir = dir.File("made/for/it");
   EXPECT_EQ(StateLock::Holder(state_dir), 0);
@@ -42,7 +42,7 @@ TEST(StateLockTest, IsHeldByOneAndNamesIt) {
   EXPECT_OK(StateLock::Acquire(state_dir));
 }
 
-TEST(StateLockTest, HolderSeesARequestForTheLock) {
+TEST(StateLockTest, HolderSeesLockRequests) {
   TempDir dir;
   {
     ASSERT_OK_AND_ASSIGN(const StateLock lock, StateLock::Acquire(dir.path()));
@@ -58,7 +58,7 @@ TEST(StateLockTest, HolderSeesARequestForTheLock) {
   EXPECT_OK(StateLock::Acquire(dir.path()));
 }
 
-TEST(StateLockTest, GoesWithTheProcessThatHeldIt) {
+TEST(StateLockTest, IsReleasedWhenHolderDies) {
   TempDir dir;
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
@@ -102,7 +102,7 @@ TEST(StateLockTest, HoldsThoughItsFileIsRemoved) {
   EXPECT_THAT(StateLock::Acquire(dir.path()), StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
-TEST(StateLockTest, WaitsForOneWhoLocksTheDirectoryForAMoment) {
+TEST(StateLockTest, WaitsForTemporaryDirectoryLock) {
   TempDir dir;
   const int cleaner = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_EQ(flock(cleaner, LOCK_EX | LOCK_NB), 0);
@@ -117,7 +117,7 @@ TEST(StateLockTest, WaitsForOneWhoLocksTheDirectoryForAMoment) {
   close(next);
 }
 
-TEST(StateLockTest, IsRefusedWhereTheDirectoryCannotBeMade) {
+TEST(StateLockTest, FailsIfDirectoryCannotBeCreated) {
   TempDir dir;
   std::ofstream(dir.File("file")) << "x";
   EXPECT_THAT(StateLock::Acquire(dir.File("file/state")),

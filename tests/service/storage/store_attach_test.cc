@@ -37,7 +37,7 @@ class AttachTest : public StoreTest {
   }
 };
 
-TEST_F(AttachTest, MakesTheJobTheRunAndTheStream) {
+TEST_F(AttachTest, CreatesJobRunAndStream) {
   model::Stream made;
   Do([&] { made = Attach(0); });
   ASSERT_OK_AND_ASSIGN(const model::Stream stream, StoredStream(*reader_, made.id));
@@ -177,7 +177,7 @@ TEST_F(AttachTest, WallClockDoesNotOrderAttempts) {
 }
 
 // Rank 1 of the next start attaches before its rank 0, while rank 1 of the last start is alive.
-TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
+TEST_F(AttachTest, RankOfNextStartBeginsAttempt) {
   const auto attach = [this](uint32_t rank, uint64_t incarnation, const std::string& launch) {
     model::Session session = SessionOf(rank, incarnation);
     session.launch.id = launch;
@@ -198,7 +198,7 @@ TEST_F(AttachTest, RankOfTheNextStartBeginsItsAttempt) {
 }
 
 // A store that is gone acknowledged the rank's earlier rows.
-TEST_F(AttachTest, NewStreamCountsRowsOfALostStore) {
+TEST_F(AttachTest, NewStreamCountsLostStoreRows) {
   model::Session session = SessionOf(0);
   session.first_seq = 8;
   Do([&] {
@@ -222,7 +222,7 @@ TEST_F(AttachTest, NewStreamCountsRowsOfALostStore) {
 }
 
 // The rank's rows in between were acknowledged by a store of which this one is an older copy.
-TEST_F(AttachTest, KnownStreamSkipsRowsOfALostStore) {
+TEST_F(AttachTest, KnownStreamSkipsLostStoreRows) {
   model::Session session = SessionOf(0);
   for (const model::StreamState state : {model::StreamState::kLive, model::StreamState::kCrashed}) {
     ++session.stream.incarnation;
@@ -252,13 +252,14 @@ TEST_F(AttachTest, KnownStreamSkipsRowsOfALostStore) {
   }
 }
 
-TEST_F(AttachTest, KeepsAnIncarnationWithItsHighestBitSet) {
+TEST_F(AttachTest, KeepsIncarnationWithHighestBit) {
   Do([&] { Attach(0, ~uint64_t{0}); });
   EXPECT_EQ(StoredStream(*reader_, 1)->key.incarnation, ~uint64_t{0});
   Do([&] { EXPECT_EQ(Attach(0, ~uint64_t{0}).id, 1); });
 }
 
-TEST_F(AttachTest, TakesTheSettingsOfTheLowestRankAndTheFirstStartTime) {
+// The start time stays that of the first rank that attached.
+TEST_F(AttachTest, TakesLowestRanksSettings) {
   Do([&] { Attach(2); });
   EXPECT_EQ(TheRun().settings.name, "name-2");
   Do([&] { Attach(3); });
@@ -274,7 +275,7 @@ TEST_F(AttachTest, TakesTheSettingsOfTheLowestRankAndTheFirstStartTime) {
   EXPECT_EQ(TheRun().started_us, 1000);
 }
 
-TEST_F(AttachTest, TakesTheRunsNameFromItsPrimarySession) {
+TEST_F(AttachTest, TakesRunNameFromPrimarySession) {
   RunAssignment assignment = AssignmentOf("job", /*primary=*/false);
   assignment.local_only = true;
   assignment.name = "of rank 1";
@@ -334,7 +335,7 @@ TEST_F(AttachTest, PendingRunGetsAPrimary) {
   EXPECT_EQ(TheRun().run_id, "job-1");
 }
 
-TEST_F(AttachTest, TheFirstRankGivesAPendingRunItsName) {
+TEST_F(AttachTest, FirstRankSetsPendingRunsId) {
   Do([&] { EXPECT_OK(store_->Attach(SessionOf(3), PendingRun(), 1)); });
   RunAssignment assignment = AssignmentOf("job");
   assignment.run = TheRun().id;
@@ -344,7 +345,7 @@ TEST_F(AttachTest, TheFirstRankGivesAPendingRunItsName) {
   EXPECT_THAT(*reader_->Streams(TheRun().id), SizeIs(2));
 }
 
-TEST_F(AttachTest, AnIdThatAnotherRunHasGetsANumber) {
+TEST_F(AttachTest, TakenIdGetsANumber) {
   Do([&] { Attach(0); });
   Do([&] {
     ASSERT_OK_AND_ASSIGN(const model::Stream stream, store_->Attach(SessionOf(3), PendingRun(), 1));
@@ -353,7 +354,7 @@ TEST_F(AttachTest, AnIdThatAnotherRunHasGetsANumber) {
   EXPECT_EQ(reader_->Runs()->at(0).run_id, "job-2");
 }
 
-TEST_F(AttachTest, AnIdOfAnotherJobsRunGetsANumberAndSoDoesAName) {
+TEST_F(AttachTest, OtherJobsIdAlsoNumbersName) {
   Do([&] {
     ASSERT_OK(store_->Attach(SessionOf(0, 7, "other"), AssignmentOf("job-3"), 1));
     ASSERT_OK_AND_ASSIGN(const model::Stream stream, store_->Attach(SessionOf(3), PendingRun(), 1));
@@ -366,7 +367,7 @@ TEST_F(AttachTest, AnIdOfAnotherJobsRunGetsANumberAndSoDoesAName) {
   EXPECT_EQ(runs[0].name, "job-3-2");
 }
 
-TEST_F(AttachTest, ListsTheRunsOfAJobForASession) {
+TEST_F(AttachTest, ListsJobsRunsForSession) {
   Do([&] {
     Attach(0);
     Attach(2);
@@ -417,7 +418,7 @@ TEST_F(AttachTest, ReopenedRunIsNotDelivered) {
   EXPECT_THAT(*reader_->Removable(4000), IsEmpty());
 }
 
-TEST_F(AttachTest, ReopensARunForANewStream) {
+TEST_F(AttachTest, NewStreamReopensTheRun) {
   Do([&] {
     const model::Stream stream = Attach(0);
     EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 1, "", 2000));
@@ -438,7 +439,7 @@ TEST_F(AttachTest, ReopensARunForANewStream) {
   EXPECT_EQ(reader_->PendingDeliveries()->at(0).kind, "wandb");
 }
 
-TEST_F(AttachTest, LiveStreamSaysWhyItsRingIsNoFile) {
+TEST_F(AttachTest, LiveStreamExplainsMissingRingFile) {
   model::Session session = SessionOf(0, 7);
   session.unnamed = "no room";
   for (const StreamState ends : {StreamState::kCrashed, StreamState::kFinished}) {
@@ -469,7 +470,7 @@ TEST_F(AttachTest, ReattachReopensACrashedStream) {
 
 // The answer to a Finish was lost, so the rank attaches and finishes again. The second attach must
 // not reopen the run that the first Finish closed.
-TEST_F(AttachTest, LeavesAFinishedStreamAndItsRunAlone) {
+TEST_F(AttachTest, LeavesFinishedStreamAndRunAlone) {
   Do([&] {
     const model::Stream stream = Attach(0);
     EXPECT_OK(store_->EndStream(stream.id, StreamState::kFinished, 0, "", 2000));

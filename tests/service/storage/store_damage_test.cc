@@ -87,7 +87,7 @@ TEST_F(DamagedStoreTest, HasADamagedPage) {  // S22
 
 // Flips a bit in the middle byte of a batch, wherever it is in the file. Neither SQLite nor Open()
 // notices, so the reader must.
-TEST_F(DamagedStoreTest, HasAFlippedBitInABatch) {
+TEST_F(DamagedStoreTest, FlippedBatchBitIsDataLoss) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2)));
@@ -129,7 +129,7 @@ TEST_F(DamagedStoreTest, MisplacedBatchIsDataLoss) {
 }
 
 // An index that has lost an entry looks like this to a reader. The reader must not skip a row.
-TEST_F(DamagedStoreTest, HasLostABatchInTheMiddleOrAtTheEnd) {
+TEST_F(DamagedStoreTest, MissingBatchIsDataLoss) {
   const int64_t stream = NewStream();
   Do([&] {
     for (uint64_t first = 1; first <= 21; first += 10) {
@@ -152,7 +152,7 @@ TEST_F(DamagedStoreTest, HasLostABatchInTheMiddleOrAtTheEnd) {
   }
 }
 
-TEST_F(DamagedStoreTest, SaysThatItsCountsContradictItsRows) {
+TEST_F(DamagedStoreTest, InconsistentStoreIsDataLoss) {
   const int64_t stream = NewStream();
   Do([&] { EXPECT_OK(store_->Append(stream, Dense(1, 10, 1, 2))); });
   for (const char* damage :
@@ -171,7 +171,7 @@ TEST_F(DamagedStoreTest, SaysThatItsCountsContradictItsRows) {
   }
 }
 
-TEST_F(DamagedStoreTest, HasADirectoryThatCannotBeMade) {
+TEST_F(DamagedStoreTest, FileInPathIsPermissionDenied) {
   std::ofstream(dir_.File("file")) << "x";
   EXPECT_THAT(Store::Open(dir_.File("file/state"), {}),
               StatusIs(absl::StatusCode::kPermissionDenied));

@@ -87,7 +87,7 @@ TEST_F(FaultyDiskTest, FullDiskKeepsCommitsAndRecovers) {  // S22
   EXPECT_EQ(RowsIn(dir_.path(), stream_), 20);
 }
 
-TEST_F(FaultyDiskTest, TakesAQuotaAndAFileSizeLimitForAFullDisk) {
+TEST_F(FaultyDiskTest, QuotaOrSizeLimitMeansFull) {
   for (const int error : {EDQUOT, EFBIG}) {
     vfs_.FailWrites(1, error);
     EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(kFull));
@@ -101,7 +101,7 @@ TEST_F(FaultyDiskTest, TakesAQuotaAndAFileSizeLimitForAFullDisk) {
 }
 
 // The kernel does this to a failed disk, even for open files.
-TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
+TEST_F(FaultyDiskTest, RecoversFromReadOnlyFileSystem) {
   vfs_.FailWrites(1, EROFS);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Read-only file system")));
@@ -112,7 +112,7 @@ TEST_F(FaultyDiskTest, WaitsForAReadOnlyFileSystemToBeWritableAgain) {
 }
 
 // SQLite would continue to write to files that nobody can open any more.
-TEST_F(FaultyDiskTest, CommitsNothingToAFileThatWasRemoved) {
+TEST_F(FaultyDiskTest, CommitToRemovedFileFails) {
   EXPECT_TRUE(store_->InPlace());
   std::filesystem::rename(dir_.File(kStoreFile), dir_.File("elsewhere"));
   EXPECT_FALSE(store_->InPlace());
@@ -145,7 +145,7 @@ TEST_F(FaultyDiskTest, SyncsOncePerCommit) {
   EXPECT_EQ(vfs_.syncs(), syncs + 1);
 }
 
-TEST_F(FaultyDiskTest, SaysThatItIsBroken) {
+TEST_F(FaultyDiskTest, FailedSyncIsInternalError) {
   vfs_.FailSyncs(1, EIO);
   EXPECT_THAT(AppendAndCommit(*store_, stream_, 11, 10), StatusIs(absl::StatusCode::kInternal));
 }
@@ -178,7 +178,7 @@ TEST_F(FaultyDiskTest, SurvivesAFailureAtAnyWrite) {
   }
 }
 
-TEST_F(FaultyDiskTest, KeepsEveryCommitThroughAPowerCut) {
+TEST_F(FaultyDiskTest, CommitsSurviveAPowerCut) {
   ASSERT_OK(store_->Checkpoint());
   ASSERT_OK(AppendAndCommit(*store_, stream_, 11, 10));
   ASSERT_OK(store_->Begin());

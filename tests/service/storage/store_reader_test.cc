@@ -86,7 +86,7 @@ TEST_F(StoreReaderTest, LossesAreSummedOverAllStreams) {
   EXPECT_EQ(*losses, (model::Losses{.ring_full = 4, .too_large = 1}));
 }
 
-TEST_F(StoreReaderTest, PagesThroughBatchesByPositionAndBytes) {
+TEST_F(StoreReaderTest, PagesByPositionAndBytes) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
   Do([&] {
@@ -110,7 +110,7 @@ TEST_F(StoreReaderTest, PagesThroughBatchesByPositionAndBytes) {
   EXPECT_THAT(reader_->RunBatches(run, 500, 1), IsOkAndHolds(IsEmpty()));
 }
 
-TEST_F(StoreReaderTest, ListsRunsNewestFirstAndStreamsByRankThreadAndStart) {
+TEST_F(StoreReaderTest, ListsRunsAndStreamsInOrder) {
   Do([&] {
     model::Session thread = SessionOf(1, 20);
     thread.identity.thread = 1;
@@ -165,7 +165,7 @@ TEST_F(StoreReaderTest, GivesDeliveriesAsTheyWerePut) {
   EXPECT_TRUE(reader_->Deliveries(run)->at(0).complete);
 }
 
-TEST_F(StoreReaderTest, ADestinationIsAddedOnceAndKeepsItsPlace) {
+TEST_F(StoreReaderTest, RepeatedAddKeepsTheDelivery) {
   const int64_t run = StoredStream(*reader_, NewStream())->run;
   Do([&] { EXPECT_OK(store_->AddDelivery(run, "wandb")); });
   ASSERT_OK_AND_ASSIGN(const auto added, reader_->PendingDeliveries());
@@ -186,7 +186,7 @@ TEST_F(StoreReaderTest, ADestinationIsAddedOnceAndKeepsItsPlace) {
   EXPECT_EQ(again[0].place, delivery.place);
 }
 
-TEST_F(StoreReaderTest, CountsEveryRowOfALocalDelivery) {
+TEST_F(StoreReaderTest, LocalDeliveryCountsEveryRow) {
   const int64_t run = StoredStream(*reader_, NewStream())->run;
   model::Delivery delivery;
   delivery.run = run;

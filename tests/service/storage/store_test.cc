@@ -54,7 +54,7 @@ TEST_F(StoreTest, DropsTheRowsThatItHas) {
   EXPECT_THAT(firsts, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST_F(StoreTest, RefusesAGapAnUnknownShapeAndAWrongWidth) {
+TEST_F(StoreTest, RefusesGapsAndWrongShapes) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_THAT(store_->Append(stream, Dense(2, 1, 1, 2)),
@@ -79,7 +79,7 @@ TEST_F(StoreTest, StoreFilesArePrivate) {
   }
 }
 
-TEST_F(StoreTest, TakesAShapeAgainOnlyWithTheSameKeys) {
+TEST_F(StoreTest, RedefinedShapeNeedsSameKeys) {
   const int64_t stream = NewStream();
   Do([&] {
     EXPECT_OK(store_->DefineShape(stream, 1, Keys(2)));
@@ -100,7 +100,7 @@ TEST_F(StoreTest, TakesAShapeAgainOnlyWithTheSameKeys) {
                                                                 IsEmpty(), IsEmpty(), Keys(1))));
 }
 
-TEST_F(StoreTest, TakesARowOfAHundredThousandMetrics) {
+TEST_F(StoreTest, StoresRowOf100000Metrics) {
   const int64_t stream = NewStream();
   constexpr size_t kWidth = 100'000;
   Do([&] {
@@ -111,7 +111,7 @@ TEST_F(StoreTest, TakesARowOfAHundredThousandMetrics) {
   EXPECT_THAT(reader_->Shapes(stream)->at(3), SizeIs(kWidth));
 }
 
-TEST_F(StoreTest, KeepsWhatIsKnownOfAStream) {
+TEST_F(StoreTest, KeepsStreamProgressLossesAndEnd) {
   const int64_t stream = NewStream();
   const model::Losses losses = {1, 2, 3, 4, 5};
   Do([&] {
@@ -193,7 +193,7 @@ TEST_F(StoreTest, ClosesARun) {
   EXPECT_EQ(read.ended_us, 5000);
 }
 
-TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
+TEST_F(StoreTest, CloseRunNeedsEndedConsumedStreams) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
   Do([&] {
@@ -212,7 +212,7 @@ TEST_F(StoreTest, ClosesNoRunBeforeItsStreamsHaveEndedAndAreUsedUp) {
   });
 }
 
-TEST_F(StoreTest, KeepsUpdatesInOrderAndNoneTwiceInARow) {
+TEST_F(StoreTest, KeepsUpdateOrderWithoutRepeats) {
   const int64_t stream = NewStream();
   const int64_t run = StoredStream(*reader_, stream)->run;
   model::Update config{.kind = model::Update::Kind::kConfig, .object = {{"lr", NAN}}, .metric = {}};
@@ -259,7 +259,7 @@ TEST_F(StoreTest, UpdatesFollowAnEarlierProcesssRows) {
   EXPECT_THAT(steps, ElementsAre(3, 3, 41, 50));
 }
 
-TEST_F(StoreTest, RefusesToChangeWhatIsNotThere) {
+TEST_F(StoreTest, ChangingUnknownIdIsNotFound) {
   Do([&] {
     EXPECT_THAT(store_->SetProgress(9, 1), StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(store_->SetLosses(9, {}), StatusIs(absl::StatusCode::kNotFound));

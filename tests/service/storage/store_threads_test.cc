@@ -13,7 +13,7 @@ using ::ranklog::testing::Dense;
 
 using StoreThreadsTest = ::ranklog::testing::StoreTest;
 
-TEST_F(StoreThreadsTest, ReadsWhileTheStoreWritesAndCheckpoints) {
+TEST_F(StoreThreadsTest, ReadsDuringWritesAndCheckpoints) {
   const int64_t stream = NewStream();
   std::thread checkpoints([&] {
     for (int i = 0; i < 50; ++i) EXPECT_OK(store_->Checkpoint());

@@ -34,7 +34,7 @@ TEST_F(StoreTransactionTest, IsWantedByEveryCall) {
   EXPECT_OK(store_->Commit());
 }
 
-TEST_F(StoreTransactionTest, IsSeenByReadersOnlyAfterTheCommit) {
+TEST_F(StoreTransactionTest, IsVisibleOnlyAfterCommit) {
   const int64_t stream = NewStream();
   ASSERT_OK(store_->Begin());
   ASSERT_OK(store_->Append(stream, Dense(1, 1, 1, 2)));
@@ -83,7 +83,7 @@ TEST_F(StoreTransactionTest, IsUndoneToTheNewestMark) {
               ElementsAre(Dense(1, 1, 1, 2), Dense(2, 1, 1, 2), Dense(3, 3, 1, 2)));
 }
 
-TEST_F(StoreTransactionTest, EndsAnOpenOneWithTheStore) {
+TEST_F(StoreTransactionTest, IsRolledBackWhenStoreCloses) {
   const int64_t stream = NewStream();
   ASSERT_OK(store_->Begin());
   ASSERT_OK(store_->Append(stream, Dense(1, 1, 1, 2)));

@@ -14,13 +14,13 @@ TEST(BaseUrlTest, IsThePublicServersByDefault) {
   EXPECT_THAT(CheckBaseUrl(""), IsOkAndHolds("https://api.wandb.ai"));
 }
 
-TEST(BaseUrlTest, PageOfARunIsWhereTheOfficialClientHasIt) {
+TEST(BaseUrlTest, RunUrlMatchesOfficialClient) {
   EXPECT_EQ(RunUrl(kPublicBaseUrl, "me", "gpt 2", "job"), "https://wandb.ai/me/gpt%202/runs/job");
   EXPECT_EQ(RunUrl("http://127.0.0.1:8080/", "me", "gpt", "job"),
             "http://127.0.0.1:8080/me/gpt/runs/job");
 }
 
-TEST(BaseUrlTest, KeepsAPrefixAndDropsTrailingSlashes) {
+TEST(BaseUrlTest, KeepsPrefixAndDropsTrailingSlashes) {
   EXPECT_THAT(CheckBaseUrl("https://host/wandb//"), IsOkAndHolds("https://host/wandb"));
 }
 
@@ -32,7 +32,7 @@ TEST(BaseUrlTest, RefusesThePublicServersPages) {
   EXPECT_THAT(CheckBaseUrl("https://my-wandb.ai"), IsOkAndHolds("https://my-wandb.ai"));
 }
 
-TEST(BaseUrlTest, EncodesTheElementsOfTheStreamsPath) {
+TEST(BaseUrlTest, EncodesFileStreamPathElements) {
   EXPECT_EQ(FileStreamUrl("https://h/p", "my team", "a/b", "run"),
             "https://h/p/files/my%20team/a%2Fb/run/file_stream");
 }

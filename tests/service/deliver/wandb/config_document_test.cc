@@ -17,7 +17,7 @@ model::MetricDefinition Metric(const std::string& name) {
   return metric;
 }
 
-TEST(ConfigDocumentTest, WrapsEachMemberAndMarksTheRunAsBegun) {
+TEST(ConfigDocumentTest, WrapsMembersAndAddsTelemetry) {
   const std::string text = ConfigDocument(
       {{"lr", 0.1}, {"opt", {{"name", "adam"}}}, {"bad", std::nan("")}}, Json::array());
   EXPECT_EQ(text.substr(0, text.find(",\"_wandb\"")),
@@ -45,7 +45,7 @@ TEST(MetricListTest, NamesStepMetricsByTheirPlace) {
           R"([{"1":"train/loss","6":[1,3],"7":[1],"8":1,"5":2},{"1":"train/step","6":[],"7":[]}])"));
 }
 
-TEST(MetricListTest, PointsAtAStepMetricThatIsDefinedItself) {
+TEST(MetricListTest, ReferencesExplicitlyDefinedStepMetric) {
   aggregate::MetricTable table;
   table.Define(Metric("step"));
   model::MetricDefinition all = Metric("val/*");
@@ -57,7 +57,7 @@ TEST(MetricListTest, PointsAtAStepMetricThatIsDefinedItself) {
             Json::parse(R"([{"1":"step","6":[3],"7":[]},{"2":"val/*","6":[2],"7":[],"5":1}])"));
 }
 
-TEST(MetricListTest, ExpandsGlobsForServersThatDoNotKnowThem) {
+TEST(MetricListTest, ExpandsGlobsForOlderServers) {
   aggregate::MetricTable table;
   model::MetricDefinition glob = Metric("val/*");
   glob.summary = {"max"};

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST(DocumentDiffTest, NamesWhatIsMissingDiffersOrWasNotSent) {
+TEST(DocumentDiffTest, ReportsMissingDifferingAndUnexpectedKeys) {
   const DocumentDiff diff =
       CompareDocuments(R"({"lr": 0.1, "layers": 4, "name": "tiny", "same": {"a": [1, null]}})",
                        R"({"lr": 0.2, "layers": 4.0, "same": {"a": [1.0, null]}, "new": "x"})", {});
@@ -36,7 +36,7 @@ TEST(DocumentDiffTest, TakesDeepNestingForNoDocument) {
   EXPECT_EQ(diff.unexpected, 0u);
 }
 
-TEST(DocumentDiffTest, LooksIntoTheWrappingOfAConfig) {
+TEST(DocumentDiffTest, UnwrapsConfigValues) {
   const DocumentOptions wrapped = {.wrapped = true, .shared = false, .free = {}};
   const std::string sent = R"({"lr": {"value": 0.1}, "value": {"value": {"value": 1}}})";
   EXPECT_TRUE(CompareDocuments(sent,
@@ -48,7 +48,7 @@ TEST(DocumentDiffTest, LooksIntoTheWrappingOfAConfig) {
       CompareDocuments(sent, R"({"lr": {"value": 0.1}, "value": {"value": 1}})", wrapped).ok());
 }
 
-TEST(DocumentDiffTest, TakesNotANumberAsTheTextThatServersMakeOfIt) {
+TEST(DocumentDiffTest, AcceptsNonFiniteNumbersAsText) {
   EXPECT_TRUE(CompareDocuments(R"({"a": NaN, "b": -Infinity, "c": {"min": NaN}})",
                                R"({"a": "NaN", "b": "-Infinity", "c": {"min": "NaN"}})", {})
                   .ok());

@@ -7,7 +7,7 @@ namespace {
 
 TEST(StreamBodyTest, IsTheHeartbeatWithoutContent) { EXPECT_EQ(StreamBody({}), "{}"); }
 
-TEST(StreamBodyTest, HasOnlyWhatThereIs) {
+TEST(StreamBodyTest, OmitsEmptyParts) {
   StreamPost post;
   post.history_offset = 12;
   post.history = R"("{\"a\":1}","{\"a\":2}")";

@@ -63,7 +63,7 @@ TEST(ParseUpsertedTest, PassesOnTheServersErrors) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no such entity")));
 }
 
-TEST(ParseUpsertedTest, RefusesWhatIsNoAnswerOfAWandbServer) {
+TEST(ParseUpsertedTest, RejectsMalformedAnswers) {
   for (const char* body :
        {"", "<html>", "[]", "{}", R"({"data":{"upsertBucket":null}})", R"({"errors":[]})",
         R"({"data":{"upsertBucket":{"bucket":{"id":5}}}})"}) {
@@ -71,7 +71,7 @@ TEST(ParseUpsertedTest, RefusesWhatIsNoAnswerOfAWandbServer) {
   }
 }
 
-TEST(ParseUpsertedTest, RefusesNamesAndCountsNoServerHas) {
+TEST(ParseUpsertedTest, RejectsInvalidNamesAndLineCounts) {
   const auto parse = [](const std::string& project, const std::string& lines) {
     return ParseUpserted(absl::StrCat(
         R"({"data":{"upsertBucket":{"bucket":{"id":"s","name":"r","historyLineCount":)", lines,
@@ -123,7 +123,7 @@ TEST(FeaturesTest, NamesThoseEnabled) {
   EXPECT_EQ(json::parse(FeaturesBody())["operationName"], "ServerFeaturesQuery");
 }
 
-TEST(HistoryQueryTest, AsksForARangeOfStepsAsTheOfficialClientDoes) {
+TEST(HistoryQueryTest, RequestsStepRangeAndPageSize) {
   const json body = json::parse(HistoryBody({.entity = "e",
                                              .project = "p",
                                              .run_id = "r",
@@ -149,7 +149,7 @@ TEST(ParseHistoryTest, ReadsLinesCountAndState) {
   EXPECT_THAT(page.lines, ElementsAre("{\"a\":1}", "{}"));
 }
 
-TEST(ParseHistoryTest, TellsAnAbsentRunFromAnErrorFromAnotherServer) {
+TEST(ParseHistoryTest, DistinguishesAbsentRunFromErrors) {
   EXPECT_THAT(ParseHistory(R"({"data":{"project":{"run":null}}})"),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ParseHistory(R"({"data":{"project":null}})"), StatusIs(absl::StatusCode::kNotFound));
@@ -162,7 +162,7 @@ TEST(ParseHistoryTest, TellsAnAbsentRunFromAnErrorFromAnotherServer) {
   }
 }
 
-TEST(StandingTest, IsReadWithTheLaterOfItsTimesAndSteps) {
+TEST(StandingTest, TakesLaterTimeAndStep) {
   const auto answer = [](const json& run) {
     return json({{"data", {{"project", {{"run", run}}}}}}).dump();
   };

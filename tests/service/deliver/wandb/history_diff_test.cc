@@ -59,7 +59,7 @@ TEST(HistoryDiffTest, GapsAreNamedByTheirRows) {
   EXPECT_EQ(diff.gaps[1].first, 14u);
 }
 
-TEST(HistoryDiffTest, AGapGoesOnFromPageToPage) {
+TEST(HistoryDiffTest, GapContinuesAcrossPages) {
   HistoryDiff diff;
   const std::vector<ExpectedLine> rows = Expected(4);
   AddPage({rows.data(), 2}, {}, /*shared=*/false, &diff);
@@ -68,18 +68,18 @@ TEST(HistoryDiffTest, AGapGoesOnFromPageToPage) {
   EXPECT_EQ(diff.gaps[0].last, 13u);
 }
 
-TEST(HistoryDiffTest, ALineThatIsThereTwiceIsADuplicate) {
+TEST(HistoryDiffTest, RepeatedLinesAreDuplicates) {
   const HistoryDiff diff = Compare(Expected(2), {Line(0), Line(2), Line(2), Line(2)});
   EXPECT_EQ(diff.matching, 2u);
   EXPECT_EQ(diff.duplicates, 2u);
 }
 
-TEST(HistoryDiffTest, ALineOfNoRowIsUnexpected) {
+TEST(HistoryDiffTest, LineWithoutRowIsUnexpected) {
   EXPECT_EQ(Compare(Expected(2), {Line(0), Line(1), Line(2)}).unexpected, 1u);
   EXPECT_EQ(Compare(Expected(1), {Line(0), "[]", "{", "{\"_step\":1e300}"}).unexpected, 3u);
 }
 
-TEST(HistoryDiffTest, LinesOfOthersMayShareTheSteps) {
+TEST(HistoryDiffTest, ForeignLinesMayShareSteps) {
   const std::vector<std::string> lines = {Line(0), Line(0, "\"loss\":9"), Line(1), Line(2)};
   const HistoryDiff diff = Compare(Expected(2), lines, /*shared=*/true);
   EXPECT_EQ(diff.matching, 2u);
@@ -87,7 +87,7 @@ TEST(HistoryDiffTest, LinesOfOthersMayShareTheSteps) {
   EXPECT_EQ(Compare(Expected(2), lines).duplicates, 1u) << "in a run of ours alone they may not";
 }
 
-TEST(HistoryDiffTest, ABareLineIsTheRefusedRows) {
+TEST(HistoryDiffTest, BareLineMatchesRefusedRow) {
   std::vector<ExpectedLine> rows = Expected(2);
   rows[1].bare = true;
   const HistoryDiff diff = Compare(rows, {Line(0), Line(2)});
@@ -113,13 +113,13 @@ TEST(HistoryDiffTest, MissingOrExtraMemberDiffers) {
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1,\"_id\":7"), "") << "the server's own";
 }
 
-TEST(HistoryDiffTest, WhatADefinitionAddsMayBeThereOrNot) {
+TEST(HistoryDiffTest, MetricsAddedByDefinitionAreOptional) {
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1", "\"a\":1,\"x\":4"), "");
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1,\"x\":4", "\"a\":1,\"x\":4"), "");
   EXPECT_EQ(Difference("\"a\":1", "\"a\":1,\"x\":5", "\"a\":1,\"x\":4"), "\"x\" is 5, not 4");
 }
 
-TEST(HistoryDiffTest, KeepsTheFirstDifferencesAndCountsAll) {
+TEST(HistoryDiffTest, KeepsFirstDifferencesAndCountsAll) {
   const std::vector<ExpectedLine> rows = Expected(100);
   std::vector<std::string> lines;
   for (int i = 0; i < 100; ++i) lines.push_back(Line(2 * i, "\"loss\":7"));

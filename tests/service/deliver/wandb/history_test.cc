@@ -72,7 +72,7 @@ TEST_F(HistoryTest, WritesTextsEscapedTwice) {
   EXPECT_EQ(lines_.line_bytes, Lines()[0].size());
 }
 
-TEST_F(HistoryTest, PutsRowsOfSeveralShapesInTheirOrder) {
+TEST_F(HistoryTest, KeepsRowOrderAcrossShapes) {
   model::Batch batch = Rows(0, 1, {1, 3});
   batch.last = 2;
   batch.blocks[0].offsets = {0, 2};
@@ -83,12 +83,12 @@ TEST_F(HistoryTest, PutsRowsOfSeveralShapesInTheirOrder) {
                                    StartsWith("{\"loss\":3,")));
 }
 
-TEST_F(HistoryTest, DropsARowsOwnStepAndRuntimeButKeepsItsTimestamp) {
+TEST_F(HistoryTest, RowOverridesOnlyTimestamp) {
   Write(Rows(0, 3, {77, 78, 79}));
   EXPECT_THAT(Lines(), ElementsAre(R"({"_timestamp":79,"_runtime":0.5,"_step":0})"));
 }
 
-TEST_F(HistoryTest, StopsAfterTheLineThatReachesTheLimit) {
+TEST_F(HistoryTest, StopsAfterLineReachingLimit) {
   const model::Batch batch = Rows(0, 1, {1, 2, 3, 4});
   Write(batch, 1);
   EXPECT_EQ(history_.next(), 1u);
@@ -97,7 +97,7 @@ TEST_F(HistoryTest, StopsAfterTheLineThatReachesTheLimit) {
   EXPECT_EQ(lines_.ends.size(), 2u);
 }
 
-TEST_F(HistoryTest, KeepsThePlaceOfALineThatIsTooLong) {
+TEST_F(HistoryTest, WritesTooLongLineBare) {
   model::Batch batch = Rows(0, 1, {1, 2});
   batch.blocks[0].texts = {{0, "essay", std::string(300, 'x')}};
   Write(batch);
@@ -116,7 +116,7 @@ TEST_F(HistoryTest, WritesARefusedRowBare) {
               ElementsAre(HasSubstr("loss"), R"({"_timestamp":11.5,"_runtime":1.5,"_step":2})"));
 }
 
-TEST_F(HistoryTest, MakesTheSameLinesAgainAfterARewind) {
+TEST_F(HistoryTest, RewindReproducesSameLines) {
   model::MetricDefinition loss;
   loss.name = "loss";
   loss.step_metric = "x";
@@ -142,7 +142,8 @@ TEST_F(HistoryTest, MakesTheSameLinesAgainAfterARewind) {
 }
 
 // Like the official client.
-TEST_F(HistoryTest, AddsNoStepWhereTheRowHasATextAndRemembersNumbersOnly) {
+// A row that has a text for its step metric keeps the text.
+TEST_F(HistoryTest, StepMetricRemembersOnlyNumbers) {
   model::MetricDefinition loss;
   loss.name = "loss";
   loss.step_metric = "x";
@@ -160,7 +161,7 @@ TEST_F(HistoryTest, AddsNoStepWhereTheRowHasATextAndRemembersNumbersOnly) {
   EXPECT_EQ(history_.summary().ToJson()["x"], 7);
 }
 
-TEST_F(HistoryTest, CountsEachRowOnceInTheSummary) {
+TEST_F(HistoryTest, SummaryCountsEachRowOnce) {
   model::MetricDefinition loss;
   loss.name = "loss";
   loss.summary = {"mean"};
@@ -174,7 +175,7 @@ TEST_F(HistoryTest, CountsEachRowOnceInTheSummary) {
   EXPECT_EQ(history_.summary().ToJson()["_step"], 4);
 }
 
-TEST_F(HistoryTest, StopsBeforeReplaysAndPassesOverThem) {
+TEST_F(HistoryTest, StopsAtReplaysAndSkipsThem) {
   history_.SetFirstStep(3);
   const model::Batch batch = Rows(0, 1, {1, 2, 3});  // steps 0, 2, 4
   Write(batch);
@@ -191,7 +192,7 @@ TEST_F(HistoryTest, StopsBeforeReplaysAndPassesOverThem) {
   EXPECT_FALSE(history_.at_replay());
 }
 
-TEST_F(HistoryTest, RowsWithoutAStepCountOnTheSameAfterARewind) {
+TEST_F(HistoryTest, RewindKeepsCountedSteps) {
   history_.SetFirstStep(3);
   model::Batch batch = Rows(0, 1, {1, 2, 3});
   batch.blocks[0].counted = true;

@@ -33,14 +33,14 @@ TEST_F(LineStepsTest, AreThoseOfTheRows) {
   EXPECT_EQ(StepOf(Given(5)), "5") << "not ours to judge";
 }
 
-TEST_F(LineStepsTest, GivenStepsThatAreThereAreReplays) {
+TEST_F(LineStepsTest, ExplicitExistingStepsAreReplays) {
   steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Given(98)), "replay");
   EXPECT_EQ(StepOf(Given(99)), "replay");
   EXPECT_EQ(StepOf(Given(100)), "100");
 }
 
-TEST_F(LineStepsTest, RowsWithoutAStepCountOnFromWhatIsThere) {
+TEST_F(LineStepsTest, RowsWithoutStepContinueExistingSteps) {
   steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Counted(0)), "100");
   EXPECT_EQ(StepOf(Counted(2)), "102") << "the run has a row without metrics at 1";
@@ -50,7 +50,7 @@ TEST_F(LineStepsTest, RowsWithoutAStepCountOnFromWhatIsThere) {
   EXPECT_EQ(StepOf(Counted(111)), "111") << "counted on from the run's own";
 }
 
-TEST_F(LineStepsTest, RowWithoutAStepIsNeverAReplay) {
+TEST_F(LineStepsTest, RowWithoutStepIsNeverReplay) {
   steps_.SetFirstStep(99);
   EXPECT_EQ(StepOf(Given(80)), "replay");
   EXPECT_EQ(StepOf(Counted(81)), "100");

@@ -29,7 +29,7 @@ TEST(PlaceTest, ComesBackAsItWas) {
   EXPECT_EQ(back.replayed_rows, 12u);
 }
 
-TEST(PlaceTest, OfANewDeliveryIsNoPlace) {
+TEST(PlaceTest, NewDeliveryHasNoCursor) {
   EXPECT_FALSE(CursorFrom(nullptr).created());
   EXPECT_FALSE(CursorFrom(model::Json::object()).created());
   EXPECT_FALSE(CursorFrom({{"storage_id", 5}}).created());

@@ -93,7 +93,7 @@ TEST_F(ReadBackTest, FindsAllOfWhatWasDelivered) {
   EXPECT_EQ(pages_, 3);
 }
 
-TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
+TEST_F(ReadBackTest, ComparesConfigAndSummaryAfterEnd) {
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"opt", {{"betas", {0.9, 0.95}}}}});
   stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}, {"note", "so far"}});
   model::MetricDefinition x;
@@ -130,7 +130,7 @@ TEST_F(ReadBackTest, ComparesConfigAndSummaryOnceTheEndIsThere) {
               UnorderedElementsAre("\"best\" is 0.5, not 0.25", HasSubstr("\"x\" is {")));
 }
 
-TEST_F(ReadBackTest, MissesAConfigThatTheServerRefused) {
+TEST_F(ReadBackTest, ReportsRefusedConfigAsMissing) {
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}, {"bad", "\x01"}});
   server_.RefuseConfigs([](const std::string& config) { return absl::StrContains(config, "bad"); });
   DeliverToTheEnd(3);
@@ -139,7 +139,7 @@ TEST_F(ReadBackTest, MissesAConfigThatTheServerRefused) {
   EXPECT_THAT(report.config.problems, Contains("\"lr\" is missing"));
 }
 
-TEST_F(ReadBackTest, KnowsTheRowsThatTheSummaryCountsAsLost) {
+TEST_F(ReadBackTest, AcceptsLostRowCountInSummary) {
   server_.RefuseLines(
       [](const std::string& line) { return absl::StrContains(line, "\"loss\":4.5,\"_"); });
   DeliverToTheEnd(10);
@@ -172,7 +172,7 @@ TEST_F(ReadBackTest, NamesAChangedRow) {
   EXPECT_EQ(report.diff.differences[0].text, "\"loss\" is 4.75, not 4.5");
 }
 
-TEST_F(ReadBackTest, CountsADuplicateEvenWhereTheNumberOfLinesIsRight) {
+TEST_F(ReadBackTest, CountsDuplicateDespiteMatchingLineCount) {
   DeliverToTheEnd(10);
   Tamper([](std::vector<std::string>& lines) { lines[7] = lines[6]; });
   const ReadBackReport report = Read();
@@ -191,7 +191,7 @@ TEST_F(ReadBackTest, UnexpectedLinesAreCounted) {
   EXPECT_EQ(report.lines, 11);
 }
 
-TEST_F(ReadBackTest, MissesASummaryThatTheServerRefused) {
+TEST_F(ReadBackTest, ReportsRefusedSummaryAsMissing) {
   server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "_wandb"); });
   DeliverToTheEnd(3);
   const ReadBackReport report = Read();
@@ -200,7 +200,7 @@ TEST_F(ReadBackTest, MissesASummaryThatTheServerRefused) {
   EXPECT_THAT(report.summary.problems, Contains("\"loss\" is missing"));
 }
 
-TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
+TEST_F(ReadBackTest, RefusedRowMatchesBareLine) {
   server_.RefuseLines([](const std::string& line) {
     return absl::StrContains(line, "bad") && !absl::StrContains(line, "_wandb");  // no summary
   });
@@ -214,7 +214,7 @@ TEST_F(ReadBackTest, ARefusedRowIsABareLine) {
   EXPECT_EQ(report.diff.matching, 9u);
 }
 
-TEST_F(ReadBackTest, RowsThatTheServerOnlyCountsAreNotChecked) {
+TEST_F(ReadBackTest, ArchivedLinesAreCountedNotChecked) {
   DeliverToTheEnd(1500);
   server_.Tamper("r", [](FakeWandb::Run& run) { run.archived_lines = 1200; });
   const ReadBackReport report = Read();
@@ -225,7 +225,7 @@ TEST_F(ReadBackTest, RowsThatTheServerOnlyCountsAreNotChecked) {
   EXPECT_FALSE(Read().ok(true)) << "one of those is not even counted";
 }
 
-TEST_F(ReadBackTest, LinesThatWereThereBeforeAreNotOurs) {
+TEST_F(ReadBackTest, ExistingLinesCountAsBase) {
   server_.AddExistingRun("r", 250);
   DeliverToTheEnd(5);
   const ReadBackReport report = Read();
@@ -260,7 +260,7 @@ TEST_F(ReadBackTest, ReplaysAreNotExpectedThere) {
   EXPECT_EQ(Read().diff.missing, 1u);
 }
 
-TEST_F(ReadBackTest, RowsBeforeADefinitionLackWhatItAdds) {
+TEST_F(ReadBackTest, RowsBeforeDefinitionLackStepMetric) {
   stored_.Append(3, "", /*shape=*/2);
   Deliver();
   model::MetricDefinition loss;
@@ -278,7 +278,7 @@ TEST_F(ReadBackTest, RowsBeforeADefinitionLackWhatItAdds) {
   EXPECT_EQ(Read().diff.differing, 1u);
 }
 
-TEST_F(ReadBackTest, ARunningRunIsReadAsFarAsItIsDelivered) {
+TEST_F(ReadBackTest, ReadsRunningRunUpToCursor) {
   stored_.Append(5);
   Deliver();
   stored_.Append(5);
@@ -288,7 +288,7 @@ TEST_F(ReadBackTest, ARunningRunIsReadAsFarAsItIsDelivered) {
   EXPECT_EQ(report.state, "running");
 }
 
-TEST_F(ReadBackTest, AsksAgainWhileTheServerIsBusy) {
+TEST_F(ReadBackTest, RetriesWhileServerIsBusy) {
   DeliverToTheEnd(5);
   server_.Inject({.on = Fault::On::kGraphql, .times = 2, .code = 503});
   server_.Inject({.on = Fault::On::kGraphql, .times = 1, .code = 0});
@@ -296,7 +296,7 @@ TEST_F(ReadBackTest, AsksAgainWhileTheServerIsBusy) {
   EXPECT_TRUE(Read().ok(true));
 }
 
-TEST_F(ReadBackTest, GivesUpInTheEndAndSaysWhy) {
+TEST_F(ReadBackTest, GivesUpAfterTimeoutWithReason) {
   DeliverToTheEnd(5);
   server_.Inject({.on = Fault::On::kGraphql, .times = 100, .code = 503});
   const absl::StatusOr<ReadBackReport> report = TryRead();
@@ -305,7 +305,7 @@ TEST_F(ReadBackTest, GivesUpInTheEndAndSaysWhy) {
   EXPECT_LE(now_, absl::UnixEpoch() + options_.timeout);
 }
 
-TEST_F(ReadBackTest, AWrongKeyAndAnAbsentRunAreErrorsAtOnce) {
+TEST_F(ReadBackTest, WrongKeyOrRunFailsImmediately) {
   DeliverToTheEnd(5);
   stored_delivery_.place["run_id"] = "other";
   EXPECT_THAT(TryRead(), StatusIs(absl::StatusCode::kNotFound));

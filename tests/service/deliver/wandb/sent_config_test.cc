@@ -18,7 +18,7 @@ TEST(SentConfigTest, ChangedConfigMustBeSent) {
   EXPECT_FALSE(config.IsSent());
 }
 
-TEST(SentConfigTest, ConfigIsAtFaultIfTheRunIsAcceptedWithoutIt) {
+TEST(SentConfigTest, AcceptanceWithoutConfigBlamesConfig) {
   SentConfig config;
   config.Set("a", "bare");
   EXPECT_TRUE(config.OnRefused("400"));
@@ -32,7 +32,7 @@ TEST(SentConfigTest, ConfigIsAtFaultIfTheRunIsAcceptedWithoutIt) {
   EXPECT_FALSE(config.OnAccepted().has_value()) << "one dead letter";
 }
 
-TEST(SentConfigTest, ConfigIsNotAtFaultIfTheRunIsRefusedWithoutIt) {
+TEST(SentConfigTest, RefusalWithoutConfigKeepsConfig) {
   SentConfig config;
   config.Set("a", "bare");
   EXPECT_TRUE(config.OnRefused("400"));

@@ -21,11 +21,11 @@ std::string DocumentAt(double timestamp) {
   return SummaryDocument(run, summary, /*lost_rows=*/0, /*max_bytes=*/1 << 20);
 }
 
-TEST(SummaryDocumentTest, ARunThatRunsHasTheRuntimeOfItsLastRow) {
+TEST(SummaryDocumentTest, LiveRunUsesLastRowRuntime) {
   EXPECT_THAT(DocumentAt(101.5), HasSubstr(R"("_runtime":1.5,"_wandb":{"runtime":1})"));
 }
 
-TEST(SummaryDocumentTest, ATimeThatIsNoneGivesNoRuntime) {
+TEST(SummaryDocumentTest, InvalidTimeGivesZeroRuntime) {
   for (const double time :
        {99.0, -1e300, 1e300, std::nan(""), std::numeric_limits<double>::infinity()}) {
     EXPECT_THAT(DocumentAt(time), HasSubstr(R"("_wandb":{"runtime":0})")) << time;

@@ -110,7 +110,7 @@ TEST_F(WandbDeliveryFaultsTest, HonoursRetryAfter) {
   EXPECT_EQ(waited_, absl::Seconds(33));
 }
 
-TEST_F(WandbDeliveryFaultsTest, SendsTheSameAgainAfterAnAnswerThatWasLost) {
+TEST_F(WandbDeliveryFaultsTest, LostAnswerRepeatsSameLines) {
   server_.Inject({.on = Fault::On::kGraphql, .times = 3, .code = 0, .act = true});
   server_.Inject({.on = Fault::On::kFileStream, .times = 3, .code = 0, .act = true});
   server_.Inject({.on = Fault::On::kFileStream, .times = 2, .code = 502, .act = true});
@@ -121,7 +121,7 @@ TEST_F(WandbDeliveryFaultsTest, SendsTheSameAgainAfterAnAnswerThatWasLost) {
   EXPECT_EQ(server_.run("r").repeated_lines, 5u * 50);
 }
 
-TEST_F(WandbDeliveryFaultsTest, TriesAgainAfterAnAnswerThatCameTooLate) {
+TEST_F(WandbDeliveryFaultsTest, RetriesAfterTimedOutAnswer) {
   options_.stream_timeout = absl::Milliseconds(50);
   server_.Inject({.code = 200, .act = true, .delay = absl::Seconds(1)});
   stored_.Append(5);
@@ -156,7 +156,7 @@ TEST_F(WandbDeliveryFaultsTest, SetsTheOneBadRowApart) {
   EXPECT_LT(server_.requests().size(), 40u);
 }
 
-TEST_F(WandbDeliveryFaultsTest, ARefusedSummaryDoesNotHoldUpTheRows) {
+TEST_F(WandbDeliveryFaultsTest, RefusedSummaryDoesNotBlockRows) {
   server_.RefuseLines([](const std::string& line) { return absl::StrContains(line, "poison"); });
   stored_.Apply(model::Update::Kind::kSummary, {{"bad", "poison"}});
   stored_.Append(20);
@@ -170,7 +170,7 @@ TEST_F(WandbDeliveryFaultsTest, ARefusedSummaryDoesNotHoldUpTheRows) {
   EXPECT_THAT(letters_[0].answer, HasSubstr("summary: HTTP 400"));
 }
 
-TEST_F(WandbDeliveryFaultsTest, SetsEveryBadRowApartAndGoesOn) {
+TEST_F(WandbDeliveryFaultsTest, EveryBadRowBecomesDeadLetter) {
   server_.RefuseLines([](const std::string& line) {
     return absl::StrContains(line, "\"_step\":3") && absl::StrContains(line, "\"note\"");
   });
@@ -182,7 +182,7 @@ TEST_F(WandbDeliveryFaultsTest, SetsEveryBadRowApartAndGoesOn) {
   EXPECT_EQ(letters_.size(), 11u);
 }
 
-TEST_F(WandbDeliveryFaultsTest, PostsLessWhereTheServerTakesLess) {
+TEST_F(WandbDeliveryFaultsTest, ShrinksPostsToServerLimit) {
   server_.RefuseBodiesAbove(100000);
   stored_.Append(5000);
   stored_.Close(model::RunState::kFinished, 0);
@@ -191,7 +191,7 @@ TEST_F(WandbDeliveryFaultsTest, PostsLessWhereTheServerTakesLess) {
   EXPECT_THAT(letters_, IsEmpty());
 }
 
-TEST_F(WandbDeliveryFaultsTest, SetsARowApartThatIsTooLargeForTheServer) {
+TEST_F(WandbDeliveryFaultsTest, OversizedRowBecomesDeadLetter) {
   server_.RefuseBodiesAbove(100000);
   stored_.Append(3);
   stored_.Append(1, std::string(200000, 'x'));
@@ -205,7 +205,7 @@ TEST_F(WandbDeliveryFaultsTest, SetsARowApartThatIsTooLargeForTheServer) {
 
 // The summary has the row's text, so the post contains it twice. Row and summary are small enough
 // by themselves.
-TEST_F(WandbDeliveryFaultsTest, ASummaryThatIsTooLargeBesideTheRowsGoesAlone) {
+TEST_F(WandbDeliveryFaultsTest, LargeSummaryIsPostedAlone) {
   server_.RefuseBodiesAbove(100000);
   stored_.Append(1, std::string(70000, 'x'));
   stored_.Close(model::RunState::kFinished, 0);
@@ -216,7 +216,7 @@ TEST_F(WandbDeliveryFaultsTest, ASummaryThatIsTooLargeBesideTheRowsGoesAlone) {
 }
 
 // The last text of a metric is its summary, so one row can make the whole summary too large.
-TEST_F(WandbDeliveryFaultsTest, ASummaryAboveTheLimitGoesWithoutItsLongTexts) {
+TEST_F(WandbDeliveryFaultsTest, OversizedSummaryDropsLongTexts) {
   options_.max_line_bytes = 100000;
   stored_.Append(2, std::string(200000, 'x'));
   stored_.Close(model::RunState::kFinished, 0);
@@ -228,7 +228,7 @@ TEST_F(WandbDeliveryFaultsTest, ASummaryAboveTheLimitGoesWithoutItsLongTexts) {
   EXPECT_TRUE(summary["note"].is_null());
 }
 
-TEST_F(WandbDeliveryFaultsTest, DoesNotEvenSendALineAboveTheLimit) {
+TEST_F(WandbDeliveryFaultsTest, LineAboveLimitIsNotSent) {
   options_.max_line_bytes = 1000;
   stored_.Append(2, std::string(2000, 'x'));
   stored_.Append(2, "small");
@@ -240,7 +240,7 @@ TEST_F(WandbDeliveryFaultsTest, DoesNotEvenSendALineAboveTheLimit) {
       << "in the summary that came with the last row and the run's end";
 }
 
-TEST_F(WandbDeliveryFaultsTest, AServerThatRefusesEverythingCostsNoRow) {
+TEST_F(WandbDeliveryFaultsTest, TotalRefusalLosesNoRows) {
   bool refuse = true;
   server_.RefuseLines([&refuse](const std::string&) { return refuse; });
   stored_.Append(20);
@@ -285,7 +285,7 @@ TEST_F(WandbDeliveryFaultsTest, AppendsAfterExistingLines) {
   ExpectAllRows(5);
 }
 
-TEST_F(WandbDeliveryFaultsTest, KeepsEverythingWhileTheKeyIsWrong) {
+TEST_F(WandbDeliveryFaultsTest, WrongKeyLosesNoRows) {
   server_.RequireKey(std::string(40, 'z'));
   stored_.Append(5);
   stored_.Close(model::RunState::kFinished, 0);

@@ -85,7 +85,7 @@ TEST_F(WandbDeliveryGatesTest, OneRunProbesAnAbsentServer) {
   EXPECT_EQ(two_.requests(), 1u);
 }
 
-TEST_F(WandbDeliveryGatesTest, ARateLimitCountsForAllRunsOfTheProject) {
+TEST_F(WandbDeliveryGatesTest, RateLimitAppliesToWholeProject) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   EXPECT_EQ(StepOf(one_).delivery.last_error, "ask for the server's features: HTTP 429: {}");
@@ -115,7 +115,7 @@ TEST_F(WandbDeliveryGatesTest, BreakerReasonClearsAfterDelivery) {
   EXPECT_EQ(result.delivery.last_error, "");
 }
 
-TEST_F(WandbDeliveryGatesTest, RunWithoutRowsToSendSaysNothing) {
+TEST_F(WandbDeliveryGatesTest, RunWithoutBacklogReportsNoError) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   Step(one_);
@@ -126,7 +126,7 @@ TEST_F(WandbDeliveryGatesTest, RunWithoutRowsToSendSaysNothing) {
 }
 
 // The daemon cancels it because it stops. The stored error stays, for later readers.
-TEST_F(WandbDeliveryGatesTest, RequestThatWeCancelIsNoError) {
+TEST_F(WandbDeliveryGatesTest, CancelledRequestIsNotAnError) {
   one_.code = -1;
   const StepResult result = StepOf(one_);
   EXPECT_EQ(result.delivery.last_error, "");
@@ -135,7 +135,7 @@ TEST_F(WandbDeliveryGatesTest, RequestThatWeCancelIsNoError) {
 }
 
 // Like the official client, which paces its posts by the quota. A GraphQL query does not count.
-TEST_F(WandbDeliveryGatesTest, AQuotaThatIsUsedUpCountsForAllRunsOfTheProject) {
+TEST_F(WandbDeliveryGatesTest, ExhaustedQuotaDelaysWholeProject) {
   one_.quota_after = absl::Seconds(20);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
   EXPECT_EQ(one_.requests(), 3u);
@@ -163,7 +163,7 @@ TEST_F(WandbDeliveryGatesTest, OneFailingRunDelaysNoOther) {
   EXPECT_EQ(two_.requests(), 2u);
 }
 
-TEST_F(WandbDeliveryGatesTest, ARunThatEndsWhileItWaitsIsABacklog) {
+TEST_F(WandbDeliveryGatesTest, RunEndedWhileWaitingIsBacklog) {
   one_.code = 0;
   Step(one_);
   EXPECT_TRUE(StepOf(two_).live);

@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 
 using WandbDeliveryMovedTest = SeveralStoresTest;
 
-TEST_F(WandbDeliveryMovedTest, RowsThatWereLeftGoBehindTheOtherStores) {
+TEST_F(WandbDeliveryMovedTest, LeftoverRowsFollowNewerStore) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
@@ -75,7 +75,7 @@ TEST_F(WandbDeliveryMovedTest, NewerStoreDecidesTheEnd) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, AStoreThatNeverReachedTheServerGoesBehindToo) {
+TEST_F(WandbDeliveryMovedTest, UndeliveredStoreFollowsNewerStore) {
   SayFrom(a_, "a");
   a_.stored.Append(3);
   a_.stored.Close(model::RunState::kCrashed, 0);
@@ -85,7 +85,7 @@ TEST_F(WandbDeliveryMovedTest, AStoreThatNeverReachedTheServerGoesBehindToo) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, AnEndThatIsNotZeroStaysSo) {
+TEST_F(WandbDeliveryMovedTest, NonzeroExitCodeIsKept) {
   a_.stored.Append(3);
   SayFrom(b_, "b");
   b_.stored.Append(2);
@@ -96,7 +96,7 @@ TEST_F(WandbDeliveryMovedTest, AnEndThatIsNotZeroStaysSo) {
   ExpectEndOf(a_, "b", 1);
 }
 
-TEST_F(WandbDeliveryMovedTest, RowsWhoseAnswerWasLostStayWhereTheyAre) {
+TEST_F(WandbDeliveryMovedTest, RowsWithLostAnswerKeepPosition) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(3);
@@ -110,7 +110,7 @@ TEST_F(WandbDeliveryMovedTest, RowsWhoseAnswerWasLostStayWhereTheyAre) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, LostRowsAreNotConfusedWithOthers) {
+TEST_F(WandbDeliveryMovedTest, LostRowsFollowNewerStore) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(2);  // as many as the other store writes
@@ -123,7 +123,7 @@ TEST_F(WandbDeliveryMovedTest, LostRowsAreNotConfusedWithOthers) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, RestOfAPartialPostIsAppended) {
+TEST_F(WandbDeliveryMovedTest, PartialPostRemainderIsAppended) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(9);
@@ -143,7 +143,7 @@ TEST_F(WandbDeliveryMovedTest, RestOfAPartialPostIsAppended) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, WaitsUntilNobodyWritesThere) {
+TEST_F(WandbDeliveryMovedTest, WaitsWhileAnotherStoreWrites) {
   a_.stored.Append(2);
   a_.Deliver();
   a_.stored.Append(1);
@@ -166,7 +166,7 @@ TEST_F(WandbDeliveryMovedTest, WaitsUntilNobodyWritesThere) {
   ExpectEndOf(a_, "b", 0);
 }
 
-TEST_F(WandbDeliveryMovedTest, DoesNotWaitForARunThatTheServerCallsCrashed) {
+TEST_F(WandbDeliveryMovedTest, DoesNotWaitForCrashedRun) {
   a_.options.max_post_bytes = 1;  // one row per post
   a_.stored.Append(3);
   a_.stored.Close(model::RunState::kCrashed, 0);
@@ -180,7 +180,7 @@ TEST_F(WandbDeliveryMovedTest, DoesNotWaitForARunThatTheServerCallsCrashed) {
   EXPECT_TRUE(a_.delivery.complete) << a_.delivery.last_error;
 }
 
-TEST_F(WandbDeliveryMovedTest, ARunIsTakenOverByItsFirstRow) {
+TEST_F(WandbDeliveryMovedTest, FirstRowTakesOverRun) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
@@ -193,7 +193,7 @@ TEST_F(WandbDeliveryMovedTest, ARunIsTakenOverByItsFirstRow) {
   EXPECT_EQ(json::parse(server_.RunOf("r").config)["from"]["value"], "b");
 }
 
-TEST_F(WandbDeliveryMovedTest, TheNodeThatItComesBackToContinuesIt) {
+TEST_F(WandbDeliveryMovedTest, ReturningJobContinuesOnFirstNode) {
   SayFrom(a_, "a");
   a_.stored.Append(2);
   a_.Deliver();
@@ -225,7 +225,7 @@ TEST_F(WandbDeliveryMovedTest, AsksAgainAfterALongPause) {
 }
 
 // The store was restored from a backup. The server has rows that this store does not know it sent.
-TEST_F(WandbDeliveryMovedTest, AnOlderCopyOfTheStoreSendsNoRowTwice) {
+TEST_F(WandbDeliveryMovedTest, RestoredStoreSendsNoRowTwice) {
   a_.stored.Append(2);
   a_.Deliver();
   const model::Delivery older = a_.delivery;

@@ -57,7 +57,7 @@ TEST_F(WandbDeliveryResumedTest, ReplaysAreNotSent) {
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 20.5);
 }
 
-TEST_F(WandbDeliveryResumedTest, DaemonThatDiesAfterEachStepSendsTheSame) {
+TEST_F(WandbDeliveryResumedTest, RepeatedRestartsSendSameRows) {
   c_.options.max_post_bytes = 1;  // one row per post
   DeliverAtA();
   c_.stored.Resume();
@@ -73,7 +73,7 @@ TEST_F(WandbDeliveryResumedTest, DaemonThatDiesAfterEachStepSendsTheSame) {
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(104)));
 }
 
-TEST_F(WandbDeliveryResumedTest, PostWithoutAnAnswerIsTheSameAgain) {
+TEST_F(WandbDeliveryResumedTest, UnansweredPostIsRepeatedUnchanged) {
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.Append(25);
@@ -84,7 +84,7 @@ TEST_F(WandbDeliveryResumedTest, PostWithoutAnAnswerIsTheSameAgain) {
   EXPECT_EQ(server_.RunOf("r").repeated_lines, 5u);
 }
 
-TEST_F(WandbDeliveryResumedTest, OlderCopyOfTheStoreSendsNoRowTwice) {
+TEST_F(WandbDeliveryResumedTest, RestoredStoreSendsNoRowTwice) {
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.Append(10);
@@ -100,7 +100,7 @@ TEST_F(WandbDeliveryResumedTest, OlderCopyOfTheStoreSendsNoRowTwice) {
 }
 
 // The first store's daemon is alive, and has some rows left.
-TEST_F(WandbDeliveryResumedTest, RowsThatComeUntilTheFirstPostCountToo) {
+TEST_F(WandbDeliveryResumedTest, RowsArrivingBeforeFirstPostCount) {
   DeliverAtA(60);
   c_.stored.Resume();
   c_.Deliver();
@@ -112,7 +112,7 @@ TEST_F(WandbDeliveryResumedTest, RowsThatComeUntilTheFirstPostCountToo) {
   EXPECT_THAT(Lines(), ElementsAreArray(StepsUpTo(109)));
 }
 
-TEST_F(WandbDeliveryResumedTest, RowsOfTheFirstStoreThatComeLaterAreNoReplays) {
+TEST_F(WandbDeliveryResumedTest, FirstStoresLaterRowsAreSent) {
   a_.stored.Resume();  // like a script that always sets it
   DeliverAtA(90);
   a_.stored.Append(10);
@@ -128,7 +128,7 @@ TEST_F(WandbDeliveryResumedTest, RowsOfTheFirstStoreThatComeLaterAreNoReplays) {
   ExpectEndOf(a_, "c", 0);
 }
 
-TEST_F(WandbDeliveryResumedTest, RowsOfAnEarlierStoreThatNeverReachedTheServerAreNoReplays) {
+TEST_F(WandbDeliveryResumedTest, UndeliveredEarlierStoreSendsAllRows) {
   a_.stored.Resume();
   a_.stored.Append(3);
   a_.stored.Close(model::RunState::kCrashed, 0);
@@ -140,7 +140,7 @@ TEST_F(WandbDeliveryResumedTest, RowsOfAnEarlierStoreThatNeverReachedTheServerAr
   ExpectEndOf(a_, "c", 0);
 }
 
-TEST_F(WandbDeliveryResumedTest, StartThatDoesNotResumeSendsAll) {
+TEST_F(WandbDeliveryResumedTest, StartWithoutResumeSendsAllRows) {
   DeliverAtA();
   c_.stored.Append(25);
   EndAtC();
@@ -164,7 +164,7 @@ TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepCountOn) {
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").summary)["_step"], 104);
 }
 
-TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepBeforeThoseWithOneAreSent) {
+TEST_F(WandbDeliveryResumedTest, LeadingRowWithoutStepIsSent) {
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.GiveSteps(0);
@@ -178,7 +178,7 @@ TEST_F(WandbDeliveryResumedTest, RowsWithoutAStepBeforeThoseWithOneAreSent) {
   EXPECT_EQ(ParseExtendedJson(server_.RunOf("r").history[100])["loss"], 0.5);
 }
 
-TEST_F(WandbDeliveryResumedTest, MetricOfAReplayOnlyIsInTheSummary) {
+TEST_F(WandbDeliveryResumedTest, SummaryIncludesReplayOnlyMetric) {
   DeliverAtA();
   c_.stored.Resume();
   c_.stored.Append(5, "", /*shape=*/2);

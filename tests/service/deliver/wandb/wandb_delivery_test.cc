@@ -135,7 +135,7 @@ class WandbDeliveryTest : public ::testing::Test {
   size_t exchanges_ = 0;
 };
 
-TEST_F(WandbDeliveryTest, WantsThePlaceStoredBeforeTheFirstPost) {
+TEST_F(WandbDeliveryTest, CursorIsStoredBeforeFirstPost) {
   stored_.Append(3);
   EXPECT_FALSE(Step().changed);  // the features
   EXPECT_FALSE(Step().changed);  // where the run stands: its position at the server
@@ -157,7 +157,7 @@ TEST_F(WandbDeliveryTest, WantsThePlaceStoredBeforeTheFirstPost) {
   EXPECT_EQ(transport_.sent().back().url, "https://wandb.example.com/files/ee/pp/r/file_stream");
 }
 
-TEST_F(WandbDeliveryTest, SendsTheFirstRowsAtOnceAndThenWaits) {
+TEST_F(WandbDeliveryTest, SendsFirstRowsImmediatelyThenWaits) {
   stored_.Append(1);
   StepUntilIdle();
   ASSERT_EQ(Posts().size(), 1u);
@@ -192,7 +192,7 @@ TEST_F(WandbDeliveryTest, SendsTheSummaryBesideTheRows) {
   EXPECT_EQ(summary["_wandb"]["runtime"], 0);
 }
 
-TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastRowStillCounts) {
+TEST_F(WandbDeliveryTest, DefinitionAfterLastRowCounts) {
   stored_.Append(2);
   StepUntilIdle();
   model::MetricDefinition loss;
@@ -206,7 +206,7 @@ TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastRowStillCounts) {
   EXPECT_EQ(summary["loss"], json({{"min", 0.5}, {"max", 1.5}}));
 }
 
-TEST_F(WandbDeliveryTest, ADefinitionAfterTheLastCutStillCounts) {
+TEST_F(WandbDeliveryTest, DefinitionAfterLastCutCounts) {
   stored_.Append(2);
   StepUntilCut();
   transport_.AnswerNext(absl::UnavailableError("cut off"));
@@ -242,7 +242,7 @@ TEST_F(WandbDeliveryTest, SendsHeartbeatsWhileSilent) {
   EXPECT_EQ(Posts().size(), 5u);
 }
 
-TEST_F(WandbDeliveryTest, SendsTheEndWithTheLastRows) {
+TEST_F(WandbDeliveryTest, SendsEndWithLastRows) {
   stored_.Append(2);
   stored_.Close(model::RunState::kFinished, 0);
   EXPECT_TRUE(StepUntilIdle().delivery.complete);
@@ -251,7 +251,7 @@ TEST_F(WandbDeliveryTest, SendsTheEndWithTheLastRows) {
   EXPECT_EQ(Posts()[0]["exitcode"], 0);
 }
 
-TEST_F(WandbDeliveryTest, ARunThatCrashedHasAnExitCode) {
+TEST_F(WandbDeliveryTest, CrashedRunSendsNonzeroExitCode) {
   stored_.Close(model::RunState::kCrashed, 0);
   EXPECT_TRUE(StepUntilIdle().delivery.complete);
   EXPECT_EQ(Posts().back()["exitcode"], 1);
@@ -265,7 +265,7 @@ TEST_F(WandbDeliveryTest, ContinuesAReopenedRun) {
   EXPECT_EQ(stored_delivery_.delivered_rows, 1u);
 }
 
-TEST_F(WandbDeliveryTest, SendsAChangedConfigAfterAWhileAndBeforeTheEnd) {
+TEST_F(WandbDeliveryTest, ChangedConfigWaitsUnlessRunEnds) {
   StepUntilIdle();
   EXPECT_EQ(Upserts(), 1u);
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
@@ -286,7 +286,7 @@ TEST_F(WandbDeliveryTest, SendsAChangedConfigAfterAWhileAndBeforeTheEnd) {
   EXPECT_EQ(Posts().back()["complete"], true);
 }
 
-TEST_F(WandbDeliveryTest, KeepsAConfigThatCouldNotBeSent) {
+TEST_F(WandbDeliveryTest, FailedConfigUpdateIsRetried) {
   StepUntilIdle();
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
   now_ += absl::Seconds(6);
@@ -299,7 +299,7 @@ TEST_F(WandbDeliveryTest, KeepsAConfigThatCouldNotBeSent) {
 
 // GraphQL servers report errors with code 200. Such an answer to a config update once stopped the
 // run's rows for ever.
-TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
+TEST_F(WandbDeliveryTest, ConfigErrorsDoNotBlockRows) {
   StepUntilIdle();
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
   stored_.Append(3);
@@ -325,7 +325,7 @@ TEST_F(WandbDeliveryTest, ErrorsAnsweredToAConfigUpdateDoNotStopRows) {
   EXPECT_EQ(letters_.size(), 1u);
 }
 
-TEST_F(WandbDeliveryTest, AConfigIsNotBlamedWhereTheServerRefusesTheRun) {
+TEST_F(WandbDeliveryTest, RefusedRunDoesNotBlameConfig) {
   stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
   for (int i = 0; i < 3; ++i) Step();  // the features, and the run's position
   for (int i = 0; i < 2; ++i) transport_.AnswerNext(FakeTransport::Code(200, kConfigErrors));
@@ -339,7 +339,7 @@ TEST_F(WandbDeliveryTest, AConfigIsNotBlamedWhereTheServerRefusesTheRun) {
   EXPECT_THAT(letters_, IsEmpty());
 }
 
-TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
+TEST_F(WandbDeliveryTest, NewDaemonResendsIdenticalLines) {
   model::MetricDefinition loss;
   stored_.Append(1, "", /*shape=*/2);
   stored_.Append(2);
@@ -361,7 +361,7 @@ TEST_F(WandbDeliveryTest, ANewDaemonSendsTheSameLinesAtTheSamePlace) {
               HasSubstr("\"x\":0,"));
 }
 
-TEST_F(WandbDeliveryTest, ANewDaemonMakesTheSummaryOfAllRows) {
+TEST_F(WandbDeliveryTest, NewDaemonSummaryCoversAllRows) {
   model::MetricDefinition loss;
   loss.name = "loss";
   loss.summary = {"mean"};
@@ -377,7 +377,7 @@ TEST_F(WandbDeliveryTest, ANewDaemonMakesTheSummaryOfAllRows) {
   EXPECT_EQ(OffsetOf(Posts().back()), 104);
 }
 
-TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
+TEST_F(WandbDeliveryTest, SummaryReportsLostRows) {
   const auto lost = [this] {
     return json::parse(
                Posts().back()["files"]["wandb-summary.json"]["content"][0].get<std::string>())
@@ -400,7 +400,7 @@ TEST_F(WandbDeliveryTest, TheSummarySaysHowManyRowsAreLost) {
   EXPECT_EQ(lost(), 7) << "the late ones, with the run's end";
 }
 
-TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
+TEST_F(WandbDeliveryTest, SendsNoRequestWithoutKey) {
   CredentialStore none(CredentialStore::Options{});
   WandbDelivery delivery(stored_.run(), stored_delivery_, &transport_, breakers_.get(), &none, {});
   const StepResult result = delivery.Step(stored_.reader(), now_, true);
@@ -413,7 +413,7 @@ TEST_F(WandbDeliveryTest, WaitsForAKeyWithoutASingleRequest) {
 }
 
 // A daemon has just started. Live ranks send their keys again soon.
-TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
+TEST_F(WandbDeliveryTest, LiveRunAwaitsKeyWithoutError) {
   CredentialStore keys(CredentialStore::Options{});
   const CredentialStore none(CredentialStore::Options{});
   WandbDelivery::Options options;
@@ -437,7 +437,7 @@ TEST_F(WandbDeliveryTest, LiveRunWaitsQuietlyForItsRanks) {
   EXPECT_THAT(transport_.sent(), IsEmpty());
 }
 
-TEST_F(WandbDeliveryTest, NewKeyClearsTheTroubleAtOnce) {
+TEST_F(WandbDeliveryTest, NewKeyClearsErrorImmediately) {
   for (const bool restarted : {false, true}) {
     CredentialStore keys(CredentialStore::Options{});
     auto delivery =
@@ -459,7 +459,7 @@ TEST_F(WandbDeliveryTest, NewKeyClearsTheTroubleAtOnce) {
   }
 }
 
-TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
+TEST_F(WandbDeliveryTest, RefusedKeyPausesRequests) {
   transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
   const StepResult result = StepUntilIdle();
   EXPECT_THAT(result.delivery.last_error, HasSubstr("HTTP 401: bad key"));
@@ -467,7 +467,7 @@ TEST_F(WandbDeliveryTest, KeepsAllWhileTheKeyIsRefused) {
 }
 
 // A user who has just run `ranklog login`, or restarted the job with another key, looks at once.
-TEST_F(WandbDeliveryTest, ANewKeyIsTriedAtOnce) {
+TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
   TempDir dir;
   CredentialStore::Options options;
   options.files = {dir.File("credentials")};
@@ -510,7 +510,7 @@ TEST_F(WandbDeliveryTest, MissingKeyDelaysNoOtherRun) {
 }
 
 // A login page, a captive portal, or a proxy without an answer: the rows were not delivered.
-TEST_F(WandbDeliveryTest, AnAnswerOfAnotherProgramIsNoDelivery) {
+TEST_F(WandbDeliveryTest, ForeignAnswerDeliversNothing) {
   struct {
     std::string body, said;
   } const answers[] = {
@@ -542,7 +542,7 @@ TEST_F(WandbDeliveryTest, AnAnswerOfAnotherProgramIsNoDelivery) {
   EXPECT_EQ(Posts().front(), Posts().back());
 }
 
-TEST_F(WandbDeliveryTest, AWebPageSaysNothingOfTheServersFeatures) {
+TEST_F(WandbDeliveryTest, RepeatsFeatureQueryAfterWebPage) {
   transport_.AnswerNext(FakeTransport::Code(200, "<html><title>Log in</title></html>"));
   const StepResult result = StepUntilIdle();
   EXPECT_THAT(result.delivery.last_error,
@@ -553,7 +553,7 @@ TEST_F(WandbDeliveryTest, AWebPageSaysNothingOfTheServersFeatures) {
   EXPECT_EQ(transport_.sent().back().body, transport_.sent().front().body);
 }
 
-TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToTheNext) {
+TEST_F(WandbDeliveryTest, RefusedKeyFallsBackToNext) {
   CredentialStore::Options options;
   options.environment_key = std::string(40, 'e');
   CredentialStore credentials(options);
@@ -581,7 +581,7 @@ TEST_F(WandbDeliveryTest, MasksTheKeyInServerErrors) {
   EXPECT_THAT(StepUntilIdle().delivery.last_error, HasSubstr("bad: [key] Basic [key]"));
 }
 
-TEST_F(WandbDeliveryTest, DoesWhatRetryAfterSays) {
+TEST_F(WandbDeliveryTest, HonoursRetryAfterHeader) {
   stored_.Append(1);
   StepUntilCut();
   HttpResponse busy = FakeTransport::Code(429);
