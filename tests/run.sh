@@ -135,9 +135,15 @@ case "$mode" in
     run release
     # Compiled with the flags of build/release, so that the compiler cache has most of it. The packages are made of it, too.
     build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
-    run portable -L portable
+    # The tests of the packages wait for a container most of their time.
+    trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+    run portable -L portable >build/portable.run.log 2>&1 & portable=$!
     say "the trainer with LibTorch 2.x"
     JOBS=$jobs tests/torch2.sh
+    code=0
+    wait "$portable" || code=$?
+    cat build/portable.run.log
+    [ "$code" = 0 ] || exit "$code"
     say "benchmarks, in a short form"
     tests/benchmarks/run.py --short build/release
     # Clang compiles for AddressSanitizer in two thirds of GCC's CPU time; for ThreadSanitizer they take about the same.

@@ -7,7 +7,7 @@ usage() {
   cat <<'TEXT'
 Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]
 
-Runs each fuzz target (or those named) for SECONDS (30), one on each core, and prints how often each was executed. What it
+Runs each fuzz target (or those named) for SECONDS (30), two on each core, and prints how often each was executed. What it
 learns stays in build/fuzz/corpus. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*; run it again by
   build/fuzz/fuzz/TARGET_fuzz build/fuzz/artifacts/TARGET-...
 TEXT
@@ -49,7 +49,7 @@ fuzz() {
 }
 export -f fuzz
 failed=0
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
+printf '%s\n' "${targets[@]}" | xargs -P $((2 * $(nproc))) -I{} bash -c 'fuzz "$@"' _ {} "$seconds" "$out" || failed=1
 
 complaints=()
 printf '%-12s %12s %10s %8s  %s\n' target executions per_second corpus result
