@@ -123,7 +123,7 @@ plant(aggregate/start.cc late_ring_to_newer_start
 plant(join_plan.cc rank_counted_twice
   "if (joins()) ranks[rows[r].rank].Add(key, source);"
   "if (joins()) ranks[@BUG@ ? rows[r].stream : rows[r].rank].Add(key, source);")
-plant(run_aggregator.cc ranks_part_dropped
+plant(run_streams.cc ranks_part_dropped
   "(every || stream->rows.front().step < step)"
   "(every || stream->rows.front().step < step + (@BUG@ ? 1 : 0))")
 plant(run_aggregator.cc step_not_waited_for
@@ -160,13 +160,13 @@ plant(run_aggregator.cc steps_begin_anew
   "step_base = @BUG@ ? 0 : made.last_step + 1;")
 plant(run_aggregator.cc next_attempt_too_soon
   "while (true) {
-    const int64_t next = impl.NextPrimaryStep();"
+    const int64_t next = impl.streams.NextPrimaryStep("
   "if (@BUG@) begins = impl.BeginNextAttempt();
   while (!begins) {
-    const int64_t next = impl.NextPrimaryStep();")
+    const int64_t next = impl.streams.NextPrimaryStep(")
 plant(run_aggregator.cc rest_of_attempt_dropped
   "begins = !open && impl.BeginNextAttempt();"
-  "if (@BUG@ && !open) impl.UseUpOthersBelow(next, passed == kEveryStep);
+  "if (@BUG@ && !open) impl.streams.UseUpOthersBelow(next, passed == kEveryStep, impl.last_step);
     begins = !open && impl.BeginNextAttempt();")
 plant(run_aggregator.cc ranks_do_not_wait
   "(rows->primary || !impl_->AwaitsFirstRow())"

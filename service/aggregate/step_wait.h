@@ -1,0 +1,50 @@
+// Until when a step that the primaries have passed waits for other ranks.
+
+#ifndef SERVICE_AGGREGATE_STEP_WAIT_H_
+#define SERVICE_AGGREGATE_STEP_WAIT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "service/aggregate/passed_times.h"
+#include "service/aggregate/stream_rows.h"
+
+namespace ranklog::aggregate {
+
+// RunAggregator has the rules. One per run. Not thread-safe.
+class StepWait {
+ public:
+  // As in RunAggregator::Options. `first_row` and `silent` are limited to `step`.
+  struct Limits {
+    absl::Duration step;
+    absl::Duration first_row;
+    absl::Duration silent;
+  };
+  explicit StepWait(const Limits& limits);
+
+  // An attempt begins. Its ranks are waited for like those of the first attempt.
+  void BeginAttempt() { started_ = absl::InfiniteFuture(); }
+  // The primaries have passed all steps up to `step`.
+  void Passed(int64_t step, absl::Time now) { passed_times_.Passed(step, now); }
+  // No step below `step` will wait any more.
+  void Forget(int64_t step) { passed_times_.Forget(step); }
+
+  // Until when `step`, at which the primaries have a row and which they have passed, waits for
+  // `others` and for ranks without a stream. Infinite past if all have passed it. Streams of
+  // attempts after `attempt` are not waited for.
+  absl::Time Until(int64_t step, uint32_t attempt, const std::vector<StreamRows*>& others,
+                   bool absent_ranks, absl::Time now);
+  // The wait is over: streams that have not passed `step` are silent from now on.
+  static void GiveUp(int64_t step, uint32_t attempt, const std::vector<StreamRows*>& others);
+
+ private:
+  const Limits limits_;
+  PassedTimes passed_times_;
+  // When the primaries passed the attempt's first step.
+  absl::Time started_ = absl::InfiniteFuture();
+};
+
+}  // namespace ranklog::aggregate
+
+#endif  // SERVICE_AGGREGATE_STEP_WAIT_H_
