@@ -8,40 +8,17 @@
 #include "ranklog/v1/spool_layout.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/base/utf8.h"
 #include "service/ingest/convert.h"
-#include "service/ingest/spool_reader.h"
+#include "service/ingest/former_program.h"
+#include "service/ingest/server/hello_reply.h"
+#include "service/ingest/server/rank_ring.h"
+#include "service/ingest/server/refusals.h"
 
 namespace ranklog::ingest {
 namespace {
 
 // Memory of a queued write, without its message; approximate.
 constexpr size_t kWriteOverhead = 512;
-
-// Reports how the daemon classified the start that the stream belongs to.
-v1::Notice StartNotice(const model::Stream& stream) {
-  v1::Notice notice;
-  notice.set_key("start");
-  notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
-  notice.set_text(ToUtf8(stream.notice));
-  return notice;
-}
-
-v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::string>& destinations,
-                       const std::string& state_dir, bool send_descriptor) {
-  v1::HelloReply reply;
-  reply.set_durable_seq(stream.durable_seq);
-  reply.set_send_descriptor(send_descriptor);
-  reply.set_daemon_version(RANKLOG_VERSION);
-  reply.set_run_id(stream.run_id);
-  reply.set_state_dir(ToUtf8(state_dir));
-  if (stream.refused) {
-    reply.add_destinations("local");
-  } else {
-    reply.mutable_destinations()->Assign(destinations.begin(), destinations.end());
-  }
-  return reply;
-}
 
 }  // namespace
 
@@ -81,9 +58,9 @@ void AttachSession::OnMessageTooLarge() {
   // message again and it arrives, but a message that is too large never arrives.
   if (!context_.registry->EndedMidMessageAgain(key_)) return;
   absl::MutexLock lock(&mutex_);
-  Count(context_.counters->refused_too_large,
-        absl::ResourceExhaustedError(
-            absl::StrCat("a message of more than ", v1::kMaxMessageBytes >> 20, " MiB")));
+  CountRefusal(context_.counters->refused_too_large, key_,
+               absl::ResourceExhaustedError(
+                   absl::StrCat("a message of more than ", v1::kMaxMessageBytes >> 20, " MiB")));
 }
 
 void AttachSession::OnWritten(bool ok) {
@@ -131,32 +108,6 @@ absl::Status AttachSession::Handle(const v1::ClientMessage& message) {
   }
 }
 
-// A process that called exec() has released the rings of its previous program. A process that
-// closed descriptors that it does not own has too, but it still runs the same program.
-absl::Status AttachSession::CheckFormerProgram(const v1::Hello& hello) const {
-  if (peer_ == nullptr || peer_->pid <= 0) return absl::OkStatus();
-  for (const LiveStream& other : context_.registry->OthersOf(key_)) {
-    if (other.peer == nullptr || other.peer->pid != peer_->pid) continue;
-    if (other.ring == nullptr || other.ring->locked()) continue;
-    const absl::StatusOr<SpoolReader> ring = SpoolReader::Open(other.ring->fd());
-    v1::Hello former;
-    if (!ring.ok() || !former.ParseFromString(ring->hello())) continue;
-    if (former.identity().began_us() == hello.identity().began_us()) continue;
-    context_.registry->SetReplaced(other.key);
-    return absl::UnavailableError(
-        "the rows of the previous program must be stored first; try again");
-  }
-  return absl::OkStatus();
-}
-
-// No other process may know where the directory is.
-absl::Status AttachSession::RememberDirOf(const RingFile* ring) const {
-  if (context_.spool_dirs == nullptr || ring == nullptr || ring->path().empty()) {
-    return absl::OkStatus();
-  }
-  return context_.spool_dirs->Remember(ring->path());
-}
-
 absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
   key_ = ToStreamKey(hello.stream());
   other_version_ = hello.protocol() != v1::kProtocolVersion;
@@ -165,21 +116,12 @@ absl::Status AttachSession::HandleHello(const v1::Hello& hello) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", StreamRegistry::kMaxStreams, " live streams already"));
   }
-  RETURN_IF_ERROR(CheckFormerProgram(hello));
+  RETURN_IF_ERROR(
+      CheckFormerProgram(key_, peer_.get(), hello.identity().began_us(), *context_.registry));
   context_.credentials.remember(session, {hello.credentials().begin(), hello.credentials().end()});
   ResolveDestinations(context_.credentials, &session);
   SubscribeToNotices();  // before the attach, which waits while the disk is full
-  std::shared_ptr<const RingFile> ring;
-  if (peer_ != nullptr) {
-    absl::StatusOr<std::shared_ptr<const RingFile>> opened =
-        RingFile::OpenClaimed(ToClaim(hello.ring()), *peer_);
-    if (opened.ok()) {
-      ring = *std::move(opened);
-    } else {
-      ++context_.counters->unseen_rings;
-      spdlog::debug("rank {} of {}: {}", key_.rank, key_.job_id, opened.status().ToString());
-    }
-  }
+  std::shared_ptr<const RingFile> ring = OpenRankRing(hello, peer_.get(), *context_.counters);
   if (context_.registry->Find(key_) || context_.registry->HasProcess(session.launch.process)) {
     SubmitAttach(std::move(session), std::move(ring));
     return absl::OkStatus();
@@ -206,7 +148,8 @@ void AttachSession::SubmitAttach(model::Session session, std::shared_ptr<const R
         context_.registry->BeginAttaching(
             {.key = key_, .process = session.launch.process, .ring = ring, .peer = peer_});
         // Before the attach, so that the next daemon finds the ring if this daemon dies now.
-        RememberDirOf(ring.get()).IgnoreError();  // Attached() retries and logs the error
+        // Attached() retries and logs the error.
+        RememberDirOf(ring.get(), context_.spool_dirs).IgnoreError();
         ASSIGN_OR_RETURN(*attached, context_.attacher->Attach(session, store));
         FAULT_POINT("attach");
         return absl::OkStatus();
@@ -247,7 +190,7 @@ void AttachSession::Attached(const model::Stream& stream, std::shared_ptr<const 
   context_.run_attached(stream.run);
   // Already done, except if the disk was full. Now the disk has stored the attach, so it can
   // succeed.
-  if (const absl::Status status = RememberDirOf(ring.get()); !status.ok()) {
+  if (const absl::Status status = RememberDirOf(ring.get(), context_.spool_dirs); !status.ok()) {
     spdlog::warn(
         "cannot record the directory of the spool {}: {}; the next daemon will not search it",
         ring->path(), std::string(status.message()));
@@ -312,16 +255,16 @@ absl::Status AttachSession::HandleBatch(const v1::Batch& message) {
 }
 
 absl::Status AttachSession::HandleProgress(const v1::Progress& progress) {
-  Submit([this, step = progress.passed_step()](
-             storage::Store& store) { return store.SetProgress(stream_, step); },
-         nullptr, /*bytes=*/0, /*urgent=*/false);
+  Submit([this, step = progress.passed_step()](storage::Store& store) {
+    return store.SetProgress(stream_, step);
+  });
   return absl::OkStatus();
 }
 
 absl::Status AttachSession::HandleLosses(const v1::Losses& losses) {
-  Submit([this, losses = ToLosses(losses)](
-             storage::Store& store) { return store.SetLosses(stream_, losses); },
-         nullptr, /*bytes=*/0, /*urgent=*/false);
+  Submit([this, losses = ToLosses(losses)](storage::Store& store) {
+    return store.SetLosses(stream_, losses);
+  });
   return absl::OkStatus();
 }
 
@@ -381,28 +324,12 @@ void AttachSession::Answered(absl::Status status, absl::AnyInvocable<void()> the
   if (peer_done_ && unanswered_ == 0 && !writing_) Close(absl::OkStatus());
 }
 
-// RESOURCE_EXHAUSTED after Hello means too many shapes; before the attach, it means too many
-// streams.
 void AttachSession::Refuse(const absl::Status& why) {
-  if (absl::IsUnavailable(why)) return Close(why);  // the rank will try again
-  IngestCounters& counters = *context_.counters;
-  if (other_version_) {
-    Count(counters.refused_versions, why);
-    return Close(why);
+  if (!absl::IsUnavailable(why)) {  // otherwise the rank will try again
+    const bool attached = stream_ != 0;
+    CountRefusal(RefusalCounter(*context_.counters, why, other_version_, attached), key_, why);
   }
-  const bool exceeds = absl::IsResourceExhausted(why);
-  Count(!exceeds       ? counters.refused_messages
-        : stream_ == 0 ? counters.refused_streams
-                       : counters.refused_shapes,
-        why);
   Close(why);
-}
-
-// Logged once, because a client may retry forever.
-void AttachSession::Count(std::atomic<uint64_t>& counter, const absl::Status& why) {
-  if (counter++ > 0) return;
-  spdlog::warn("refused rank {} of {}: {}; further refusals are only counted, see `ranklog status`",
-               key_.rank, key_.job_id, std::string(why.message()));
 }
 
 void AttachSession::ContinueReading() {

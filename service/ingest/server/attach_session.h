@@ -4,7 +4,6 @@
 #ifndef SERVICE_INGEST_SERVER_ATTACH_SESSION_H_
 #define SERVICE_INGEST_SERVER_ATTACH_SESSION_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -53,10 +52,6 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   AttachSession(const IngestContext* context, std::shared_ptr<const Peer> peer, Call* call)
       : context_(*context), peer_(std::move(peer)), call_(call) {}
 
-  // kUnavailable if this process ran another program before, by exec(), whose stream has not ended
-  // yet. The rows of that program must be stored first.
-  absl::Status CheckFormerProgram(const v1::Hello& hello) const;
-  absl::Status RememberDirOf(const RingFile* ring) const;
   // Each function submits a write for the message just read, or returns why the message is invalid.
   absl::Status HandleHello(const v1::Hello& hello);
   absl::Status HandleShape(const v1::DefineShape& shape);
@@ -67,7 +62,7 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
 
   void SubmitAttach(model::Session session, std::shared_ptr<const RingFile> ring);
   void Submit(absl::AnyInvocable<absl::Status(storage::Store&)> apply,
-              absl::AnyInvocable<void()> then, size_t bytes, bool urgent)
+              absl::AnyInvocable<void()> then = nullptr, size_t bytes = 0, bool urgent = false)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Apply(storage::Store& store,
                      absl::AnyInvocable<absl::Status(storage::Store&)>& apply);
@@ -78,7 +73,6 @@ class AttachSession final : public std::enable_shared_from_this<AttachSession> {
   void OnNotice(const v1::Notice& notice) ABSL_LOCKS_EXCLUDED(mutex_);
   void SubscribeToNotices() ABSL_LOCKS_EXCLUDED(mutex_);
   void Refuse(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Count(std::atomic<uint64_t>& counter, const absl::Status& why);
   void ContinueReading() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ContinueWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Close(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

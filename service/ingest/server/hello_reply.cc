@@ -1,0 +1,31 @@
+#include "service/ingest/server/hello_reply.h"
+
+#include "service/base/utf8.h"
+
+namespace ranklog::ingest {
+
+v1::HelloReply ReplyTo(const model::Stream& stream, const std::vector<std::string>& destinations,
+                       const std::string& state_dir, bool send_descriptor) {
+  v1::HelloReply reply;
+  reply.set_durable_seq(stream.durable_seq);
+  reply.set_send_descriptor(send_descriptor);
+  reply.set_daemon_version(RANKLOG_VERSION);
+  reply.set_run_id(stream.run_id);
+  reply.set_state_dir(ToUtf8(state_dir));
+  if (stream.refused) {
+    reply.add_destinations("local");
+  } else {
+    reply.mutable_destinations()->Assign(destinations.begin(), destinations.end());
+  }
+  return reply;
+}
+
+v1::Notice StartNotice(const model::Stream& stream) {
+  v1::Notice notice;
+  notice.set_key("start");
+  notice.set_severity(stream.warns ? v1::Notice::WARNING : v1::Notice::INFO);
+  notice.set_text(ToUtf8(stream.notice));
+  return notice;
+}
+
+}  // namespace ranklog::ingest
