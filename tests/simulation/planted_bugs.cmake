@@ -78,9 +78,9 @@ plant(sent_config.cc config_lost_on_restart
   "return (@BUG@ && sent_.empty()) || config_ == sent_;")
 plant(wandb_rows.cc late_definition_unseen
   "const uint64_t version = table_.version();
-  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));"
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));"
   "const uint64_t version = table_.version();
-  if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));")
+  if (!@BUG@ || pending) RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));")
 plant(history.cc summary_of_new_rows_only
   "Summarize(batch, shapes);"
   "if (!@BUG@ || lines != nullptr) Summarize(batch, shapes);")

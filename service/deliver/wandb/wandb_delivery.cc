@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "service/aggregate/run_config.h"
 #include "service/base/status_macros.h"
 #include "service/deliver/wandb/base_url.h"
 #include "service/deliver/wandb/config_document.h"
@@ -21,9 +20,6 @@ constexpr size_t kScanBytes = 4 << 20;  // read in one Step() while catching up
 // just corrected the key is watching the run. Each check reads three small files.
 constexpr absl::Duration kLookForKey = absl::Seconds(2);
 constexpr absl::Duration kLookForRanks = absl::Milliseconds(200);  // such a step sends no request
-// Added to the wait of a run that found the server unreachable. Other runs try first, because this
-// run may itself be the cause.
-constexpr absl::Duration kLetOthersTry = absl::Milliseconds(100);
 
 std::string ServerOf(const model::Run& run) {
   return run.settings.base_url.empty() ? kPublicBaseUrl : run.settings.base_url;
@@ -50,8 +46,8 @@ WandbDelivery::WandbDelivery(model::Run run, model::Delivery delivery, Transport
     : run_(std::move(run)),
       delivery_(std::move(delivery)),
       cursor_(CursorFrom(delivery_.place)),
-      server_(breakers->Of(ServerOf(run_))),
-      project_(
+      breakers_(
+          breakers->Of(ServerOf(run_)),
           breakers->Of(absl::StrCat(ServerOf(run_), " ", run_.settings.entity, " ", run_.project))),
       options_(std::move(options)),
       requests_(transport, credentials,
@@ -75,7 +71,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
     } else {
       wait = Blocked(absl::string_view(acted.status().message()), now);
     }
-    Leave();
+    breakers_.Leave();
   } else {
     // While it waits, checks whether the run has ended, because that decides its place in the
     // schedule.
@@ -104,10 +100,7 @@ StepResult WandbDelivery::Step(storage::StoreReader& reader, absl::Time now, boo
 absl::Duration WandbDelivery::Enter(absl::Time now) {
   if (requests_.HasNewKey(run_.settings.base_url)) not_before_ = absl::InfinitePast();
   if (now < not_before_) return Until(not_before_, now);
-  if (const absl::Duration wait = server_->Enter(); wait > absl::ZeroDuration()) return wait;
-  const absl::Duration wait = project_->Enter();
-  if (wait > absl::ZeroDuration()) server_->Leave();
-  return wait;
+  return breakers_.Enter();
 }
 
 // For a run that sent no request itself and waits because another one failed.
@@ -115,8 +108,7 @@ void WandbDelivery::SetWaitReason(absl::Duration wait) {
   constexpr absl::Duration kBrief = absl::Seconds(5);  // shorter waits are not reported
   const bool nothing_to_do = !ended() && delivery_.delivered_rows >= run_.rows;
   if (wait < kBrief || nothing_to_do || !delivery_.last_error.empty()) return;
-  delivery_.last_error = server_->why();
-  if (delivery_.last_error.empty()) delivery_.last_error = project_->why();
+  delivery_.last_error = breakers_.why();
 }
 
 // The time until `time`, or until the next check for a key if a key is missing.
@@ -129,11 +121,6 @@ absl::Duration WandbDelivery::Until(absl::Time time, absl::Time now) const {
 bool WandbDelivery::AwaitsRanks(absl::Time now) const {
   return now < options_.ranks_return_by && !ended() && !requests_.HasMetJob() &&
          !requests_.HasKey(run_.settings.base_url);
-}
-
-void WandbDelivery::Leave() {
-  project_->Leave();
-  server_->Leave();
 }
 
 absl::StatusOr<absl::Duration> WandbDelivery::Act(storage::StoreReader& reader, absl::Time now,
@@ -188,43 +175,17 @@ absl::Duration WandbDelivery::AskFeatures(absl::Time now) {
 }
 
 absl::Status WandbDelivery::ReadConfig(storage::StoreReader& reader) {
-  ASSIGN_OR_RETURN(const std::vector<model::Stream> streams, reader.Streams(run_.id));
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> fresh,
-                   reader.Updates(run_.id, std::max<int64_t>(config_updates_, 0)));
-  uint64_t lost_rows = 0;
-  for (const model::Stream& stream : streams) {
-    lost_rows += stream.losses.total() + stream.late_rows;
-  }
-  if (std::exchange(lost_rows_, lost_rows) != lost_rows) summary_changed_ = true;
-  // Keys are needed only if globs must be expanded here.
-  size_t shapes = 0;
-  if (!globs_) {
-    ASSIGN_OR_RETURN(shapes_, reader.RunShapes(run_.id));
-    shapes = shapes_.size();
-  }
-  if (config_updates_ >= 0 && fresh.empty() && streams.size() == config_streams_ &&
-      shapes == config_shapes_) {
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const std::vector<model::StoredUpdate> updates, reader.Updates(run_.id, 0));
-  aggregate::MetricTable table;
-  for (const model::StoredUpdate& update : updates) {
-    if (update.update.kind == model::Update::Kind::kMetric) table.Define(update.update.metric);
-  }
-  std::vector<std::string> keys;
-  if (!globs_) {
-    for (const auto& shape : shapes_) keys.insert(keys.end(), shape.begin(), shape.end());
-  }
-  const model::Json metrics = MetricList(table, /*expand_globs=*/!globs_, keys);
-  config_.Set(ConfigDocument(aggregate::RunConfig(run_, streams, updates), metrics),
-              ConfigDocument(model::Json::object(), model::Json::array()));
-  for (const aggregate::SummaryValue& value : aggregate::SummaryValues(streams, updates)) {
+  const uint64_t lost_rows = config_reader_.lost_rows();
+  const absl::StatusOr<absl::optional<ConfigReader::Config>> config =
+      config_reader_.Read(reader, run_, /*expand_globs=*/!globs_);
+  summary_changed_ |= config_reader_.lost_rows() != lost_rows;
+  RETURN_IF_ERROR(config.status());
+  if (!config->has_value()) return absl::OkStatus();
+  config_.Set((*config)->document, ConfigDocument(model::Json::object(), model::Json::array()));
+  for (const aggregate::SummaryValue& value : (*config)->summary) {
     history_.summary().Set(value);
     summary_changed_ = true;
   }
-  config_updates_ = updates.empty() ? 0 : updates.back().id;
-  config_streams_ = streams.size();
-  config_shapes_ = shapes;
   return absl::OkStatus();
 }
 
@@ -335,11 +296,8 @@ absl::StatusOr<HttpResponse> WandbDelivery::Send(Endpoint endpoint, std::string 
   const absl::StatusOr<HttpResponse> answer =
       requests_.Post(run_.settings.base_url, std::move(request));
   if (answer.ok() && Judge(answer) != Outcome::kLater) {
-    server_->Answered();
-    project_->Answered();
-    if (endpoint == Endpoint::kFileStream && answer->quota_after) {
-      project_->OpenFor(*answer->quota_after);
-    }
+    const bool limited = endpoint == Endpoint::kFileStream;
+    breakers_.Answered(limited ? answer->quota_after : absl::nullopt);
   }
   return answer;
 }
@@ -355,30 +313,20 @@ absl::Duration WandbDelivery::Failed(Outcome outcome, absl::string_view what,
   delivery_.last_error = absl::StrCat(
       asked ? absl::StrCat(what, ": ") : std::string(), Explain(answer),
       key ? "; the tracker refused the key; run `ranklog login` with a valid key" : "");
-  const absl::Duration wait = outcome == Outcome::kLater
-                                  ? WaitForServer(answer)
-                                  : backoff_.Next(outcome, RetryAfter(answer));
+  absl::optional<absl::Duration> wait_of_all;
+  if (outcome == Outcome::kLater) {
+    const bool over_limit = answer.ok() && answer->code == kTooManyRequests;
+    wait_of_all = breakers_.Failed(over_limit, RetryAfter(answer), delivery_.last_error);
+  }
+  const absl::Duration wait =
+      wait_of_all ? *wait_of_all : backoff_.Next(outcome, RetryAfter(answer));
   not_before_ = now + wait;
   return Until(not_before_, now);
 }
 
 void WandbDelivery::OnSuccess() {
-  answers_at_failure_.reset();
+  breakers_.Succeeded();
   backoff_.Reset();
-}
-
-// Other runs usually meet the same failure, so all of them wait together. If others were answered
-// in the meantime, only this run waits.
-absl::Duration WandbDelivery::WaitForServer(const absl::StatusOr<HttpResponse>& answer) {
-  if (answer.ok() && answer->code == kTooManyRequests) {
-    server_->Answered();
-    return project_->Failed(RetryAfter(answer), delivery_.last_error);
-  }
-  const uint64_t answers = server_->answers();
-  const bool others_were_answered = answers_at_failure_.value_or(answers) != answers;
-  answers_at_failure_ = answers;
-  if (others_were_answered) return backoff_.Next(Outcome::kLater, RetryAfter(answer));
-  return server_->Failed(RetryAfter(answer), delivery_.last_error) + kLetOthersTry;
 }
 
 absl::Duration WandbDelivery::Blocked(absl::string_view message, absl::Time now) {

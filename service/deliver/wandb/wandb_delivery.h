@@ -20,9 +20,11 @@
 #include "service/deliver/retry.h"
 #include "service/deliver/transport.h"
 #include "service/deliver/wandb/bisection.h"
+#include "service/deliver/wandb/config_reader.h"
 #include "service/deliver/wandb/cursor.h"
 #include "service/deliver/wandb/graphql.h"
 #include "service/deliver/wandb/history.h"
+#include "service/deliver/wandb/run_breakers.h"
 #include "service/deliver/wandb/run_requests.h"
 #include "service/deliver/wandb/sent_config.h"
 
@@ -85,7 +87,6 @@ class WandbDelivery : public RunDelivery {
  private:
   // The time that this run must wait; zero: it is inside both breakers.
   absl::Duration Enter(absl::Time now);
-  void Leave();
   void SetWaitReason(absl::Duration wait);
   absl::Duration Until(absl::Time time, absl::Time now) const;
   bool AwaitsRanks(absl::Time now) const;
@@ -142,23 +143,19 @@ class WandbDelivery : public RunDelivery {
   absl::Duration Failed(Outcome outcome, absl::string_view what,
                         const absl::StatusOr<HttpResponse>& answer, absl::Time now);
   void OnSuccess();
-  absl::Duration WaitForServer(const absl::StatusOr<HttpResponse>& answer);
   absl::Duration Blocked(absl::string_view message, absl::Time now);
   void AddDeadLetter(uint64_t row, std::string answer, std::string content);
 
   model::Run run_;
   model::Delivery delivery_;
   Cursor cursor_;
-  CircuitBreaker* const server_;
-  CircuitBreaker* const project_;
+  RunBreakers breakers_;
   const Options options_;
   RunRequests requests_;
 
   model::Delivery reported_;                     // state returned by the last Step()
   std::vector<model::DeadLetter> dead_letters_;  // not returned yet
   Backoff backoff_;
-  // server_->answers() at the last failure; nullopt: the last exchange succeeded.
-  absl::optional<uint64_t> answers_at_failure_;
   absl::Time not_before_ = absl::InfinitePast();
   // When a post with rows or a summary was last accepted.
   absl::Time last_data_ = absl::InfinitePast();
@@ -186,9 +183,7 @@ class WandbDelivery : public RunDelivery {
 
   // Config.
   absl::Time next_config_ = absl::InfinitePast();
-  int64_t config_updates_ = -1;  // last update included in config_
-  size_t config_streams_ = 0;
-  size_t config_shapes_ = 0;
+  ConfigReader config_reader_;
   SentConfig config_;
 
   // Rows.
@@ -205,7 +200,6 @@ class WandbDelivery : public RunDelivery {
   double bytes_per_row_ = 0;  // of the last cut
 
   // Summary.
-  uint64_t lost_rows_ = 0;  // lost or late rows of the run's ranks
   bool summary_changed_ = false;
   // Until the cut is delivered: a post with rows and the summary was refused. The cause is not
   // known yet: the summary, a row, or the size.

@@ -28,7 +28,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::Stream(storage::StoreReader& reade
   const bool pending = run_.rows > delivery_.delivered_rows;
   // A definition may arrive after the last row and change how its metric is summarized.
   const uint64_t version = table_.version();
-  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));
   summary_changed_ |= table_.version() != version;
   if (pending && MaySendRows(now, draining)) return MustAsk(now) ? AskStanding(now) : Cut(reader);
   if (!pending && (ended() || (summary_changed_ && MaySendRows(now, draining))))
@@ -61,7 +61,7 @@ absl::StatusOr<absl::Duration> WandbDelivery::PostAfterOthers(storage::StoreRead
                              run_.rows - delivery_.delivered_rows, ") after the run has ended"),
                 now));
   }
-  RETURN_IF_ERROR(DefineMetrics(reader, config_updates_));
+  RETURN_IF_ERROR(DefineMetrics(reader, config_reader_.updates()));
   return Cut(reader);
 }
 
@@ -159,7 +159,7 @@ absl::Duration WandbDelivery::PostRows(uint64_t rows, absl::Time now) {
   post.history = lines_.Of(first, rows);
   // The end is sent with the summary. So it waits until it is clear whether the summary can be
   // sent, and until all definitions apply; definitions after the cut do not apply yet.
-  const bool whole = !hold_summary_ && defined_updates_ >= config_updates_;
+  const bool whole = !hold_summary_ && defined_updates_ >= config_reader_.updates();
   const bool ours = !cursor_.continued;  // we send config, summary and end
   const bool last = ours && ended() && first + rows == run_.rows && (rows == 0 || whole);
   std::string summary;
@@ -284,7 +284,7 @@ absl::Duration WandbDelivery::RowsRefused(Outcome outcome, uint64_t rows, bool w
 void WandbDelivery::CutLess() { post_bytes_ = std::max(post_bytes_ / 2, kSmallestPost); }
 
 std::string WandbDelivery::SummaryText(uint64_t refused_rows) {
-  return SummaryDocument(run_, history_.SummaryJson(), lost_rows_ + refused_rows,
+  return SummaryDocument(run_, history_.SummaryJson(), config_reader_.lost_rows() + refused_rows,
                          options_.max_line_bytes);
 }
 

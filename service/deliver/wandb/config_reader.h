@@ -1,0 +1,45 @@
+// Reads from the store what a run's config consists of, and detects changes.
+
+#ifndef SERVICE_DELIVER_WANDB_CONFIG_READER_H_
+#define SERVICE_DELIVER_WANDB_CONFIG_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "service/aggregate/run_config.h"
+#include "service/model/run.h"
+#include "service/storage/store_reader.h"
+
+namespace ranklog::deliver::wandb {
+
+// One per run. Not thread-safe.
+class ConfigReader {
+ public:
+  struct Config {
+    std::string document;                          // see ConfigDocument()
+    std::vector<aggregate::SummaryValue> summary;  // the values that ranks set
+  };
+  // Nullopt if nothing has changed since the last call that returned a config. `expand_globs` as in
+  // MetricList().
+  absl::StatusOr<absl::optional<Config>> Read(storage::StoreReader& reader, const model::Run& run,
+                                              bool expand_globs);
+
+  // The last update that is included in the config; -1 before the first one was read.
+  int64_t updates() const { return updates_; }
+  // The lost or late rows of the run's ranks, by the last Read().
+  uint64_t lost_rows() const { return lost_rows_; }
+
+ private:
+  int64_t updates_ = -1;
+  size_t streams_ = 0;
+  size_t shapes_ = 0;
+  uint64_t lost_rows_ = 0;
+};
+
+}  // namespace ranklog::deliver::wandb
+
+#endif  // SERVICE_DELIVER_WANDB_CONFIG_READER_H_

@@ -1,0 +1,60 @@
+#include "service/deliver/wandb/config_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/service/deliver/wandb/stored_run.h"
+
+namespace ranklog::deliver::wandb {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using testing::StoredRun;
+
+class ConfigReaderTest : public ::testing::Test {
+ protected:
+  // The config, or nullopt if it is unchanged.
+  absl::optional<ConfigReader::Config> Read(bool expand_globs = false) {
+    return config_.Read(stored_.reader(), stored_.run(), expand_globs).value();
+  }
+
+  StoredRun stored_{"http://server"};
+  ConfigReader config_;
+};
+
+TEST_F(ConfigReaderTest, ReturnsOnlyChangedConfigs) {
+  EXPECT_EQ(config_.updates(), -1);
+  ASSERT_TRUE(Read().has_value());
+  EXPECT_FALSE(Read().has_value());
+  stored_.Apply(model::Update::Kind::kConfig, {{"lr", 0.1}});
+  const absl::optional<ConfigReader::Config> changed = Read();
+  ASSERT_TRUE(changed.has_value());
+  EXPECT_THAT(changed->document, HasSubstr("\"lr\""));
+  EXPECT_THAT(changed->summary, IsEmpty());
+  EXPECT_GT(config_.updates(), 0);
+}
+
+TEST_F(ConfigReaderTest, ReturnsValuesOfTheSummary) {
+  stored_.Apply(model::Update::Kind::kSummary, {{"best", 0.25}});
+  const absl::optional<ConfigReader::Config> config = Read();
+  ASSERT_TRUE(config.has_value());
+  ASSERT_THAT(config->summary, SizeIs(1));
+  EXPECT_EQ(config->summary[0].key, "best");
+}
+
+TEST_F(ConfigReaderTest, ExpandsGlobsByRunShapes) {
+  model::MetricDefinition metric;
+  metric.name = "lo*";
+  stored_.Define(metric);
+  EXPECT_THAT(Read()->document, Not(HasSubstr("\"loss\"")));
+  ConfigReader expanding;
+  const auto expanded =
+      expanding.Read(stored_.reader(), stored_.run(), /*expand_globs=*/true).value();
+  EXPECT_THAT(expanded->document, HasSubstr("\"loss\""));
+}
+
+}  // namespace
+}  // namespace ranklog::deliver::wandb
