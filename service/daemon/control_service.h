@@ -13,7 +13,7 @@
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "service/daemon/monitor.h"
 #include "service/ingest/stream_registry.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery_totals.h"
 #include "service/storage/retention.h"
 
 namespace ranklog::daemon {
@@ -33,7 +33,7 @@ class ControlService final : public v1::Control::CallbackService {
     ingest::StreamRegistry::Attached attached;
     Monitor::View monitor;
     std::string store_error;  // empty: rows can be stored
-    std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
+    std::map<std::string, pipeline::DeliveryTotals::Destination> destinations;  // by kind
     std::map<int64_t, std::string> stopped_runs;  // errors by the run's id in the store
     std::map<std::string, uint64_t> counters;
   };

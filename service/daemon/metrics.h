@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "service/base/duration_histogram.h"
 #include "service/daemon/monitor.h"
-#include "service/pipeline/deliver_loop.h"
+#include "service/pipeline/delivery_totals.h"
 #include "service/storage/store_reader.h"
 
 namespace ranklog::daemon {
@@ -28,7 +28,7 @@ struct MetricValues {
   uint64_t ranks = 0;
   uint64_t jobs = 0;
   DurationHistogram commit_time;
-  std::map<std::string, pipeline::DeliverLoop::Destination> destinations;  // by kind
+  std::map<std::string, pipeline::DeliveryTotals::Destination> destinations;  // by kind
   Monitor::View monitor;
   // From the store, over all its runs.
   std::vector<storage::Queue> queues;

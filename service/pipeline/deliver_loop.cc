@@ -8,21 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "service/base/fault_point.h"
 #include "service/base/status_macros.h"
-#include "service/deliver/wandb/cursor.h"
 #include "service/pipeline/crash_marks.h"
 #include "service/pipeline/run_name.h"
+#include "service/pipeline/silence_results.h"
 
 namespace ranklog::pipeline {
 namespace {
 
 // Not the id of a run; stands for all deliveries pending at the start.
 constexpr int64_t kAllPending = 0;
-
-// The rows at the tracker: the cursor also passes refused rows and replays.
-uint64_t SentRows(const model::Delivery& delivery) {
-  const uint64_t others = delivery.refused_rows + deliver::wandb::ReplayedRows(delivery);
-  return delivery.delivered_rows - std::min(delivery.delivered_rows, others);
-}
 
 }  // namespace
 
@@ -93,9 +87,9 @@ DeliverLoop::Counters DeliverLoop::counters() const {
   return {.steps = steps_,
           .failing = tasks_.failing(),
           .pending = tasks_.size(),
-          .dead_letters = dead_letters_,
+          .dead_letters = totals_.dead_letters(),
           .set_apart = tasks_.set_apart(),
-          .destinations = destinations_};
+          .destinations = totals_.destinations()};
 }
 
 absl::Duration DeliverLoop::Silence(absl::Time steady_now) const {
@@ -180,27 +174,8 @@ bool DeliverLoop::FindJob(Job* job, absl::Time* next) {
 }
 
 void DeliverLoop::StoreSilence(const Job& job, Worker& worker) {
-  std::vector<std::pair<DeliveryTasks::Silent, deliver::StepResult>> waiting;
-  for (const DeliveryTasks::Silent& silent : job.silent) {
-    const absl::StatusOr<model::Run> run = worker.reader->GetRun(silent.key.first);
-    absl::StatusOr<std::vector<model::Delivery>> deliveries =
-        worker.reader->Deliveries(silent.key.first);
-    if (!run.ok() || !deliveries.ok()) continue;
-    const bool live = run->state == model::RunState::kRunning;
-    const absl::Time since = options_.wall_clock() - (options_.steady_clock() - silent.since);
-    for (model::Delivery& delivery : *deliveries) {
-      if (delivery.kind != silent.key.second || delivery.complete) continue;
-      if (live && delivery.delivered_rows >= run->rows) continue;
-      delivery.last_error =
-          absl::StrCat("no answer from the tracker since ",
-                       absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", since, absl::UTCTimeZone()));
-      waiting.emplace_back(silent, deliver::StepResult{.delivery = std::move(delivery),
-                                                       .dead_letters = {},
-                                                       .wait = absl::ZeroDuration(),
-                                                       .rows = run->rows,
-                                                       .live = live});
-    }
-  }
+  const std::vector<SilenceResult> waiting =
+      SilenceResults(*worker.reader, job.silent, options_.wall_clock() - options_.steady_clock());
   const absl::Status stored = store_->SubmitAndWait([&](storage::Store& store) {
     for (const auto& [silent, result] : waiting) {
       {
@@ -261,8 +236,7 @@ bool DeliverLoop::Make(const Job& job, Worker& worker) {
   }
   for (const model::Delivery& delivery : *deliveries) {
     if (delivery.kind != job.key.second) continue;
-    job.task->sent_rows = SentRows(delivery);
-    job.task->refused_rows = delivery.refused_rows;
+    job.task->counted_rows = AnsweredRowsOf(delivery);
     job.task->delivery = worker.make(*run, delivery);
   }
   return job.task->delivery != nullptr;
@@ -311,7 +285,10 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
     }
     FAULT_POINT("mark");
   }
-  Count(job, result, took);
+  {
+    absl::MutexLock lock(&mutex_);
+    totals_.Add(result, took, options_.wall_clock(), job.task->counted_rows);
+  }
   if (result.delivery.complete && Reopened(result.delivery, worker)) {
     job.task->delivery = nullptr;
     Finish(job, options_.retry_interval, nullptr, /*delivered=*/false);
@@ -320,29 +297,6 @@ void DeliverLoop::StepTask(const Job& job, Worker& worker) {
   const bool delivered =
       result.delivery.complete || (job.draining && AllSent(result.delivery, worker));
   Finish(job, result.wait, &result, delivered);
-}
-
-void DeliverLoop::Count(const Job& job, const deliver::StepResult& result, absl::Duration took) {
-  using Exchange = deliver::StepResult::Exchange;
-  const model::Delivery& now = result.delivery;
-  Task& task = *job.task;
-  // Rows may be refused before the cursor passes them. The totals never decrease.
-  const uint64_t sent = std::max(task.sent_rows, SentRows(now));
-  const uint64_t refused = std::max(task.refused_rows, now.refused_rows);
-  absl::MutexLock lock(&mutex_);
-  dead_letters_ += result.dead_letters.size();
-  Destination& destination = destinations_[now.kind];
-  destination.delivered_rows += sent - std::exchange(task.sent_rows, sent);
-  destination.refused_rows += refused - std::exchange(task.refused_rows, refused);
-  if (result.exchange == Exchange::kNone) return;
-  destination.exchange_time.Add(took);
-  if (now.last_error.empty()) {
-    destination.last_success = options_.wall_clock();
-  } else {
-    ++destination.errors;
-    destination.last_error = now.last_error;
-    destination.last_error_time = options_.wall_clock();
-  }
 }
 
 absl::Status DeliverLoop::Save(deliver::StepResult& result) {

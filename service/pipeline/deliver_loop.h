@@ -18,12 +18,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "service/base/clock.h"
-#include "service/base/duration_histogram.h"
 #include "service/base/pulse.h"
 #include "service/base/steady_wait.h"
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
 #include "service/pipeline/delivery_tasks.h"
+#include "service/pipeline/delivery_totals.h"
 #include "service/pipeline/store_loop.h"
 #include "service/storage/store_reader.h"
 
@@ -67,23 +67,14 @@ class DeliverLoop {
     // waits for a silent server, on the store loop's thread. May be null.
     std::function<void(const deliver::StepResult&)> on_step = nullptr;
   };
-  // Totals of all deliveries to trackers of one kind since the start.
-  struct Destination {
-    uint64_t delivered_rows = 0;  // without refused rows
-    uint64_t refused_rows = 0;
-    uint64_t errors = 0;                             // steps that ended with an error
-    absl::Time last_success = absl::InfinitePast();  // last exchange without an error; wall clock
-    std::string last_error;                          // empty: no error
-    absl::Time last_error_time = absl::InfinitePast();
-    DurationHistogram exchange_time;  // of steps that made an exchange, answered or not
-  };
   struct Counters {
     uint64_t steps = 0;
     uint64_t failing = 0;  // tasks whose last exchange failed
     uint64_t pending = 0;  // tasks that are not complete
     uint64_t dead_letters = 0;
     uint64_t set_apart = 0;  // deliveries that are not tried because they crash the process
-    std::map<std::string, Destination> destinations;  // by kind; only kinds that had a delivery
+    // By kind; only kinds that had a delivery.
+    std::map<std::string, DeliveryTotals::Destination> destinations;
   };
 
   // Needs at least one worker. A server gets another worker only while more workers are free than
@@ -147,9 +138,6 @@ class DeliverLoop {
   bool Reopened(const model::Delivery& delivery, Worker& worker) const;
   // Creates the delivery of a task from the stored state. False: try later.
   bool Make(const Job& job, Worker& worker);
-  // Adds the stored result of a step to the counters.
-  void Count(const Job& job, const deliver::StepResult& result, absl::Duration took)
-      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Save(deliver::StepResult& result);
   bool AllSent(const model::Delivery& delivery, Worker& worker) const;
   // Ends the step of a task. `result` is null if the step reported nothing.
@@ -173,8 +161,7 @@ class DeliverLoop {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a worker reads deliveries
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t dead_letters_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, Destination> destinations_ ABSL_GUARDED_BY(mutex_);
+  DeliveryTotals totals_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pulse> pulses_;  // one for each worker
   std::vector<std::thread> threads_;
 };

@@ -17,6 +17,7 @@
 #include "service/deliver/backend.h"
 #include "service/model/run.h"
 #include "service/pipeline/delivery_schedule.h"
+#include "service/pipeline/delivery_totals.h"
 
 namespace ranklog::pipeline {
 
@@ -54,9 +55,7 @@ class DeliveryTasks {
     bool silent = false;     // last_error reports a silent server, or is about to
     std::string last_error;
     std::string run_id;  // the run's id at the tracker, for the log; set when `delivery` is made
-    // The next two are used only by the stepping thread: the totals that are counted already.
-    uint64_t sent_rows = 0;
-    uint64_t refused_rows = 0;
+    AnsweredRows counted_rows;  // in the totals; used only by the stepping thread
     std::unique_ptr<deliver::RunDelivery> delivery;  // used only by the stepping thread
     // Used only by the stepping thread: keeps the wait of a delivery that was discarded, because
     // its replacement does not know it.
