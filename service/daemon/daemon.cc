@@ -15,10 +15,10 @@
 #include "service/base/status_macros.h"
 #include "service/daemon/daemon_counters.h"
 #include "service/daemon/notices.h"
+#include "service/daemon/open_store.h"
 #include "service/ingest/ingest_credentials.h"
 #include "service/pipeline/crashed_deliveries.h"
 #include "service/pipeline/trackers.h"
-#include "service/storage/recovery/damage.h"
 #include "service/storage/store.h"
 #include "service/storage/store_reader.h"
 
@@ -39,20 +39,6 @@ constexpr absl::Duration kAggregateWait = absl::Seconds(2);
 
 // Time for live ranks to attach again: their backoff grows to 5 s.
 constexpr absl::Duration kRanksReturn = absl::Seconds(10);
-
-// Sets a damaged store aside and creates a new one, so that new rows do not wait for a person to
-// repair the old store.
-absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir) {
-  auto store = storage::Store::Open(state_dir, {});
-  if (!absl::IsDataLoss(store.status())) return store;
-  ASSIGN_OR_RETURN(const std::string aside, storage::SetAside(state_dir, absl::Now()));
-  spdlog::error(
-      "the store is damaged: {}; it was renamed to {}, and a new store was created; its "
-      "undelivered "
-      "rows are not sent; run `ranklog recover {}` to save them, or see `ranklog doctor`",
-      std::string(store.status().message()), aside, aside);
-  return storage::Store::Open(state_dir, {});
-}
 
 }  // namespace
 

@@ -1,0 +1,21 @@
+// Opens the daemon's store, also after damage.
+
+#ifndef SERVICE_DAEMON_OPEN_STORE_H_
+#define SERVICE_DAEMON_OPEN_STORE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "service/storage/store.h"
+
+namespace ranklog::daemon {
+
+// Opens the store in `state_dir`, whose StateLock the caller holds. Sets a damaged store aside,
+// logs that, and creates a new one: new rows do not wait for a person to repair the old store.
+// Errors are those of storage::Store::Open() and storage::SetAside().
+absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const std::string& state_dir);
+
+}  // namespace ranklog::daemon
+
+#endif  // SERVICE_DAEMON_OPEN_STORE_H_
