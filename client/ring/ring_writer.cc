@@ -329,45 +329,4 @@ WriteResult RingWriter::WriteControl(std::string_view update) {
   return WriteResult::kTaken;
 }
 
-const char* WhyRefused(WriteResult outcome) {
-  switch (outcome) {
-    case WriteResult::kRingFull:
-      return "the spool is full";
-    case WriteResult::kStepBehind:
-      return "a step is below the last one of its thread";
-    case WriteResult::kTooLarge:
-      return "a row is larger than half of the spool; raise spool_bytes, or free space for the "
-             "spool";
-    case WriteResult::kAfterFinish:
-      return "the run has finished";
-    case WriteResult::kInterrupting:
-      return "a signal handler called Log() while its thread was in Log()";
-    case WriteResult::kTaken:
-    case WriteResult::kInvalid:
-      break;
-  }
-  return "";
-}
-
-void RingWriter::CountLoss(WriteResult outcome) {
-  const auto count = [](std::atomic<uint64_t>& counter) {
-    counter.fetch_add(1, std::memory_order_relaxed);
-  };
-  switch (outcome) {
-    case WriteResult::kTaken:
-      return;
-    case WriteResult::kRingFull:
-      return count(header_->lost_ring_full);
-    case WriteResult::kInvalid:
-    case WriteResult::kInterrupting:
-      return count(header_->lost_invalid);
-    case WriteResult::kStepBehind:
-      return count(header_->lost_step_behind);
-    case WriteResult::kTooLarge:
-      return count(header_->lost_too_large);
-    case WriteResult::kAfterFinish:
-      return count(header_->lost_after_finish);
-  }
-}
-
 }  // namespace ranklog::internal

@@ -20,23 +20,10 @@
 #include "client/ring/shapes.h"
 #include "client/ring/spool.h"
 #include "client/ring/steps.h"
+#include "client/ring/write_result.h"
 #include "ranklog/run.h"
 
 namespace ranklog::internal {
-
-enum class WriteResult {
-  kTaken,
-  kRingFull,
-  kInvalid,
-  kStepBehind,
-  kTooLarge,
-  kAfterFinish,
-  kInterrupting,  // a signal handler called while its thread is in a call; counts as invalid
-};
-
-// Why a row was refused, as text for the user. Empty for kTaken. Also empty for kInvalid: see
-// RingWriter::reason().
-const char* WhyRefused(WriteResult outcome);
 
 class RingWriter {
  public:
@@ -54,7 +41,7 @@ class RingWriter {
   WriteResult WriteControl(std::string_view update);
 
   // Counts a row that was refused. A signal handler may call it.
-  void CountLoss(WriteResult outcome);
+  void CountLoss(WriteResult outcome) { internal::CountLoss(outcome, *header_); }
 
   const std::string& reason() const { return reason_; }
 
