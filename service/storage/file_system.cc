@@ -180,6 +180,10 @@ absl::Status MakeDirectory(const std::string& directory) {
   }
   if (!S_ISDIR(info.st_mode)) return ErrnoStatus(ENOTDIR, "use " + directory);
   if (info.st_uid != geteuid()) return BelongsToAnother(directory, info.st_uid);
+  if ((info.st_mode & S_ISVTX) != 0 && (info.st_mode & 022) != 0) {  // such as /tmp
+    return absl::PermissionDeniedError(absl::StrCat(
+        directory, " is shared with other users; choose a directory of your own with --state-dir"));
+  }
   if ((info.st_mode & 022) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat(directory, " is writable by other users; run: chmod go-w ", directory));

@@ -297,6 +297,9 @@ TEST(DaemonTest, ReportsWhyItCannotStart) {
   EXPECT_EQ(shared.code, 1);
   EXPECT_THAT(shared.output, HasSubstr("cannot start: /tmp is shared with other users; choose a "
                                        "directory of your own with --listen"));
+  EXPECT_THAT(RunRanklogd({"--state-dir", "/tmp", "--listen", listen}).output,
+              HasSubstr("/tmp is shared with other users; choose a directory of your own with "
+                        "--state-dir"));
   const std::string open = dir.File("open");
   std::filesystem::create_directory(open);
   std::filesystem::permissions(open, std::filesystem::perms(0755));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "ranklog/v1/places.h"
+#include "service/base/ownership.h"
 #include "service/base/status_macros.h"
 
 namespace ranklog::ingest {
@@ -71,7 +72,7 @@ absl::Status PreparePrivateDirectory(const std::string& dir) {
   } else if (info.st_uid != geteuid()) {
     why = absl::StrCat(" belongs to user ", info.st_uid, kElsewhere);
   } else {
-    why = absl::StrCat(" is accessible to other users; run: chmod 700 ", dir);
+    why = absl::StrCat(" is accessible to other users; ", HowToKeepOthersOut(dir));
   }
   return absl::FailedPreconditionError(dir + why);
 }
@@ -91,6 +92,14 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
   if (SomebodyAnswers(path)) {
     return absl::AlreadyExistsError(absl::StrCat("another daemon answers at ", path));
+  }
+  // Whatever another user put there before the directory was ours alone is replaced.
+  struct stat there {};
+  if (lstat(path.c_str(), &there) == 0 && v1::IsOwnFile(there)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " is a file of this user, not a socket; choose another path with "
+                     "--listen"));
   }
   // Short, so that it fits in nearly all directories where `path` fits.
   std::string temporary = absl::StrCat(path.substr(0, path.rfind('/') + 1), ".", getpid());

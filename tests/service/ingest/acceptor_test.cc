@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -214,6 +216,26 @@ TEST(ListenSocketTest, ReportsWhyPathIsUnusable) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        dir.path() + " is shared with other users; choose a directory of your own "
                                     "with --listen"));
+}
+
+TEST(ListenSocketTest, KeepsFilesOfTheUser) {
+  TempDir dir;
+  std::ofstream(dir.File("thesis")) << "my only copy";
+  EXPECT_THAT(ListenSocket::Bind(dir.File("thesis")),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       dir.File("thesis") + " is a file of this user, not a socket; choose another "
+                                            "path with --listen"));
+  EXPECT_EQ(std::filesystem::file_size(dir.File("thesis")), 12u);
+}
+
+TEST(ListenSocketTest, NoChmodOfDirectoryWithOtherFiles) {
+  TempDir dir;
+  std::ofstream(dir.File("other"));
+  ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
+  EXPECT_THAT(ListenSocket::Bind(dir.File("s")),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       dir.path() + " is accessible to other users; choose a directory of your "
+                                    "own, without other files"));
 }
 
 TEST(ListenSocketTest, AStaleFileIsReplaced) {
