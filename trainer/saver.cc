@@ -4,6 +4,8 @@
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "trainer/base/messages.h"
 #include "trainer/base/rank_error.h"
@@ -121,7 +124,11 @@ absl::Status Saver::PrepareDirectory() {
     // First, so that a start that is killed in between does not log to the earlier run.
     const absl::Status written = WriteRunFile(directory_->path(), run_);
     if (!written.ok()) return std::string(written.message());
-    if (resumed_) return std::string();
+    if (resumed_) {
+      // Now, since a full disk may have no room for one more. This one was read, so it is good.
+      if (saves() && !complete()) directory_->RemoveOld(start_->step);
+      return std::string();
+    }
     const std::filesystem::path source = options_->init_from;
     std::error_code none;
     const bool moved_source =
@@ -165,7 +172,8 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fing
     if (!read.ok()) return read;
     throw std::runtime_error(absl::StrCat("a rank cannot read ", path));
   }
-  if (saver.resumed_) saver.saved_step_ = saver.start_->step;
+  if (saver.resumed_) saver.saved_step_ = saver.start_step_ = saver.start_->step;
+  if (saver.start_ && group.rank() == 0) saver.expected_loss_ = saver.ExpectedLoss();
   read = saver.PrepareDirectory();
   if (!read.ok()) return read;
   return saver;
@@ -209,6 +217,37 @@ std::string Saver::AfterDivergence() const {
           : absl::StrCat(options_->save_dir, "/", options_->experiment_name));
 }
 
+double Saver::ExpectedLoss() const {
+  double vocabulary = 0;
+  const auto fact = fingerprint_.find("vocabulary");
+  double loss = fact != fingerprint_.end() && absl::SimpleAtod(fact->second, &vocabulary)
+                    ? std::log(vocabulary)  // of a random guess
+                    : std::numeric_limits<double>::infinity();
+  if (start_->train_loss < loss) loss = start_->train_loss;
+  return resumed_ ? std::min(loss, directory_->LowestLoss()) : loss;
+}
+
+void Saver::WarnOfRise(int64_t step, double loss) {
+  if (!(loss > expected_loss_ + kLossRise) || std::exchange(warned_, true)) return;
+  Print(absl::StrFormat(
+      "the train loss of step %d is %.3g, far above the expected %.3g. The weights may be spoilt: "
+      "%s",
+      step, loss, expected_loss_,
+      saved_step_ > 0 ? absl::StrCat("if the loss stays there, stop, and ", AfterDivergence())
+                      : absl::StrCat("if the loss stays there, take an older checkpoint than ",
+                                     options_->init_from)));
+}
+
+void Saver::CheckNumbers(int64_t step, double loss, double grad_norm) {
+  if (!std::isfinite(loss) || !std::isfinite(grad_norm)) {
+    throw RankError(
+        RankError::kThisRank,
+        absl::StrCat("step ", step, ": the loss is ", loss, " and the gradient norm is ", grad_norm,
+                     ", so the weights are no longer usable; ", AfterDivergence()));
+  }
+  if (step == start_step_ + 1) WarnOfRise(step, loss);
+}
+
 bool Saver::Due(int64_t step, int64_t steps) const {
   return saves() && (step == steps || step % plan_.save_every == 0);
 }
@@ -222,6 +261,9 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
                                  " contains infinities or NaN; ", AfterDivergence()));
   }
   checkpoint.random = group_->Gather(RandomState(checkpoint.tensors.begin()->second.device()));
+  at::Tensor loss = at::full({1}, checkpoint.train_loss, at::kDouble);
+  group_->Sum(loss);
+  checkpoint.train_loss = loss.item<double>() / group_->world_size();
   checkpoint.options = fingerprint_;
   checkpoint.experiment = run_.experiment;
   checkpoint.experiment_id = run_.experiment_id;
@@ -230,6 +272,8 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
   if (directory_) status = directory_->Save(checkpoint);
   if (!group_->Any(!status.ok())) {
     saved_step_ = step;
+    WarnOfRise(step, checkpoint.train_loss);
+    if (directory_) expected_loss_ = std::min(expected_loss_, checkpoint.train_loss);
     return;
   }
   const std::string lost =

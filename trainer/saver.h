@@ -2,6 +2,7 @@
 #define TRAINER_SAVER_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,8 +63,11 @@ class Saver {
   // Whether the newest checkpoint of this training is of the last step.
   bool complete() const { return saved_step_ == plan_.steps; }
 
-  // Advice for a training whose weights are not finite.
-  std::string AfterDivergence() const;
+  // Checks the numbers of `step`, on this rank. Rank 0 prints a warning if the loss of the first step
+  // after a start from a checkpoint is far above that of earlier steps, or of a random guess.
+  // Throws RankError if a number is not finite: a gradient that overflowed has made every weight
+  // useless in its step, and continuing would only replace the good checkpoints.
+  void CheckNumbers(int64_t step, double loss, double grad_norm);
 
   // Whether a checkpoint is to be written after `step`, one of `steps`.
   bool Due(int64_t step, int64_t steps) const;
@@ -71,7 +75,9 @@ class Saver {
   // Writes a checkpoint, between two barriers. Adds the fingerprint and the ranks' random states to
   // `checkpoint`, which has everything else. Collective. If rank 0 cannot write it, it prints why,
   // and the training continues with the older checkpoints. If the `last` checkpoint cannot be
-  // written, or a weight is not finite, all ranks throw RankError.
+  // written, or a weight is not finite, all ranks throw RankError. `checkpoint.train_loss` is this
+  // rank's; if the mean of the ranks is far above that of earlier checkpoints, rank 0 prints a
+  // warning.
   void Save(Checkpoint checkpoint, bool last);
 
  private:
@@ -82,6 +88,9 @@ class Saver {
   absl::Status ResumeFrom(CheckpointDirectory::Found found);
   void ChooseRunOfStart(const std::string& path);
   absl::Status PrepareDirectory();
+  double ExpectedLoss() const;
+  void WarnOfRise(int64_t step, double loss);
+  std::string AfterDivergence() const;
 
   const Options* options_;  // owned by the caller
   Plan plan_;
@@ -93,6 +102,9 @@ class Saver {
   bool continues_run_ = false;                    // in the run of an earlier start
   RunFile run_;                                   // of rank 0
   int64_t saved_step_ = 0;                        // of the newest checkpoint; 0: none of this run
+  int64_t start_step_ = 0;                        // steps that were done at the start
+  double expected_loss_ = std::numeric_limits<double>::infinity();  // at most; known to rank 0
+  bool warned_ = false;                                             // of a loss far above it
 };
 
 }  // namespace ranklog::trainer

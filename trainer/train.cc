@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <stdexcept>
 #include <string>
@@ -60,20 +59,10 @@ at::Tensor Forward(Gpt& model, const Batch& batch, const Options& options) {
 void CheckAgreement(const at::Tensor& grad_norm, ProcessGroup& group) {
   at::Tensor extremes = at::stack({grad_norm, -grad_norm});
   group.Max(extremes);
-  // False for NaN, which EndIfLost() reports.
+  // False for NaN, which Saver::CheckNumbers() reports.
   if (extremes[0].item<float>() > -extremes[1].item<float>()) {
     throw std::runtime_error("the ranks' gradients differ after the first step");
   }
-}
-
-// A gradient that overflowed has made every weight useless in its step. Continuing would only
-// replace the good checkpoints.
-void EndIfLost(const StepReport& step, const Saver& saver) {
-  if (std::isfinite(step.loss) && std::isfinite(step.grad_norm)) return;
-  throw RankError(RankError::kThisRank,
-                  absl::StrCat("step ", step.step, ": the loss is ", step.loss,
-                               " and the gradient norm is ", step.grad_norm,
-                               ", so the weights are no longer usable; ", saver.AfterDivergence()));
 }
 
 }  // namespace
@@ -140,7 +129,7 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
       log.Train(done.step, done.epoch,
                 {done.loss, done.lr, done.tokens_per_second, done.grad_norm});
     }
-    EndIfLost(done, saver);
+    saver.CheckNumbers(done.step, done.loss, done.grad_norm);
     if (plan.Validates(done.step)) {
       done.val_loss = Validate(model, corpus.validation, options, group);
       log.Validation(done.step, done.epoch, *done.val_loss);
@@ -188,7 +177,10 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
     }
     if (saves) {
       log.AwaitDisk(step);  // on all ranks, before Save() writes
-      Checkpoint checkpoint{.run_id = JobRunId(run), .step = step, .sampler = sampler.position()};
+      Checkpoint checkpoint{.run_id = JobRunId(run),
+                            .step = step,
+                            .train_loss = loss.item<double>(),
+                            .sampler = sampler.position()};
       AddState(model, optimizer, checkpoint);
       saver.Save(std::move(checkpoint), /*last=*/stop || step == plan.steps);
     }

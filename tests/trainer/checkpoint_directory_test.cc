@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "tests/support/child_process.h"
 #include "tests/support/status_matchers.h"
@@ -27,9 +28,10 @@ class CheckpointDirectoryTest : public ::testing::Test {
     EXPECT_OK(opened.status());
     return *std::move(opened);
   }
-  static Checkpoint At(int64_t step) {
+  static Checkpoint At(int64_t step, double train_loss = std::numeric_limits<double>::quiet_NaN()) {
     return {.run_id = "run",
             .step = step,
+            .train_loss = train_loss,
             .sampler = {},
             .options = {},
             .random = at::zeros({1, 8}, at::kByte),
@@ -80,6 +82,34 @@ TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr(directory.PathOf(6)), HasSubstr(directory.PathOf(5)),
                                      HasSubstr(directory.PathOf(4)),
                                      AllOf(HasSubstr(directory.PathOf(3)), HasSubstr("bytes"))));
+}
+
+// The loss of step 4 rose: its weights are spoilt, and so are the later ones'.
+TEST_F(CheckpointDirectoryTest, KeepsTheOnesOfBeforeTheLossRose) {
+  CheckpointDirectory directory = Open(/*keep=*/2);
+  for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step, /*train_loss=*/3)));
+  for (const int64_t step : {4, 5, 6, 7}) ASSERT_OK(directory.Save(At(step, 1e6 * step)));
+  EXPECT_THAT(Files(),
+              ElementsAre("checkpoint-00000002.safetensors", "checkpoint-00000003.safetensors",
+                          "checkpoint-00000006.safetensors", "checkpoint-00000007.safetensors"));
+  EXPECT_EQ(directory.LowestLoss(), 3);
+  const std::string advice = AdviceAfterDivergence(path_);
+  EXPECT_THAT(advice, HasSubstr("--init-from " + directory.PathOf(2) + " "));
+  EXPECT_TRUE(advice.ends_with(" has the checkpoints of steps 2 (loss 3), 3 (loss 3)")) << advice;
+  // It has recovered.
+  ASSERT_OK(directory.Save(At(8, /*train_loss=*/4)));
+  EXPECT_THAT(Files(),
+              ElementsAre("checkpoint-00000007.safetensors", "checkpoint-00000008.safetensors"));
+}
+
+TEST_F(CheckpointDirectoryTest, RemovesOldOnesBeforeANewOneIsWritten) {
+  {
+    CheckpointDirectory directory = Open(/*keep=*/3);
+    for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step)));
+  }
+  Open(/*keep=*/1).RemoveOld(2);
+  EXPECT_THAT(Files(),
+              ElementsAre("checkpoint-00000002.safetensors", "checkpoint-00000003.safetensors"));
 }
 
 // They would otherwise count as the last ones, and the new ones would go.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -73,11 +74,12 @@ class SaverTest : public ::testing::Test {
   }
   bool Exists(const std::string& name) const { return std::filesystem::exists(dir_.File(name)); }
   // Saves a training of one rank that has done 7 steps.
-  void SaveAfterSeven() {
+  void SaveAfterSeven(double train_loss = std::numeric_limits<double>::quiet_NaN()) {
     ProcessGroup alone = ProcessGroup::Alone();
     ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
     ASSERT_OK(Restore(saver).status());
-    Checkpoint checkpoint{.run_id = "run", .step = 7, .sampler = {.epoch = 1, .next = 2}};
+    Checkpoint checkpoint{
+        .run_id = "run", .step = 7, .train_loss = train_loss, .sampler = {.epoch = 1, .next = 2}};
     AddState(*model_, optimizer_, checkpoint);
     saver.Save(std::move(checkpoint), /*last=*/true);
   }
@@ -126,6 +128,72 @@ TEST_F(SaverTest, EachRankRestoresOwnRandomState) {
     EXPECT_EQ(sampler_.position(), (SamplerPosition{.epoch = 1, .next = 2}));
     EXPECT_TRUE(RandomState(at::kCPU).equal(RandomStateOf(group->rank() == 0 ? 11 : 22)));
   }
+}
+
+TEST_F(SaverTest, WarnsOfALossFarAboveThatOfEarlierCheckpoints) {
+  SaveAfterSeven(/*train_loss=*/2.5);
+  EXPECT_EQ(ReadTrainLoss(file_), 2.5);
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(/*step=*/8, /*loss=*/4.4, /*grad_norm=*/1);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(8, 9e7, 1);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      AllOf(HasSubstr("the train loss of step 8 is 9e+07, far above the expected 2.5"),
+            HasSubstr("stop, and start a new experiment"), HasSubstr("--init-from " + file_)));
+  Checkpoint checkpoint{.step = 10, .train_loss = 9e7};
+  AddState(*model_, optimizer_, checkpoint);
+  ::testing::internal::CaptureStderr();
+  saver.Save(std::move(checkpoint), /*last=*/true);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");  // once is enough
+}
+
+TEST_F(SaverTest, WarnsOfALossThatRoseBeforeACheckpoint) {
+  SaveAfterSeven(/*train_loss=*/2.5);
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  saver.CheckNumbers(8, 2.5, 1);
+  Checkpoint checkpoint{.step = 10, .train_loss = 9e7};
+  AddState(*model_, optimizer_, checkpoint);
+  ::testing::internal::CaptureStderr();
+  saver.Save(std::move(checkpoint), /*last=*/true);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the train loss of step 10 is 9e+07, far above the expected 2.5"));
+}
+
+// Its own loss had risen, too.
+TEST_F(SaverTest, WarnsOfWeightsThatAreWorseThanAGuess) {
+  fingerprint_["vocabulary"] = "256";
+  SaveAfterSeven(/*train_loss=*/1e6);
+  options_.experiment_name = "b";
+  options_.resume = false;
+  options_.init_from = file_;
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ::testing::internal::CaptureStderr();
+  saver.CheckNumbers(1, 7.6, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("is 7.6, far above the expected 5.55"),
+                    HasSubstr("take an older checkpoint than " + file_)));
+}
+
+// A disk that is full has no room for one more.
+TEST_F(SaverTest, ResumeRemovesOldCheckpointsBeforeItSaves) {
+  SaveAfterSeven();
+  std::filesystem::copy(file_, dir_.File("a/checkpoint-00000005.safetensors"));
+  plan_.save_every = 0;
+  SaidByOpen();
+  EXPECT_TRUE(Exists("a/checkpoint-00000005.safetensors"));
+  plan_.save_every = 5;
+  options_.keep = 1;
+  SaidByOpen();
+  EXPECT_FALSE(Exists("a/checkpoint-00000005.safetensors"));
+  EXPECT_TRUE(Exists("a/checkpoint-00000007.safetensors"));
 }
 
 // A directory stands where the file is written.

@@ -29,6 +29,7 @@ using torch::optim::AdamWParamState;
 
 constexpr int kVersion = 1;  // of the format; see checkpoint.md
 constexpr char kVersionKey[] = "ranklog_checkpoint";
+constexpr char kTrainLoss[] = "train_loss";
 constexpr char kRandom[] = "random";
 constexpr char kModel[] = "model.";
 constexpr char kMean[] = "optimizer.exp_avg.";         // first moment
@@ -85,6 +86,15 @@ bool Number(const std::map<std::string, std::string>& metadata, const char* key,
   return found != metadata.end() && absl::SimpleAtoi(found->second, value) && *value >= 0;
 }
 
+// NaN if the metadata lack it.
+double TrainLossOf(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kTrainLoss);
+  double loss = 0;
+  return found != metadata.end() && absl::SimpleAtod(found->second, &loss)
+             ? loss
+             : std::numeric_limits<double>::quiet_NaN();
+}
+
 // Fills all but the tensors; false if something is missing or not of its kind.
 bool ParseMetadata(const std::map<std::string, std::string>& metadata, Checkpoint& checkpoint) {
   const auto run_id = metadata.find("run_id"), options = metadata.find("options");
@@ -99,6 +109,7 @@ bool ParseMetadata(const std::map<std::string, std::string>& metadata, Checkpoin
     if (!value.is_string()) return false;
     checkpoint.options[name] = value.get<std::string>();
   }
+  checkpoint.train_loss = TrainLossOf(metadata);
   return Number(metadata, "step", &checkpoint.step) &&
          Number(metadata, "epoch", &checkpoint.sampler.epoch) &&
          Number(metadata, "next_sample", &checkpoint.sampler.next);
@@ -119,6 +130,7 @@ absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoi
       {"step", absl::StrCat(checkpoint.step)},
       {"epoch", absl::StrCat(checkpoint.sampler.epoch)},
       {"next_sample", absl::StrCat(checkpoint.sampler.next)},
+      {kTrainLoss, absl::StrCat(checkpoint.train_loss)},
       {"options", json(checkpoint.options).dump(-1, ' ', false, json::error_handler_t::replace)}};
   return WriteSafeTensors(path, file);
 }
@@ -148,6 +160,11 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path) {
   checkpoint.random = std::move(random.mapped());
   checkpoint.tensors = std::move(file->tensors);
   return checkpoint;
+}
+
+double ReadTrainLoss(const std::string& path) {
+  const auto metadata = ReadMetadata(path);
+  return TrainLossOf(metadata.ok() ? *metadata : std::map<std::string, std::string>());
 }
 
 void AddState(const torch::nn::Module& model, torch::optim::AdamW& optimizer,

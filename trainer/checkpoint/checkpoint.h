@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -27,6 +28,8 @@ struct Checkpoint {
   std::string experiment = {};     // see RunFile; empty: an older version wrote the checkpoint
   std::string experiment_id = {};  // likewise
   int64_t step = 0;                // optimizer steps that are done; the schedule follows from it
+  // Of that step, before its update: nats per token, the mean over the ranks. NaN: unknown.
+  double train_loss = std::numeric_limits<double>::quiet_NaN();
   SamplerPosition sampler = {};
   std::map<std::string, std::string> options =
       {};                  // the options of its training, by the flags' names
@@ -45,6 +48,9 @@ absl::Status WriteCheckpoint(const std::string& path, const Checkpoint& checkpoi
 //   kFailedPrecondition  a newer version wrote it
 //   others               it cannot be read
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& path);
+
+// Reads only the train loss. NaN: an older version wrote the file, or it cannot be read.
+double ReadTrainLoss(const std::string& path);
 
 // Adds the parameters of `model` and the state that `optimizer` has for each. Copies nothing: they
 // must not change until the checkpoint is written.

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -56,6 +58,29 @@ std::vector<int64_t> StepsIn(const std::string& directory) {
   }
   std::sort(steps.begin(), steps.end(), std::greater<>());
   return steps;
+}
+
+struct Saved {
+  int64_t step;
+  double train_loss;  // NaN: unknown
+};
+
+// The checkpoints in `directory` up to step `newest`, descending.
+std::vector<Saved> SavedIn(const std::string& directory,
+                           int64_t newest = std::numeric_limits<int64_t>::max()) {
+  std::vector<Saved> saved;
+  for (const int64_t step : StepsIn(directory)) {
+    if (step <= newest) saved.push_back({step, ReadTrainLoss(FileOf(directory, step))});
+  }
+  return saved;
+}
+
+double Lowest(const std::vector<Saved>& saved) {
+  double lowest = std::numeric_limits<double>::infinity();
+  for (const Saved& one : saved) {
+    if (one.train_loss < lowest) lowest = one.train_loss;
+  }
+  return lowest;
 }
 
 // Takes the lock. A file system that has none, as some network ones, is let pass.
@@ -179,24 +204,38 @@ absl::StatusOr<std::string> CheckpointDirectory::SetAside() {
 absl::Status CheckpointDirectory::Save(const Checkpoint& checkpoint) {
   absl::Status status = WriteCheckpoint(PathOf(checkpoint.step), checkpoint);
   if (!status.ok()) return status;
-  int kept = 0;
-  for (const int64_t step : Steps()) {
-    if (step > checkpoint.step || ++kept <= keep_) continue;
-    std::error_code ignored;  // one too many is no harm, and the next Save() tries again
-    std::filesystem::remove(PathOf(step), ignored);
-  }
+  RemoveOld(checkpoint.step);
   return absl::OkStatus();
 }
 
+void CheckpointDirectory::RemoveOld(int64_t newest) {
+  const std::vector<Saved> saved = SavedIn(path_, newest);
+  const double highest_good = Lowest(saved) + kLossRise;
+  for (size_t i = keep_; i < saved.size(); ++i) {
+    if (saved.front().train_loss > highest_good && saved[i].train_loss <= highest_good) continue;
+    std::error_code ignored;  // one too many is no harm, and the next Save() tries again
+    std::filesystem::remove(PathOf(saved[i].step), ignored);
+  }
+}
+
+double CheckpointDirectory::LowestLoss() const { return Lowest(SavedIn(path_)); }
+
 std::string AdviceAfterDivergence(const std::string& directory) {
-  std::vector<int64_t> steps = StepsIn(directory);
-  if (steps.empty()) return "no checkpoint exists: start again with a lower --lr";
-  if (steps.size() > kAdvisedCheckpoints) steps.resize(kAdvisedCheckpoints);
-  std::reverse(steps.begin(), steps.end());
+  std::vector<Saved> saved = SavedIn(directory);
+  if (saved.empty()) return "no checkpoint exists: start again with a lower --lr";
+  const double highest_good = Lowest(saved) + kLossRise;
+  std::erase_if(saved, [&](const Saved& one) { return one.train_loss > highest_good; });
+  if (saved.size() > kAdvisedCheckpoints) saved.resize(kAdvisedCheckpoints);
+  std::reverse(saved.begin(), saved.end());
+  const auto with_loss = [](std::string* out, const Saved& one) {
+    absl::StrAppend(out, one.step);
+    if (!std::isnan(one.train_loss)) absl::StrAppendFormat(out, " (loss %.3g)", one.train_loss);
+  };
   return absl::StrCat(
       "start a new experiment, from a checkpoint of before the loss rose: --init-from ",
-      FileOf(directory, steps.front()), " --experiment-name NEW --lr LOWER, without --resume. ",
-      directory, " has the checkpoints of steps ", absl::StrJoin(steps, ", "));
+      FileOf(directory, saved.front().step),
+      " --experiment-name NEW --lr LOWER, without --resume. ", directory,
+      " has the checkpoints of steps ", absl::StrJoin(saved, ", ", with_loss));
 }
 
 }  // namespace ranklog::trainer

@@ -12,6 +12,10 @@
 
 namespace ranklog::trainer {
 
+// A rise of the train loss by more than this many nats per token shows that the weights are spoilt.
+// It is beyond the noise of a batch: the model gives each token a seventh of its earlier probability.
+constexpr double kLossRise = 2;
+
 // The checkpoints of an experiment: files such as checkpoint-00000100.safetensors, named after the
 // completed steps. Only rank 0 has one. It holds a lock on the directory, so that two trainings do
 // not mix their checkpoints. The lock ends with the process.
@@ -49,9 +53,17 @@ class CheckpointDirectory {
   // directory; "" if there were no checkpoints.
   absl::StatusOr<std::string> SetAside();
 
-  // On OK the checkpoint survives a power cut. Then removes the oldest ones. Unreadable checkpoints
-  // of later steps do not count; they are overwritten when their step comes.
+  // On OK the checkpoint survives a power cut. Then removes the oldest ones, see RemoveOld().
   absl::Status Save(const Checkpoint& checkpoint);
+
+  // Removes all but the last `keep` checkpoints up to step `newest`, which must be readable. Where
+  // its train loss is more than kLossRise above the lowest one, those of before the rise stay as
+  // well: `keep` more at most. Unreadable checkpoints of later steps do not count; they are
+  // overwritten when their step comes.
+  void RemoveOld(int64_t newest);
+
+  // The lowest train loss of the checkpoints; infinity if none is known.
+  double LowestLoss() const;
 
   const std::string& path() const { return path_; }
   // Where the checkpoint of `step` is.
@@ -68,9 +80,9 @@ class CheckpointDirectory {
   int lock_;  // a descriptor; -1: moved from
 };
 
-// How to go on after a loss or weight that is not finite, as the end of a sentence. Names the
-// newest files in `directory`. The newest one may lead to another divergence, and --resume would
-// replace the older ones, so the advice is a new experiment.
+// How to go on after a loss that rose or is not finite, as the end of a sentence. Names the newest
+// files in `directory` of before the loss rose. The newest one may lead to another divergence, and
+// --resume would replace the older ones, so the advice is a new experiment.
 std::string AdviceAfterDivergence(const std::string& directory);
 
 }  // namespace ranklog::trainer

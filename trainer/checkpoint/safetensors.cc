@@ -309,4 +309,12 @@ absl::StatusOr<SafeTensors> ReadSafeTensors(const std::string& path) {
   return content;
 }
 
+absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const std::string& path) {
+  SummedReader file(path);
+  if (absl::Status status = file.Open(); !status.ok()) return status;
+  std::map<std::string, std::string> metadata;
+  if (absl::Status status = ReadHeader(file, metadata).status(); !status.ok()) return status;
+  return metadata;
+}
+
 }  // namespace ranklog::trainer

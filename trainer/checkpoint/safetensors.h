@@ -35,6 +35,9 @@ absl::Status WriteSafeTensors(const std::string& path, const SafeTensors& conten
 //   others            it cannot be read, by errno
 absl::StatusOr<SafeTensors> ReadSafeTensors(const std::string& path);
 
+// Reads only the metadata, and checks the header. The same errors.
+absl::StatusOr<std::map<std::string, std::string>> ReadMetadata(const std::string& path);
+
 }  // namespace ranklog::trainer
 
 #endif  // TRAINER_CHECKPOINT_SAFETENSORS_H_
