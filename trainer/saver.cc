@@ -276,11 +276,13 @@ void Saver::Save(Checkpoint checkpoint, bool last) {
     if (directory_) expected_loss_ = std::min(expected_loss_, checkpoint.train_loss);
     return;
   }
-  const std::string lost =
-      absl::StrCat("cannot save the checkpoint of step ", step, ": ",
-                   status.ok() ? "rank 0 failed to write it" : status.message(), "; ",
-                   saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
-                                   : "no checkpoint exists yet");
+  const std::string lost = absl::StrCat(
+      "cannot save the checkpoint of step ", step, ": ",
+      status.ok() ? "rank 0 failed to write it" : status.message(), "; ",
+      absl::IsResourceExhausted(status) ? "free space there, or resume with a smaller --keep; "
+                                        : "",
+      saved_step_ > 0 ? absl::StrCat("the newest checkpoint is of step ", saved_step_)
+                      : "no checkpoint exists yet");
   if (last) throw RankError(status.ok() ? RankError::kAnotherRank : RankError::kThisRank, lost);
   if (!status.ok()) Print(absl::StrCat(lost, ". Training continues"));
 }

@@ -212,6 +212,24 @@ TEST_F(SaverTest, OnlyLastSaveMustSucceed) {
                     HasSubstr("no checkpoint exists yet"), HasSubstr("Training continues")));
 }
 
+TEST_F(SaverTest, FullDiskIsReportedWithWhatToDo) {
+  SaveAfterSeven();
+  ProcessGroup alone = ProcessGroup::Alone();
+  ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
+  ASSERT_OK(Restore(saver).status());
+  std::filesystem::create_symlink("/dev/full", dir_.File("a/checkpoint-00000010.safetensors.tmp"));
+  Checkpoint checkpoint{.step = 10};
+  AddState(*model_, optimizer_, checkpoint);
+  try {
+    saver.Save(std::move(checkpoint), /*last=*/true);
+    FAIL() << "it was written";
+  } catch (const RankError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("No space left on device"),
+                                    HasSubstr("free space there, or resume with a smaller --keep; "
+                                              "the newest checkpoint is of step 7")));
+  }
+}
+
 TEST_F(SaverTest, FailedLastSaveNamesNewestCheckpoint) {
   SaveAfterSeven();
   std::filesystem::create_directories(dir_.File("a/checkpoint-00000010.safetensors.tmp/in"));
