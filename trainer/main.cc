@@ -46,12 +46,24 @@ void ProtectStandardStreams() {
 [[gnu::used,
   gnu::section(".preinit_array")]] void (*protect_standard_streams)() = ProtectStandardStreams;
 
-// One thread per rank unless the user says otherwise. OpenMP and the BLAS read this when they are
-// loaded, so the program starts itself again with it.
-void LimitThreads(char** argv) {
-  if (getenv("OMP_NUM_THREADS") != nullptr) return;
-  setenv("OMP_NUM_THREADS", "1", 1);
-  execv("/proc/self/exe", argv);  // returns only if it cannot; then we are slower, no more
+// Sets variables that libraries read as they are loaded, and starts the program again with them. What
+// the user has set stays.
+void SetVariablesOfLibraries(char** argv) {
+  bool added = false;
+  const auto add = [&](const char* name, const char* value) {
+    added = added || getenv(name) == nullptr;
+    setenv(name, value, /*overwrite=*/0);
+  };
+  add("OMP_NUM_THREADS", "1");  // of OpenMP and the BLAS, per rank
+  // Our own messages say why a rank cannot connect; LibTorch would print each attempt as well. Errors
+  // of NCCL must be seen. glog, which only Debian's LibTorch for CPUs uses, would print errors that
+  // are thrown.
+  if (getenv("TORCH_CPP_LOG_LEVEL") == nullptr) {
+    add("TORCH_CPP_LOG_LEVEL", "ERROR");
+    add("GLOG_minloglevel", "3");
+  }
+  if (added)
+    execv("/proc/self/exe", argv);  // returns only if it cannot; then we are slower, no more
 }
 
 // The command line of a rank: ours without --nproc-per-node.
@@ -114,7 +126,7 @@ int Main(int argc, char** argv) {
                 2);
   }
 
-  LimitThreads(argv);
+  SetVariablesOfLibraries(argv);
   KeepFreedMemory();
   const absl::Status found = CheckData(options.data);
   if (!found.ok()) return Fail(std::string(found.message()), 1);

@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "trainer/base/torch_compat.h"
+#include "trainer/parallel/rendezvous_error.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -26,6 +28,7 @@ namespace {
 using ::ranklog::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ProcessGroupOfThreadsTest : public ::testing::Test {
  protected:
@@ -93,6 +96,44 @@ TEST_F(ProcessGroupOfThreadsTest, NamesRanksThatDoNotConnect) {
                        HasSubstr("ranks 1, 3 of 4 did not connect to 127.0.0.1:")));
   EXPECT_THAT(second.get().status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ranks 1, 3 of 4")));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, RefusesASecondProcessOfARank) {
+  auto one = Join(1, 2), other = Join(1, 2);
+  const std::string errors = absl::StrCat(std::string(one.get().status().message()), "\n",
+                                          std::string(other.get().status().message()));
+  EXPECT_THAT(errors, AllOf(HasSubstr("another process is rank 1 of the job at 127.0.0.1:"),
+                            HasSubstr("rank 0 of 2 did not connect")));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, RefusesRanksOfTwoWorldSizes) {
+  options_.timeout = absl::Minutes(1);  // none waits for it
+  auto first = Join(0, 2);
+  for (const auto& status : {ProcessGroup::Join(At(1, 3), options_).status(), first.get().status()})
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("WORLD_SIZE is ")));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, NamesAPortThatIsTaken) {
+  Rendezvous first = At(0, 2);
+  first.hosted = false;
+  EXPECT_THAT(ProcessGroup::Join(first, options_).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr(absl::StrCat("port ", first.port, " is taken"))));
+}
+
+TEST_F(ProcessGroupOfThreadsTest, SaysWhyAStoreCannotBeReached) {
+  Rendezvous at = {.rank = 0, .world_size = 2, .address = "192.0.2.1"};  // of documentation
+  at.port = static_cast<uint16_t>(testing::DeadPort(testing::DeadPort::kRefuses).number());
+  EXPECT_THAT(ExplainNoStore(at, options_.timeout, "timed out"),
+              HasSubstr("MASTER_ADDR must be the host of rank 0, here "));
+  at.rank = 1;
+  EXPECT_THAT(ExplainNoStore(at, options_.timeout, "The client socket has timed out"),
+              AllOf(HasSubstr(absl::StrCat("cannot connect to 192.0.2.1:", at.port, " within 2s")),
+                    HasSubstr("check that rank 0 runs"), Not(HasSubstr("timed out"))));
+  at.address = std::string(300, 'x');  // too long for a name
+  EXPECT_THAT(ExplainNoStore(at, options_.timeout, ""),
+              HasSubstr("cannot resolve MASTER_ADDR=" + at.address));
 }
 
 // As by torchrun, whose agent of one node was started again and counts from 0.

@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "absl/time/clock.h"
 #include "tests/support/absent.h"
 #include "tests/support/child_process.h"
+#include "tests/support/dead_port.h"
 #include "tests/support/file_content.h"
 #include "tests/support/temp_dir.h"
 #include "trainer/run_log.h"
@@ -321,6 +324,25 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
   ASSERT_TRUE(WaitFor([&] { return launcher.Output().find("step 1/") != std::string::npos; }))
       << launcher.Output();
   EXPECT_EQ(WaitUnderSignals(launcher), 75) << launcher.Output();
+}
+
+TEST_F(TrainProgramTest, RankWithoutTheOthersPrintsOneLine) {
+  ChildProcess::Options options = Alone();
+  const ranklog::testing::DeadPort port(ranklog::testing::DeadPort::kRefuses);
+  const std::map<std::string, std::string> rank = {{"RANK", "1"},
+                                                   {"LOCAL_RANK", "1"},
+                                                   {"GROUP_RANK", "0"},
+                                                   {"WORLD_SIZE", "2"},
+                                                   {"LOCAL_WORLD_SIZE", "2"},
+                                                   {"OMP_NUM_THREADS", "1"},
+                                                   {"MASTER_PORT", std::to_string(port.number())},
+                                                   {"MASTER_ADDR", "127.0.0.1"}};
+  options.environment.insert(rank.begin(), rank.end());
+  const Finished alone = RunToEnd(Command({"--group-timeout", "1"}), options);
+  EXPECT_EQ(alone.code, 1);
+  EXPECT_THAT(alone.output, AllOf(StartsWith("ranklog-train: rank 1: cannot connect to 127.0.0.1:"),
+                                  HasSubstr("check that rank 0 runs")));
+  EXPECT_EQ(std::count(alone.output.begin(), alone.output.end(), '\n'), 1) << alone.output;
 }
 
 // LibTorch for CPUs has no NCCL; one for GPUs needs a driver. The ranks on GPUs: gpu_build.sh.

@@ -26,6 +26,7 @@
 #include "trainer/base/rank_error.h"
 #include "trainer/base/torch_compat.h"
 #include "trainer/parallel/peer_watch.h"
+#include "trainer/parallel/rendezvous_error.h"
 
 #ifdef USE_C10D_NCCL
 #include <c10/cuda/CUDAFunctions.h>
@@ -41,6 +42,8 @@ namespace {
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using GroupPtr = c10::intrusive_ptr<c10d::ProcessGroup>;
 using SteadyClock = std::chrono::steady_clock;
+
+constexpr char kRefused[] = "refused";  // key of the reason why the ranks cannot meet
 
 // The pauses between two looks into the store: short at first, and few in a job of many ranks.
 class Pauses {
@@ -97,6 +100,22 @@ StorePtr OpenStore(const Rendezvous& at, absl::Duration timeout, bool serve) {
   return c10::make_intrusive<c10d::PrefixStore>(AttemptPrefix(at.attempt), std::move(store));
 }
 
+// The first connection; rank 0 serves the store of a job that has no launcher.
+absl::StatusOr<StorePtr> ReachStore(const Rendezvous& at, absl::Duration timeout) {
+  const bool serve = at.rank == 0 && !at.hosted;
+  std::string error;
+  if (serve && PortIsTaken(at.port)) {
+    error = PortTakenError(at.port);
+  } else {
+    try {
+      return OpenStore(at, timeout, serve);
+    } catch (const std::exception& failure) {
+      error = ExplainNoStore(at, timeout, ReasonOf(failure));
+    }
+  }
+  return absl::UnavailableError(error);
+}
+
 // "rank 1", "ranks 1, 2"; the first few of many.
 std::string Listed(const std::vector<int>& ranks) {
   constexpr size_t kShown = 10;
@@ -107,17 +126,44 @@ std::string Listed(const std::vector<int>& ranks) {
       shown < ranks.size() ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
 }
 
+// Claims this rank's number in a job of `at.world_size` ranks.
+//   kFailedPrecondition  another process has the number, or another rank has another world size
+absl::Status Claim(c10d::Store& store, const Rendezvous& at) {
+  if (store.add(absl::StrCat("claimed/", at.rank), 1) > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "another process is rank ", at.rank, " of the job at ", at.address, ":", at.port,
+        " already: give each process its own RANK, and each job its own MASTER_PORT; MASTER_ADDR "
+        "must be the host of rank 0"));
+  }
+  const std::string mine = absl::StrCat(at.world_size);
+  const std::vector<uint8_t> first = store.compareSet("world_size", {}, {mine.begin(), mine.end()});
+  const std::string theirs(first.begin(), first.end());
+  if (theirs == mine) return absl::OkStatus();
+  const std::string error =
+      absl::StrCat("WORLD_SIZE is ", mine, " for rank ", at.rank, " and ", theirs,
+                   " for the rank that came first: give all ranks of the job at ", at.address, ":",
+                   at.port, " the same");
+  store.set(kRefused, std::vector<uint8_t>(error.begin(), error.end()));
+  return absl::FailedPreconditionError(error);
+}
+
 // Waits until all ranks have connected. Returns the backend of rank 0, "nccl" or "gloo". The error
 // names the missing ranks.
+//   kFailedPrecondition  see Claim(); the message is that of the rank that differs
 absl::StatusOr<std::string> Meet(c10d::Store& store, const Rendezvous& at,
                                  const GroupOptions& options) {
   const auto here = [](int rank) { return absl::StrCat("here/", rank); };
   const std::string comm = options.placement.nccl ? "nccl" : "gloo";
+  if (absl::Status claimed = Claim(store, at); !claimed.ok()) return claimed;
   store.set(here(at.rank), std::vector<uint8_t>(comm.begin(), comm.end()));
   const auto deadline = SteadyClock::now() + Milliseconds(options.timeout);
   Pauses pauses;
   for (int64_t arrived = store.add("arrived", 1); arrived < at.world_size;
        arrived = store.add("arrived", 0)) {
+    if (store.check({kRefused})) {
+      const std::vector<uint8_t> error = store.get(kRefused);
+      return absl::FailedPreconditionError(std::string(error.begin(), error.end()));
+    }
     if (SteadyClock::now() >= deadline) {
       std::vector<int> missing;
       for (int rank = 0; rank < at.world_size; ++rank) {
@@ -266,7 +312,9 @@ absl::StatusOr<ProcessGroup> ProcessGroup::Join(const Rendezvous& at, const Grou
     impl->world_size = at.world_size;
     impl->device = options.placement.device;
     impl->timeout = options.timeout;
-    impl->store = OpenStore(at, options.timeout, /*serve=*/at.rank == 0 && !at.hosted);
+    absl::StatusOr<StorePtr> store = ReachStore(at, options.timeout);
+    if (!store.ok()) return store.status();
+    impl->store = *std::move(store);
     const absl::StatusOr<std::string> comm = Meet(*impl->store, at, options);
     if (!comm.ok()) return comm.status();
     if ((*comm == "nccl") != options.placement.nccl) {

@@ -73,7 +73,9 @@ class ProcessGroup {
  public:
   // Waits for the other ranks.
   //   kUnavailable         some ranks did not connect in time; the message names them
-  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round
+  //                        or the store cannot be served or reached; the message says what to do
+  //   kFailedPrecondition  this rank uses NCCL and rank 0 Gloo, or the other way round; another
+  //                        process is this rank; the ranks differ in their world size
   static absl::StatusOr<ProcessGroup> Join(const Rendezvous& rendezvous,
                                            const GroupOptions& options = {});
   static ProcessGroup Alone(const Placement& placement = {});

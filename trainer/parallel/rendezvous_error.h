@@ -1,0 +1,24 @@
+#ifndef TRAINER_PARALLEL_RENDEZVOUS_ERROR_H_
+#define TRAINER_PARALLEL_RENDEZVOUS_ERROR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "trainer/parallel/process_group.h"
+
+namespace ranklog::trainer {
+
+// Whether another socket of this machine has `port`, so that rank 0 cannot serve its store there.
+bool PortIsTaken(uint16_t port);
+
+// "port 29500 is taken, ..."
+std::string PortTakenError(uint16_t port);
+
+// Why `at.rank` has no connection to the store at `at` after `timeout`, and what to do: a sentence
+// without its subject. `reason` is LibTorch's. Looks at the name and at this machine's addresses.
+std::string ExplainNoStore(const Rendezvous& at, absl::Duration timeout, const std::string& reason);
+
+}  // namespace ranklog::trainer
+
+#endif  // TRAINER_PARALLEL_RENDEZVOUS_ERROR_H_
