@@ -181,6 +181,12 @@ absl::StatusOr<Saver> Saver::Open(const Options& options, const Plan& plan, Fing
 
 void Saver::ContinueRun(Settings& settings) const {
   // RANKLOG_RESUME would log other steps over those of an earlier training.
+  const char* const variable = std::getenv("RANKLOG_RESUME");
+  if (group_->rank() == 0 && variable != nullptr && *variable != '\0') {
+    Print(
+        "RANKLOG_RESUME is ignored: --resume, with --save-dir and --experiment-name, continues a "
+        "training and its run");
+  }
   settings.resume = continues_run_ ? "allow" : "";
   if (!run_.run_id.empty()) settings.run_id = run_.run_id;
 }

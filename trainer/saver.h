@@ -38,8 +38,12 @@ class Saver {
                                     Fingerprint fingerprint, ProcessGroup& group);
 
   // Sets the run of this start, see ChooseRun(). With --resume, the run continues. Without it, rank
-  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set.
+  // 0 creates a new run with a new id, even if RANKLOG_RESUME or Slurm's requeue count is set. Prints
+  // that RANKLOG_RESUME is ignored.
   void ContinueRun(Settings& settings) const;
+
+  // Whether this start goes on in the run of an earlier one.
+  bool continues_run() const { return continues_run_; }
 
   // Stores the id that the daemon gave the run, for the next start. Call it once a daemon has
   // answered. Only rank 0 stores it; the other ranks do nothing.

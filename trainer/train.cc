@@ -103,8 +103,8 @@ bool Train(const Options& options, const Corpus& corpus, ProcessGroup& group, Ru
   // Ddp binds to these very tensors, so weights that come from elsewhere are loaded before.
   const absl::StatusOr<int64_t> start = saver.Restore(model, optimizer, sampler);
   if (!start.ok()) throw RankError(RankError::kThisRank, std::string(start.status().message()));
-  // A run whose training is already complete keeps the options that it was trained with.
-  if (*start < plan.steps) {
+  // A run that continues after its last step keeps the options that it was trained with.
+  if (*start < plan.steps || !saver.continues_run()) {
     run.Config(RunConfig(options, plan,
                          {.data_source = corpus.source,
                           .vocabulary = model.shape().vocabulary,

@@ -218,7 +218,8 @@ TEST_F(ResumeTest, SecondStartKeepsEarlierCheckpoints) {
   const Finished second = RunToEnd(Command("again", {"--steps", "10"}), allowing);
   EXPECT_EQ(second.code, 0) << second.output;
   EXPECT_THAT(second.output,
-              AllOf(HasSubstr("starting a new training"), HasSubstr("again/earlier-1")));
+              AllOf(HasSubstr("starting a new training"), HasSubstr("again/earlier-1"),
+                    HasSubstr("RANKLOG_RESUME is ignored")));
   ASSERT_THAT(Runs("again"), SizeIs(2));
   EXPECT_EQ(Runs("again")[1]["run_id"], first + "-2");
   EXPECT_THAT(second.output,
@@ -311,6 +312,16 @@ TEST_F(ResumeTest, ACompleteTrainingKeepsItsConfig) {
                     Not(HasSubstr("changed since")), Not(HasSubstr("training tiny"))));
   AwaitEnd(run_id, /*starts=*/2);
   EXPECT_EQ(config(), before);
+}
+
+TEST_F(ResumeTest, ACopyOfACompleteTrainingHasItsConfig) {
+  ASSERT_EQ(Train("original", {"--steps", "5"}).code, 0);
+  std::filesystem::copy(dir_.File("out/original"), dir_.File("out/copy"));
+  ASSERT_EQ(Train("copy", {"--steps", "5", "--resume"}).code, 0);
+  ASSERT_THAT(Runs("copy"), SizeIs(1));
+  const std::string run_id = Runs("copy")[0]["run_id"];
+  AwaitEnd(run_id);
+  EXPECT_EQ(json::parse(Ranklog({"show", run_id, "--json"}).output)["config"]["steps"], 5);
 }
 
 TEST_F(ResumeTest, NewTrainingStartsFromCheckpointWeights) {
