@@ -15,6 +15,7 @@
 #include "trainer/base/malloc_settings.h"
 #include "trainer/base/messages.h"
 #include "trainer/base/stop_signal.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
 #include "trainer/data/data.h"
 #include "trainer/options.h"
 #include "trainer/parallel/launcher.h"
@@ -83,6 +84,12 @@ std::vector<std::string> RankCommand(int argc, char** argv) {
   return command;
 }
 
+// After a signal ended the training.
+std::string HowToContinue(const Options& options) {
+  if (options.save_dir.empty() || options.save_every == 0) return "";
+  return "; " + AdviceAfterKill(options.save_dir + "/" + options.experiment_name);
+}
+
 int LaunchRanks(const Options& options, int argc, char** argv) {
   const absl::StatusOr<HostedStore> store = HostedStore::Serve();
   if (!store.ok()) return Fail(std::string(store.status().message()), 1);
@@ -90,7 +97,8 @@ int LaunchRanks(const Options& options, int argc, char** argv) {
   const absl::Status status = Launch({.command = RankCommand(argc, argv),
                                       .ranks = options.nproc_per_node,
                                       .master_port = store->port(),
-                                      .is_cause = [&](int rank) { return store->HasFailed(rank); }},
+                                      .is_cause = [&](int rank) { return store->HasFailed(rank); },
+                                      .advice = [&] { return HowToContinue(options); }},
                                      &received);
   if (status.ok()) return 0;
   if (absl::IsUnavailable(status)) return kStoppedExitCode;  // the ranks printed the rest

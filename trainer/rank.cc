@@ -140,9 +140,20 @@ bool AwaitRun(const Run& run, Saver& saver, const StopSignal& stop_signal) {
 int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& group, Run& run,
                  Saver& saver, const StopSignal& stop_signal) {
   bool settled = AwaitRun(run, saver, stop_signal);
-  if (group.rank() == 0 && !saver.complete()) {
+  const bool complete = saver.complete();
+  const auto set_state = [&](std::string state) {
+    if (!complete) run.Summary({{"training", std::move(state)}});
+  };
+  set_state("not complete");
+  if (group.rank() == 0 && !complete) {
     WriteMessage(absl::StrCat("training ", options.model, " on ", corpus.source, " with ",
                               Counted(group.world_size(), "rank"), "\n"));
+    if (saver.saves() && group.world_size() == 1) {  // else the launcher prints it
+      PrintOnInterrupt(
+          absl::StrCat("ranklog-train: interrupted; to continue from the newest checkpoint in ",
+                       options.save_dir, "/", options.experiment_name,
+                       ", run the same command with --resume\n"));
+    }
   }
   Position position;
   bool done = false;
@@ -156,18 +167,26 @@ int TrainAndShow(const Options& options, const Corpus& corpus, ProcessGroup& gro
       position.loss = report.loss;
       position.lr = report.lr;
       position.tokens_per_second = report.tokens_per_second;
-      if (report.val_loss) position.val_loss = *report.val_loss;
+      if (report.val_loss) {
+        position.val_loss = *report.val_loss;
+        position.val_step = report.step;
+      }
       position.elapsed = absl::Now() - start;
       progress.Show(position);
       if (!settled) settled = SettleRun(run, saver);
     };
     done = Train(options, corpus, group, run, saver, stop_signal, show);
   }
-  if (done) return 0;
+  if (done) {
+    set_state("complete");
+    return 0;
+  }
+  const std::string when = position.step == 0
+                               ? "before its first step"
+                               : absl::StrCat("after step ", position.step, " of ", position.steps);
+  set_state(absl::StrCat("stopped by a signal ", when,
+                         saver.has_checkpoint() ? "; --resume continues it" : ""));
   if (group.rank() == 0) {
-    const std::string when =
-        position.step == 0 ? "before its first step"
-                           : absl::StrCat("after step ", position.step, " of ", position.steps);
     WriteMessage(absl::StrCat(
         "stopped by a signal ", when,
         saver.has_checkpoint() ? "; to continue, run the same command with --resume\n"

@@ -183,6 +183,14 @@ TEST_F(CheckpointDirectoryTest, UnusableDirectoryErrorNamesPath) {
               HasSubstr("/proc/none"));
 }
 
+TEST_F(CheckpointDirectoryTest, NamesTheNewestOneAfterAKill) {
+  CheckpointDirectory directory = Open();
+  EXPECT_EQ(AdviceAfterKill(path_), "no checkpoint exists in " + path_);
+  for (const int64_t step : {1, 2}) ASSERT_OK(directory.Save(At(step)));
+  EXPECT_EQ(AdviceAfterKill(path_), "the newest checkpoint is " + directory.PathOf(2) +
+                                        "; to continue, run the same command with --resume");
+}
+
 TEST_F(CheckpointDirectoryTest, DivergenceAdviceNamesExistingCheckpoints) {
   EXPECT_EQ(AdviceAfterDivergence(""), "no checkpoint exists: start again with a lower --lr");
   for (int i = 1; i <= 6; ++i)

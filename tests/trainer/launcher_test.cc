@@ -49,6 +49,14 @@ TEST_F(LaunchTest, GivesEachRankTorchrunsVariables) {
   EXPECT_EQ(Read("r1"), "1 1 2 2 0 127.0.0.1 1234 1\n");
 }
 
+TEST_F(LaunchTest, AdviceFollowsASignalOnly) {
+  for (const char* const end : {"kill -9 $$", "exit 3"}) {
+    LaunchOptions options = Shell(end, /*ranks=*/1);
+    options.advice = [] { return std::string("; go on"); };
+    EXPECT_EQ(Launch(options).message().find("; go on") != std::string::npos, *end == 'k') << end;
+  }
+}
+
 TEST_F(LaunchTest, FailingRankEndsOthers) {  // S33
   const absl::Time start = absl::Now();
   EXPECT_THAT(

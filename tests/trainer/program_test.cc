@@ -326,6 +326,28 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
   EXPECT_EQ(WaitUnderSignals(launcher), 75) << launcher.Output();
 }
 
+TEST_F(TrainProgramTest, InterruptedTrainingSaysHowToContinue) {
+  for (const std::string ranks : {"1", "2"}) {
+    ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len",
+                                   "16", "--batch-size", "1", "--save-every", "20", "--save-dir",
+                                   dir_.File("out"), "--experiment-name", ranks}),
+                          Alone());
+    std::error_code error;
+    EXPECT_TRUE(WaitFor([&] {
+      for (const auto& entry :
+           std::filesystem::directory_iterator(dir_.File("out/" + ranks), error)) {
+        if (entry.path().extension() == ".safetensors") return true;
+      }
+      return false;
+    })) << training.Output();
+    training.Signal(SIGINT);
+    EXPECT_EQ(training.Wait(absl::Seconds(30)), -SIGINT) << ranks;
+    EXPECT_THAT(training.Output(),
+                AllOf(HasSubstr("newest checkpoint"), HasSubstr(dir_.File("out/" + ranks)),
+                      HasSubstr("run the same command with --resume\n")));
+  }
+}
+
 TEST_F(TrainProgramTest, RankWithoutTheOthersPrintsOneLine) {
   ChildProcess::Options options = Alone();
   const ranklog::testing::DeadPort port(ranklog::testing::DeadPort::kRefuses);

@@ -15,14 +15,15 @@ TEST(FormatPositionTest, ShowsKnownFiguresAndTimeLeft) {
   EXPECT_EQ(FormatPosition(position),
             "step 25/100  train/loss 2.500  lr 3.00e-03  16800 tokens/s  1:30 left");
   position.val_loss = 2.25;
+  position.val_step = 25;
   position.elapsed = absl::Seconds(3000);
   EXPECT_EQ(
       FormatPosition(position),
       "step 25/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  2:30:00 left");
   position.step = 100;
-  EXPECT_EQ(
-      FormatPosition(position),
-      "step 100/100  train/loss 2.500  val/loss 2.250  lr 3.00e-03  16800 tokens/s  in 50:00");
+  EXPECT_EQ(FormatPosition(position),
+            "step 100/100  train/loss 2.500  val/loss 2.250 (step 25)  lr 3.00e-03  16800 tokens/s"
+            "  in 50:00");
 }
 
 TEST(FormatPositionTest, TimeLeftIgnoresEarlierStarts) {

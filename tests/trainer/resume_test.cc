@@ -324,6 +324,22 @@ TEST_F(ResumeTest, ACopyOfACompleteTrainingHasItsConfig) {
   EXPECT_EQ(json::parse(Ranklog({"show", run_id, "--json"}).output)["config"]["steps"], 5);
 }
 
+// The daemon shows exit code 75 as a failure.
+TEST_F(ResumeTest, SummaryHasTheStateOfTheTraining) {
+  const auto state = [&] {
+    const std::string run_id = Runs("state")[0]["run_id"];
+    return json::parse(Ranklog({"show", run_id, "--json"}).output)["summary"]["training"];
+  };
+  ChildProcess first(Command("state", {"--steps", "100000"}), Environment());
+  ASSERT_TRUE(WaitFor([&] { return Checkpoints("state") > 0; })) << first.Output();
+  EXPECT_TRUE(WaitFor([&] { return state() == "not complete"; })) << state();
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 75) << first.Output();
+  AwaitEnd(Runs("state")[0]["run_id"]);
+  EXPECT_THAT(state().get<std::string>(), AllOf(HasSubstr("stopped by a signal after step "),
+                                                HasSubstr(" of 100000; --resume continues it")));
+}
+
 TEST_F(ResumeTest, NewTrainingStartsFromCheckpointWeights) {
   ASSERT_EQ(Train("first", {}).code, 0);
   const std::string file = dir_.File("out/first/checkpoint-00000060.safetensors");

@@ -27,7 +27,10 @@ std::string Clock(absl::Duration time) {
 
 std::string FormatPosition(const Position& at) {
   std::string line = absl::StrFormat("step %d/%d  train/loss %.3f", at.step, at.steps, at.loss);
-  if (!std::isnan(at.val_loss)) absl::StrAppendFormat(&line, "  val/loss %.3f", at.val_loss);
+  if (!std::isnan(at.val_loss)) {
+    absl::StrAppendFormat(&line, "  val/loss %.3f", at.val_loss);
+    if (at.val_step != at.step) absl::StrAppend(&line, " (step ", at.val_step, ")");
+  }
   absl::StrAppendFormat(&line, "  lr %.2e  %.0f tokens/s", at.lr, at.tokens_per_second);
   if (at.step < at.steps) {
     absl::StrAppendFormat(

@@ -18,6 +18,7 @@ struct Position {
   double lr = 0;
   double tokens_per_second = 0;
   double val_loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not known yet
+  int64_t val_step = 0;                                        // the step of val_loss
   absl::Duration elapsed = absl::ZeroDuration();               // since the first step began
 };
 

@@ -1,10 +1,13 @@
 #include "trainer/base/stop_signal.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+
+#include "trainer/base/messages.h"
 
 namespace ranklog::trainer {
 namespace {
@@ -31,7 +34,25 @@ void OnStopSignal(int number) {
   errno = saved;
 }
 
+const std::string* interrupt_text = nullptr;  // read by the handler; set before it
+
+void OnInterrupt(int number) {
+  WriteFromHandler(interrupt_text->data(), interrupt_text->size());
+  raise(number);  // takes effect when this returns: SA_RESETHAND
+}
+
 }  // namespace
+
+void PrintOnInterrupt(std::string text) {
+  struct sigaction before = {};
+  if (sigaction(SIGINT, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
+  const bool terminal = isatty(STDERR_FILENO) == 1;  // its progress line is unfinished
+  interrupt_text = new std::string((terminal ? "\n" : "") + text);
+  struct sigaction action = {};
+  action.sa_handler = OnInterrupt;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+}
 
 StopSignal::StopSignal() {
   received_signal = 0;

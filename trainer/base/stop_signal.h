@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#include <string>
+
 namespace ranklog::trainer {
 
 // The exit code of a training that a signal stopped and that can be resumed: EX_TEMPFAIL of
@@ -29,6 +31,9 @@ class StopSignal {
   struct sigaction old_term_ = {};
   struct sigaction old_usr1_ = {};
 };
+
+// Prints `text` when SIGINT ends the process, as Ctrl-C does, unless SIGINT is ignored. Call it once.
+void PrintOnInterrupt(std::string text);
 
 }  // namespace ranklog::trainer
 

@@ -220,6 +220,13 @@ void CheckpointDirectory::RemoveOld(int64_t newest) {
 
 double CheckpointDirectory::LowestLoss() const { return Lowest(SavedIn(path_)); }
 
+std::string AdviceAfterKill(const std::string& directory) {
+  const std::vector<int64_t> steps = StepsIn(directory);
+  if (steps.empty()) return absl::StrCat("no checkpoint exists in ", directory);
+  return absl::StrCat("the newest checkpoint is ", FileOf(directory, steps.front()),
+                      "; to continue, run the same command with --resume");
+}
+
 std::string AdviceAfterDivergence(const std::string& directory) {
   std::vector<Saved> saved = SavedIn(directory);
   if (saved.empty()) return "no checkpoint exists: start again with a lower --lr";

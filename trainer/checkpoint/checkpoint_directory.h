@@ -80,6 +80,9 @@ class CheckpointDirectory {
   int lock_;  // a descriptor; -1: moved from
 };
 
+// How to go on after a signal ended a training that saves in `directory`, as the end of a sentence.
+std::string AdviceAfterKill(const std::string& directory);
+
 // How to go on after a loss that rose or is not finite, as the end of a sentence. Names the newest
 // files in `directory` of before the loss rose. The newest one may lead to another divergence, and
 // --resume would replace the older ones, so the advice is a new experiment.

@@ -255,11 +255,13 @@ absl::Status Launch(const LaunchOptions& options, int* received) {
       ranks.End(SIGTERM);
     }
   }
+  const std::string advice =
+      ranks.killed() && options.advice != nullptr ? options.advice() : std::string();
   if (*received != 0 && ranks.killed()) {
     return absl::CancelledError(
-        absl::StrCat("ended by signal ", *received, " (", strsignal(*received), ")"));
+        absl::StrCat("ended by signal ", *received, " (", strsignal(*received), ")", advice));
   }
-  if (!ranks.failure().empty()) return absl::AbortedError(ranks.failure());
+  if (!ranks.failure().empty()) return absl::AbortedError(absl::StrCat(ranks.failure(), advice));
   if (ranks.stopped()) return absl::UnavailableError("the ranks stopped early");
   return absl::OkStatus();
 }

@@ -20,6 +20,8 @@ struct LaunchOptions {
       absl::Seconds(10);  // between SIGTERM and SIGKILL for ranks that are to end
   // Whether a rank that failed was the cause. The others fail because of it, and may end before it.
   std::function<bool(int rank)> is_cause = nullptr;
+  // How to go on after a signal ended a rank: appended to the message.
+  std::function<std::string()> advice = nullptr;
 };
 
 // The variables that torchrun would give to `rank` of `options.ranks` on one machine.
