@@ -1,6 +1,7 @@
 #include "trainer/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -63,14 +64,21 @@ struct Words {
 
 CLI::Range AtLeast(int64_t least) { return CLI::Range(least, int64_t{1} << 40); }
 
+// Checks a value before the checks that are already there, whose messages say less.
+void CheckFirst(CLI::Option& option, std::string (*error)(const std::string&)) {
+  option.transform(CLI::Validator([error](std::string& text) { return error(text); }, ""));
+}
+
 // From 0 to `most`. CLI::Range lets NaN pass.
 CLI::Option* AddRate(CLI::App& app, const char* name, double& value, double most,
                      const char* about) {
-  return app.add_option(name, value, about)
-      ->check(CLI::Range(0.0, most))
-      ->check([](const std::string& text) {
-        return std::isnan(std::strtod(text.c_str(), nullptr)) ? "it is not a number" : "";
-      });
+  CLI::Option* const option = app.add_option(name, value, about)->check(CLI::Range(0.0, most));
+  CheckFirst(*option, [](const std::string& text) {
+    double number = 0;
+    const bool valid = absl::SimpleAtod(text, &number) && !std::isnan(number);
+    return valid ? std::string() : absl::StrCat(text, " is not a number");
+  });
+  return option;
 }
 
 // Why it names no experiment below --save-dir; empty: it does.
@@ -100,7 +108,7 @@ void CheckDecimals(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
     const std::string type = option->get_type_name();
     if (absl::StartsWith(type, "INT") || absl::StartsWith(type, "UINT"))
-      option->check(DecimalError);
+      CheckFirst(*option, DecimalError);
   }
 }
 
@@ -166,11 +174,18 @@ void AddTraining(CLI::App& app, Options& o) {
 }
 
 void AddRanks(CLI::App& app, Words& words) {
-  app.add_option("--nproc-per-node", words.nproc_per_node,
-                 "Number of ranks to start on this machine; gpu: one for each GPU")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}))
-      ->check([](const std::string& text) { return text == "gpu" ? "" : DecimalError(text); });
+  CLI::Option* const ranks =
+      app.add_option("--nproc-per-node", words.nproc_per_node,
+                     "Number of ranks to start on this machine; gpu: one for each GPU")
+          ->capture_default_str()
+          ->check(CLI::Range(1, 1024) | CLI::IsMember({"gpu"}));
+  CheckFirst(*ranks, [](const std::string& text) {
+    int number = 0;
+    const bool valid =
+        text == "gpu" || (DecimalError(text).empty() && absl::SimpleAtoi(text, &number) &&
+                          number >= 1 && number <= 1024);
+    return valid ? std::string() : absl::StrCat(text, " is not a number from 1 to 1024, or gpu");
+  });
   app.add_option("--comm", words.comm,
                  "nccl: on GPUs, one per rank; gloo: on CPUs; auto: nccl where there is a GPU")
       ->capture_default_str()
@@ -233,6 +248,43 @@ void FillDefaults(const CLI::App& app, const Words& words, Options& o) {
   if (strategy != strategies.end()) o.log_strategy = strategy->second;
 }
 
+// Lower case, without dashes and underscores: how people remember an option.
+std::string Bare(absl::string_view name) {
+  std::string bare(name);
+  bare.erase(std::remove_if(bare.begin(), bare.end(), [](char c) { return c == '-' || c == '_'; }),
+             bare.end());
+  return absl::AsciiStrToLower(bare);
+}
+
+// "unknown option --step; did you mean --steps?", of the first option that does not exist. CLI11
+// would name its value, too. Empty: all exist.
+std::string UnknownOptionError(CLI::App& app, int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (!absl::StartsWith(name, "--") || app.get_option_no_throw(name) != nullptr) continue;
+    std::string error = absl::StrCat("unknown option ", name);
+    for (const CLI::Option* const option : app.get_options()) {
+      const std::string known = Bare(option->get_name());
+      if (!Bare(name).empty() && absl::StartsWith(known, Bare(name)))
+        return absl::StrCat(error, "; did you mean ", option->get_name(), "?");
+    }
+    return error;
+  }
+  return "";
+}
+
+std::string UsageError(const CLI::ParseError& error, CLI::App& app, int argc,
+                       const char* const* argv) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::string unknown = UnknownOptionError(app, argc, argv);
+    if (!unknown.empty()) return unknown;
+  }
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return absl::StrCat(text.substr(0, text.find(':')), " needs a value");
+  return text;
+}
+
 int WrongUsage(const std::string& reason) {
   WriteMessage(absl::StrCat("ranklog-train: ", reason, "\n"));
   WriteErrorFile(reason);
@@ -258,7 +310,8 @@ std::variant<Options, int> ParseCommandLine(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    return WrongUsage(absl::StrCat(error.what(), "; see `ranklog-train --help`"));
+    return WrongUsage(
+        absl::StrCat(UsageError(error, app, argc, argv), "; see `ranklog-train --help`"));
   }
   if (options.experiment_name.empty() != options.save_dir.empty()) {
     return WrongUsage("--save-dir and --experiment-name go together; give both or neither");

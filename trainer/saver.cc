@@ -50,7 +50,13 @@ absl::StatusOr<std::string> Saver::Choose() {
   if (!options_->save_dir.empty() && (saves() || std::filesystem::exists(path, error))) {
     absl::StatusOr<CheckpointDirectory> directory =
         CheckpointDirectory::Open(path, options_->keep, Print);
-    if (!directory.ok()) return directory.status();
+    if (!directory.ok()) {
+      const absl::Status& status = directory.status();
+      return absl::IsUnavailable(status)
+                 ? status
+                 : absl::Status(status.code(), absl::StrCat(std::string(status.message()),
+                                                            "; choose another --save-dir"));
+    }
     directory_.emplace(*std::move(directory));
   }
   std::string file = options_->init_from;

@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -132,14 +133,18 @@ absl::StatusOr<std::vector<std::string>> CheckResume(const Checkpoint& checkpoin
                                                      const Fingerprint& fingerprint,
                                                      int64_t steps) {
   std::vector<std::string> differ, changed;
+  bool other_data = false;
   for (const auto& [name, value] : fingerprint) {
     std::vector<std::string> change = Changes({{name, value}}, checkpoint.options);
     auto& list = MayChange(name) ? changed : differ;
+    other_data = other_data || (!change.empty() && absl::StartsWith(name, "CRC-32 of "));
     list.insert(list.end(), change.begin(), change.end());
   }
   if (!differ.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the checkpoint ", path, " is of another training: ", absl::StrJoin(differ, "; "),
+        "the checkpoint ", path, " is of another training",
+        other_data ? ", of another text than --data is now, or another tokenizer: " : ": ",
+        absl::StrJoin(differ, "; "),
         ". Start it as before, or a new one with --init-from and without --resume"));
   }
   if (checkpoint.step > steps) {

@@ -248,6 +248,14 @@ TEST_F(SaverTest, FailedLastSaveNamesNewestCheckpoint) {
   }
 }
 
+TEST_F(SaverTest, NamesAFileThatIsInTheWayOfTheDirectory) {
+  std::ofstream(dir_.File("own.txt")) << "text";
+  options_.save_dir = dir_.File("own.txt");
+  SaidByOpen();
+  EXPECT_THAT(status_.message(),
+              HasSubstr(dir_.File("own.txt") + ": Not a directory; choose another --save-dir"));
+}
+
 // What is refused leaves everything where it was.
 TEST_F(SaverTest, RefusedStartMovesNothing) {
   SaveAfterSeven();

@@ -43,6 +43,9 @@ absl::Status CreateDirectories(const std::string& path) {
     made /= part;
     std::error_code error;
     if (!fs::create_directory(made, error) && !error) continue;
+    if (error == std::errc::file_exists || error == std::errc::not_a_directory) {
+      return absl::ErrnoToStatus(ENOTDIR, absl::StrCat("create ", path, ": ", made.string()));
+    }
     if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("create ", path));
     if (absl::Status synced = SyncDirectory(ParentOf(made)); !synced.ok()) return synced;
   }
