@@ -63,8 +63,11 @@ void SetVariablesOfLibraries(char** argv) {
     add("TORCH_CPP_LOG_LEVEL", "ERROR");
     add("GLOG_minloglevel", "3");
   }
-  if (added)
-    execv("/proc/self/exe", argv);  // returns only if it cannot; then we are slower, no more
+  if (!added) return;
+  // By its path, since the process is named after it. Returns only if it cannot.
+  std::error_code error;
+  execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(), argv);
+  execv("/proc/self/exe", argv);  // the file was replaced
 }
 
 // The command line of a rank: ours without --nproc-per-node.
