@@ -347,6 +347,7 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
 }
 
 TEST_F(TrainProgramTest, InterruptedTrainingSaysHowToContinue) {
+  signal(SIGINT, SIG_DFL);  // a shell has its background jobs ignore it
   for (const std::string ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len",
                                    "16", "--batch-size", "1", "--save-every", "20", "--save-dir",
