@@ -1,5 +1,5 @@
-// What lies in the store. Input: a byte that says which kind of blob, and its bytes without the
-// checksum, which is put on here: only what passes it is ever decoded.
+// Decodes the blobs of the store. Input: a byte for the kind of blob, and its bytes without the
+// checksum. The target adds the checksum, because a blob without a valid one is never decoded.
 
 #include <string>
 

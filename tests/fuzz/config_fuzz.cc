@@ -1,4 +1,4 @@
-// The daemon's configuration file.
+// Parses the daemon's configuration file. Input: the file.
 
 #include <sys/mman.h>
 #include <unistd.h>

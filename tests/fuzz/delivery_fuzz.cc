@@ -1,10 +1,15 @@
-// A W&B server that answers a delivery as it likes. The first byte chooses the run; then come the
-// answers, one for each request, with a line %% between them. Each begins with a line
-//   CODE[;RETRY-AFTER[;SECONDS UNTIL THERE IS QUOTA AGAIN]]
-// and its body follows. CODE 0 to 2 are no answer but a broken connection, none in time, and an
-// untrusted certificate. With + before it the server has done what it was asked before it answers
-// so; = alone is what an honest server answers, and so are all answers behind the last one. A line
-// ! between two answers restarts the daemon.
+// Delivers a run to a W&B server that answers in any way. The first byte of the input chooses the
+// run. The answers follow, one for each request, separated by lines "%%". Each has a body and,
+// before it, a line
+//   CODE[;RETRY-AFTER[;SECONDS UNTIL THE QUOTA IS RENEWED]]
+//
+// CODE  0  the connection breaks
+//       1  no answer in time
+//       2  an untrusted certificate
+//       +  before a code: the server acts on the request, and then gives this answer
+//       =  alone: the answer of an honest server
+//
+// "!" in the place of an answer restarts the daemon. After the last answer, the server is honest.
 
 #include <unistd.h>
 
@@ -40,16 +45,16 @@ using deliver::HttpResponse;
 
 constexpr char kServer[] = "https://tracker.test";
 constexpr int64_t kStartUs = 1'767'322'800'000'000;
-// The fuzzer may know it, too: an answer that repeats it is masked.
+// An input may contain it: the delivery masks it in answers.
 const std::string kKey(40, 'k');
-constexpr size_t kMaxAnswers = 50;  // the rest of the input is left out
-// By then an honest server has all that it will get.
+constexpr size_t kMaxAnswers = 50;  // the rest of the input is ignored
+// The delivery to an honest server needs fewer answers.
 constexpr int kMaxHonestAnswers = 400;
 constexpr int kMaxQuietSteps = 200;                    // in a row, without a request
 constexpr absl::Duration kCrashed = absl::Minutes(5);  // of silence, about as at wandb.ai
 
-// Three runs, written once: of 16 rows, one of which is long, with config, definitions and summary;
-// of one row that crashed; without rows.
+// Three runs, written once: one with 16 rows, one of them long, and with config, definitions and
+// summary; a crashed run with one row; a run without rows.
 class Runs {
  public:
   Runs() : dir_(std::filesystem::temp_directory_path() / absl::StrCat("fuzz-", getpid())) {
@@ -58,7 +63,7 @@ class Runs {
     Add("short", 1, model::RunState::kCrashed);
     Add("empty", 0, model::RunState::kFinished);
     reader_ = storage::StoreReader::Open(dir_).value();
-    std::filesystem::remove_all(dir_);  // SQLite holds what it needs open
+    std::filesystem::remove_all(dir_);  // SQLite keeps the files open
   }
 
   storage::StoreReader& reader() const { return *reader_; }
@@ -119,7 +124,7 @@ class Runs {
   std::vector<int64_t> ids_;
 };
 
-// One answer of the input; or the restart of the daemon.
+// One answer of the input, or a restart of the daemon.
 struct Answer {
   bool honest = false;
   bool acts = false;
@@ -163,7 +168,7 @@ Answer ParseAnswer(absl::string_view text) {
   return answer;
 }
 
-// What was posted and answered in one step.
+// The request of one step, and whether the server accepted it.
 struct Exchange {
   bool stream = false;
   bool accepted = false;
@@ -177,8 +182,8 @@ class Tracker : public deliver::Transport {
   explicit Tracker(std::vector<Answer> answers) : answers_(std::move(answers)) {}
 
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);  // of a steady clock
-  std::vector<Exchange> exchanges;                      // of the step at hand
-  int honest_answers = 0;                               // behind the last one of the input
+  std::vector<Exchange> exchanges;                      // of the current step
+  int honest_answers = 0;                               // after the last one of the input
 
   absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override {
     const absl::StatusOr<deliver::Url> url = deliver::ParseUrl(request.url);
@@ -248,7 +253,8 @@ class Tracker : public deliver::Transport {
     return response;
   }
 
-  // What the server was made to say of a run, that it is there and has so many lines, is true then.
+  // An answer of the input may have claimed that the run exists and has lines. From now on, both
+  // are true.
   void KeepWord(const std::string& run_id) {
     heard_[run_id] = now;
     testing::WandbServer::Run& run = server_.RunOf(run_id);
@@ -264,7 +270,7 @@ class Tracker : public deliver::Transport {
   testing::WandbServer server_{"https://storage.test"};
 };
 
-// A delivery, and what must hold after each of its steps.
+// A delivery, checked after each of its steps.
 class Delivered {
  public:
   Delivered(const Runs& runs, int64_t run, Tracker* tracker)
@@ -278,7 +284,7 @@ class Delivered {
     Restart();
   }
 
-  // Until it is complete, which it is soon after the server has become honest.
+  // Steps until the delivery is complete, which must be soon after the server becomes honest.
   void Go() {
     int quiet = 0;
     while (!stored_.complete) {
@@ -297,7 +303,7 @@ class Delivered {
 
  private:
   void Restart() {
-    // As it comes from the store.
+    // The cursor is encoded and decoded, as by the store.
     stored_.place = storage::DecodeDocument(storage::EncodeDocument(stored_.place)).value();
     deliver::wandb::WandbDelivery::Options options;
     options.backoff.seed = 1;
@@ -322,7 +328,8 @@ class Delivered {
     MUST(now.last_error.size() < 4096);
     MUST(now.refused_rows == dead_.size());
     MUST(now.delivered_rows >= stored_.delivered_rows && now.delivered_rows <= run_.rows);
-    // What counts as delivered was in a post that the server took, or is a dead letter.
+    // A row that newly counts as delivered was in an accepted post: a bare line if it is a dead
+    // letter, else a line with its values.
     const uint64_t more = now.delivered_rows - stored_.delivered_rows;
     const Exchange exchange = tracker_.exchanges.empty() ? Exchange() : tracker_.exchanges[0];
     MUST(more == 0 || (exchange.stream && exchange.accepted && exchange.lines.size() == more));

@@ -1,4 +1,4 @@
-// The environment of a rank. Input: lines of NAME=VALUE.
+// Reads settings from the environment of a rank. Input: lines of NAME=VALUE.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ranklog;
   const absl::string_view text = fuzz::Text(data, size);
-  // Not by setenv(), which never frees what it was given.
+  // Not setenv(), because it never frees its copies.
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   std::vector<char*> variables;
   for (std::string& line : lines) variables.push_back(line.data());

@@ -1,4 +1,5 @@
-// What every fuzz target says when a promise does not hold: which one, and then the input is kept.
+// MUST(), the assertion of the fuzz targets: prints the condition and aborts, so that libFuzzer
+// keeps the input.
 
 #ifndef TESTS_FUZZ_FUZZ_H_
 #define TESTS_FUZZ_FUZZ_H_

@@ -1,5 +1,5 @@
-// What a rank sends: the messages of its stream and of its calls. Input: a byte that says which,
-// and the serialized message.
+// Converts the messages of a rank's stream and calls. Input: a byte for the kind of message, and
+// the serialized message.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// A netrc file, and the keys in it.
+// Parses a netrc file, and checks the key in it. Input: the file.
 
 #include <string>
 
@@ -13,11 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto found = deliver::NetrcPassword(text, "api.test");
   if (found.has_value()) {
     MUST(found->size() <= text.size());
-    // Nothing of a key that is none is said: the same is said of any other.
+    // The error for an invalid key contains no part of it: all invalid keys get the same error.
     const absl::Status status = deliver::CheckWandbKey(*found);
     MUST(status.ok() || status == deliver::CheckWandbKey(found->empty() ? "" : " "));
   }
-  // The first entry of a machine counts, whatever comes after it.
+  // The first entry of a machine counts, whatever follows.
   const std::string with = absl::StrCat("machine api.test login l password KEY\n", text);
   MUST(deliver::NetrcPassword(with, "api.test") == std::string("KEY"));
   return 0;

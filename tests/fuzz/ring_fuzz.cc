@@ -1,5 +1,5 @@
-// The spool of a dead rank. Input: the bytes of a SpoolHeader, one byte for the size of the Hello,
-// the Hello, and the ring's data; a file of the least size is made of it, whatever its header says.
+// Reads the spool of a dead rank. Input: the bytes of a SpoolHeader, one byte for the size of the
+// Hello, the Hello, and the ring's data. The file has the minimum size, whatever its header claims.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ using ingest::UniqueFd;
 
 constexpr size_t kFileBytes = v1::kSpoolDataOffset + v1::kMinRingBytes;
 
-// Writes the input as a file; zeros where it says nothing.
+// Writes the input as a file, with zeros where the input is too short.
 void Fill(int fd, absl::string_view input) {
   MUST(ftruncate(fd, 0) == 0 && ftruncate(fd, kFileBytes) == 0);
   const auto put = [&](size_t size, size_t offset) {
@@ -113,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   }
-  // However it is cut into parts, it holds the same.
+  // The content does not depend on the size of the parts in which it is read.
   const fuzz::Content whole = fuzz::Read((*file)->fd(), size_t{1} << 20);
   const fuzz::Content pieces = fuzz::Read((*file)->fd(), 64);
   MUST(whole.first == pieces.first && whole.last == pieces.last);

@@ -1,4 +1,4 @@
-// Writes the seeds that are not text: fuzz_seeds DIR makes DIR/{ring,messages,blobs}/NAME.
+// Writes the binary seeds: fuzz_seeds DIR creates DIR/{ring,messages,blobs}/NAME.
 
 #include <stdio.h>
 
@@ -54,7 +54,7 @@ v1::Update Metric() {
   return update;
 }
 
-// As ring_fuzz.cc takes it.
+// The image in the form of ring_fuzz.cc's input.
 std::string RingInput(RingImage& image) {
   const std::string& bytes = image.bytes();
   const size_t hello = image.header().hello_bytes;
@@ -130,7 +130,7 @@ void Messages(const std::string& dir) {
 }
 
 void Blobs(const std::string& dir) {
-  // The target puts the checksum on itself.
+  // Without the checksum, which the target adds.
   const auto write = [&](const std::string& name, int kind, const std::string& blob) {
     Write(dir, name, static_cast<char>(kind) + blob.substr(0, blob.size() - 4));
   };

@@ -1,4 +1,4 @@
-// Addresses of trackers, which come from a user's settings.
+// Parses addresses of trackers, which come from a user's settings. Input: the address.
 
 #include <string>
 

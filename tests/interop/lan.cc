@@ -17,14 +17,14 @@
 
 namespace ranklog::testing {
 
-// A network namespace, which lives as long as this object and the processes in it.
+// A network namespace. It exists as long as this object or a process in it.
 struct Lan::Namespace {
-  // This thread's.
+  // The namespace of this thread.
   Namespace() : fd(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {}
   ~Namespace() { close(fd); }
   Namespace(const Namespace&) = delete;
 
-  // By which other processes find it.
+  // A path to the namespace for other processes.
   std::string path() const {
     return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
   }
@@ -36,7 +36,7 @@ struct Lan::Namespace {
 struct Lan::Host {
   std::string name;
   std::string address;
-  std::string port;  // of the switch
+  std::string port;  // port of the switch
   std::unique_ptr<Namespace> network;
 };
 

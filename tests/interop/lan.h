@@ -11,33 +11,33 @@
 
 namespace ranklog::testing {
 
-// Hosts on one switch. To the programs that run on a host it is a machine of its own: it has a host
-// name, an address and a network interface, knows the other hosts by name, and no port of it is
-// taken. Files and processes are those of this machine.
+// Hosts on one switch. A host looks like a separate machine to its programs: it has a host name, an
+// address and a network interface, all its ports are free, and it resolves the other hosts' names.
+// All hosts share the files and processes of this machine.
 //
-// The namespaces have no names, and end with this process and those that it started. Needs root.
+// The namespaces have no names, and end with this process and its children. Needs root.
 class Lan {
  public:
-  // Whether this kernel and user may have one.
+  // Whether this user may create one on this kernel.
   static bool Possible();
 
   explicit Lan(const std::vector<std::string>& hosts);
-  // Kills what still runs on the hosts, such as the ranks of a launcher that was killed.
+  // Kills all processes on the hosts, such as the ranks of a killed launcher.
   ~Lan();
   Lan(const Lan&) = delete;
   Lan& operator=(const Lan&) = delete;
 
-  // Of `host`, in the notation with dots.
+  // The IPv4 address of `host`, in dotted notation.
   std::string Address(const std::string& host) const;
-  // The command line that runs `command` on `host`, in the process that is started.
+  // A command line that runs `command` on `host`, by exec() in the same process.
   std::vector<std::string> On(const std::string& host,
                               const std::vector<std::string>& command = {}) const;
-  // Moves this thread's network to `host`: what it and the threads that it starts listen on from
-  // now on is there. Until this object goes.
+  // Moves this thread to the network of `host`. From now on, the sockets of this thread and of its
+  // new threads are there. Undone when this object is destroyed.
   void MoveTo(const std::string& host);
 
-  // The switch drops each packet between `a` and `b`, which their interfaces do not notice. One cut
-  // at a time.
+  // From now on, the switch drops all packets between `a` and `b`. Their interfaces stay up. Only
+  // one cut at a time.
   void Cut(const std::string& a, const std::string& b) { SetIsolated(a, b, true); }
   void Mend(const std::string& a, const std::string& b) { SetIsolated(a, b, false); }
 
@@ -48,7 +48,7 @@ class Lan {
   const Host& Find(const std::string& name) const;
   void SetIsolated(const std::string& a, const std::string& b, bool isolated);
 
-  TempDir dir_;  // has what the hosts see as /etc/hosts
+  TempDir dir_;  // contains the /etc/hosts of the hosts
   std::unique_ptr<Namespace> own_, switch_;
   std::vector<Host> hosts_;
 };

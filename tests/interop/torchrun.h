@@ -1,4 +1,4 @@
-// The real torchrun, as the tests call it.
+// Command lines of the real torchrun.
 
 #ifndef TESTS_INTEROP_TORCHRUN_H_
 #define TESTS_INTEROP_TORCHRUN_H_
@@ -10,9 +10,9 @@
 
 namespace ranklog::testing {
 
-// A command that runs programs other than Python's, once `arguments` and a program are appended.
-// Debian's torchrun 1.13 under Python 3.11 fails unless --redirects and --tee name one stream.
-// An agent looks at its ranks every half second instead of every five.
+// The start of a command line that runs a program that is not Python. Append the program. Debian's
+// torchrun 1.13 under Python 3.11 fails unless --redirects and --tee name one stream. The agent
+// checks its ranks every half second instead of every five seconds.
 inline std::vector<std::string> Torchrun(const std::string& log_dir,
                                          const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {
@@ -22,8 +22,9 @@ inline std::vector<std::string> Torchrun(const std::string& log_dir,
   return command;
 }
 
-// What `torchrun --standalone` stands for, with a free port: torchrun 1.13 always takes 29400, so
-// that two such jobs on one machine meet at one store, which goes with the first of them.
+// The arguments that `torchrun --standalone` stands for, but with a free port. torchrun 1.13 always
+// uses port 29400: two such jobs on one machine would share a rendezvous store, which ends with the
+// first of them.
 inline std::vector<std::string> Standalone() {
   const std::string port = std::to_string(DeadPort(DeadPort::kRefuses).number());
   return {"--rdzv_backend",    "c10d",      "--rdzv_endpoint",

@@ -1,5 +1,5 @@
-// ranklog-train on two nodes, each with its daemon, and a W&B server on a third host: with the real
-// launchers, on a real network whose links fail.
+// ranklog-train on two nodes, each with its daemon, and a W&B server on a third host. The launchers
+// are real, and so is the network, whose links fail.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ constexpr absl::Duration kPatience = absl::Minutes(3);  // a busy machine starts
 const std::string kNodes[] = {"n0", "n1"};
 const std::string kRuns[] = {"job-0", "job-2"};  // of the strategy `node`
 
-// Whether `count` stays the same for so long, within a minute.
+// Waits for at most a minute until `count` has been constant for `duration`. Returns whether it was.
 bool Stands(const std::function<uint64_t()>& count, absl::Duration duration) {
   return WaitFor(
       [&] {
@@ -58,7 +58,7 @@ void WriteScript(const std::string& path, const std::string& text) {
   chmod(path.c_str(), 0755);
 }
 
-// For a shell.
+// The command as one line for a shell.
 std::string Quoted(const std::vector<std::string>& command) {
   return absl::StrJoin(command, " ", [](std::string* line, const std::string& word) {
     absl::StrAppend(line, "'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
@@ -86,7 +86,7 @@ class TwoNodesTest : public ::testing::Test {
     }
   }
 
-  // What the ranks of both nodes have in common.
+  // The common environment of the ranks of both nodes.
   ChildProcess::Options RankOptions() const {
     ChildProcess::Options options;
     options.environment = WandbAt(wandb_->url());
@@ -109,7 +109,7 @@ class TwoNodesTest : public ::testing::Test {
             "--seq-len",
             "16"};
   }
-  // By torchrun: two ranks on each node.
+  // A job of torchrun with two ranks on each node.
   struct Job {
     std::string strategy;
     int steps = 20;
@@ -138,7 +138,7 @@ class TwoNodesTest : public ::testing::Test {
     for (ChildProcess& agent : agents) ASSERT_EQ(agent.Wait(kPatience), 0) << agent.Output();
   }
 
-  // The runs that the server has, once these are complete.
+  // Waits until the runs `complete` are complete. Returns the ids of all runs at the server.
   std::vector<std::string> RunsOnce(const std::vector<std::string>& complete) {
     EXPECT_TRUE(wandb_->WaitFor(
         [&](const std::map<std::string, FakeWandb::Run>& runs) {
@@ -152,7 +152,7 @@ class TwoNodesTest : public ::testing::Test {
     for (const auto& [id, run] : wandb_->runs()) ids.push_back(id);
     return ids;
   }
-  // At the server, from the node that is named.
+  // Checks the run at the server: steps 1 to `steps`, each once, from this node.
   void ExpectEachStepOnce(const std::string& run_id, uint64_t steps,
                           const std::string& node) const {
     const FakeWandb::Run run = wandb_->run(run_id);
@@ -166,7 +166,7 @@ class TwoNodesTest : public ::testing::Test {
     EXPECT_EQ(ParseExtendedJson(run.config)["node"]["value"], node) << run_id;
   }
 
-  // The two local ranks of each node were started twice, and each step arrived once.
+  // Checks that both ranks of each node were started twice, and that each step arrived once.
   void ExpectTwoAttempts(uint64_t steps) const {
     for (int node : {0, 1}) {
       EXPECT_THAT(*nodes_[node]->Reader()->Streams(nodes_[node]->GetRun(kRuns[node]).id),
@@ -186,7 +186,7 @@ TEST_F(TwoNodesTest, MainIsOneRun) {  // S2
   ExpectDone(agents);
   EXPECT_THAT(RunsOnce({"job"}), ElementsAre("job"));
   ExpectEachStepOnce("job", 20, "n0");
-  // The rows of the other node stay there.
+  // The rows of the other node stay on that node.
   ASSERT_TRUE(WaitFor([&] { return nodes_[1]->RunHasEnded("job-2"); }));
   EXPECT_EQ(nodes_[1]->GetRun("job-2").rows, 20u);
 }
@@ -208,7 +208,7 @@ TEST_F(TwoNodesTest, AllIsOneRunPerRank) {  // S4
   }
 }
 
-// mpirun reaches the other node by what it takes for ssh.
+// mpirun reaches the other node by a replacement of ssh.
 TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
   SKIP_WITHOUT(InPath("mpirun"), "Open MPI (openmpi-bin)");
   TempDir dir;
@@ -251,7 +251,8 @@ TEST_F(TwoNodesTest, MpirunStartsRanksOnBothNodes) {  // S5
   EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
 }
 
-// The ranks begin anew, for nothing was saved: the steps that the server has stay as they are.
+// No checkpoint was saved, so the ranks start from the beginning. The steps that the server already
+// has do not change.
 TEST_F(TwoNodesTest, KilledRankRestartsAllRanks) {  // S41
   std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 150, .max_restarts = 1});
   ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
@@ -263,9 +264,9 @@ TEST_F(TwoNodesTest, KilledRankRestartsAllRanks) {  // S41
   ExpectTwoAttempts(150);
 }
 
-// A node crashes and comes back. Its new agent counts its restarts from 0, so that its daemon takes
-// the ranks for a second start, which only goes on if asked to. torchrun takes an agent for dead
-// after 15 s.
+// A node crashes and comes back. Its new agent counts restarts from 0, so its daemon sees a second
+// start of the job. That start continues the run only with `resume`. torchrun considers an agent
+// dead after 15 s.
 TEST_F(TwoNodesTest, NewAgentJoinsAfterNodeFailure) {  // S41
   if (getenv("RANKLOG_SOAK") == nullptr) return;
   const Job job = {.strategy = "node", .steps = 300, .max_restarts = 3, .resume = "allow"};
@@ -283,8 +284,8 @@ TEST_F(TwoNodesTest, NewAgentJoinsAfterNodeFailure) {  // S41
   ExpectTwoAttempts(300);
 }
 
-// The switch drops packets: first between a node and the server, then between the nodes. Only their
-// TCP notices. The soak cuts for longer.
+// The switch drops packets, first between a node and the server, then between the nodes. Only TCP
+// notices that. The soak cuts the links for longer.
 TEST_F(TwoNodesTest, TrainingSurvivesCutLinksWithoutLoss) {
   const bool soak = getenv("RANKLOG_SOAK") != nullptr;
   std::vector<ChildProcess> agents = Agents({.strategy = "node", .steps = 30'000});
@@ -312,7 +313,7 @@ TEST_F(TwoNodesTest, TrainingSurvivesCutLinksWithoutLoss) {
   lan_->Mend("n0", "n1");
   mended = SteadyNow();
   EXPECT_TRUE(WaitFor([&] { return rows(0) > stood_at + 10; }));
-  // TCP doubles the time to its next try, so that it waits about as long again as the link was cut.
+  // TCP doubles its retransmission timeout, so it waits about as long again as the link was cut.
   ReportAtMost("the training goes on, after the nodes' link is back",
                absl::ToDoubleSeconds(SteadyNow() - mended), "s", 10);
 

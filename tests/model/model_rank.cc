@@ -1,5 +1,5 @@
-// A rank that does what it is told: reads one command per line from its standard input, each a JSON
-// object, and answers each by a line when it is done.
+// A rank that executes commands: reads one JSON object per line from its standard input, and
+// answers each with a line when it is done.
 //
 //   {"op": "log", "row": [["loss", 0.5], ["note", "a text"], ["x", {"number": "nan"}]], "step": 3}
 //   {"op": "summary" or "config", "fields": {"lr": 0.1}}
@@ -8,8 +8,8 @@
 //   "crash"}
 //   {"op": "fork", "as": 1}, {"op": "end_thread", "thread": 1}
 //
-// "thread": N of any command: it is done by this thread, which the first such command starts; 0 is
-// main's. "child": N: it is done by this forked child.
+// "thread": N in any command: this thread executes it; 0 is the main thread. The first command for
+// a thread starts it. "child": N: this forked child executes it.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A thread that does one thing at a time while the caller waits.
+// A thread that does one task at a time while the caller waits.
 class Worker {
  public:
   ~Worker() {
@@ -75,7 +75,7 @@ struct Child {
   FILE* from = nullptr;
 };
 
-// False at the end of the file.
+// Returns false at the end of the file.
 bool ReadLine(FILE* file, std::string* line) {
   line->clear();
   for (int c = getc(file); c != EOF; c = getc(file)) {
@@ -118,7 +118,7 @@ class Rank {
  public:
   Rank() : run_(ranklog::Init(ranklog::Settings::FromEnvironment())) {}
 
-  // Until the end of the commands.
+  // Executes commands until the end of the input.
   void Obey() {
     std::string line;
     while (ReadLine(in_, &line)) {
@@ -191,7 +191,7 @@ class Rank {
       out_ = fdopen(up[1], "w");
       close(down[1]);
       close(up[0]);
-      // Its other threads do not exist here, nor do its children answer us.
+      // The parent's other threads do not exist here, and its children do not answer this process.
       for (auto& [thread, worker] : workers_) static_cast<void>(worker.release());
       workers_.clear();
       for (auto& [name, child] : children_) {

@@ -1,6 +1,6 @@
-// A trainer with an operator new and delete of its own, which know each other's memory only.
-// Strings and vectors that libranklog.so makes are freed here, and the reverse. Ends with 0 if its
-// rows became durable.
+// A trainer with its own operator new and delete, which handle only each other's memory. Strings
+// and vectors that libranklog.so allocates are freed here, and the reverse. Exit code 0 if its rows
+// are durable.
 
 #include <stdint.h>
 #include <stdlib.h>

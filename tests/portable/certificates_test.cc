@@ -1,5 +1,4 @@
-// The portable `ranklog` checks HTTPS servers by the CA certificates of whatever distribution it
-// runs on.
+// The portable `ranklog` verifies HTTPS servers by the CA certificates of its distribution.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +27,7 @@ class PortableCertificatesTest : public ::testing::Test {
     SKIP_WITHOUT(RunToEnd({"unshare", "--mount", "true"}).code == 0, "a namespace of mounts");
   }
 
-  // `ranklog login` on a system whose /etc has nothing but the certificate, at `bundle`.
+  // Runs `ranklog login` on a system whose /etc contains only the certificate, at `bundle`.
   std::string LogIn(const std::string& bundle, ChildProcess::Options options = {}) {
     options.environment["HOME"] = dir_.path();
     for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"}) {

@@ -1,10 +1,10 @@
-// A trainer with a gRPC server and client of its own, by the distribution's shared libraries, that
-// forks while both are up.
+// A trainer with its own gRPC server and client, from the distribution's shared libraries. It forks
+// while both are up.
 //
 //   forking_program SOCKET FORKS
 //
-// Each child logs a row and waits until it is durable. Prints how many were, and ends with 0 if all
-// were and its own gRPC still answers.
+// Each child logs a row and waits until it is durable. Prints the number of durable rows. Exit code
+// 0 if all are durable and its own gRPC still answers.
 
 #include <grpcpp/grpcpp.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ bool Answers(ranklog::v1::Control::Stub& stub) {
   return stub.Status(&context, {}, &reply).ok() && reply.version() == "own";
 }
 
-// In the child: whether a row of its own is durable soon.
+// Runs in the child. Returns whether its row becomes durable.
 bool LogsDurably(ranklog::Run& run, int value) {
   return run.Log({{"child", value}}) &&
          run.Flush(std::chrono::seconds(3)) == ranklog::FlushResult::kDurable;

@@ -1,6 +1,5 @@
-// A trainer that exports names of Protobuf, gRPC, c-ares and zlib for something else of its own.
-// None of them may be called by libranklog.so. Ends with 0 if its rows and its config became
-// durable.
+// A trainer that exports its own functions under names of Protobuf, gRPC, c-ares and zlib.
+// libranklog.so must not call any of them. Exit code 0 if its rows and its config are durable.
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-// A module that links libranklog.so, as a language's extension does.
+// A module that links libranklog.so, like an extension module of a scripting language.
 
 #include <chrono>
 
 #include "ranklog/ranklog.h"
 
-// Logs `rows` rows; true if they became durable.
+// Logs `rows` rows. Returns whether they are durable.
 extern "C" __attribute__((visibility("default"))) bool LogRows(int rows) {
   static ranklog::Run run = ranklog::Init(ranklog::Settings::FromEnvironment());
   for (int i = 0; i < rows; ++i) {

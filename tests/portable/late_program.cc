@@ -1,5 +1,5 @@
-// Loads a module, and libranklog.so with it, when threads are there already. They, the first thread
-// and later ones log.
+// Loads a module, and libranklog.so with it, while threads already run. Then these threads, the
+// main thread and later threads log.
 //
 //   late_program MODULE
 

@@ -1,5 +1,5 @@
-// The self-contained libranklog.so beside what trainers bring: their own Protobuf, gRPC, zlib,
-// allocator, and forks.
+// The self-contained libranklog.so in trainers that have their own Protobuf, gRPC, zlib or
+// allocator, and that fork.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class PortableTest : public ::testing::Test {
  protected:
   PortableTest() { daemon_.Start(); }
 
-  // Runs a program to its end, and expects so many rows of it.
+  // Runs a program to its end, and checks the number of its rows.
   void ExpectRows(const std::vector<std::string>& program, size_t rows) {
     const Finished finished = RunToEnd(program, options_);
     EXPECT_EQ(finished.code, 0) << finished.output;
@@ -49,7 +49,7 @@ TEST_F(PortableTest, ProgramSymbolsDoNotInterposeLibrary) { ExpectRows({INTERPOS
 
 TEST_F(PortableTest, UsesProgramsOperatorNew) { ExpectRows({ALLOCATING_PROGRAM}, 1000); }
 
-// It once wrote to a training's stderr that it waits for its threads.
+// gRPC once wrote to a training's stderr that it waits for its threads.
 TEST_F(PortableTest, GrpcWritesNothing) {
   options_.environment["GRPC_VERBOSITY"] = "DEBUG";
   options_.environment["GRPC_TRACE"] = "all";
@@ -58,14 +58,14 @@ TEST_F(PortableTest, GrpcWritesNothing) {
   EXPECT_EQ(daemon_.row_count(), 1000u);
 }
 
-// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
-// from the program's.
+// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is
+// separate from the program's.
 TEST_F(PortableTest, ForkedChildrenLogBesideProgramGrpc) {
   ExpectRows({FORKING_PROGRAM, dir_.File("own"), "20"}, 21);
 }
 
 TEST_F(PortableTest, CanBeLoadedLate) {
-  // glibc reserves thread-local storage for libraries that are loaded late: here, the least.
+  // glibc reserves thread-local storage for libraries that are loaded late; this sets the minimum.
   options_.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=0";
   ExpectRows({LATE_PROGRAM, LATE_PLUGIN}, 90);
 }
@@ -80,7 +80,7 @@ TEST(VersionTest, NamesTheSourcesOfStaticParts) {
   }
 }
 
-// What stands in for pthread_cond_clockwait() before glibc 2.30.
+// The replacement of pthread_cond_clockwait() before glibc 2.30.
 class ClockWaitTest : public ::testing::Test {
  protected:
   struct Woken {
@@ -88,14 +88,14 @@ class ClockWaitTest : public ::testing::Test {
     int64_t left;  // nanoseconds until the deadline
   };
 
-  // Waits until `wait` from now; meanwhile another thread signals, if it should.
+  // Waits for at most `wait`. If `signal`, another thread signals meanwhile.
   Woken Wait(std::chrono::seconds wait, bool signal) {
     timespec deadline;
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_sec += wait.count();
     pthread_mutex_lock(&mutex_);
     std::thread signaller([&] {
-      pthread_mutex_lock(&mutex_);  // once the wait has begun
+      pthread_mutex_lock(&mutex_);  // succeeds once the wait has begun
       if (signal) pthread_cond_signal(&condition_);
       pthread_mutex_unlock(&mutex_);
     });
