@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Ranklog needs. The list stands here and nowhere else.
+# Installs the Debian 12 packages that Ranklog needs. This is the only list of them.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 Usage: deploy/install-deps.sh [--packages] [--tests] [--list]
 
-Installs what building and running Ranklog needs, by apt-get. Needs root, or sudo. Running it again is harmless
-and quick: packages that are there are not touched.
+Installs the packages for building and running Ranklog, by apt-get. Needs root, or sudo. A second call is harmless and
+quick, because it does not change installed packages.
 
-  --packages  also what deploy/package.sh needs
-  --tests     also what the tests and checks need (GoogleTest, clang, Python for the referees, ...)
+  --packages  also install the needs of deploy/package.sh
+  --tests     also install the needs of the tests and checks (GoogleTest, clang, the reference programs, ...)
   --list      print the packages, install nothing
 
 Examples:
@@ -33,7 +33,7 @@ packaging=(
 )
 tests=(
   "${packaging[@]}"
-  libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake backend
+  libgtest-dev libgmock-dev libbenchmark-dev libcpp-httplib-dev libseccomp-dev          # tests, benchmarks, the fake tracker
   clang clang-tidy clang-format libclang-rt-14-dev llvm                                 # checks, AddressSanitizer and its symbolizer
   lintian debootstrap                                                                   # judge of the Debian packages; other systems to try them in
   groff-base zsh fish                                                                   # judges of the man pages and the completions

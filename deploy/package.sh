@@ -8,20 +8,20 @@ usage() {
   cat <<'TEXT'
 Usage: deploy/package.sh [--portable] [--output DIR] [--build DIR] [--no-install] [--jobs N]
 
-Builds Ranklog and makes Debian packages of it, for the release of Debian that this machine runs:
+Builds Ranklog, and makes Debian packages for the Debian release of this machine:
   ranklog         ranklogd, ranklog, man pages, completions, units for systemd, scripts for Slurm, example configuration
   libranklog0     the library that training programs load, with gRPC, Protobuf and Abseil inside
   libranklog-dev  its headers, a CMake package, a file for pkg-config
   ranklog-train   the trainer
 
-  --portable    instead one tarball for any x86-64 Linux with glibc 2.28 or newer: programs, library and headers with all
-                that they need inside, but for the trainer
-  --output DIR  where the packages go [build/packages]
-  --build DIR   the build tree [build/package]. One that is there is taken as it is configured; it needs RANKLOG_PORTABLE=ON
+  --portable    instead make one tarball for any x86-64 Linux with glibc 2.28 or newer: programs, library and headers,
+                with their dependencies inside, without the trainer
+  --output DIR  directory for the packages [build/packages]
+  --build DIR   build tree [build/package]. An existing one keeps its configuration, which needs RANKLOG_PORTABLE=ON
   --no-install  do not call deploy/install-deps.sh
   --jobs N      compile N files at a time [the number of cores]
 
-The first time takes 8 to 12 CPU minutes. It downloads sources of Debian, which deploy/portable-deps.sh --help explains.
+The first time takes 8 to 12 CPU minutes, and downloads Debian's sources: see deploy/portable-deps.sh --help.
 The variables DEBFULLNAME and DEBEMAIL name the maintainer of the Debian packages.
 
 Examples:
@@ -95,7 +95,7 @@ NINJA_STATUS='[%f/%t] ' ninja -j "$jobs" -C "$build" "${targets[@]}" || fail "th
 work=$(mktemp -d "$build/packages.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# Each of the debs and its size.
+# Lists the packages with their sizes.
 report() { for file in "$@"; do printf '%s  %s\n' "$(du -h "$file" | cut -f 1)" "$file"; done; }
 
 if [ "$portable" = no ]; then
@@ -121,7 +121,7 @@ strip --strip-unneeded "$work/$name"/bin/* "$work/$name"/lib/libranklog.so.*.*
 doc=$work/$name/share/doc/ranklog
 install -m 0644 LICENSE "$doc/LICENSE"
 install -m 0644 deploy/packages.md "$doc/README.md"
-# What is inside, and its licences, as Debian has them with the packages that it was built from.
+# The static parts and their licences, from the Debian packages that they were built from.
 strings "$work/$name/bin/ranklogd" | sed -n "s/^ranklog $version with //p" | sed 's/, /\n/g' >"$doc/static-parts"
 [ -s "$doc/static-parts" ] || fail "ranklogd does not name its static parts"
 mkdir "$doc/licences"

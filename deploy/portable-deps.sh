@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Builds the static archives that portable binaries need and Debian does not have. See --help.
+# Builds the static archives of portable binaries that Debian does not provide. See --help.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 Usage: deploy/portable-deps.sh [--programs] [--sources DIR] [--update]
 
-Prints the folder of libprotobuf-lite.a and the Abseil archives with position-independent code; builds them there first
-if they are absent: about 2 CPU minutes, less with ccache. Debian's own archives of the two are for executables only.
-CMake calls this script with -DRANKLOG_PORTABLE=ON.
+Prints the folder of libprotobuf-lite.a and of the Abseil archives, with position-independent code. If they are missing,
+builds them first: about 2 CPU minutes, less with ccache. Debian's own archives of both are for executables only.
+CMake calls this script if RANKLOG_PORTABLE is ON.
 
-  --programs     instead what the programs need besides: an HTTP-only libcurl.a, fmt, spdlog, civetweb and prometheus-cpp;
-                 about a CPU minute. Debian has no archives of these, but of curl, and none of what that needs
+  --programs     instead the further archives of the programs: an HTTP-only libcurl.a, fmt, spdlog, civetweb and
+                 prometheus-cpp; about a CPU minute. Debian has an archive only of curl, without curl's dependencies
 
-The sources are Debian's source packages, with Debian's patches, of the upstream version that is installed. apt-get
-downloads and verifies them, from the package sources of this machine. Needs no root.
+The sources are Debian's source packages, with Debian's patches, of the installed upstream version. apt-get downloads
+and verifies them, from the package sources of this machine. Does not need root.
 
-  --sources DIR  take the source packages (.dsc, .orig.tar.*, .debian.tar.xz) from DIR, and use no network
-  --update       build again, as after a security update of a source package
+  --sources DIR  use the source packages (.dsc, .orig.tar.*, .debian.tar.xz) in DIR, and no network
+  --update       build again, for example after a security update of a source package
 
 The folder is $XDG_CACHE_HOME/ranklog/portable/VERSIONS (~/.cache). Its file `versions` names the sources.
 
@@ -110,7 +110,7 @@ compile() {
     { cat "$work/build.log" >&2; fail "cannot build $package"; }
 }
 
-# Sections, so that the linker drops what is not used; hidden, so that calls are direct; the rest as Debian builds.
+# Sections, so that the linker drops unused code; hidden, so that calls are direct. All else is as in Debian's build.
 sections="-ffunction-sections -fdata-sections -fvisibility=hidden"
 hardening="-fstack-protector-strong -D_FORTIFY_SOURCE=2"
 launcher=()
@@ -122,7 +122,7 @@ for package in "${packages[@]%=*}"; do unpack "$package"; done
 say "building $(paste -sd , "$work/versions" | sed 's/,/, /g') with position-independent code"
 case ${packages[0]} in
   protobuf=*)
-    # Of Abseil what gRPC needs, which is more than what we use.
+    # The part of Abseil that gRPC needs, which is more than the part that we use.
     mapfile -t needed < <(pkg-config --static --libs-only-l grpc++_unsecure | grep -oE 'absl_[a-z0-9_]+' | sort -u)
     [ ${#needed[@]} -gt 0 ] || fail "pkg-config does not know grpc++_unsecure; run deploy/install-deps.sh"
     compile protobuf libprotobuf-lite -- -Dprotobuf_BUILD_TESTS=OFF -Dprotobuf_BUILD_PROTOC_BINARIES=OFF -Dprotobuf_WITH_ZLIB=OFF

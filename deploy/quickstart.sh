@@ -8,13 +8,13 @@ usage() {
   cat <<'TEXT'
 Usage: deploy/quickstart.sh [--steps N] [--ranks N] [--state-dir DIR] [--keep] [--no-install] [--jobs N]
 
-Installs what Ranklog needs, builds it, starts a ranklogd of its own, trains a small GPT with 2 ranks on real text, and
-shows its loss curve. Nothing leaves this machine. The first time takes 4 to 8 CPU minutes of compilation, the training
-about one minute more.
+Installs the packages that Ranklog needs, builds it, starts its own ranklogd, trains a small GPT with 2 ranks on real
+text, and shows its loss curve. No data leaves this machine. The first time takes 4 to 8 CPU minutes of compilation, and
+the training about one minute.
 
   --steps N        optimizer steps [800]
   --ranks N        ranks to train with [2]
-  --state-dir DIR  where the log is kept [build/quickstart/state]; it stays there, runs add up
+  --state-dir DIR  directory of the log [build/quickstart/state]. It stays, so later runs are added to it
   --keep           leave ranklogd running at the end
   --no-install     do not call deploy/install-deps.sh
   --jobs N         compile N files at a time [the number of cores; less where memory is short]
@@ -32,7 +32,7 @@ keep=no
 install=yes
 build=build/quickstart
 state=$PWD/$build/state
-# LibTorch's headers take 1.5 GB a compiler.
+# With LibTorch's headers, a compiler takes 1.5 GB.
 memory=$(awk '/^MemAvailable:/ { print int($2 / 1500000) }' /proc/meminfo)
 jobs=$(nproc)
 [ "$memory" -ge "$jobs" ] || jobs=$((memory > 0 ? memory : 1))
@@ -65,7 +65,7 @@ fail() { echo "quickstart.sh: $1" >&2; exit 1; }
 
 say "building into $build"
 mkdir -p "$build"
-# RANKLOG_WERROR=ON: with the flags of the tests, for .ci/run, whose compiler cache then has most of it.
+# RANKLOG_WERROR=ON: the flags of the tests, so that .ci/run finds most objects in the compiler cache.
 launcher=()
 ! command -v ccache >/dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -DRANKLOG_WERROR="${RANKLOG_WERROR:-OFF}" "${launcher[@]}" >"$build/configure.log" 2>&1 ||
@@ -74,19 +74,19 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DRANKLOG_TESTS=OFF -
 NINJA_STATUS='[%f/%t] ' ninja -C "$build" -j "$jobs" bin/ranklogd bin/ranklog bin/ranklog-train
 bin=$PWD/$build/bin
 
-# What the user's shell is set up for elsewhere must not reach this run: it stays on this machine.
+# Settings of the user's shell must not affect this run, which stays on this machine.
 for name in $(compgen -e); do
   case "$name" in RANKLOG_* | WANDB_* | MLFLOW_* | RANK | LOCAL_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | GROUP_RANK | SLURM_* | OMPI_* | PMI_*) unset "$name" ;; esac
 done
 
-# The socket's path must be short, so it has a folder of its own, as have the spools.
+# The socket's path must be short. So it has its own folder, and so have the spools.
 runtime=$(mktemp -d /tmp/ranklog-XXXXXX)
 daemon=
 stop() {
   local code=$?
   trap - EXIT HUP INT TERM
   if [ -n "$daemon" ] && { [ "$keep" = no ] || [ "$code" -ne 0 ]; }; then
-    # Ranks that were interrupted left rows in their spools, which go with the folder: the daemon stores them first.
+    # Interrupted ranks left rows in their spools. The daemon stores them before the folder is removed.
     for _ in $(seq 50); do
       compgen -G "$runtime/*.spool" >/dev/null && kill -0 "$daemon" 2>/dev/null || break
       sleep 0.1
@@ -109,7 +109,7 @@ mkdir -p "$state"
 
 say "starting ranklogd"
 log=$state/ranklogd.log
-# A session of its own: Ctrl-C, or a terminal that is closed, reaches this script, which then stops it.
+# A session of its own: Ctrl-C or a closed terminal reaches only this script, which then stops it.
 setsid "$bin/ranklogd" --state-dir "$state" --listen "$RANKLOG_ADDRESS" >"$log" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do

@@ -1,5 +1,5 @@
-# Debian packages by CPack, with the self-contained libranklog.so: `cpack` in the build tree makes them. A group of the
-# installed components is a package, whose own files are in deploy/debian/PACKAGE.
+# Debian packages with the self-contained libranklog.so. `cpack` in the build tree makes them. Each package is a group of
+# installed components; deploy/debian/PACKAGE has the files that only the package needs.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ranklog)
 set(CPACK_PACKAGE_VENDOR "The Ranklog authors")

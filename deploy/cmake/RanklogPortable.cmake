@@ -1,15 +1,16 @@
-# Binaries that start on older systems and other distributions (RANKLOG_PORTABLE):
-#   ranklog_portable_libraries   the static archives of gRPC and of all that it needs, and the old names of parts of glibc
+# Binaries that run on older systems and other distributions (RANKLOG_PORTABLE):
+#   ranklog_portable_libraries   the static archives of gRPC and its dependencies, and the old libraries of glibc
 #   RANKLOG_STATIC_PARTS         " with PACKAGE VERSION, ...": their source packages
-#   RANKLOG_PROGRAM_PARTS        "PACKAGE VERSION, ...": those of what is in a program
-#   ranklog_portable_program(TARGET LIBRARIES libs...)   TARGET_portable, not in `all`: the same program with all that it
-#                                needs inside, in BUILD/portable. libs: the folders' libraries
+#   RANKLOG_PROGRAM_PARTS        "PACKAGE VERSION, ...": the source packages of the static parts of a program
+#   ranklog_portable_program(TARGET LIBRARIES libs...)   TARGET_portable, not in `all`: the same program with its
+#                                dependencies inside, in BUILD/portable. libs: the folders' libraries
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" OR RANKLOG_SANITIZE)
   message(FATAL_ERROR "RANKLOG_PORTABLE is for x86-64, and without RANKLOG_SANITIZE")
 endif()
 
-# Sets `archives` to those that deploy/portable-deps.sh builds, with the options ARGN, and to Debian's lib<name>.a of
-# `debian_archives`; and `parts` to their source packages, of which those of Debian's archives are `debian_packages`.
+# Sets `archives` to the archives that deploy/portable-deps.sh builds with the options ARGN, and to Debian's lib<name>.a
+# for each name of `debian_archives`. Sets `parts` to their source packages. The packages `debian_packages` contain
+# Debian's archives.
 function(ranklog_portable_archives archives parts debian_archives debian_packages)
   execute_process(COMMAND ${PROJECT_SOURCE_DIR}/deploy/portable-deps.sh ${ARGN} OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -35,7 +36,7 @@ ranklog_portable_archives(library_archives library_parts
   "grpc++_unsecure;grpc_unsecure;gpr;upb;cares;address_sorting;z" "libgrpc++-dev;libc-ares-dev;zlib1g-dev")
 list(JOIN library_parts ", " RANKLOG_STATIC_PARTS)
 string(PREPEND RANKLOG_STATIC_PARTS " with ")
-# Before 2.34, libpthread and libdl held what libc holds here.
+# Before glibc 2.34, libpthread and libdl contained functions that libc contains here.
 set(older_libc -Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state)
 add_library(ranklog_portable_libraries INTERFACE)
 target_link_libraries(ranklog_portable_libraries INTERFACE -Wl,--start-group ${library_archives} -Wl,--end-group ${older_libc})
@@ -57,12 +58,12 @@ function(ranklog_portable_program target)
   if(NOT name)
     set(name ${target})
   endif()
-  # By their files: the libraries' own dependencies are the shared ones.
+  # Linked by their files, because the targets depend on the shared libraries.
   list(TRANSFORM ARG_LIBRARIES REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
   add_executable(${target}_portable EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}> $<TARGET_OBJECTS:ranklog_program_symbols>)
   add_dependencies(${target}_portable ${target} ${ARG_LIBRARIES})
   target_link_libraries(${target}_portable PRIVATE -Wl,--start-group ${files} ${archives} -Wl,--end-group ${older_libc})
-  # libgcc stays shared: a static one needs newer symbols than all else.
+  # libgcc stays shared, because a static one needs newer symbols than any other part.
   target_link_options(${target}_portable PRIVATE
     -static-libstdc++ -Wl,--gc-sections -Wl,-z,now -Wl,-z,relro -Wl,-z,nodynamic-undefined-weak)
   set_target_properties(${target}_portable PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${name}

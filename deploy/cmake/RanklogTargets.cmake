@@ -1,27 +1,27 @@
-# The kinds of target in this tree, each with its warnings, its sanitizer and the include root, so
-# that no folder sets a flag of its own.
+# The kinds of target in this tree. Each sets the warnings, the sanitizer and the include root, so
+# no folder sets flags of its own.
 #
 #   ranklog_library(NAME SOURCES a.cc [HEADERS a.h] [PUBLIC libs...] [PRIVATE libs...] [COLD])   static, position-independent
-#     COLD      no row passes through it, so the sanitizers' builds do not optimize it, and compile it twice as fast
-#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with what deploy/help makes;
-#                of the component `programs`, unless it says another
+#     COLD      no row passes through it. Sanitizer builds do not optimize it, and so compile it twice as fast
+#   ranklog_program(NAME SOURCES main.cc [PRIVATE libs...] [COMPONENT c])   installed to bin/, with the pages of deploy/help.
+#                Default component: `programs`
 #   ranklog_test(NAME SOURCES a_test.cc ... [PRIVATE libs...] [LABELS l...] [TIMEOUT s] [COST s] [ENVIRONMENT A=b ...]
 #                [PATHS NAME=program_or_file ...] [PER_FILE] [COMPUTES] [SHARDS entry=4 ...] [THREADS a_test.cc ...])
-#     PATHS     programs that the test starts, by their targets, and files: NAME is the absolute path, a const char*
-#     PER_FILE  an entry of ctest for each source, named after it, instead of one for all; NAME_others runs what these leave
-#     SHARDS    entry=n ...: n entries instead of that one, each with its part of the tests
-#     THREADS   the tests that have threads; the ThreadSanitizer build has these only
-#     COST      about how long it takes, in seconds: long ones start first
-#     COMPUTES  each entry keeps a core busy, and takes two places of `ctest -j`. The others mostly wait
+#     PATHS     files, and programs that the test starts (targets): NAME is a const char* with the absolute path
+#     PER_FILE  one ctest entry for each source, named after it, instead of one for all; NAME_others runs the remaining tests
+#     SHARDS    entry=n ...: n entries instead of one, each with a part of the tests
+#     THREADS   the sources of tests with threads: the ThreadSanitizer build contains only these
+#     COST      approximate duration in seconds; long entries start first
+#     COMPUTES  each entry keeps a core busy, so it takes two places of `ctest -j`. Other entries mostly wait
 #   ranklog_rank_program(NAME)   NAME.cc, a program that a test starts as a rank
 #   ranklog_benchmark(NAME SOURCES a.cc [PRIVATE libs...])   left out of ctest
 
-# What TSan cannot know of gRPC and all that it needs, which Debian does not instrument: memcpy, memcmp, free and the
-# like are not looked at when one of these libraries calls them, for they hand memory from thread to thread by lock-free
-# queues, counts and statics. Read off the library that is linked: a list by hand was incomplete, and seen to be so only
-# when threads met there. Their absl locks TSan does know: tsan_abseil.cc. None of this names a function of ours: a
-# suppression applies to a report with a match anywhere in its stacks, and ours are called from gRPC's, so
-# `race:libgrpc.so` or `race:^grpc::` would hide our reactors.
+# Writes TSan's suppressions for gRPC and its dependencies, which Debian does not instrument. These libraries pass memory
+# between threads by lock-free queues, counters and statics. So TSan must ignore their calls of memcpy, memcmp, free and
+# similar functions. The list is made from the linked library: a list made by hand was incomplete, which showed only when
+# threads met there. TSan sees their absl locks (tsan_abseil.cc). No entry may match our functions. A suppression applies
+# to a report if any frame of its stacks matches, and gRPC calls our code. So `race:libgrpc.so` or `race:^grpc::` would
+# hide races in our reactors.
 function(ranklog_tsan_suppressions file)
   find_library(ranklog_grpc_library grpc++ REQUIRED)
   find_library(ranklog_protobuf_library protobuf REQUIRED)
@@ -41,18 +41,19 @@ if(RANKLOG_SANITIZE STREQUAL "thread")
   add_library(ranklog_tsan OBJECT ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc ${CMAKE_CURRENT_LIST_DIR}/tsan_grpc.cc)
   target_compile_options(ranklog_tsan PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   ranklog_tsan_suppressions(${PROJECT_BINARY_DIR}/tsan.supp)
-  # It keeps a process that ends with threads for so long, to see what they race with then. Ours wake each 10 ms in these
-  # tests; the default is a second, for each of a hundred ranks.
+  # atexit_sleep_ms: how long TSan delays the end of a process with threads, to detect races with them. Our threads wake
+  # every 10 ms in these tests. The default is a second, for each of a hundred ranks.
   set(ranklog_sanitizer_environment "TSAN_OPTIONS=suppressions='${PROJECT_BINARY_DIR}/tsan.supp' history_size=4 atexit_sleep_ms=100")
 endif()
 
-# Most of what a source costs is the headers of gRPC, Abseil, nlohmann-json and GoogleTest, and their templates. Sources
-# that are compiled together pay for them once: a quarter of the CPU time. Forty in a batch cost two thirds of what ten do.
-# The largest takes 40 s and 1.8 GB of memory; larger ones would save little, and leave no work for several cores.
-set(RANKLOG_BATCH 40 CACHE STRING "With RANKLOG_UNITY, compile so many sources of a folder together; 0: all")
+# Most of the time to compile a source goes into the headers and templates of gRPC, Abseil, nlohmann-json and GoogleTest.
+# Sources that are compiled together share this cost: they take a quarter of the CPU time. Batches of forty take two thirds
+# of the time of batches of ten. The largest takes 40 s and 1.8 GB of memory. Larger ones would save little, and could not
+# use several cores.
+set(RANKLOG_BATCH 40 CACHE STRING "With RANKLOG_UNITY, the number of sources of a folder to compile together; 0: all")
 
-# Gives `target` sources that include its own, RANKLOG_BATCH at a time. CMake's UNITY_BUILD does so by absolute paths, for
-# which a compiler cache takes two clones of this tree for different programs.
+# Replaces the sources of `target` by sources that each include RANKLOG_BATCH of them. CMake's UNITY_BUILD includes them
+# by absolute paths, so two clones of this tree would not share a compiler cache.
 function(ranklog_batches target)
   get_target_property(all ${target} SOURCES)
   set(sources ${all})
@@ -96,7 +97,7 @@ function(ranklog_target_options target)
   endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${RANKLOG_WERROR}>:-Werror>)
   if(RANKLOG_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # It takes a source that is compiled with others for a header.
+    # GCC treats a source that another source includes as a header.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
@@ -119,7 +120,7 @@ function(ranklog_target_options target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# For sources that need no speed under a sanitizer.
+# For targets that need no speed under a sanitizer.
 function(ranklog_cold target)
   if(RANKLOG_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
@@ -153,7 +154,7 @@ function(ranklog_program target)
   ranklog_cold(${target})
   target_link_libraries(${target} PRIVATE ${ARG_PRIVATE})
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${ARG_COMPONENT})
-  # Its man page and completions, from its --help.
+  # Its man page and completions are made from its --help.
   if(NOT CMAKE_CROSSCOMPILING)
     file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/help/*)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS "${scripts}")
@@ -164,7 +165,7 @@ function(ranklog_program target)
   endif()
 endfunction()
 
-# Sets `filter` to the --gtest_filter that selects the tests of `source`, by their full names, for several sources may
+# Sets `filter` to the --gtest_filter that selects the tests of `source`. It uses full names, because several sources may
 # share a fixture.
 function(ranklog_gtest_filter source filter)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
@@ -180,8 +181,8 @@ function(ranklog_gtest_filter source filter)
   set(${filter} ${tests} PARENT_SCOPE)
 endfunction()
 
-# ranklog_paths(target NAME=PROGRAM_OR_FILE...): each source of the target knows NAME, an absolute path, as a const char*. The paths
-# stand in one small source: in the flags of all, the compiler cache would miss them in the next clone.
+# ranklog_paths(target NAME=PROGRAM_OR_FILE...): declares NAME, a const char* with an absolute path, in each source of the target.
+# The paths are in one small source. In the flags of all sources, they would prevent cache hits in another clone.
 function(ranklog_paths target)
   set(header)
   set(source)
@@ -259,13 +260,13 @@ function(ranklog_test target)
   else()
     ranklog_entry(${target} *)
   endif()
-  # GoogleTest calls a run without tests a success.
+  # GoogleTest reports success if it ran no test.
   set_tests_properties(${entries} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
   if(ARG_COMPUTES)
     set_tests_properties(${entries} PROPERTIES PROCESSORS 2)
   endif()
   if(ARG_PER_FILE)
-    # Usually none; such as those by TYPED_TEST, and in a source that is not named *_test.cc.
+    # Usually no test: only those of TYPED_TEST, and of sources that are not named *_test.cc.
     list(JOIN filters ":" filters)
     ranklog_entry(${target}_others -${filters})
   endif()
@@ -274,7 +275,7 @@ function(ranklog_test target)
   endif()
 endfunction()
 
-# Of ranklog_test: the entry `name`, or as many as SHARDS says, NAME_1 and so on; appends them to `entries`.
+# For ranklog_test: adds the entry `name`, or NAME_1 and so on as given by SHARDS, and appends them to `entries`.
 macro(ranklog_entry name filter)
   set(shards 1)
   if("${ARG_SHARDS};" MATCHES "(^|;)(${name}=([0-9]+));")
@@ -294,7 +295,7 @@ macro(ranklog_entry name filter)
   endforeach()
 endmacro()
 
-# A program that a test starts as a rank, linked as a user's would be.
+# A program that a test starts as a rank. It is linked like a user's program.
 function(ranklog_rank_program target)
   add_executable(${target} ${target}.cc)
   ranklog_target_options(${target})

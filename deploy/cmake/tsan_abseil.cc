@@ -1,11 +1,11 @@
-// Shows ThreadSanitizer what Abseil's locks and statuses order. Linked into every program of a thread build, and
-// into nothing else.
+// Annotates the synchronization by Abseil's locks and statuses for ThreadSanitizer. Linked only
+// into the programs of a thread build.
 //
-// Debian's Abseil is not instrumented, so TSan does not know that Lock() comes after the Unlock()
-// before it, and would report all that an absl::Mutex guards. The functions below stand before
-// those of libabsl_synchronization.so for the whole process, gRPC included; each tells TSan what
-// happens, and calls the original. These are enough because the others are made of them: Await*()
-// ends in AwaitCommon(), LockWhen*() in LockSlowWithDeadline(), CondVar::Wait*() in WaitCommon().
+// Debian's Abseil is not instrumented. TSan does not see that a Lock() follows the previous
+// Unlock(), so it would report all data that an absl::Mutex guards. The functions below replace
+// those of libabsl_synchronization.so in the whole process, gRPC included. Each calls the original
+// and reports the event to TSan. These functions suffice, because all others use them: Await*()
+// calls AwaitCommon(), LockWhen*() LockSlowWithDeadline(), and CondVar::Wait*() WaitCommon().
 
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
@@ -22,8 +22,8 @@ namespace {
 
 using absl::synchronization_internal::KernelTimeout;
 
-// The function that this one stands before; `name` is its symbol. A symbol that is gone means
-// another version of Abseil, against which this file has to be read again.
+// The replaced function, whose symbol is `name`. If a symbol is missing, Abseil has another
+// version, and this file must be checked against it.
 template <typename Function>
 Function Original(const char* name) {
   void* const function = dlsym(RTLD_NEXT, name);
@@ -34,8 +34,8 @@ Function Original(const char* name) {
   return reinterpret_cast<Function>(function);
 }
 
-// The mutex that this thread takes or gives away just now. Abseil evaluates the conditions of all
-// who wait in there, when TSan believes the mutex not yet taken or already given away.
+// The mutex that this thread is locking or unlocking. Meanwhile Abseil evaluates the conditions of
+// all waiting threads, although TSan sees the mutex as not yet locked, or as unlocked already.
 thread_local void* at_hand = nullptr;
 
 class AtHand {
@@ -141,7 +141,7 @@ bool Condition::Eval() const {
   return holds;
 }
 
-// HasBeenNotified() is inline, and reads the flag atomically: the release belongs to the flag.
+// HasBeenNotified() is inline and reads the flag atomically, so the release is on the flag.
 void Notification::Notify() {
   static const auto original =
       Original<void (*)(Notification*)>("_ZN4absl7debian312Notification6NotifyEv");
@@ -172,8 +172,8 @@ bool Notification::WaitForNotificationWithDeadline(Time deadline) const {
   return notified;
 }
 
-// Copies of a status share one representation. Its count goes up in our code and down in Abseil's,
-// so TSan would take the last one's delete for a race with every other copy.
+// Copies of a status share one representation. Our code increments its reference count, and
+// Abseil's decrements it. So TSan would report the final delete as a race with every other copy.
 void Status::UnrefNonInlined(uintptr_t rep) {
   static const auto original =
       Original<void (*)(uintptr_t)>("_ZN4absl7debian36Status15UnrefNonInlinedEm");
@@ -182,7 +182,7 @@ void Status::UnrefNonInlined(uintptr_t rep) {
   if (shared->ref.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   __tsan_acquire(shared);
   shared->ref = 1;
-  original(rep);  // which deletes it
+  original(rep);  // deletes it
 }
 
 ABSL_NAMESPACE_END

@@ -1,7 +1,7 @@
-// Shows ThreadSanitizer when gRPC ends a reactor. As tsan_abseil.cc, for libgrpc++.so.
+// Annotates the end of a gRPC reactor for ThreadSanitizer. Like tsan_abseil.cc, for libgrpc++.so.
 //
-// A reactor ends with the last of its callbacks, which a count tells: dropped by inlined code,
-// which TSan sees, and by libgrpc++.so, which it does not.
+// A reactor ends with its last callback. A counter detects that. Inlined code decrements it, which
+// TSan sees, and so does libgrpc++.so, which TSan does not see.
 
 #include <dlfcn.h>
 #include <grpcpp/support/server_callback.h>

@@ -1,4 +1,4 @@
-# Run by CPack between installing the files and making the packages: what Debian wants of the files of each package.
+# CPack runs this after it installed the files and before it makes the packages. It meets Debian's rules for their files.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -35,7 +35,7 @@ foreach(root ${packages})
   compress(${doc}/changelog)
 
   file(COPY_FILE ${source}/LICENSE ${doc}/copyright)
-  # Of what is inside libranklog.so: as Debian has it with the packages that it was built from.
+  # The licences of the parts of libranklog.so, from the Debian packages that it was built from.
   if(package STREQUAL "libranklog0")
     foreach(inside libgrpc++-dev libprotobuf-dev libabsl-dev libc-ares-dev zlib1g-dev)
       file(READ /usr/share/doc/${inside}/copyright text)

@@ -1,4 +1,4 @@
-# The completion for bash: what is completed depends on the subcommand, and on the word before.
+# The completion for bash: the candidates depend on the subcommand and on the previous word.
 
 function words_of(c,   e, words) {
   for (e = 1; e <= entries[c]; ++e) {
@@ -8,7 +8,7 @@ function words_of(c,   e, words) {
   return words
 }
 
-# Cases "COMMAND NAME" of the options with a value: its choices, or those without.
+# The cases "COMMAND NAME" of options with a value: options with choices, or those without.
 function values_of(c,   e, id, patterns) {
   for (e = 1; e <= entries[c]; ++e) {
     id = c "," e

@@ -1,4 +1,4 @@
-# The man page: parse.awk's arrays as roff.
+# The man page: writes the arrays of parse.awk as roff.
 
 function roff(words) {
   gsub(/\\/, "\\e", words)
@@ -36,7 +36,7 @@ function print_entries(c,   e, id, words, now) {
   }
 }
 
-# Paragraphs; one with an indented line keeps its lines. "Examples:" of the program has a section of its own.
+# Paragraphs. A paragraph with an indented line keeps its line breaks. The program's "Examples:" become a section.
 function print_text(words, sections,   n, paragraphs, i, paragraph) {
   gsub(/^\n+|\n+$/, "", words)
   n = split(words, paragraphs, /\n\n+/)

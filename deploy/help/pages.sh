@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the man page and the shell completions of a program from what its --help and those of its subcommands print.
+# Makes the man page and the shell completions of a program from the --help of the program and of its subcommands.
 #   deploy/help/pages.sh PROGRAM VERSION FOLDER
-# The files lie below FOLDER as they are installed below share/. The build calls this; see ranklog_program().
+# FOLDER gets the files in the layout of share/. The build calls this; see ranklog_program().
 set -euo pipefail
 program=$1 version=$2 folder=$3
 name=$(basename "$program")

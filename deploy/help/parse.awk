@@ -1,9 +1,9 @@
-# Reads what --help prints (CLI11's format) of a program and of its subcommands, each begun by a form feed and its name.
-# Fills these, where C is 0 for the program, else the number of a subcommand:
+# Reads the --help (in CLI11's format) of a program and of its subcommands. Each begins with a form feed and its name.
+# Fills these arrays, where C is 0 for the program, else the number of a subcommand:
 #   commands, command[C], about[C], usage[C], footer[C]
 #   entries[C]; of each entry E, "C,E": group, names ("-o,--output" or "RUN"), type ("" of a flag), choices ("a b"),
 #   range, preset (the default), text
-# A line of options is "  NAMES TYPE", and the text from column 30 on, or in the next line.
+# A line of options is "  NAMES TYPE", with the text from column 30 on, or in the next line.
 
 function keep() { # the entry that was read last
   if (left == "") return
@@ -33,7 +33,7 @@ function keep() { # the entry that was read last
   left = ""
 }
 
-# One line's worth of a text, for completions.
+# The first line of a text, for completions.
 function brief(words) {
   sub(/( \[|; |\. |, e\.g\.).*/, "", words)
   gsub(/\[/, "(", words)
@@ -41,7 +41,7 @@ function brief(words) {
   return words
 }
 
-# Whether a subcommand's entry is the program's, too.
+# Whether an entry of a subcommand is also an entry of the program.
 function common(id) {
   return id !~ /^0,/ && names[id] == "-h,--help"
 }
@@ -66,7 +66,7 @@ part == "about" && /^Usage: / {
 }
 part == "about" { about[c] = about[c] $0 "\n"; next }
 
-# "Examples:" is no group: what it holds are no options.
+# "Examples:" is not a group, because it contains no options.
 part == "entries" && /^[A-Z][a-z]+:$/ { title = $0; next }
 part == "entries" && title != "" && title !~ /^(Positionals|Options|Subcommands):$/ && !/^  -/ {
   keep()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An Epilog of Slurm: gives the user's ranklogd on this node time to deliver, if the site wants that. Without
-# `drain` in /etc/ranklog/slurm.conf it does nothing: the daemon continues without the job. It never fails.
+# An Epilog of Slurm: if the site sets `drain` in /etc/ranklog/slurm.conf, waits while the user's ranklogd on this node
+# delivers. Otherwise it does nothing, and the daemon continues without the job. It never fails.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 exec </dev/null >/dev/null 2>&1
 
@@ -11,7 +11,7 @@ drain=0 # whole seconds; the node takes no other job meanwhile. Keep it below Pr
 [ ! -r /etc/ranklog/slurm.conf ] || . /etc/ranklog/slurm.conf
 
 [ "$drain" != 0 ] || exit 0
-# No link, and for nobody else to write: the prolog made it.
+# Not a link, and writable by nobody else, because the prolog made it.
 [[ $(stat -c '%u %A' "$run") =~ ^0\ d....-..-.$ ]] || exit 0
 exec >>"$run/slurm.log" 2>&1
 if [[ ! $drain =~ ^[0-9]+$ ]]; then

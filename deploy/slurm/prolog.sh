@@ -1,6 +1,6 @@
 #!/bin/bash
-# A Prolog of Slurm: when the job's first rank starts, its user has a ranklogd on this node. README.md beside this
-# says how to set it up. It returns within 8 s and never fails: a log must not drain a node.
+# A Prolog of Slurm: starts the user's ranklogd on this node before the job's first rank. README.md in this folder
+# describes the set-up. It returns within 8 s and never fails, because a log must not drain a node.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 exec </dev/null >/dev/null 2>&1 # slurmd waits for whoever holds its pipe
 umask 022
@@ -18,8 +18,8 @@ state=$(realpath -ms -- "${state:-$usual}")
 
 say() { echo "$(date +%FT%T) job $SLURM_JOB_ID of user $uid: $*"; }
 
-# Makes the directory $1, absolute, if it is missing. False if a user may put something else in its place, such as a link
-# to a directory of another: it and all above it must be directories that only root may write.
+# Makes the directory $1 (an absolute path) if it is missing. False if a user could replace it, for example by a link to
+# another user's directory: it and all directories above it must be writable by root only.
 only_root_changes() {
   [ "$1" = / ] || only_root_changes "$(dirname -- "$1")" || return 1
   mkdir -- "$1" 2>/dev/null
@@ -43,7 +43,7 @@ if [ "$state" != "$usual" ] && only_root_changes "$usual" && [ "$(readlink "$usu
   ln -sTf "$state/$uid" "$usual/$uid" ||
     say "remove $usual/$uid, or move it to $state/$uid: ranks that lose this daemon, and ranklog, use that store"
 fi
-# In a session of its own before this script ends: slurmd kills the script's process group then.
+# The daemon needs a session of its own before this script ends, because slurmd then kills the script's process group.
 timeout --kill-after=0.5 5 \
   setpriv --reuid="$uid" --regid="$gid" --init-groups --no-new-privs \
   env -i -C / PATH="$PATH" HOME="$(timeout 1 getent passwd "$uid" | cut -d: -f6)" RANKLOG_STARTED_BY=slurm \

@@ -1,4 +1,4 @@
-# Run by `cmake --install`: puts the units below the prefix, with the path of the programs there in place of /usr/bin.
+# `cmake --install` runs this. It installs the units below the prefix, and replaces /usr/bin by the prefix's bin folder.
 foreach(unit ranklogd@.service ranklogd@.socket ranklogd.service ranklogd.socket)
   set(place user)
   if(unit MATCHES "@")
