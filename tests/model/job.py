@@ -1,4 +1,4 @@
-"""Random jobs: what the processes of each rank do, in one order for all of them."""
+"""Random jobs: the acts of all processes of all ranks, in one order."""
 
 import random
 
@@ -9,14 +9,14 @@ ODD = ["nan", "inf", "-inf"]
 
 
 def make(seed):
-    """The job of a seed: a dict that JSON can hold. Its `acts` are commands of model_rank.cc, each with the rank that
-    does it, and these of the player: start (a rank's process), end_daemon and start_daemon of a node, settle (waits until a
-    rank's rows are on the disk, and all its rings attached), await_end (of all runs)."""
+    """The job of a seed: a dict for JSON. Its `acts` are commands of model_rank.cc, each with its rank, and these acts of
+    the player: start (a rank's process), end_daemon and start_daemon of a node, settle (waits until a rank's rows are
+    durable and all its rings are attached), await_end (of all runs)."""
     return Maker(random.Random(seed), seed).make()
 
 
 def random_rule(rng):
-    """GLOB=FIGURES, or the figures of all other metrics."""
+    """A rule GLOB=FIGURES, or the figures for all other metrics."""
     figures = ["none"] if rng.random() < 0.3 else rng.sample(FIGURES, rng.randint(1, 3))
     glob = rng.choice(KEYS + ["l*", "*c*", "x/*", "*y"])
     return f"{glob}={','.join(figures)}"
@@ -38,15 +38,15 @@ class Maker:
         self.threads = rng.random() < 0.4
         self.forks = rng.random() < 0.3
         self.hasty = rng.random() < 0.3  # new rings log before the daemon knows them
-        self.explicit = rng.choice([0.0, 0.5, 1.0])  # how many rows have a step
+        self.explicit = rng.choice([0.0, 0.5, 1.0])  # share of rows with a step
         self.texts = rng.choice([0.0, 0.1])
         self.odd = rng.choice([0.0, 0.1])
-        self.setters = {}  # key of the config or the summary: the ring that set it last, and not yet settled
+        self.setters = {}  # by key of the config or the summary: the ring that set it last, until a settle
 
     def act(self, rank, **command):
         self.job["acts"].append({"rank": rank, **command})
 
-    # Of the rank's processes as far as the maker must know them.
+    # The state of a rank's processes that the maker needs.
     def start(self, rank, first_step):
         self.members[rank] = [{}]  # "child" and "thread" of its threads that live
         self.children[rank] = 0
@@ -77,7 +77,7 @@ class Maker:
     def log(self, rank, who):
         command = {"op": "log", "row": self.row()}
         if self.rng.random() < self.explicit:
-            # Where the rank may be: the model knows exactly, and what is behind is refused.
+            # About the rank's step. The model knows it exactly; rows below it are refused.
             self.steps[rank] += self.rng.choice([0, 0, 1, 1, 1, 2, 3]) if self.rng.random() < 0.97 else -2
             command["step"] = max(self.steps[rank], 0)
         else:
@@ -95,7 +95,7 @@ class Maker:
             self.act(rank, **who, op=op, name=name, options=options)
             return
         keys = self.rng.sample(KEYS + ["best", "model"] if op == "summary" else ["lr", "model", "layers"], self.rng.randint(1, 2))
-        # What two rings set at once has no order.
+        # Values that two rings set at the same time have no order.
         for key in keys:
             other = self.setters.get((op, key))
             if other is not None and other != ring:
@@ -117,7 +117,7 @@ class Maker:
             return
         members.append(who)
         if not self.hasty:
-            # A ring of its own, known to the daemon before the first row.
+            # The thread gets a ring of its own, which the daemon knows before the first row.
             self.act(rank, **who, op="config", fields={f"member{self.named[rank]}": rank})
             self.act(rank, op="settle")
 

@@ -1,4 +1,4 @@
-"""Holds what the programs did against the model. Every difference is a line of text."""
+"""Compares the results of the programs with the model. Every difference is a line of text."""
 
 import collections
 import itertools
@@ -7,7 +7,7 @@ import math
 import model
 
 CLOCKS = 0.05  # seconds by which the clocks of two rings of a rank may differ
-MOST_CHOICES = 4096  # of what may be late, at one step; beyond that only the smallest ones are tried
+MOST_CHOICES = 4096  # limit for the sets of rows that may be late at one step; the smallest sets are tried first
 
 
 def same(a, b):
@@ -59,7 +59,7 @@ class Run:
         self.rewound_to, self.rewound_to_at_least = self.model.rewound_to(primary)
         self.late = {rank["rank"]: rank["late_rows"] for rank in self.run["ranks"]}
         self.differed = set()  # the metrics with statistics so far
-        self.missing = collections.Counter()  # what is not in the run, by rank: at least so many rows must be late
+        self.missing = collections.Counter()  # rows that are not in the run, by rank: at least this many must be late
 
     def judge(self):
         self.judge_run()
@@ -158,7 +158,7 @@ class Run:
             self.missing[self.primary] += len(own[step]) - len(in_time)
             self.judge_row(step, in_time, line)
 
-    # By the times that the rows have: those of two threads are not exact to the microsecond.
+    # Ordered by the rows' times, which are not exact to the microsecond for two threads.
     def by_step(self, rank):
         rows = collections.defaultdict(list)
         is_hidden = lambda row: rank == self.primary and row.ring.attempt == 0 and self.rewound_to is not None and row.step >= self.rewound_to
@@ -167,7 +167,7 @@ class Run:
                 rows[row.step].append(row)
         return rows
 
-    # run.h: "the same step again merges"; wandb-wire.md 10.1: "n equal merges". The last value of a key wins.
+    # run.h: "A row with the same step merges into it"; "The last value counts".
     def judge_row(self, step, rows, line):
         values = {key: value for key, value in line.items() if not key.startswith("_")}
         primary_keys = {key for row in rows for key in row.values}
@@ -186,12 +186,12 @@ class Run:
             self.wrong(f"step {step} has {own}; rank {self.primary} logged {logged}")
             return
         self.missing[self.primary] += len(best)
-        # What a new ring of the run brought may have come behind the others' part in its step.
+        # Rows of a new ring of the run may have arrived after the step closed for the other ranks' rows.
         self.judge_statistics(step, own, {key: value for key, value in values.items() if key not in own},
                               any(row.may_be_late for row in rows), max(row.ring.attempt for row in rows))
 
-    # design.md: "for every numeric metric that several ranks logged at one step, the daemon adds `rank_mean/<metric>`, ..."
-    # Of the others what they logged in an earlier life of the run is used up.
+    # settings.md: "the daemon adds statistics over the ranks of the node to the run". Rows of other ranks from an earlier attempt are
+    # used up.
     def judge_statistics(self, step, own, shown_figures, others_may_be_late, attempt):
         parts = {self.primary: [(0, own)]}
         for rank in self.ranks:
@@ -203,7 +203,7 @@ class Run:
                 merged = {}
                 for row in rows:
                     if row not in left_out:
-                        # run_aggregator.h: "Their texts are left out."
+                        # run_aggregator.h: "Texts of other ranks are left out."
                         merged.update({key: value for key, value in row.values.items() if not isinstance(value, str)})
                 options.append((len(left_out), merged))
             parts[rank] = options
@@ -220,7 +220,8 @@ class Run:
         logged = {rank: options[0][1] for rank, options in parts.items()}
         self.wrong(f"step {step} has the statistics {shown_figures}, expected {due}; logged by rank: {logged}")
 
-    # settings.md: "only for metrics whose values have differed between ranks". What the export hides after a rewind may have differed.
+    # settings.md: "A metric has statistics only if its values have differed between ranks." Rows that the export hides after a rewind
+    # may have differed.
     def figures_of(self, own, parts, shown_figures):
         was_rewound = self.rewound_to is not None or self.rewound_to_at_least is not None
         shown_metrics = {key.split("/", 1)[1] for key in shown_figures}
@@ -237,7 +238,8 @@ class Run:
     def fits(got, due):
         return got.keys() == due.keys() and all(close(got[key], due[key]) for key in got)
 
-    # "Nothing is green that is not. Every row that `Log()` took is there, replayed, late, set apart, or counted as lost" (design.md)
+    # service/losses.md: "Late": "the row came after its step was closed: it is in the store, not in the run." Every row that is not in
+    # the run must be counted.
     def judge_late(self):
         risky = any(row.may_be_late for row in self.model.rows_of(self.primary))
         for rank in self.ranks:
@@ -292,11 +294,11 @@ def alike(got, due):
 
 
 def shown(values):
-    """So that NaN equals NaN, and 1 equals 1.0."""
+    """The values in a form in which NaN equals NaN, and 1 equals 1.0."""
     return {key: value if isinstance(value, str) else "NaN" if math.isnan(value) else float(value) for key, value in values.items()}
 
 
 def choices(rows):
-    """Every part of `rows` that may be missing, smallest first."""
+    """The sets of `rows` that may be missing, smallest first."""
     return itertools.islice(itertools.chain.from_iterable(itertools.combinations(rows, count) for count in range(len(rows) + 1)),
                             MOST_CHOICES)

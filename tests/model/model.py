@@ -1,11 +1,11 @@
-"""What the documents say that a job's runs must show. Beside each rule stands the sentence that it comes from.
+"""The runs of a job as the documents describe them. Each rule has a comment that quotes its source.
 
-The model takes the acts of a job one by one and answers as the ranks must; then it says what is in the store. It shares no code
-with the programs, and knows nothing of how they do it.
+The model takes the acts of a job one by one, and returns what each call must return. Then it has what the store must have. It
+shares no code with the programs, and does not depend on how they work.
 
-Where a ring is new to the daemon (its first rows are not yet durable), a step may close before they come. So its rows may be late,
-and where they are the run's own, so may be the other ranks' part in their steps. Row.may_be_late says so; the judge accepts either,
-if it is counted.
+While a ring is new to the daemon (its first rows are not yet durable), a step may close before they arrive. So these rows may be
+late. If they are the run's own, the other ranks' part in their steps may be late, too. Row.may_be_late marks such rows; the judge
+accepts both results if late rows are counted.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class Row:
     values: dict
     order: int  # among all calls of the job
     ring: "Ring"
-    time: float = 0.0  # as the store has it
+    time: float = 0.0  # from the store
     may_be_late: bool = False
     is_late: bool = False
 
@@ -35,9 +35,9 @@ class Ring:
     attempt: int
     child: int | None
     rows: list = dataclasses.field(default_factory=list)
-    known: bool = False  # to the daemon, for sure
+    known: bool = False  # the daemon certainly knows it
     least: int = 0  # the smallest step that its next row may give
-    lent_rows: int = 0  # when its thread got it
+    lent_rows: int = 0  # number of rows when its thread got it
     lent_step: int = 0
 
     def lend(self, step):
@@ -66,7 +66,7 @@ class Process:
         self.open_has_rows = False
         self.rings = {}  # by (child, thread)
         self.idle = []  # rings of threads that ended
-        self.left = {}  # by (child, thread): those that it had before its present one
+        self.left = {}  # earlier rings, by (child, thread)
         self.has_forked = False
         self.ended = {}  # by child; None is the process itself: ("finish", code), ("exit", code) or ("crash", 0)
 
@@ -82,18 +82,18 @@ class Model:
         self.definitions = {}
         self.losses = {rank: {"invalid": 0, "step_behind": 0} for rank in range(job["ranks"])}
         self.calls = 0
-        self.last_steps = {}  # of the runs' rows, by primary rank, when the last attempt ended
+        self.last_steps = {}  # last step of each run at the end of the last attempt, by primary rank
 
     # ---- The calls -----------------------------------------------------------------------------------------------------
 
     def act(self, act, durable=True):
-        """What the call must return; None: either. `durable`: what a settle returned."""
+        """Returns what the call must return; None: any result is right. `durable`: the result of a settle."""
         self.calls += 1
         op = act["op"]
         if op == "start":
             self.processes[act["rank"]] = Process(act["rank"], self.attempt)
             self.all_processes.append(self.processes[act["rank"]])
-            # README.md of the client: "0 for the ring that Init made" (proto: Identity.thread): a rank that only starts is known.
+            # ranklog.proto: "0 for the ring that Init() made". So the daemon knows a rank that has only started.
             self.ring(act["rank"], None, 0)
         elif op == "await_end":
             for primary in self.primaries():
@@ -101,7 +101,7 @@ class Model:
                 self.last_steps[primary] = max([row.step for row in rows if not row.is_late], default=-1)
             self.attempt += 1
         elif op == "settle":
-            # run.h: "Waits until all that was logged so far is durable"
+            # run.h: "Waits until all rows logged so far are durable"
             for ring in self.processes[act["rank"]].rings.values():
                 ring.known = ring.known or durable
         elif op in ("log", "summary", "config", "define"):
@@ -117,12 +117,12 @@ class Model:
             process = self.processes[act["rank"]]
             process.ended.setdefault(act.get("child"), (op, act["code"]))
             if op == "finish" and not process.has_forked:
-                return True  # run.h: "Waits until all is durable"
+                return True  # run.h: "Waits until all rows are durable"
         return None
 
     def ring(self, rank, child, thread):
-        # run.h: "each thread that logs has a ring of its own. A forked child may go on using it: it gets a ring and a stream of
-        # its own at its first call"
+        # run.h: "Each thread that logs has its own ring. A forked child may continue to use the run. Its first call creates a ring
+        # and a stream for it"
         process = self.processes[rank]
         if (child, thread) not in process.rings:
             if child is None and process.idle:
@@ -148,17 +148,18 @@ class Model:
 
     def log(self, process, act):
         ring = self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "With a step: the steps of a thread grow. The same step again merges; a smaller one is refused." spool_placement.md: "If it logs
-        # a smaller step than the ring has, it gets another ring". "Without a step: merges into the open step, which is the
-        # largest that any thread has given, and closes it for rows without a step." Threads and forked children share the open step.
+        # run.h: "With a step: the steps of a thread never decrease. A row with the same step merges into it; a row with a smaller
+        # step is refused." spool_placement.md: "If it logs a smaller step than the ring has, it gets another ring". run.h: "Without
+        # a step: the row merges into the open step, which is the largest step that any thread has given. It also closes that step
+        # for rows without a step." "The threads of a process and its forked children share the open step."
         step = act.get("step", process.open)
         if ring.least_of_thread() <= step < ring.least:
             ring = self.other_ring(process, (act.get("child"), act.get("thread", 0)), step)
         if step < ring.least:
             self.losses[process.rank]["step_behind"] += 1
             return False
-        # value.h: "Keys: 1 to 1024 bytes of UTF-8 that do not start with "_""; run.h: "False: it was not taken, and stats() counts why."
-        # "A row that is refused changes nothing but its counter."
+        # value.h: "A key has 1 to 1024 bytes of UTF-8, and does not start with "_""; run.h: "false  the row was refused; stats()
+        # counts it by reason"; "A refused row changes only its counter."
         if any(key.startswith("_") for key, _ in act["row"]):
             self.losses[process.rank]["invalid"] += 1
             return False
@@ -169,9 +170,9 @@ class Model:
             process.open_has_rows = "step" in act
         values = {}
         for key, value in act["row"]:
-            values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last of a key
+            values[key] = float(value["number"]) if isinstance(value, dict) else value  # the last value of a key counts
         row = Row(len(ring.rows) + 1, step, values, self.calls, ring)
-        # run.h: "While others go on, a thread that logs nothing for a second is not waited for"
+        # run.h: "If a thread logs nothing while others continue, its steps wait for one second."
         row.may_be_late = not ring.known or is_behind
         ring.rows.append(row)
         return True
@@ -191,8 +192,8 @@ class Model:
 
     def define(self, process, act):
         self.ring(process.rank, act.get("child"), act.get("thread", 0))
-        # run.h: "`name` may end in "*"."; metric_table.h: "Defines, or merges into what is defined under this name: ... summaries are
-        # joined, a step metric and a goal are replaced if given"
+        # run.h: "or all metrics with that prefix if `name` ends in "*""; metric_table.h: "merges it into the one of the same name:
+        # flags are or-ed, summaries are joined, and a step metric and a goal are replaced if given"
         known = self.definitions.setdefault(self.primary_of(process.rank), {})
         definition = known.setdefault(act["name"], {"summary": set(), "goal": ""})
         definition["summary"] |= set(act["options"].get("summary", []))
@@ -208,8 +209,8 @@ class Model:
         return max(node for node in range(self.job["nodes"]) if self.first_of(node) <= rank)
 
     def primary_of(self, rank):
-        # README.md: main: "rank 0's"; node: "local rank 0's"; all: "that rank's". design.md: "for `main`, the rows of other nodes are
-        # kept there for `ranklog show`": as a run of their own.
+        # client/README.md: main: "the rows of rank 0"; node: "the rows of the node's first rank"; all: "the rows of that rank".
+        # model/run.h: "Part of a `main` run whose rank 0 is on another node: kept in the store, not delivered."
         return rank if self.job["strategy"] == "all" else self.first_of(self.node_of(rank))
 
     def is_primary(self, rank):
@@ -222,8 +223,9 @@ class Model:
         return [rank for rank in range(self.job["ranks"]) if self.primary_of(rank) == primary]
 
     def run_id(self, primary):
-        # README.md: node: "`rank-{rank}`"; design.md: "id as given", "`{id}-{rank}`"; strategy.h: "On a node that does not have rank 0, the
-        # part of the run that this node keeps: {id}-{rank} of local rank 0"
+        # strategy.h: "main  one run for the job, {id}"; "On a node without rank 0, the node's part of the run, local only:
+        # {id}-{rank} of the node's first rank"; "node  one run per node, {id}-{rank} and rank-{rank}"; all: "{id}-{rank} and
+        # rank-{rank}"
         return "job" if self.job["strategy"] == "main" and primary == 0 else f"job-{primary}"
 
     def name(self, primary):
@@ -233,8 +235,9 @@ class Model:
         return self.job["strategy"] == "main" and primary != 0
 
     def figures(self, metric):
-        # settings.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or else
-        # the default", `mean,min,max`; "`*` stands for any text, also with slashes". design.md: "off for `all`"
+        # settings.md: "The first rule that matches a metric counts"; "A metric that no rule matches gets the names without a glob, or
+        # else the default", `mean,min,max`; "`*` stands for any text, also with slashes". model/rank_statistics.h: "The strategy `all`
+        # has none."
         if self.job["strategy"] == "all":
             return []
         rules = [item.rsplit("=", 1) for item in self.job["statistics"] if "=" in item]
@@ -260,27 +263,26 @@ class Model:
         return self.rows_of(primary)
 
     def rewound_to(self, primary):
-        """The step at which the job's second start went on, and the lowest at which it may have: rows that may be late. None: it has
-        not logged."""
-        # run.h: "Where it gives a step that the run has, as from a checkpoint, the run is rewound to there: these rows are its rows from
-        # then on, and what an earlier start logged at this step and above is hidden."
+        """The step at which the job's second start continued: without rows that may be late, and with them. None: no row."""
+        # run.h: "If the process gives a step that the run already has, as after a checkpoint, the run is rewound to that step. From
+        # then on, the run consists of the new rows. Rows of an earlier start at this step and above are hidden."
         again = [row for row in self.rows_of_run(primary) if row.ring.attempt > 0 and row.values]
         sure = [row.step for row in again if not row.may_be_late]
         return min(sure, default=None), min((row.step for row in again), default=None)
 
     def ended_as(self, primary):
-        """What the run may have come to: state, exit code (None: any), whether there is a reason."""
+        """The possible ends of the run: state, exit code (None: any), whether there is a reason."""
         # service/json.md: "`failed` (exit code not 0), `crashed`"; runs.md: "If a rank was restarted, its last process decides how
         # the run ends"; spool_format.md: "In a ring of a forked child, `finished` is 1 from the start. A helper process is often killed
-        # when it is done, and its end says nothing about the run". live_run.h: "the primary's before the others'"
+        # when it is done, and its end says nothing about the run". live_run.h: "the primary's code comes before others"
         last = {process.rank: process for process in self.all_processes if self.primary_of(process.rank) == primary}
         ends = [last[primary], *(process for rank, process in last.items() if rank != primary)]
         return {self.ended_by(how) for how in itertools.product(*(self.ends_of(process) for process in ends))}
 
     @staticmethod
     def ends_of(process):
-        # service/runs.md, when a rank dies: exit(5) is "failed, exit code 5"; what ended before the daemon saw it, or on a kernel that
-        # does not tell, is crashed.
+        # service/runs.md, "When a rank dies": exit(5) is "failed, exit code 5". A process counts as crashed if it ended before the
+        # daemon saw it, or if the kernel does not report its end.
         how, code = process.ended[None]
         if how != "exit":
             return [(how, code)]
@@ -295,8 +297,8 @@ class Model:
         return ("failed", failed[0][1], failed[0][0] == "exit") if failed else ("finished", 0, False)
 
     def merged_updates(self, kind, primary):
-        # run_config.h: "merged by top-level key: the primary streams' values, the latest of each key; the other ranks' only for keys that
-        # no primary set."
+        # run_config.h: "merged by top-level key. For each key, the latest value of a primary stream is used. Values of other ranks are
+        # used only for keys that no primary set."
         merged = {}
         for own in (False, True):
             for update in self.updates:
@@ -306,7 +308,8 @@ class Model:
 
     def run_config(self, primary):
         config = {key: value for key, (value, _) in self.merged_updates("config", primary).items()}
-        # run_config.h: "rank, local_rank, world_size, node   of the primary rank, unless a rank set a key of that name itself"
+        # run_config.h: "rank, local_rank, world_size, node": "those of the primary rank"; "If a rank set a key of that name, its value
+        # is kept"
         node = self.node_of(primary)
         own = {"rank": primary, "local_rank": primary - self.first_of(node), "world_size": self.job["ranks"], "node": f"node{node}"}
         if self.has_figures():
@@ -314,7 +317,7 @@ class Model:
         return {**own, **config}
 
     def definition(self, primary, key):
-        # metric_table.h: "the definition of that name, else that of the longest prefix (never for keys that start with "_")"
+        # metric_table.h: "the one of that name, or else the one with the longest matching prefix (never for keys that start with "_")"
         known = self.definitions.get(primary, {})
         if key in known:
             return known[key]
@@ -322,7 +325,7 @@ class Model:
         return known[max(globs, key=len)] if globs and not key.startswith("_") else None
 
     def run_summary(self, primary, lines):
-        """Of a run with these lines: [(step, {key: value})]."""
+        """The summary of a run with these lines: [(step, {key: value})]."""
         summary = {}
         seen = {}
         for step, values in lines:
@@ -340,9 +343,9 @@ class Model:
 
     @staticmethod
     def shown(values, definition):
-        # run_summary.h: "no summary option, or none of these    the latest value itself"; "min max mean last first    an object with those";
-        # "best    with a goal: member "best", the min or the max; else no effect"; "none    no entry"; "Numbers only make min, max, mean; one
-        # NaN makes all three NaN. ... Texts count for the latest, last and first."
+        # run_summary.h: "no option, or none of these  the latest value"; "min max mean last first  an object with these members"; "best
+        # with a goal: member "best", the minimum or the maximum; without a goal: no effect"; "none  no entry"; "min, max and mean use
+        # only numbers; one NaN makes all three NaN." "Latest, last and first also use texts."
         options = definition["summary"] if definition else set()
         if "none" in options:
             return None
@@ -372,8 +375,9 @@ def mean(numbers):
 
 
 def statistics(by_rank, figures):
-    """The figures of one value from each rank; of the finite ones, else NaN."""
-    # run.h: "NaN and infinities are ... left out of every statistic over ranks, which is NaN if no rank has a finite value"
+    """The statistics of one value from each rank: over the finite values, or NaN if there is none."""
+    # run.h: "NaN and infinities are valid values": "Statistics over ranks exclude them. A statistic is NaN if no rank has a finite
+    # value."
     finite = {rank: value for rank, value in by_rank.items() if math.isfinite(value)}
     if not finite:
         return {name: math.nan for name in figures}

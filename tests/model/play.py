@@ -1,4 +1,4 @@
-"""Plays a job: the real ranklogd and ranks that do as they are told, one act after the other; then asks `ranklog`."""
+"""Plays a job: starts the real ranklogd and ranks, sends the ranks one act after the other, and then queries `ranklog`."""
 
 import json
 import os
@@ -7,14 +7,14 @@ import socket
 import subprocess
 import time
 
-PATIENCE = 60  # seconds, for what takes some; a machine that is busy takes its time
-# Of a process that has forked: where the machine is busy, gRPC sometimes reads no more of a connection that was made anew after a fork. Then
-# nothing is lost, for the daemon takes the rows from the spool at the process's end, but its waits are in vain.
+PATIENCE = 60  # seconds; a busy machine is slow
+# For a process that has forked: on a busy machine, gRPC sometimes reads nothing from a connection that was opened again after a fork. No
+# row is lost, because the daemon takes the rows from the spool at the end of the process. But the process waits in vain.
 PATIENCE_AFTER_FORK = 5
 
 
 class Failure(Exception):
-    """The programs did not do what any job may expect; its text says what."""
+    """The programs broke a promise that holds for every job; the text describes it."""
 
 
 class Node:
@@ -57,7 +57,7 @@ class Node:
     def runs(self):
         return json.loads(self.ranklog("runs", "--json"))
 
-    # Everything is in the store, and its runs have ended.
+    # All rows are in the store, and its runs have ended.
     def at_rest(self, ranks):
         if any(self.spool.glob("*.spool")):
             return False
@@ -106,7 +106,7 @@ class Rank:
                 RANKLOG_RANK_STATISTICS=";".join(job["statistics"])))
 
     def do(self, command):
-        """What model_rank answers; None if that ended it."""
+        """The answer of model_rank; None if the process ended."""
         try:
             self.process.stdin.write(json.dumps(command) + "\n")
             self.process.stdin.flush()
@@ -136,7 +136,7 @@ class Rank:
 
 
 def first_of(job, node):
-    """The first rank of a node; of the one behind the last, the number of ranks."""
+    """The first rank of a node; for the node after the last one, the number of ranks."""
     return job["ranks"] * node // job["nodes"]
 
 
@@ -145,7 +145,7 @@ def node_of(job, rank):
 
 
 def play(programs, job, folder):
-    """The answers to the job's acts, one each, and what the nodes' commands print of all runs."""
+    """Returns one answer for each act, and the output of the nodes' commands about all runs."""
     folder = pathlib.Path(folder)
     nodes = [Node(programs, folder, number) for number in range(job["nodes"])]
     ranks = {}

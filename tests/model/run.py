@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plays random jobs through the real programs and holds what comes out against a model of the documents. See --help."""
+"""Plays random jobs through the real programs, and compares the results with a model of the documents. See --help."""
 
 import argparse
 import collections
@@ -44,7 +44,7 @@ def head_of(made):
 
 
 def wrong_with(seed, programs, keep):
-    """The differences of a seed."""
+    """Returns the differences of a seed."""
     made = job.make(seed)
     with tempfile.TemporaryDirectory(prefix=f"ranklog-model-{seed}-") as folder:
         try:
@@ -62,13 +62,13 @@ def wrong_with(seed, programs, keep):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="the build directory")
-    parser.add_argument("--seed", type=int, help="this one only")
-    parser.add_argument("--seeds", type=int, default=40, help="how many; 40 if not given")
-    parser.add_argument("--minutes", type=float, help="as many as there is time for")
-    parser.add_argument("--first-seed", type=int, default=1, help="the first of them; 1 if not given")
-    parser.add_argument("--jobs", type=int, default=AT_ONCE, help="how many at once")
+    parser.add_argument("--seed", type=int, help="play only this seed")
+    parser.add_argument("--seeds", type=int, default=40, help="number of seeds; default 40")
+    parser.add_argument("--minutes", type=float, help="play as many seeds as fit into this time")
+    parser.add_argument("--first-seed", type=int, default=1, help="the first seed; default 1")
+    parser.add_argument("--jobs", type=int, default=AT_ONCE, help="number of jobs at once; default %(default)s")
     parser.add_argument("--acts", action="store_true", help="print what the ranks did")
-    parser.add_argument("--keep", type=pathlib.Path, help="copy the seed's folder there; with --seed")
+    parser.add_argument("--keep", type=pathlib.Path, help="with --seed: copy the seed's folder to this path")
     parser.add_argument("--json", action="store_true", help="print a summary as JSON at the end")
     options = parser.parse_args()
     build = options.build.resolve()
