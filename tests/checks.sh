@@ -8,12 +8,12 @@ usage() {
 Usage: tests/checks.sh [--format] [--clang [--all]] [--fix]
 
   --format  clang-format agrees with every source file, no test skips without SKIP_WITHOUT, and none is DISABLED_ without a date
-  --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time, but for folders that passed before as they are
-  --all     with --clang: each source by itself, all of them; takes many times as long, and finds a missing #include,
-            and an unused using-declaration or constant, too
-  --fix     let clang-format rewrite the files; git diff shows what changed
+  --clang   clang-tidy (.clang-tidy) on client/ and service/, a folder at a time. Skips unchanged folders that passed before
+  --all     with --clang: all sources, each by itself. Takes many times as long, and also finds missing #includes, and unused
+            using-declarations and constants
+  --fix     let clang-format rewrite the files; git diff shows the changes
 
-Without an argument: --format and --clang. What passed is remembered in $XDG_CACHE_HOME/ranklog (~/.cache/ranklog).
+Without an argument: --format and --clang. Successes are cached in $XDG_CACHE_HOME/ranklog (~/.cache/ranklog).
 TEXT
 }
 
@@ -33,7 +33,7 @@ for argument in "$@"; do
 done
 [ "$all" = no ] || [ "$clang" = yes ] || wrong "--all goes with --clang"
 
-# need PROGRAM...: ends with a sentence where one is absent.
+# need PROGRAM...: exits with a message if a program is missing.
 need() {
   for program in "$@"; do
     command -v "$program" >/dev/null || { echo "checks.sh: $program not found; deploy/install-deps.sh --tests installs it" >&2; exit 1; }
@@ -42,7 +42,7 @@ need() {
 [ "$format$fix" = nono ] || need git clang-format
 [ "$clang" = no ] || need cmake ninja clang++ clang-tidy python3
 
-# Those that are there, each ended by a NUL.
+# The existing sources, each followed by a NUL.
 sources() {
   git -c safe.directory='*' ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' |
     while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done
@@ -57,7 +57,7 @@ if [ "$format" = yes ]; then
     exit 1
   fi
   if grep -rn --include='*.cc' --include='*.h' DISABLED_ tests | grep -v -E '// .*20[0-9]{2}-[0-9]{2}'; then
-    echo "checks.sh: a test is switched off for a reason, with its date behind it in the line: // 2026-01-31: why" >&2
+    echo "checks.sh: a disabled test needs a date and a reason in its line: // 2026-01-31: why" >&2
     exit 1
   fi
 fi
@@ -88,7 +88,7 @@ for name in shlex.split(read.stdout.replace("\\\n", " "))[1:]:
 if [ "$clang" = yes ]; then
   unity=ON
   [ "$all" = no ] || unity=OFF
-  # One that it cannot read it would pass over, with the default checks.
+  # clang-tidy ignores a .clang-tidy that it cannot parse, and uses the default checks.
   clang-tidy --config-file=.clang-tidy --dump-config >/dev/null
   cmake --fresh -S . -B build/clang -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DRANKLOG_TRAINER=OFF -DRANKLOG_TESTS=OFF \
     -DRANKLOG_UNITY=$unity -DRANKLOG_BATCH=0 >/dev/null

@@ -7,16 +7,17 @@ usage() {
   cat <<'TEXT'
 Usage: tests/gpu_build.sh [--torch SITE_PACKAGES]
 
-Builds the trainer with CUDA and NCCL in build/gpu, by g++ alone, against a PyTorch wheel and the CUDA wheels that it requires:
-3 GB, downloaded once for all clones (tests/interop/venv.sh). What it tries then depends on the machine:
+Builds the trainer with CUDA and NCCL in build/gpu, with g++ only, against a PyTorch wheel and the CUDA wheels that it requires:
+3 GB, downloaded once for all clones (tests/interop/venv.sh). The test then depends on the machine:
 
-  no GPU   --comm nccl says what is missing, --comm auto trains on the CPU and says so, and the trainer's tests over Gloo pass
-  GPUs     two ranks, or one on a single GPU, train over NCCL: the gradients are equal between ranks, and those of Gloo on the
-           CPU up to rounding; then ranklog-train trains in float32 and bfloat16, and the loss falls
+  no GPU   --comm nccl reports what is missing, --comm auto trains on the CPU and reports that, and the trainer's tests over
+           Gloo pass
+  GPUs     two ranks, or one on a single GPU, train over NCCL: the gradients are equal on all ranks, and up to rounding equal to
+           those of Gloo on the CPU; then ranklog-train trains in float32 and bfloat16, and the loss falls
 
-  --torch SITE_PACKAGES  use the PyTorch in this folder, with its wheels of CUDA beside it, instead
+  --torch SITE_PACKAGES  use the PyTorch in this folder, which also has its CUDA wheels, instead
 
-JOBS is the number of compilers at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
+JOBS is the number of files to compile at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
 TEXT
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The man pages and completions that deploy/help makes: they name each flag of --help, groff finds nothing to warn of, and
-# bash, zsh and fish complete a subcommand, a flag and its value.
+# The man pages and completions that deploy/help makes: they name each flag of --help, groff reports no warning, and bash,
+# zsh and fish complete a subcommand, a flag and its value.
 #   tests/help_pages.sh PROGRAM SHARE...     SHARE: the folder of the program's pages; the last program is `ranklog`
 set -euo pipefail
 
@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
 done
 [ "$name" = ranklog ] || fail "the last program is $name"
 
-# Each of these prints what its shell makes of a line, word by word, at each of which the user presses Tab.
+# Each of these prints a line as its shell completes it, if the user presses Tab after each word.
 in_bash() {
   bash --norc -c 'source "$1"; shift
     words=()
@@ -54,7 +54,7 @@ in_fish() {
     end
     echo "$words"' "$fish" "$@"
 }
-# zsh completes in its line editor only.
+# zsh completes only in its line editor.
 in_zsh() {
   local line
   line=$(printf '%s\t ' "${@:2}")

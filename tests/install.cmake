@@ -1,8 +1,8 @@
-# S39: what `cmake --install` puts under a prefix works there, and a user's program finds and links it: by its CMake
-# package, by pkg-config and by plain flags, as C++17 and C++20, with GCC and Clang. The prefix is one that the programs were
-# not built for, and the CMake project's program logs to a ranklogd that it finds beside the library.
+# S39: the files of `cmake --install` work under a prefix, and a user's program finds and links them: by the CMake package,
+# by pkg-config and by plain flags, as C++17 and C++20, with GCC and Clang. The programs were not built for this prefix. The
+# CMake project's program logs to a ranklogd that it finds beside the library.
 #   cmake -DROOT=<source tree> -DBUILD=<build tree> -DVERSION=0.1.0 -DTRAINER=ON [-DCONSUMER=g++] -P tests/install.cmake
-# With CONSUMER, the ways to link by that compiler; else the programs, and a project with the example.
+# With CONSUMER: tests all ways to link, with that compiler. Otherwise: the programs, and a project with the example.
 cmake_minimum_required(VERSION 3.25)
 
 string(RANDOM LENGTH 8 name)
@@ -12,12 +12,12 @@ if(NOT dir)
 endif()
 set(dir ${dir}/ranklog-install-${name})
 set(prefix ${dir}/prefix)
-# Nothing of the environment may lend a hand, or send the row elsewhere.
+# The environment must neither help the programs nor send the row elsewhere.
 foreach(name LD_LIBRARY_PATH RANKLOG_DAEMON RANKLOG_DESTINATIONS RANKLOG_START_DAEMON WANDB_MODE RANK WORLD_SIZE)
   unset(ENV{${name}})
 endforeach()
 
-# Runs a command; ends the test if it fails, or does not say what it should. After a failure it does nothing.
+# Runs a command, whose output must match `text`; otherwise the test fails. Does nothing after a failure.
 function(expect text)
   if(failure)
     return()
@@ -29,7 +29,7 @@ function(expect text)
   endif()
 endfunction()
 
-# A compiler must end with an error that has `text`.
+# Runs a compiler, which must report an error with `text`.
 function(expect_refusal text)
   if(failure)
     return()
@@ -41,7 +41,7 @@ function(expect_refusal text)
   endif()
 endfunction()
 
-# consumer.cc in each way. It needs no daemon.
+# Builds and runs consumer.cc in each way. Needs no daemon.
 function(consume compiler)
   set(ENV{RANKLOG_SPOOL_DIR} ${dir})  # no daemon takes the rows, and the default place is the user's
   set(ENV{RANKLOG_START_DAEMON} 0)

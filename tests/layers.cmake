@@ -48,7 +48,7 @@ function(complain message)
   set(failures ${failures} PARENT_SCOPE)
 endfunction()
 
-# A subfolder stands behind its folder.
+# Subfolders are listed after their folder.
 set(folders proto client client/base client/settings client/launch client/ring client/stream
     trainer trainer/base trainer/model trainer/parallel trainer/data trainer/checkpoint
     service/base service/model service/storage service/aggregate service/deliver service/pipeline service/query

@@ -1,4 +1,4 @@
-# The targets of links in the documents exist: files, headings, and the tests that a page in tests/ names.
+# Links in the documents have targets: files, headings, and the tests that a page in tests/ names.
 #   cmake -DROOT=<source tree> -P tests/links.cmake
 cmake_minimum_required(VERSION 3.25)
 set(documents ${ROOT}/README.md)

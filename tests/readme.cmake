@@ -1,4 +1,4 @@
-# The C++ examples in the READMEs are compiled files, to the letter: cmake -DROOT=<source tree> -P tests/readme.cmake
+# The C++ examples in the READMEs are exact copies of compiled files: cmake -DROOT=<source tree> -P tests/readme.cmake
 cmake_minimum_required(VERSION 3.25)
 function(shows readme source)
   file(READ ${ROOT}/${readme} text)

@@ -7,11 +7,11 @@ usage() {
   cat <<'TEXT'
 Usage: tests/run.sh [--fast | --bench | --soak MINUTES | --fuzz SECONDS] [--no-install] [--jobs N]
 
-Installs what the tests need, builds, and runs the static checks, the tests, those of the self-contained library, those of
-the trainer with LibTorch 2.x (tests/torch2.sh), the benchmarks in a short form, the tests under sanitizers, clang-tidy and
-the fuzz targets. The last line of a whole run is ctest's summary of the plain build.
+Installs the packages that the tests need, builds, and runs: the static checks, the tests, the tests of the self-contained
+library, the trainer's tests with LibTorch 2.x (tests/torch2.sh), the benchmarks in a short form, the tests under sanitizers,
+clang-tidy, and the fuzz targets. The last line of a whole run is ctest's summary of the plain build.
 
-  --fast        the plain build and its tests only
+  --fast        only the plain build and its tests
   --bench       run the benchmarks; fail if a figure misses its goal in three runs of three (tests/benchmarks/run.py)
   --soak M      run all long trials, those without an end for M minutes each; fail if a figure misses its goal (tests/soak.py)
   --fuzz S      run each fuzz target for S seconds (tests/fuzz/README.md)
@@ -19,19 +19,19 @@ the fuzz targets. The last line of a whole run is ctest's summary of the plain b
   --jobs N      compile N files at a time (default: the number of cores)
 
 A whole run takes 50 to 65 CPU minutes, --fast 17 to 25; a warm compiler cache saves half of that. Ctrl-C is safe: the next run
-continues the build where it stopped. Builds lie in build/: release, portable, address, thread, clang, fuzz. What failed last:
-build/NAME/Testing. tests/README.md says how to build and run a single test.
+continues the build where it stopped. The build trees are build/release, portable, address, thread, clang and fuzz. The last
+failures are in build/NAME/Testing. tests/README.md describes how to build and run a single test.
 
 Examples:
   tests/run.sh --fast
   tests/run.sh --soak 10
-  CI=true tests/run.sh      # a test whose part is absent (the W&B SDK, say) is then a failure, not a skip
+  CI=true tests/run.sh      # a test that lacks a part, such as the W&B SDK, fails instead of being skipped
 TEXT
 }
 
 wrong() { echo "run.sh: $1" >&2; usage >&2; exit 2; }
 
-# choose MODE: what this run does; two of them exclude each other.
+# choose MODE: sets the mode of this run; two modes exclude each other.
 choose() { [ "$mode" = all ] || [ "$mode" = "$1" ] || wrong "--$1 and --$mode exclude each other"; mode=$1; }
 
 # number OPTION VALUE PATTERN WORDS: refuses a value that is missing or does not match.
@@ -56,8 +56,8 @@ done
 
 say() { printf '\n== %s (%s)\n' "$1" "$(date +%T)"; }
 
-# build NAME [cmake options] [-- targets]: configures and builds build/NAME. No option stays from the last time, and no program
-# that is no longer built: a benchmark is run because it is there.
+# build NAME [cmake options] [-- targets]: configures and builds build/NAME. Options of an earlier call do not stay. Programs
+# that are no longer built are removed, because all existing benchmarks are run.
 build() {
   local name=$1 targets=(); shift
   for ((i = 1; i <= $#; ++i)); do
@@ -133,7 +133,7 @@ case "$mode" in
     tests/checks.sh --format
     release
     run release
-    # Compiled with the flags of build/release, so that the compiler cache has most of it. The packages are made of it, too.
+    # Compiled with the flags of build/release, so that the compiler cache has most objects. The packages are made from it too.
     build portable -DCMAKE_BUILD_TYPE=Release -DRANKLOG_PORTABLE=ON -DRANKLOG_BENCHMARKS=OFF -- portable_tests
     # The tests of the packages wait for a container most of their time.
     trap 'kill $(jobs -p) 2>/dev/null || true' EXIT

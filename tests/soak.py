@@ -18,19 +18,19 @@ EPILOG = """Trials:
   simulation      the simulator for MINUTES on each core, with seeds that were not run before
   planted_bugs    the simulator finds each known bug, by 400 seeds that were not run before
   model           random jobs through the real programs for MINUTES, with seeds that were not run before
-  interleaving    the client's threads in the orders of their accesses, with one free switch more
+  interleaving    the client's threads in the orders of their accesses, with one more free switch
   kill_rank       1000 ranks are killed
   stopped_daemon  the daemon is stopped for 30 s
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
   many_runs       a store with 10,000 runs
-  two_nodes       links of two nodes that train are cut: to the W&B server for 30 s, between them for 5 s
+  two_nodes       two nodes train while links are cut: to the W&B server for 30 s, between the nodes for 5 s
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
   gpu_build       the trainer with CUDA and NCCL, against PyTorch's wheels; trains where there are GPUs
 
-Beside three times MINUTES, they take about 40 minutes on two cores, with the builds of the fuzz targets, for clang-tidy and for the packages.
-What a trial prints goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
+In addition to three times MINUTES, they take about 40 minutes on two cores, with the builds of the fuzz targets, for clang-tidy and for
+the packages. The output of a trial goes to BUILD/soak/TRIAL.log. Exit code 1 if a figure misses its goal or a trial fails.
 
 Examples:
   tests/soak.py build/release 10
@@ -55,7 +55,7 @@ class Soak:
         self.logs.mkdir(exist_ok=True)
 
     def run(self, name, commands, limit, environment=None):
-        """Runs `commands` side by side, each with a log of its own; the code and the log of each."""
+        """Runs `commands` side by side, each with its own log. Returns the exit code and the log of each."""
         started = time.time()
         logs = [self.logs / (f"{name}.log" if len(commands) == 1 else f"{name}.{i}.log") for i in range(len(commands))]
         processes = []
@@ -81,7 +81,7 @@ class Soak:
         return [(process.returncode, log) for process, log in zip(processes, logs)]
 
     def entries(self, name):
-        """The ctest entries NAME, or NAME_1 and so on. They are not run by ctest, whose time limit is for the short form."""
+        """Returns the ctest entries NAME, or NAME_1 and so on. ctest does not run them, because its time limit is for the short form."""
         shown = subprocess.run(["ctest", "--test-dir", self.build, "-R", f"^{name}(_[0-9]+)?$", "--show-only=json-v1"], capture_output=True, text=True)
         entries = json.loads(shown.stdout)["tests"] if shown.returncode == 0 else []
         if not entries or not all(entry.get("command") and os.access(entry["command"][0], os.X_OK) for entry in entries):
@@ -89,12 +89,12 @@ class Soak:
         return entries
 
     def test(self, name):
-        """The command and the environment of all tests of an entry, also where ctest has them in parts."""
+        """Returns the command and the environment for all tests of an entry, even if ctest has them in parts."""
         first = self.entries(name)[0]
         properties = {entry["name"]: entry["value"] for entry in first.get("properties", [])}
         return first["command"], dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []) if not entry.startswith("GTEST_"))
 
-    # ---- The trials: each returns its figures, and adds to `failures` what did not work. ----
+    # ---- The trials: each returns its figures, and adds its failures to `failures`. ----
 
     def long_test(self, trial, failures):
         command, environment = self.test(f"{trial}_test")

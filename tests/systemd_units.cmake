@@ -1,7 +1,7 @@
-# The units are sound, and the system's is sandboxed: what `cmake --install` puts below a prefix is looked at by systemd-analyze.
+# systemd-analyze finds no error in the units that `cmake --install` installs, and the system unit is sandboxed.
 #   cmake -DBUILD=<build tree> -P tests/systemd_units.cmake
 cmake_minimum_required(VERSION 3.25)
-set(most 2.1)  # of exposure, from 0 to 10; 9.2 without a sandbox
+set(most 2.1)  # limit for the exposure, from 0 to 10; 9.2 without a sandbox
 
 find_program(ANALYZE systemd-analyze)
 if(NOT ANALYZE)
@@ -29,7 +29,7 @@ function(check)
   file(COPY_FILE ${system}/ranklogd@.service ${system}/ranklogd@1000.service)
   file(COPY_FILE ${system}/ranklogd@.socket ${system}/ranklogd@1000.socket)
   set(ENV{XDG_RUNTIME_DIR} ${dir}/run)
-  # It exits with 0 on an unknown key, so it must not say anything.
+  # It exits with 0 even for an unknown key, so its output must be empty.
   execute_process(COMMAND ${ANALYZE} verify ${system}/ranklogd@1000.service ${system}/ranklogd@1000.socket
                   OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE system_result)
   execute_process(COMMAND ${ANALYZE} --user verify ${prefix}/lib/systemd/user/ranklogd.service ${prefix}/lib/systemd/user/ranklogd.socket

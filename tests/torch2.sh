@@ -13,7 +13,7 @@ CPU. The other tests run with Debian's LibTorch 1.13. pip downloads 0.55 GB once
   --version V  another release, from 2.8 on
   -- ...       options for ctest, for example -R ddp_test
 
-JOBS is the number of compilers at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
+JOBS is the number of files to compile at a time (default: the number of cores). Exit code 77: the wheels cannot be installed.
 TEXT
 }
 
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-# Two libraries of CUDA are linked by libtorch_cpu, too.
+# Even libtorch_cpu links two CUDA libraries.
 case "$version" in
   2.15.*) cuda=('nvidia-cuda-runtime==13.2.*' 'nvidia-cuda-cupti==13.2.*') ;;
   2.1[1-4].*) cuda=('nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cupti==13.0.*') ;;

@@ -1,4 +1,4 @@
-# client/settings.md or service/security.md documents each variable of ours, and of W&B's, that the programs read:
+# client/settings.md or service/security.md documents each variable of Ranklog and of W&B that the programs read:
 #   cmake -DROOT=<source tree> -P tests/variables.cmake
 cmake_minimum_required(VERSION 3.25)
 set(not_for_users RANKLOG_DIE_AT RANKLOG_STARTED_BY RANKLOG_FORMER_STATE_DIR)  # of tests; from a rank to the daemon that it starts

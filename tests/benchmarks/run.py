@@ -52,20 +52,20 @@ FIGURES = {
 
 # Known misses: the measured figure, and why it stays so. Remove a line as soon as the goal is met.
 KNOWN_MISSES = {
-    "PacedP999 us": (5.0, "no fault and no system call: after half a millisecond of other work its lines are in no cache of a small virtual machine"),
-    "SteadyCpu percent_of_core": (8.4, "the machine decides: 3.5 % on one of two cores, 6.3 to 8.4 % on another, where earlier versions take as much"),
-    "LogThousandKeys ratio": (5.1, "each key is compared with the one of the last row; the reference reads the values only"),
+    "PacedP999 us": (5.0, "no page fault and no system call: after half a millisecond of other work, its data is in no cache of a small virtual machine"),
+    "SteadyCpu percent_of_core": (8.4, "depends on the machine: 3.5 % on one of two cores, 6.3 to 8.4 % on another, where earlier versions take as much"),
+    "LogThousandKeys ratio": (5.1, "each key is compared with that of the last row; the reference reads only the values"),
     "TrainTwoRanks/small of_bound": (0.94, "DDP takes 5 % more CPU time than two ranks alone, and both cores compute already"),
 }
 
-EPILOG = """A figure misses if it misses its goal in each of three runs. Exit code 1 if one does, if a benchmark fails, hangs,
-prints nothing, or states other figures than are listed (FIGURES in this file); known misses (KNOWN_MISSES) are printed
-with the figure on record, and do not count.
+EPILOG = """A figure is a miss if it misses its goal in three runs of three. Exit code 1 for a miss, or if a benchmark fails,
+hangs, prints nothing, or reports other figures than listed (FIGURES in this file). Known misses (KNOWN_MISSES) are printed
+with the recorded figure, and do not count.
 
 Examples:
   tests/benchmarks/run.py build/release
   tests/benchmarks/run.py --filter 'Log|Init' build/release
-  tests/benchmarks/run.py --short build/release      # do they run? some seconds each, nothing is judged
+  tests/benchmarks/run.py --short build/release      # only checks that they run: some seconds each, without goals
   tests/benchmarks/run.py --json build/release >figures.json
 """
 
@@ -80,7 +80,7 @@ def short_name(name):
 
 
 def absent(result):
-    """Whether the benchmark needs what this machine lacks. Where CI is set that is a failure."""
+    """Whether this machine lacks a part that the benchmark needs. If CI is set, that is a failure."""
     return result.get("error_message", "").startswith("absent: ") and "CI" not in os.environ
 
 
@@ -180,8 +180,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the benchmarks of a build and judges their figures.", epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="the build directory, e.g. build/release, which tests/run.sh makes")
-    parser.add_argument("--short", action="store_true", help="run each as briefly as it can, judge nothing, and print no table")
-    parser.add_argument("--filter", metavar="REGEX", help="only the benchmarks whose name fits")
+    parser.add_argument("--short", action="store_true", help="run each as briefly as possible, without goals and without a table")
+    parser.add_argument("--filter", metavar="REGEX", help="run only the benchmarks whose names match")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     options = parser.parse_args()
 

@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: tests/fuzz/run.sh [SECONDS] [TARGET...]
 
-Runs each fuzz target (or those named) for SECONDS (30), two on each core, and prints how often each was executed. What it
-learns stays in build/fuzz/corpus. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*; run it again by
+Runs each fuzz target (or the named ones) for SECONDS (30), two per core, and prints how often each was executed. The corpus
+in build/fuzz/corpus grows. An input that breaks a promise is kept as build/fuzz/artifacts/TARGET-*. To run it again:
   build/fuzz/fuzz/TARGET_fuzz build/fuzz/artifacts/TARGET-...
 TEXT
 }
@@ -35,7 +35,7 @@ NINJA_STATUS='[%f/%t] ' ninja -j "${JOBS:-$(nproc)}" -C $out fuzz
 
 mkdir -p $out/artifacts $out/logs
 $out/fuzz/fuzz_seeds $out/seeds
-# UBSan's reports must stop a target, and a daemon does not die of a large request for memory that it refuses.
+# UBSan's reports must stop a target. An allocation that is too large must fail, not end the process, as in a daemon.
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1 HOME=/nonexistent
 unset RANKLOG_ADDRESS RANKLOG_STATE_DIR RANKLOG_SPOOL_DIR RANKLOG_WANDB_TRANSMIT_INTERVAL XDG_STATE_HOME XDG_RUNTIME_DIR
 
@@ -57,7 +57,7 @@ for target in "${targets[@]}"; do
   log=$out/logs/$target
   figure() { sed -n "s/^stat::$1: *//p" "$log"; }
   result=ok
-  # A leak is found after it is done.
+  # Leaks are detected after "Done".
   { grep -q '^Done ' "$log" && ! grep -q '^ended with code' "$log"; } || { result=FAILED; failed=1; }
   printf '%-12s %12s %10s %8s  %s\n' "$target" "$(figure number_of_executed_units)" \
     "$(figure average_exec_per_sec)" "$(find "$out/corpus/$target" -type f | wc -l)" "$result"
@@ -65,7 +65,7 @@ for target in "${targets[@]}"; do
 done
 for log in "${complaints[@]}"; do
   printf '\n== %s: the input is %s\n' "$log" "$(sed -n 's/.*Test unit written to //p' "$log")"
-  # What did not hold, where, and the input in base64; not the search before it.
+  # The broken promise, its place, and the input in base64, without the search before it.
   grep -v -E '^(#|INFO:|"|stat::|0x)' "$log" | tail -n 60 | cut -c 1-2000
 done
 exit $failed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages that deploy/package.sh makes of a build tree: their files, their dependencies, what lintian says of them.
-#   tests/portable/packages.sh BUILD DEBS     puts the Debian packages into the folder DEBS, too
+# The Debian packages that deploy/package.sh makes from a build tree: their files, their dependencies, and lintian's findings.
+#   tests/portable/packages.sh BUILD DEBS     also puts the Debian packages into the folder DEBS
 set -euo pipefail
 build=$(realpath "$1")
 debs=$2

@@ -1,4 +1,4 @@
-# What the self-contained libranklog.so, or a portable program, takes from the system, and what the library shows:
+# The symbols that the self-contained libranklog.so or a portable program needs from the system, and the library's exports:
 #   cmake -DREADELF=... -DLIBRARY=... -DEXPORTS=exports.txt -P symbols.cmake
 #   cmake -DREADELF=... -DPROGRAM=... -P symbols.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -36,7 +36,7 @@ foreach(symbol ${undefined})
   endif()
 endforeach()
 
-# Without a version it would be whatever the program, or any library in it, exports under that name.
+# A symbol without a version would bind to any symbol of that name in the program or its libraries.
 read_library(--dyn-syms "UND [^@ \n]+\n" unversioned)
 list(TRANSFORM unversioned REPLACE "UND ([^\n]+)\n" "\\1")
 if(unversioned)
@@ -57,7 +57,7 @@ if(PROGRAM)
   return()
 endif()
 
-# The names of ranklog:: that have an address.
+# The defined symbols in ranklog::.
 read_library(--dyn-syms "DEFAULT +[0-9]+ [^\n]+" exports)
 list(TRANSFORM exports REPLACE ".* " "")
 file(STRINGS ${EXPORTS} expected_exports)
@@ -68,7 +68,7 @@ if(NOT exports STREQUAL expected_exports)
   message(SEND_ERROR "exports are not those of ${EXPORTS}, but:\n${exports}")
 endif()
 
-# A library that is loaded late finds about 1.5 KiB of thread-local storage, for all such libraries together.
+# All libraries that are loaded late share about 1.5 KiB of thread-local storage.
 read_library(--segments "TLS +0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+" tls)
 string(REGEX REPLACE ".* " "" tls "${tls}")
 math(EXPR tls "${tls}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What deploy/package.sh makes, on bare systems that debootstrap downloads: the Debian packages on this release of Debian,
-# the tarball on Debian 11 (glibc 2.31) and 13 (2.41). On each, a program is compiled and logs to a daemon that it starts. As
-# root; takes about 10 minutes and 400 MB of downloads, from the mirror that this machine's apt uses.
+# Tests the packages and the tarball of deploy/package.sh on bare systems that debootstrap downloads: the Debian packages on
+# this release of Debian, the tarball on Debian 11 (glibc 2.31) and 13 (2.41). On each, a program is compiled, and logs to a
+# daemon that it starts. Needs root, about 10 minutes, and 400 MB of downloads from the mirror of this machine's apt.
 #   tests/portable/systems.sh [BUILD]     the build tree for the packages [build/package]
 set -euo pipefail
 root=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/../..
@@ -26,7 +26,7 @@ say "packages"
 "$root/deploy/package.sh" --no-install --build "$build" --output "$work/out"
 "$root/deploy/package.sh" --no-install --build "$build" --output "$work/out" --portable
 
-# An HTTPS server that only a root with its certificate trusts; it prints the path of each request.
+# An HTTPS server that is trusted only by a system with its certificate. It prints the path of each request.
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=trial -addext subjectAltName=IP:127.0.0.1 -keyout "$work/key" -out "$work/certificate" 2>/dev/null
 python3 - "$work" >"$work/requests" <<'PYTHON' &
 import http.server, ssl, sys
@@ -47,7 +47,7 @@ server=$!
 until [ -s "$work/requests" ]; do sleep 0.1; done
 port=$(head -n 1 "$work/requests")
 
-# What a user does there.
+# The steps of a user on that system.
 cat >"$work/try" <<'TRY'
 set -eux
 port=$1
@@ -70,7 +70,7 @@ if grep -i certificate /trial/answer; then exit 1; fi
 ranklog stop
 TRY
 
-# try_on SUITE PACKAGES COMMANDS: bootstraps, and runs COMMANDS and then what a user does.
+# try_on SUITE PACKAGES COMMANDS: bootstraps a system, and runs COMMANDS and then the steps of a user.
 try_on() {
   local suite=$1 include=$2 commands=$3 requests
   say "$suite"

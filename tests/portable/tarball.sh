@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tarball that deploy/package.sh --portable makes of a build tree: its symbols, the parts inside and their licences, and a
-# program that is built with it in any folder and logs.
+# The tarball that deploy/package.sh --portable makes from a build tree: its symbols, its static parts and their licences, and
+# a program that is built with it in any folder and logs.
 #   tests/portable/tarball.sh BUILD
 set -euo pipefail
 build=$(realpath "$1")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages under a real systemd, booted in a container on an overlay of this machine's root: installed, upgraded
-# while a rank logs and its tracker is down, removed, installed again, purged. The tracker gets each row once.
+# The Debian packages under a real systemd, booted in a container on an overlay of this machine's root. They are installed,
+# upgraded while a rank logs and its tracker is down, removed, installed again, and purged. The tracker gets each row once.
 #   tests/portable/upgrade.sh BUILD PACKAGES     the build tree; the folder of the .deb files
 set -euo pipefail
 build=$(realpath "$1")
@@ -23,7 +23,7 @@ stop() {
 }
 trap stop EXIT
 
-# wait_for WHAT CMD...: until it succeeds.
+# wait_for WHAT CMD...: repeats the command until it succeeds.
 wait_for() {
   local what=$1 end=$((SECONDS + 60)); shift
   until "$@" >/dev/null 2>&1; do
@@ -55,7 +55,7 @@ for uid in 54321 54322; do
   echo "u$uid:*:20000::::::" >>"$root/etc/shadow"
   install -d -o $uid -g $uid -m 0700 "$root/home/u$uid"
 done
-# Else his systemd would end with the session by which it is asked something.
+# Otherwise the user's systemd would end with the session of each command.
 install -d "$root/var/lib/systemd/linger" && touch "$root/var/lib/systemd/linger/u54322"
 # It delivers for 20 s before it stops; the tracker is down.
 install -d "$root/etc/systemd/system/ranklogd@.service.d"
@@ -133,7 +133,7 @@ if inside systemctl is-active --quiet "ranklogd@$uid.socket" "ranklogd@$uid.serv
 if inside pgrep -x ranklogd >/dev/null; then fail "the removal left a daemon"; fi
 inside test -s "$store" || fail "the removal took the store along"
 
-# ---- Install again: the socket is still enabled; what was left is delivered ----
+# ---- Install again: the socket is still enabled; the pending rows are delivered ----
 
 install_debs "*.later.deb"
 [ "$(inside systemctl is-enabled "ranklogd@$uid.socket")" = enabled ] || fail "the socket is no longer enabled"
