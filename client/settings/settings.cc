@@ -111,7 +111,7 @@ void ReadDestinations(Settings* settings) {
     settings->destinations = {"local"};
     settings->environment_errors.push_back(
         absl::StrCat("WANDB_MODE=", *mode, " is unknown; use online, offline or disabled",
-                     list ? "" : "; the rows stay on this node until `ranklog sync`"));
+                     list ? "" : "; the rows stay on this node until `ranklog sync --to wandb`"));
   }
   if (list) settings->destinations = SplitList(*list);
   if (auto key = Variable("WANDB_API_KEY")) settings->credentials["WANDB_API_KEY"] = *key;
