@@ -46,7 +46,7 @@ class RunSummary {
 
   // The metrics in the order of their first row. Then "_step" (an integer) and "_timestamp" (Unix
   // seconds) of the last row. Then the valid explicit values whose key is not a metric. Without
-  // "_runtime", which the backend adds.
+  // "_runtime", which the tracker adds.
   model::Json ToJson() const;
 
  private:

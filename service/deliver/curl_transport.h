@@ -1,4 +1,4 @@
-// HTTP by libcurl. Uses one handle, so that the connection to the backend is reused for later
+// HTTP by libcurl. Uses one handle, so that the connection to the tracker is reused for later
 // requests.
 
 #ifndef SERVICE_DELIVER_CURL_TRANSPORT_H_

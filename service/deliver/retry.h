@@ -19,7 +19,7 @@ enum class Outcome {
   kAccepted,
   kLater,    // temporary failure of the server or the network; retry the same request after a wait
   kBlocked,  // needs a person: a wrong key, permission or address; nothing is dropped, retry rarely
-  kRefused,  // the backend will never accept this request
+  kRefused,  // the tracker will never accept this request
   kTooLarge,  // like kRefused, because of its size
 };
 

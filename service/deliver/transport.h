@@ -1,4 +1,4 @@
-// One HTTP exchange with a backend.
+// One HTTP exchange with a tracker.
 
 #ifndef SERVICE_DELIVER_TRANSPORT_H_
 #define SERVICE_DELIVER_TRANSPORT_H_
@@ -44,9 +44,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Returns the answer, with any code: a 503 is an answer.
-  //   kUnavailable         no connection, or it broke; the backend may have acted
-  //   kDeadlineExceeded    no answer in time; the backend may have acted
-  //   kCancelled           Cancel() was called; the backend may have acted
+  //   kUnavailable         no connection, or it broke; the tracker may have acted
+  //   kDeadlineExceeded    no answer in time; the tracker may have acted
+  //   kCancelled           Cancel() was called; the tracker may have acted
   //   kFailedPrecondition  an untrusted certificate or an unsupported URL: a retry cannot help
   virtual absl::StatusOr<HttpResponse> Post(const HttpRequest& request) = 0;
 

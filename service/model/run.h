@@ -238,7 +238,7 @@ struct Delivery {
   uint64_t refused_rows = 0;    // stored in the dead-letter table
   bool complete = false;        // the run's end was delivered too
   std::string last_error;       // empty: the last exchange succeeded
-  Json place;                   // the backend's cursor, such as a line offset
+  Json place;                   // the delivery's cursor, such as a line offset
   // The number of consecutive crashes of processes during this delivery, and the version of the
   // last one. PutDelivery() does not change these.
   uint32_t crashes = 0;
@@ -249,7 +249,7 @@ struct Delivery {
   static constexpr uint32_t kSetApart = 2;
 };
 
-// A record that a backend refused.
+// A record that a tracker refused.
 struct DeadLetter {
   // Enough to recognize a record of any size.
   static constexpr size_t kMaxContent = 64 << 10;
@@ -259,7 +259,7 @@ struct DeadLetter {
   std::string kind;
   uint64_t row = 0;  // its index in the run
   int64_t time_us = 0;
-  std::string answer;   // the backend's answer
+  std::string answer;   // the tracker's answer
   std::string content;  // the refused record, cut to kMaxContent bytes
 };
 

@@ -1,4 +1,4 @@
-// Encodes data that is stored as CBOR documents: settings, updates, and the data of backends.
+// Encodes data that is stored as CBOR documents: settings, updates, and the cursors of deliveries.
 
 #ifndef SERVICE_STORAGE_DOCUMENTS_H_
 #define SERVICE_STORAGE_DOCUMENTS_H_

@@ -110,7 +110,7 @@ TEST(BackendTest, RepeatedDaemonKillsDeliverRowsOnce) {
       node.StartRank("job", 0, 0, 1, 1, {std::to_string(kRows), "0", "100"}, WandbAt(wandb.url()));
   std::mt19937 random(7);
   for (int kill = 0; kill < 10; ++kill) {
-    // Waits for a random number of further lines at the backend, then kills the daemon.
+    // Waits for a random number of further lines at the tracker, then kills the daemon.
     const size_t lines = wandb.run("job").history.size() + 1 + random() % 3000;
     ASSERT_TRUE(WaitFor([&] {
       return wandb.run("job").history.size() >= std::min<size_t>(lines, kRows) ||

@@ -1,4 +1,4 @@
-// What a job waits for when it starts, logs and ends, whatever the backend and the daemon do. The
+// What a job waits for when it starts, logs and ends, whatever the tracker and the daemon do. The
 // results are a table, printed and kept beside the test's output. The test asserts the promises:
 // Finish() keeps its deadline, and no row for which Log() returned true is lost.
 
@@ -57,7 +57,7 @@ struct Timing {
   int durable = 0;
 };
 
-// Parameters: the state of the backend, and of the daemon.
+// Parameters: the state of the tracker, and of the daemon.
 class StartFinishTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(StartFinishTest, KeepsItsDeadlineAndLosesNothing) {  // S17, S18, S20, S21

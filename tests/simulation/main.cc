@@ -20,7 +20,7 @@ constexpr char kUsage[] =
     R"(Usage: simulation [--seeds N] [--first-seed S] [--minutes M] [--seed S [--trace]] [--twice] [--json]
 
 Runs the client's protocol and the daemon's stages on simulated time against every fault, and judges that each row
-is at the backend once. Exit code 1 if a seed fails.
+is at the tracker once. Exit code 1 if a seed fails.
 
   --seeds N        this many seeds (default 100)
   --first-seed S   from this one on (default 1)

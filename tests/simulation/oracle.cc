@@ -91,7 +91,7 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
     if (ring == nullptr) continue;
     last_process_[ring->rank] = std::max(last_process_[ring->rank], ring->process);
   }
-  // Under `main`, one run of the job goes to the backend: the first node's run.
+  // Under `main`, one run of the job goes to the tracker: the first node's run.
   if (!run.primary_chosen) Wrong("run ", run.run_id, " has no primary");
   if (run.settings.strategy == model::LogStrategy::kMain && node != 0 && !moves) {
     // A second start at the first node may have the id that rank 2 of the first start has here.

@@ -86,7 +86,7 @@ class Oracle {
   // The job continues at the second node, whose store feeds the same runs.
   bool moves = false;
   bool disk_fails = false;  // so a new process need not have waited for the rows of dead ones
-  // The job is resumed at the second node, after the steps that the backend has by then.
+  // The job is resumed at the second node, after the steps that the tracker has by then.
   bool resumed_elsewhere = false;
   // Reads the final content of a node's store. Call it for all nodes before Judge().
   void Know(uint32_t node, storage::StoreReader& reader, const Tracker& tracker);
@@ -108,7 +108,7 @@ class Oracle {
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
   void JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const std::vector<model::Stream>& streams, const Tracker& tracker);
-  // Makes the lines of a run that has no backend.
+  // Makes the lines of a run that has no tracker.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);
   static std::vector<Line> LinesOf(storage::StoreReader& reader, const model::Run& run);
   void FindRows();
@@ -160,7 +160,7 @@ class Oracle {
   std::vector<std::string> wrong_;
   // rows with a line, by run id and node
   std::map<std::string, std::map<uint32_t, uint64_t>> rows_;
-  // For a run that was resumed at another node: the last step that the backend had then, and the
+  // For a run that was resumed at another node: the last step that the tracker had then, and the
   // rows that are not sent because of it.
   struct Resumed {
     int64_t last_step = -1;

@@ -1,4 +1,4 @@
-// The part of Oracle that judges a run's config and summary at the backend.
+// The part of Oracle that judges a run's config and summary at the tracker.
 
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,7 @@ void Oracle::JudgeConfig(const std::vector<model::Stream>& streams,
       value = config[ring->ConfigKey()].value("value", int64_t{-2});
     }
     if (!due.has(value)) {
-      Wrong(shown.run_id, ": config ", ring->ConfigKey(), " is ", value, " at the backend; set to ",
+      Wrong(shown.run_id, ": config ", ring->ConfigKey(), " is ", value, " at the tracker; set to ",
             ring->config, ", acknowledged ", ring->durable_config);
     }
   }
@@ -81,7 +81,7 @@ void Oracle::JudgeSummary(const std::vector<model::Stream>& streams,
                           const model::Delivery& delivery, const testing::WandbServer::Run& shown) {
   Line due = SummaryOfLines();
   const auto poisoned = [](const auto& member) { return member.second == "\"poison"; };
-  if (std::any_of(due.begin(), due.end(), poisoned)) return;  // the backend refuses it
+  if (std::any_of(due.begin(), due.end(), poisoned)) return;  // the tracker refuses it
   Line summary;
   if (!shown.summary.empty() && !ParseLine(shown.summary, &summary)) {
     return Wrong(shown.run_id, ": no summary: ", shown.summary);

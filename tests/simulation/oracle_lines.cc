@@ -1,4 +1,4 @@
-// The part of Oracle that judges a run's lines at the backend.
+// The part of Oracle that judges a run's lines at the tracker.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ void Oracle::JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const m
   const auto found = tracker.server().runs().find(run.run_id);
   if (found == tracker.server().runs().end()) {
     lines_.clear();
-    return Wrong("run ", run.run_id, " is not at the backend");
+    return Wrong("run ", run.run_id, " is not at the tracker");
   }
   const testing::WandbServer::Run& shown = found->second;
   const Tracker::SetBack set_back = tracker.set_back(run.run_id);
@@ -33,7 +33,7 @@ void Oracle::JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const m
   if (!set_back.end && !shown.complete) Wrong("run ", run.run_id, " is not complete there");
   if (!set_back.end && good != (shown.exit_code == 0)) {
     Wrong("run ", run.run_id, " is ", std::string(Name(run.state)), " but ended with ",
-          shown.exit_code, " at the backend");
+          shown.exit_code, " at the tracker");
   }
   if (!set_back.config) JudgeConfig(streams, shown);
   const auto deliveries = reader.Deliveries(run.id);
@@ -120,7 +120,7 @@ void Oracle::KeepLinesOf(uint32_t node, const model::Run& run) {
     const bool counts =
         std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->counts; });
     if (counts ? first_step != last_step + 1 : first_step <= last_step) {
-      Wrong(run.run_id, ": goes on at step ", first_step, ", where the backend has ", last_step);
+      Wrong(run.run_id, ": goes on at step ", first_step, ", where the tracker has ", last_step);
     }
   }
   // They count as if they were sent.

@@ -45,7 +45,7 @@ struct RankOptions {
   v1::LogStrategy strategy = v1::LOG_STRATEGY_MAIN;
   bool explicit_steps = false;
   bool defines_last = false;  // defines metrics only in the last Configure()
-  bool poison = false;        // logs some texts that the backend refuses
+  bool poison = false;        // logs some texts that the tracker refuses
   std::vector<std::string> rank_statistics;
   int64_t equal_until = 0;  // below this step, all ranks log the same shared number
   std::string spool_dir;

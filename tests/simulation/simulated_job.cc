@@ -137,7 +137,7 @@ void SimulatedJob::EndJob() {
 // Resumes from the last step, from a checkpoint before it, or from the beginning.
 void SimulatedJob::ResumeJob() {
   world_.Note("the job is resumed");
-  // In some seeds, the checkpoint is one that the backend has.
+  // In some seeds, the checkpoint is one that the tracker has.
   const bool from_backend = oracle_.resumed_elsewhere && outcome_.seed % 4 == 3;
   const int64_t last = from_backend ? tracker_->LastStep() : oracle_.LastStep();
   const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));

@@ -1,4 +1,4 @@
-// The job of one seed, its nodes and the backend. Other code uses simulation.h.
+// The job of one seed, its nodes and the tracker. Other code uses simulation.h.
 
 #ifndef TESTS_SIMULATION_SIMULATED_JOB_H_
 #define TESTS_SIMULATION_SIMULATED_JOB_H_

@@ -1,4 +1,4 @@
-// One seed: a job, a daemon, a disk, a network and a backend, with all their faults.
+// One seed: a job, a daemon, a disk, a network and a tracker, with all their faults.
 
 #ifndef TESTS_SIMULATION_SIMULATION_H_
 #define TESTS_SIMULATION_SIMULATION_H_

@@ -1,4 +1,4 @@
-// The backend and the network to it, with faults: refused requests, lost or partial answers, no
+// The tracker and the network to it, with faults: refused requests, lost or partial answers, no
 // answer at all.
 
 #ifndef TESTS_SIMULATION_TRACKER_H_

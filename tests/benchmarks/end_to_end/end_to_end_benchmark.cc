@@ -368,7 +368,7 @@ void BM_InitWithDaemon(benchmark::State& state) {
 }
 BENCHMARK(BM_InitWithDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// A backend that accepts connections and never answers.
+// A tracker that accepts connections and never answers.
 using Blackhole = ranklog::testing::DeadPort;
 
 ranklog::Settings BlackholedSettings(const Daemon& daemon, const Blackhole& blackhole,
@@ -393,7 +393,7 @@ BENCHMARK(BM_InitWithBlackholedBackend)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
-// Finish() right after the last of a million values, with a backend that never answers.
+// Finish() right after the last of a million values, with a tracker that never answers.
 void BM_FinishWithBackendDown(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
