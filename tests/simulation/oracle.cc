@@ -101,7 +101,7 @@ void Oracle::JudgeRun(uint32_t node, storage::StoreReader& reader, const model::
     }
     MakeLines(reader, run);
   } else {
-    JudgeAtBackend(node, reader, run, *streams, tracker);
+    JudgeAtTracker(node, reader, run, *streams, tracker);
   }
   ReadReplays(reader, run);
   JudgeAttempts(run, *streams);

@@ -106,7 +106,7 @@ class Oracle {
                 const Tracker& tracker);
   bool HeardApart(const model::Stream& stream, const std::vector<model::Stream>& streams) const;
   void JudgeEnd(const model::Run& run, const std::vector<model::Stream>& streams);
-  void JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
+  void JudgeAtTracker(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                       const std::vector<model::Stream>& streams, const Tracker& tracker);
   // Makes the lines of a run that has no tracker.
   void MakeLines(storage::StoreReader& reader, const model::Run& run);

@@ -8,7 +8,7 @@
 
 namespace ranklog::simulation {
 
-void Oracle::JudgeAtBackend(uint32_t node, storage::StoreReader& reader, const model::Run& run,
+void Oracle::JudgeAtTracker(uint32_t node, storage::StoreReader& reader, const model::Run& run,
                             const std::vector<model::Stream>& streams, const Tracker& tracker) {
   const auto found = tracker.server().runs().find(run.run_id);
   if (found == tracker.server().runs().end()) {

@@ -138,8 +138,8 @@ void SimulatedJob::EndJob() {
 void SimulatedJob::ResumeJob() {
   world_.Note("the job is resumed");
   // In some seeds, the checkpoint is one that the tracker has.
-  const bool from_backend = oracle_.resumed_elsewhere && outcome_.seed % 4 == 3;
-  const int64_t last = from_backend ? tracker_->LastStep() : oracle_.LastStep();
+  const bool from_tracker = oracle_.resumed_elsewhere && outcome_.seed % 4 == 3;
+  const int64_t last = from_tracker ? tracker_->LastStep() : oracle_.LastStep();
   const int64_t back = world_.Chance(0.5) ? -1 : static_cast<int64_t>(world_.Below(100));
   const int64_t step = world_.Chance(0.1) ? 0 : std::max<int64_t>(last - back, 0);
   if (moves_) {

@@ -229,7 +229,7 @@ void PinThisThread() {
 
 // One call every half millisecond, as in a training step, compared with the same loop and an empty
 // call. They take turns of half a second, so that other load affects both.
-void BM_PacedP999(benchmark::State& state) {
+void BM_LogPacedP999(benchmark::State& state) {
   Rank rank(10);  // its sender is not pinned
   rank.LogKeys(0);
   PinThisThread();
@@ -262,8 +262,8 @@ void BM_PacedP999(benchmark::State& state) {
   state.counters["empty_p999_ns"] = empty;
 }
 
-// The slowest of all calls. Each run ends before the next begins.
-void BM_InitWithoutADaemon(benchmark::State& state) {
+// The slowest Init() of one process without a daemon. Each run ends before the next begins.
+void BM_InitRepeatedly(benchmark::State& state) {
   Rank rank(1);
   std::vector<double> ms;
   for (auto _ : state) {
@@ -286,8 +286,8 @@ BENCHMARK(BM_LogThousand<&Rank::LogHandles, true>)
 BENCHMARK(BM_LogThousand<&Rank::LogRow, false>)
     ->Name("BM_LogThousandByRow")
     ->Iterations(SizeOf(1000, 20));
-BENCHMARK(BM_PacedP999)->Iterations(SizeOf(40'000, 4'000))->UseRealTime();
-BENCHMARK(BM_InitWithoutADaemon)->Iterations(SizeOf(30, 3))->UseRealTime();
+BENCHMARK(BM_LogPacedP999)->Iterations(SizeOf(40'000, 4'000))->UseRealTime();
+BENCHMARK(BM_InitRepeatedly)->Iterations(SizeOf(30, 3))->UseRealTime();
 
 }  // namespace
 

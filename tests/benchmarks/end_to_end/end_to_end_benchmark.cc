@@ -369,40 +369,37 @@ void BM_InitWithDaemon(benchmark::State& state) {
 BENCHMARK(BM_InitWithDaemon)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 // A tracker that accepts connections and never answers.
-using Blackhole = ranklog::testing::DeadPort;
+using SilentTracker = ranklog::testing::DeadPort;
 
-ranklog::Settings BlackholedSettings(const Daemon& daemon, const Blackhole& blackhole,
-                                     const std::string& job) {
+ranklog::Settings SettingsFor(const Daemon& daemon, const SilentTracker& tracker,
+                              const std::string& job) {
   ranklog::Settings settings = RankSettings(daemon.address(), job, 0, 1);
   settings.destinations = {"wandb"};
-  settings.base_url = blackhole.url();
+  settings.base_url = tracker.url();
   settings.credentials["WANDB_API_KEY"] = std::string(40, 'k');
   return settings;
 }
 
-void BM_InitWithBlackholedBackend(benchmark::State& state) {
+void BM_InitWithSilentTracker(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
-    Blackhole blackhole(Blackhole::kListens);
+    SilentTracker tracker(SilentTracker::kListens);
     Daemon daemon(directory);
-    ReportInit(state, SlowestInit(BlackholedSettings(daemon, blackhole, "init")));
+    ReportInit(state, SlowestInit(SettingsFor(daemon, tracker, "init")));
   }
 }
-BENCHMARK(BM_InitWithBlackholedBackend)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_InitWithSilentTracker)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 // Finish() right after the last of a million values, with a tracker that never answers.
-void BM_FinishWithBackendDown(benchmark::State& state) {
+void BM_FinishWithSilentTracker(benchmark::State& state) {
   for (auto _ : state) {
     Directory directory;
-    Blackhole blackhole(Blackhole::kListens);
+    SilentTracker tracker(SilentTracker::kListens);
     Daemon daemon(directory);
     int fds[2];
     if (pipe(fds) != 0) Die("pipe");
     RunRanks(1, [&](int) {
-      ranklog::Run run = ranklog::Init(BlackholedSettings(daemon, blackhole, "finish"));
+      ranklog::Run run = ranklog::Init(SettingsFor(daemon, tracker, "finish"));
       ranklog::RowHandle row = run.Row(kKeys);
       double values[kWidth] = {};
       for (int64_t step = 0; step < 100'000; ++step) {
@@ -421,7 +418,10 @@ void BM_FinishWithBackendDown(benchmark::State& state) {
     AtMost(state, "ms", seconds * 1e3, 200);
   }
 }
-BENCHMARK(BM_FinishWithBackendDown)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_FinishWithSilentTracker)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

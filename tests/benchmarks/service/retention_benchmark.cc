@@ -75,7 +75,7 @@ struct Waits {
   }
 };
 
-void BM_CommitsWhileAStoreIsPruned(benchmark::State& state) {
+void BM_CommitsDuringPruning(benchmark::State& state) {
   spdlog::set_level(spdlog::level::off);
   const auto runs = static_cast<uint64_t>(state.range(0));
   const int commits = ranklog::benchmarks::SizeOf(1000, 20);
@@ -127,7 +127,7 @@ void BM_CommitsWhileAStoreIsPruned(benchmark::State& state) {
     state.counters["max_alone_ms"] = alone.At(1);
   }
 }
-BENCHMARK(BM_CommitsWhileAStoreIsPruned)
+BENCHMARK(BM_CommitsDuringPruning)
     ->ArgName("runs")
     ->Arg(2)
     ->Arg(24)
