@@ -25,10 +25,10 @@ constexpr char kMadeRun[] =
 constexpr char kNoSuchRun[] = R"({"data":{"project":{"run":null}}})";
 
 // Two runs of one project, and the answers that each gets.
-class WandbDeliveryGatesTest : public ::testing::Test {
+class WandbDeliveryBreakersTest : public ::testing::Test {
  protected:
   struct Side {
-    explicit Side(WandbDeliveryGatesTest* test) {
+    explicit Side(WandbDeliveryBreakersTest* test) {
       stored.Append(3);
       delivery.run = stored.run().id;
       delivery.kind = kKind;
@@ -55,7 +55,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
     std::unique_ptr<WandbDelivery> wandb;
   };
 
-  WandbDeliveryGatesTest() {
+  WandbDeliveryBreakersTest() {
     EXPECT_OK(credentials_.Set(JobOf("p", "r"), kServer, std::string(40, 'k')));
   }
 
@@ -71,7 +71,7 @@ class WandbDeliveryGatesTest : public ::testing::Test {
   Side two_{this};
 };
 
-TEST_F(WandbDeliveryGatesTest, OneRunProbesAnAbsentServer) {
+TEST_F(WandbDeliveryBreakersTest, OneRunProbesAnAbsentServer) {
   one_.code = two_.code = 0;
   const absl::Duration wait = Step(one_);
   EXPECT_GT(wait, absl::Seconds(2));
@@ -85,7 +85,7 @@ TEST_F(WandbDeliveryGatesTest, OneRunProbesAnAbsentServer) {
   EXPECT_EQ(two_.requests(), 1u);
 }
 
-TEST_F(WandbDeliveryGatesTest, RateLimitAppliesToWholeProject) {
+TEST_F(WandbDeliveryBreakersTest, RateLimitAppliesToWholeProject) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   EXPECT_EQ(StepOf(one_).delivery.last_error, "ask for the server's features: HTTP 429: {}");
@@ -100,7 +100,7 @@ TEST_F(WandbDeliveryGatesTest, RateLimitAppliesToWholeProject) {
 }
 
 // After a delivery succeeds, it does not show an earlier reason to wait.
-TEST_F(WandbDeliveryGatesTest, BreakerReasonClearsAfterDelivery) {
+TEST_F(WandbDeliveryBreakersTest, BreakerReasonClearsAfterDelivery) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   Step(one_);
@@ -115,7 +115,7 @@ TEST_F(WandbDeliveryGatesTest, BreakerReasonClearsAfterDelivery) {
   EXPECT_EQ(result.delivery.last_error, "");
 }
 
-TEST_F(WandbDeliveryGatesTest, RunWithoutBacklogReportsNoError) {
+TEST_F(WandbDeliveryBreakersTest, RunWithoutBacklogReportsNoError) {
   one_.code = 429;
   one_.retry_after = absl::Seconds(7);
   Step(one_);
@@ -126,7 +126,7 @@ TEST_F(WandbDeliveryGatesTest, RunWithoutBacklogReportsNoError) {
 }
 
 // The daemon cancels it because it stops. The stored error stays, for later readers.
-TEST_F(WandbDeliveryGatesTest, CancelledRequestIsNotAnError) {
+TEST_F(WandbDeliveryBreakersTest, CancelledRequestIsNotAnError) {
   one_.code = -1;
   const StepResult result = StepOf(one_);
   EXPECT_EQ(result.delivery.last_error, "");
@@ -135,7 +135,7 @@ TEST_F(WandbDeliveryGatesTest, CancelledRequestIsNotAnError) {
 }
 
 // Like the official client, which paces its posts by the quota. A GraphQL query does not count.
-TEST_F(WandbDeliveryGatesTest, ExhaustedQuotaDelaysWholeProject) {
+TEST_F(WandbDeliveryBreakersTest, ExhaustedQuotaDelaysWholeProject) {
   one_.quota_after = absl::Seconds(20);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Step(one_), absl::ZeroDuration()) << i;
   EXPECT_EQ(one_.requests(), 3u);
@@ -149,7 +149,7 @@ TEST_F(WandbDeliveryGatesTest, ExhaustedQuotaDelaysWholeProject) {
   EXPECT_EQ(two_.requests(), 1u);
 }
 
-TEST_F(WandbDeliveryGatesTest, OneFailingRunDelaysNoOther) {
+TEST_F(WandbDeliveryBreakersTest, OneFailingRunDelaysNoOther) {
   one_.code = 500;
   for (int i = 0; i < 3; ++i) Step(one_);  // an answer of 500 for the features is accepted
   EXPECT_EQ(one_.requests(), 2u);
@@ -163,7 +163,7 @@ TEST_F(WandbDeliveryGatesTest, OneFailingRunDelaysNoOther) {
   EXPECT_EQ(two_.requests(), 2u);
 }
 
-TEST_F(WandbDeliveryGatesTest, RunEndedWhileWaitingIsBacklog) {
+TEST_F(WandbDeliveryBreakersTest, RunEndedWhileWaitingIsBacklog) {
   one_.code = 0;
   Step(one_);
   EXPECT_TRUE(StepOf(two_).live);
@@ -172,7 +172,7 @@ TEST_F(WandbDeliveryGatesTest, RunEndedWhileWaitingIsBacklog) {
   EXPECT_EQ(two_.requests(), 0u);
 }
 
-TEST_F(WandbDeliveryGatesTest, RefusedKeyAffectsItsRunOnly) {
+TEST_F(WandbDeliveryBreakersTest, RefusedKeyAffectsItsRunOnly) {
   one_.code = 401;
   EXPECT_GT(Step(one_), absl::ZeroDuration());
   EXPECT_EQ(Step(two_), absl::ZeroDuration());

@@ -37,7 +37,7 @@ bool Complete(FakeWandb& wandb, const std::string& run_id) {
       absl::Seconds(90));
 }
 
-TEST(BackendTest, TemporaryErrorsLoseNoRow) {
+TEST(TrackerTest, TemporaryErrorsLoseNoRow) {
   FakeWandb wandb;
   wandb.Inject({.on = FakeWandb::Fault::On::kGraphql, .times = 1, .code = 500});
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream, .times = 2, .code = 500});
@@ -55,7 +55,7 @@ TEST(BackendTest, TemporaryErrorsLoseNoRow) {
   ExpectEveryRowOnce(wandb.run("job"), 500);
 }
 
-TEST(BackendTest, LoginPageIsNotADelivery) {
+TEST(TrackerTest, LoginPageIsNotADelivery) {
   FakeWandb wandb;
   wandb.Inject({.on = FakeWandb::Fault::On::kFileStream,
                 .times = 2,
@@ -78,7 +78,7 @@ TEST(BackendTest, LoginPageIsNotADelivery) {
   ExpectEveryRowOnce(wandb.run("job"), 300);
 }
 
-TEST(BackendTest, EndedJobIsDeliveredAfterOutage) {
+TEST(TrackerTest, EndedJobIsDeliveredAfterOutage) {
   auto wandb = std::make_unique<FakeWandb>();
   const int port = wandb->port();
   const std::string url = wandb->url();
@@ -100,7 +100,7 @@ TEST(BackendTest, EndedJobIsDeliveredAfterOutage) {
   ExpectEveryRowOnce(wandb->run("job"), 300);
 }
 
-TEST(BackendTest, RepeatedDaemonKillsDeliverRowsOnce) {
+TEST(TrackerTest, RepeatedDaemonKillsDeliverRowsOnce) {
   constexpr int kRows = 60'000;
   FakeWandb wandb;
   // Posts often, so that kills fall between a post, its answer, and the mark in the store.

@@ -1,11 +1,11 @@
-#include <gtest/gtest.h>
-
 #include "service/deliver/wandb/cursor.h"
+
+#include <gtest/gtest.h>
 
 namespace ranklog::deliver::wandb {
 namespace {
 
-TEST(PlaceTest, ComesBackAsItWas) {
+TEST(CursorTest, ComesBackAsItWas) {
   const Cursor place = {.storage_id = "storage",
                         .entity = "entity",
                         .project = "project",
@@ -29,7 +29,7 @@ TEST(PlaceTest, ComesBackAsItWas) {
   EXPECT_EQ(back.replayed_rows, 12u);
 }
 
-TEST(PlaceTest, NewDeliveryHasNoCursor) {
+TEST(CursorTest, NewDeliveryHasNoCursor) {
   EXPECT_FALSE(CursorFrom(nullptr).created());
   EXPECT_FALSE(CursorFrom(model::Json::object()).created());
   EXPECT_FALSE(CursorFrom({{"storage_id", 5}}).created());
