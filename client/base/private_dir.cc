@@ -15,7 +15,8 @@ absl::Status Prepare(const PrivateDir& dir) {
   if (dir.create && mkdir(dir.path.c_str(), 0700) == 0) chmod(dir.path.c_str(), 0700);
   const int fd = open(dir.path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
-    const std::string message = absl::StrCat("open directory ", dir.path, ": ", strerror(errno));
+    const std::string message =
+        absl::StrCat("cannot open the directory ", dir.path, ": ", strerror(errno));
     return errno == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
   }
   struct stat info;
@@ -30,7 +31,7 @@ absl::StatusOr<int> OpenOwnFile(const std::string& path, int flags) {
   const int fd =
       open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
   if (fd < 0) {
-    return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
+    return absl::PermissionDeniedError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }
   struct stat info;
   if (fstat(fd, &info) == 0 && v1::IsOwnFile(info)) {

@@ -260,7 +260,8 @@ absl::Status StartDaemon(const std::string& program, const SocketPlace& place,
   if (output != input && output >= 0) close(output);
   if (input >= 0) close(input);
   if (launch.error == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("start ", program, ": ", strerror(launch.error)));
+  return absl::UnavailableError(
+      absl::StrCat("cannot start ", program, ": ", strerror(launch.error)));
 }
 
 }  // namespace ranklog::internal

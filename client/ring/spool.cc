@@ -34,8 +34,8 @@ constexpr size_t kTouchStretch = 256 << 10;
 constexpr char kNoFile[] =
     "the spool is in unnamed memory, and is lost if this process ends while no daemon answers";
 
-absl::Status ErrnoStatus(const std::string& what) {
-  const std::string message = absl::StrCat(what, ": ", strerror(errno));
+absl::Status ErrnoStatus(const std::string& doing) {
+  const std::string message = absl::StrCat("cannot ", doing, ": ", strerror(errno));
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == ENOMEM;
   return full ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
 }
@@ -220,7 +220,7 @@ absl::Status Spool::CreateNamed(const PrivateDir& dir, size_t least, uint64_t in
 
 absl::Status Spool::CreateAnonymous() {
   fd_ = AboveStandard(memfd_create("ranklog-spool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (fd_ < 0) return ErrnoStatus("memfd_create");
+  if (fd_ < 0) return ErrnoStatus("create anonymous memory for the spool");
   if (ftruncate(fd_, static_cast<off_t>(file_bytes())) != 0 ||
       fallocate(fd_, 0, 0, static_cast<off_t>(file_bytes())) != 0) {
     return ErrnoStatus("reserve anonymous memory for the spool");

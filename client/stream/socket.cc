@@ -26,7 +26,8 @@ absl::StatusOr<int> ConnectTo(const SocketPlace& place) {
   const absl::Status ours = Prepare({place.dir.path, /*create=*/false});
   if (!place.trusted && !ours.ok()) return absl::NotFoundError(ours.message());
   const int fd = AboveStandard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
+  if (fd < 0)
+    return absl::UnavailableError(absl::StrCat("cannot create a socket: ", strerror(errno)));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, place.path.data(), place.path.size());
@@ -87,7 +88,8 @@ absl::Status PassDescriptor(const SocketPlace& place, uint64_t incarnation, int 
   const int error = errno;
   close(*connected);
   if (sent == static_cast<ssize_t>(sizeof bytes)) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("pass the spool's descriptor: ", strerror(error)));
+  return absl::UnavailableError(
+      absl::StrCat("cannot pass the spool's descriptor: ", strerror(error)));
 }
 
 }  // namespace ranklog::internal

@@ -175,10 +175,11 @@ absl::Status Write(const std::string& path, const std::string& text) {
   const std::filesystem::path dir = std::filesystem::path(path).parent_path();
   std::filesystem::create_directories(dir, error);
   if (error)
-    return absl::UnavailableError(absl::StrCat("make ", dir.string(), ": ", error.message()));
+    return absl::UnavailableError(
+        absl::StrCat("cannot make ", dir.string(), ": ", error.message()));
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("write ", fresh));
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", fresh));
   const bool written =
       write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int why = errno;
@@ -186,7 +187,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
   if (!written || rename(fresh.c_str(), path.c_str()) != 0) {
     const int reason = written ? errno : why;
     unlink(fresh.c_str());
-    return absl::ErrnoToStatus(reason, absl::StrCat("write ", path));
+    return absl::ErrnoToStatus(reason, absl::StrCat("cannot write ", path));
   }
   return absl::OkStatus();
 }

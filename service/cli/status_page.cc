@@ -104,9 +104,9 @@ std::string RefusedText(const Overview& overview) {
       {"ingest.refused_versions", "of another version"},
       {"ingest.left_rings", "with an unreadable spool (`ranklog doctor`)"},
       {"ingest.refused_messages", "malformed"},
-      {"ingest.refused_too_large", "with a message too large"},
+      {"ingest.refused_too_large", "with too large a message"},
       {"ingest.refused_shapes", "with too many keys"},
-      {"ingest.refused_streams", "over the number of streams"}};
+      {"ingest.refused_streams", "above the limit of streams"}};
   std::vector<std::string> parts;
   for (const auto& [name, kind] : kKinds) {
     if (!overview.daemon) break;

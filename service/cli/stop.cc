@@ -131,7 +131,8 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
   auto daemon = FindDaemon(dir, globals.address);
   if (daemon && daemon->pid != pid) daemon.reset();
   if (kill(static_cast<pid_t>(pid), SIGTERM) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("stop process ", pid, ": ", strerror(errno)));
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot stop process ", pid, ": ", strerror(errno)));
   }
   absl::Duration timeout;
   absl::ParseDuration(flags.timeout, &timeout);

@@ -27,7 +27,7 @@ absl::StatusOr<ingest::UniqueFd> OpenLog(const std::string& path) {
       path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!log.valid() || fstat(log.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   }
   if (!v1::IsOwnFile(info)) {
     return absl::FailedPreconditionError(
@@ -70,12 +70,12 @@ absl::Status Background::Enter(const std::string& log) {
   const ingest::UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   int ends[2];
   if (!input.valid() || pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "create a pipe to the daemon");
+    return absl::ErrnoToStatus(errno, "cannot create a pipe to the daemon");
   }
   const int from = ends[0];
   starter_ = ingest::UniqueFd(ends[1]);
   const pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "start a process");
+  if (child < 0) return absl::ErrnoToStatus(errno, "cannot start a process");
   if (child > 0) {
     starter_ = ingest::UniqueFd();
     ExitAsToldBy(from, log);
@@ -85,7 +85,7 @@ absl::Status Background::Enter(const std::string& log) {
   dup2(input.get(), STDIN_FILENO);
   dup2(output.get(), STDOUT_FILENO);
   dup2(output.get(), STDERR_FILENO);
-  if (chdir("/") != 0) return absl::ErrnoToStatus(errno, "chdir /");
+  if (chdir("/") != 0) return absl::ErrnoToStatus(errno, "cannot change to the directory /");
   return absl::OkStatus();
 }
 

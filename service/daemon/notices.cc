@@ -32,7 +32,7 @@ v1::Notice StoreNotice(const absl::Status& committed) {
   }
   const char* advice = "";
   if (absl::IsResourceExhausted(committed)) {
-    advice = "; free space on that disk, the daemon retries by itself";
+    advice = "; free space on that disk; the daemon retries by itself";
   } else if (absl::IsUnavailable(committed)) {
     advice = "; the daemon retries by itself";
   }

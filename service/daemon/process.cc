@@ -84,7 +84,7 @@ void ResetPlacement() {
   setpriority(PRIO_PROCESS, 0, 0);
   constexpr int kDefaultPolicy = 0;  // MPOL_DEFAULT of <numaif.h>
   syscall(SYS_set_mempolicy, kDefaultPolicy, nullptr, 0);
-  if (chdir("/") != 0) spdlog::warn("chdir /: {}", strerror(errno));
+  if (chdir("/") != 0) spdlog::warn("cannot change to the directory /: {}", strerror(errno));
 }
 
 }  // namespace ranklog::daemon

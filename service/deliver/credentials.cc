@@ -32,11 +32,11 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return absl::optional<std::string>();
-    return absl::ErrnoToStatus(errno, absl::StrCat("open ", path));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   }
   const absl::Cleanup close_it = [fd] { close(fd); };
   struct stat stat = {};
-  if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("stat ", path));
+  if (fstat(fd, &stat) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot stat ", path));
   // A key that another user could write there would send our rows to that user's account.
   if (!IsOursOrRoots(stat.st_uid)) {
     return absl::PermissionDeniedError(
@@ -56,7 +56,7 @@ absl::StatusOr<absl::optional<std::string>> ReadFile(const std::string& path,
   while (size < text.size()) {
     const ssize_t n = read(fd, text.data() + size, text.size() - size);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("read ", path));
+    if (n < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
     if (n == 0) break;
     size += n;
   }

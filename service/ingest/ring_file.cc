@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::OpenLeft(const std::st
 absl::StatusOr<std::shared_ptr<const RingFile>> RingFile::Check(UniqueFd fd, std::string path,
                                                                 uid_t owner) {
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "stat a spool");
+  if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "cannot stat a spool");
   // Not v1::IsOwnFile(): a spool that a rank passed must belong to the user of that rank.
   if (!S_ISREG(info.st_mode) || info.st_uid != owner ||
       info.st_size < static_cast<off_t>(v1::kSpoolDataOffset)) {

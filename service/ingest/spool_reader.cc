@@ -84,7 +84,7 @@ absl::Status SpoolReader::ReadExactly(uint64_t offset, void* into, size_t size) 
     const ssize_t got =
         pread(fd_, static_cast<char*>(into) + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, "read a spool");
+    if (got < 0) return absl::ErrnoToStatus(errno, "cannot read a spool");
     if (got == 0) return absl::DataLossError("the spool is shorter than it was");
     done += static_cast<size_t>(got);
   }
@@ -109,7 +109,7 @@ absl::Status SpoolReader::ReadHeader() {
   if (hello_bytes == 0) return absl::UnavailableError("the spool has no Hello yet");
   if (header.magic == 0) return absl::DataLossError("not a spool file");
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "stat a spool");
+  if (fstat(fd_, &info) != 0) return absl::ErrnoToStatus(errno, "cannot stat a spool");
   if (header.version != v1::kSpoolVersion || header.header_bytes != v1::kSpoolHeaderBytes ||
       header.data_offset != v1::kSpoolDataOffset || hello_bytes > v1::kSpoolHelloBytes ||
       header.data_bytes < v1::kMinRingBytes || header.data_bytes > v1::kMaxRingBytes ||

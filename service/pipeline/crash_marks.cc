@@ -46,8 +46,8 @@ std::array<struct sigaction, NSIG> actions_before;
 
 std::string TextIn(const char (&bytes)[16]) { return std::string(bytes, strnlen(bytes, 16)); }
 
-absl::Status Failed(const std::string& what, const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(what, " ", path, ": ", strerror(errno)));
+absl::Status Failed(const std::string& doing, const std::string& path) {
+  return absl::UnavailableError(absl::StrCat("cannot ", doing, " ", path, ": ", strerror(errno)));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ absl::StatusOr<std::string> ReadAll(int fd, absl::Duration timeout,
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
     text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > kMostBytes) return absl::ResourceExhaustedError("it prints too much");
+    if (text.size() > kMostBytes) return absl::ResourceExhaustedError("its output is too large");
   }
   return absl::DeadlineExceededError("it did not end in time");
 }
@@ -89,17 +89,18 @@ absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& args,
   }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", strerror(errno)));
+    return absl::ResourceExhaustedError(absl::StrCat("cannot create a pipe: ", strerror(errno)));
   }
   const absl::Cleanup close_end = [&] { close(ends[0]); };
   pid_t pid = 0;
   const int error = Start(args, environment, ends[1], &pid);
   close(ends[1]);
   if (error == EAGAIN || error == ENOMEM) {
-    return absl::ResourceExhaustedError(absl::StrCat("start ", args[0], ": ", strerror(error)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot start ", args[0], ": ", strerror(error)));
   }
   if (error != 0) {
-    return absl::NotFoundError(absl::StrCat("start ", args[0], ": ", strerror(error)));
+    return absl::NotFoundError(absl::StrCat("cannot start ", args[0], ": ", strerror(error)));
   }
   absl::StatusOr<std::string> text = ReadAll(ends[0], timeout, give_up);
   kill(-pid, SIGKILL);  // kills its children too

@@ -26,7 +26,7 @@ void LogOutcome(const absl::Status& committed) {
   const char* advice = "";
   if (absl::IsUnavailable(committed)) advice = "; the daemon retries by itself";
   if (absl::IsResourceExhausted(committed)) {
-    advice = "; free space on that disk, the daemon retries by itself";
+    advice = "; free space on that disk; the daemon retries by itself";
   }
   spdlog::error("the daemon cannot store rows ({}); they stay in the spools{}",
                 committed.ToString(), advice);

@@ -51,7 +51,7 @@ constexpr absl::string_view kNetworkFuse[] = {
 };
 
 absl::Status ErrnoStatus(int error, const std::string& doing) {
-  const std::string message = absl::StrCat(doing, ": ", strerror(error));
+  const std::string message = absl::StrCat("cannot ", doing, ": ", strerror(error));
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)
     return absl::ResourceExhaustedError(message);
   return absl::PermissionDeniedError(message);
@@ -201,11 +201,12 @@ absl::Status MakeFile(const std::string& path) {
 
 absl::Status SyncDirectory(const std::string& directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open ", directory));
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", directory));
   const bool synced = fsync(fd) == 0;
   const int error = errno;
   close(fd);
-  return synced ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("sync ", directory));
+  return synced ? absl::OkStatus()
+                : absl::ErrnoToStatus(error, absl::StrCat("cannot sync ", directory));
 }
 
 absl::Status CheckFile(const std::string& path) {
@@ -216,7 +217,7 @@ absl::Status CheckFile(const std::string& path) {
   RETURN_IF_ERROR(CheckKind(path, info));
   if (info.st_uid != geteuid()) return BelongsToAnother(path, info.st_uid);
   if ((info.st_mode & 077) != 0 && chmod(path.c_str(), 0600) != 0) {
-    return ErrnoStatus(errno, "chmod 600 " + path);
+    return ErrnoStatus(errno, "set the mode of " + path);
   }
   return absl::OkStatus();
 }

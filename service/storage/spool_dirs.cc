@@ -75,16 +75,16 @@ std::vector<std::string> SpoolDirs::All() const {
 absl::Status SpoolDirs::Write() const {
   const std::string part = file_ + ".part";
   const int fd = open(part.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("make ", part));
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", part));
   const std::string text = absl::StrCat(absl::StrJoin(dirs_, "\n"), "\n");
   errno = ENOSPC;  // for a short write
   const bool written =
       write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int error = errno;
   close(fd);
-  if (!written) return absl::ErrnoToStatus(error, absl::StrCat("write ", part));
+  if (!written) return absl::ErrnoToStatus(error, absl::StrCat("cannot write ", part));
   if (rename(part.c_str(), file_.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("give ", part, " the name ", file_));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot rename ", part, " to ", file_));
   }
   return SyncDirectory(fs::path(file_).parent_path());
 }

@@ -136,7 +136,7 @@ absl::StatusOr<Database> Database::Open(const std::string& path, Mode mode, cons
   const int result = sqlite3_open_v2(path.c_str(), &raw, flags, vfs);
   Handle handle(raw);
   if (handle == nullptr) return absl::InternalError("SQLite: out of memory");
-  RETURN_IF_ERROR(SqliteStatus(raw, result, absl::StrCat("open ", path)));
+  RETURN_IF_ERROR(SqliteStatus(raw, result, absl::StrCat("cannot open ", path)));
   sqlite3_busy_timeout(raw, kBusyTimeoutMs);
   return Database(path, std::move(handle));
 }
@@ -172,7 +172,8 @@ Query Database::Select(absl::string_view sql, std::initializer_list<Parameter> p
   for (const Parameter& parameter : parameters) {
     const int result = parameter.BindTo(*statement, ++index);
     if (result != SQLITE_OK) {
-      return Query(*statement, SqliteStatus(handle(), result, absl::StrCat("bind to ", sql)));
+      return Query(*statement, SqliteStatus(handle(), result,
+                                            absl::StrCat("cannot bind the parameters of ", sql)));
     }
   }
   return Query(*statement, absl::OkStatus());

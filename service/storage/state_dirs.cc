@@ -91,7 +91,8 @@ absl::Status CheckUsable(const std::string& dir) {
     RETURN_IF_ERROR(MakeDirectory(dir));  // only checks an existing one
     RETURN_IF_ERROR(CheckLocal(dir));
     if (access(dir.c_str(), W_OK | X_OK) != 0) {
-      return absl::PermissionDeniedError(absl::StrCat("write to ", dir, ": ", strerror(errno)));
+      return absl::PermissionDeniedError(
+          absl::StrCat("cannot write to ", dir, ": ", strerror(errno)));
     }
     const int64_t pid = StateLock::Holder(dir);
     if (pid == 0) return absl::OkStatus();
@@ -104,7 +105,7 @@ absl::Status CheckUsable(const std::string& dir) {
   std::string probe = (missing.parent_path() / ".ranklog-XXXXXX").string();
   if (mkdtemp(probe.data()) == nullptr) {
     return absl::PermissionDeniedError(
-        absl::StrCat("make ", missing.string(), ": ", strerror(errno)));
+        absl::StrCat("cannot make ", missing.string(), ": ", strerror(errno)));
   }
   absl::Status local = CheckLocal(probe);
   rmdir(probe.c_str());

@@ -63,7 +63,7 @@ absl::Status WritePid(int fd, const std::string& path) {
       pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) {
     return absl::OkStatus();
   }
-  const std::string message = absl::StrCat("write ", path, ": ", strerror(errno));
+  const std::string message = absl::StrCat("cannot write ", path, ": ", strerror(errno));
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
   return full ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
 }
@@ -87,7 +87,7 @@ absl::StatusOr<StateLock> StateLock::Acquire(const std::string& state_dir) {
 absl::Status StateLock::LockDirectory() {
   dir_fd_ = open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (dir_fd_ < 0) {
-    return absl::PermissionDeniedError(absl::StrCat("open ", dir_, ": ", strerror(errno)));
+    return absl::PermissionDeniedError(absl::StrCat("cannot open ", dir_, ": ", strerror(errno)));
   }
   const absl::Time deadline = SteadyNow() + kDirectoryWait;
   while (flock(dir_fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -108,7 +108,7 @@ absl::Status StateLock::LockFile() {
   RETURN_IF_ERROR(MakeFile(path));
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
-    return absl::PermissionDeniedError(absl::StrCat("open ", path, ": ", strerror(errno)));
+    return absl::PermissionDeniedError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   }
   absl::Status status;
   struct flock lock = HolderLock();
@@ -117,7 +117,7 @@ absl::Status StateLock::LockFile() {
   } else if (errno == EAGAIN || errno == EACCES) {
     status = InUse(dir_, PidIn(fd));
   } else {
-    status = absl::InternalError(absl::StrCat("lock ", path, ": ", strerror(errno)));
+    status = absl::InternalError(absl::StrCat("cannot lock ", path, ": ", strerror(errno)));
   }
   if (!status.ok()) {
     close(fd);

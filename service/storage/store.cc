@@ -50,13 +50,13 @@ absl::Status SyncLog(Database& database) {
   RETURN_IF_ERROR(SqliteStatus(
       database.handle(),
       sqlite3_file_control(database.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log),
-      "find the log"));
+      "cannot find the write-ahead log"));
   if (log == nullptr || log->pMethods == nullptr) {
-    return absl::InternalError(absl::StrCat(database.path(), ": its log is not open"));
+    return absl::InternalError(absl::StrCat(database.path(), ": its write-ahead log is not open"));
   }
   const int result = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
   if (result == SQLITE_OK) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("sync the log of ", database.path(), ": ",
+  return absl::InternalError(absl::StrCat("cannot sync the log of ", database.path(), ": ",
                                           sqlite3_errstr(result), " (SQLite code ", result, ")"));
 }
 

@@ -110,7 +110,7 @@ TEST_F(BoundsTest, TooLargeMessageIsRefused) {
     const grpc::Status status = stream.End();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
   }
-  ExpectCounted("refused_too_large", "with a message too large");
+  ExpectCounted("refused_too_large", "with too large a message");
   ExpectTheOtherRankGoesOn();
 }
 
@@ -195,7 +195,7 @@ TEST_F(BoundsTest, TooManyStreamsAreRefused) {
   const grpc::Status status = one_more.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("4096 live streams"));
-  ExpectCounted("refused_streams", "over the number of streams");
+  ExpectCounted("refused_streams", "above the limit of streams");
   ExpectTheOtherRankGoesOn();
   for (const auto& stream : streams) stream->Cancel();
 }

@@ -70,7 +70,8 @@ TEST_F(StateDirsTest, UnusableHomeIsSkipped) {
     LogTenRows(job);
     EXPECT_THAT(Ranklog("status"), HasSubstr(Fallback()));
     const std::string why =
-        "/proc/.local/state/ranklog is skipped: make /proc/.local: No such file or directory";
+        "/proc/.local/state/ranklog is skipped: cannot make /proc/.local: No such file or "
+        "directory";
     EXPECT_THAT(Ranklog("doctor"), HasSubstr(has_home ? why : ""));
     daemon.Signal(SIGTERM);
     EXPECT_EQ(daemon.Wait(), 0);

@@ -160,7 +160,7 @@ std::string UpsertBody(const Upsert& upsert) {
 
 absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
   const json answer = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "upsert refused"));
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused UpsertBucket"));
   const json bucket = At(answer, {"data", "upsertBucket", "bucket"});
   Upserted upserted = {.storage_id = TextAt(bucket, {"id"}),
                        .run_id = TextAt(bucket, {"name"}),
@@ -169,14 +169,15 @@ absl::StatusOr<Upserted> ParseUpserted(absl::string_view body) {
                        .project = TextAt(bucket, {"project", "name"})};
   if (upserted.storage_id.empty() || upserted.run_id.empty() || upserted.entity.empty() ||
       upserted.project.empty()) {
-    return absl::InternalError("upsert: the answer has no run; is this a W&B server?");
+    return absl::InternalError("UpsertBucket: the answer has no run; is this a W&B server?");
   }
   RETURN_IF_ERROR(CheckNames({&upserted.storage_id, &upserted.run_id, &upserted.display_name,
                               &upserted.entity, &upserted.project}));
   if (const json lines = At(bucket, {"historyLineCount"}); !lines.is_null()) {
     const std::optional<int64_t> count = WholeNumber(lines);
     if (!count.has_value()) {
-      return absl::InternalError("upsert: the answer has no line count; is this a W&B server?");
+      return absl::InternalError(
+          "UpsertBucket: the answer has no line count; is this a W&B server?");
     }
     upserted.history_lines = *count;
   }
@@ -191,7 +192,7 @@ std::string StandingBody(const std::string& entity, const std::string& project,
 
 absl::StatusOr<Standing> ParseStanding(absl::string_view body) {
   const json answer = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "query of the run's state refused"));
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the run's state"));
   const json run = At(answer, {"data", "project", "run"});
   if (At(answer, {"data"}).is_object() && run.is_null()) {
     return absl::NotFoundError("the server has no such run");
@@ -246,7 +247,7 @@ std::string HistoryBody(const HistoryQuery& query) {
 
 absl::StatusOr<HistoryPage> ParseHistory(absl::string_view body) {
   const json answer = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "read of the history refused"));
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the history"));
   const json project = At(answer, {"data", "project"});
   if (At(answer, {"data"}).is_object() && At(project, {"run"}).is_null()) {
     return absl::NotFoundError("the server shows no such run");
@@ -272,7 +273,7 @@ std::string DocumentsBody(const std::string& entity, const std::string& project,
 
 absl::StatusOr<RunDocuments> ParseDocuments(absl::string_view body) {
   const json answer = Parse(body);
-  RETURN_IF_ERROR(ErrorsOf(answer, "read of the config and the summary refused"));
+  RETURN_IF_ERROR(ErrorsOf(answer, "the server refused the query of the config and the summary"));
   const json run = At(answer, {"data", "project", "run"});
   if (At(answer, {"data"}).is_object() && run.is_null()) {
     return absl::NotFoundError("the server shows no such run");

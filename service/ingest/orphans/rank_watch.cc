@@ -45,7 +45,7 @@ RankWatch::~RankWatch() { Stop(); }
 
 absl::Status RankWatch::Start() {
   if (!epoll_.valid() || !stop_.valid()) {
-    return absl::ErrnoToStatus(errno, "make the watch's descriptors");
+    return absl::ErrnoToStatus(errno, "cannot create the descriptors of the rank watch");
   }
   for (int fd : {stop_.get(), wake_->fd()}) {
     epoll_event event{};

@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(ListenSocket socket, O
   std::unique_ptr<Acceptor> acceptor(
       new Acceptor(std::move(socket), options, std::move(handlers), counters));
   if (!acceptor->epoll_.valid() || !acceptor->stop_.valid()) {
-    return absl::ErrnoToStatus(errno, "make the acceptor's descriptors");
+    return absl::ErrnoToStatus(errno, "cannot create the descriptors of the acceptor");
   }
   Watch(acceptor->epoll_.get(), acceptor->socket_.fd(), EPOLLIN);
   Watch(acceptor->epoll_.get(), acceptor->stop_.get(), EPOLLIN);

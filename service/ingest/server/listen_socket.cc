@@ -26,7 +26,9 @@ namespace {
 constexpr int kBacklog = 1024;  // all ranks of a node may connect at once
 constexpr int kSystemdFd = 3;   // first descriptor that systemd passes; see sd_listen_fds(3)
 
-absl::Status Errno(const std::string& doing) { return absl::ErrnoToStatus(errno, doing); }
+absl::Status Errno(const std::string& doing) {
+  return absl::ErrnoToStatus(errno, "cannot " + doing);
+}
 
 sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
@@ -87,7 +89,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   const std::filesystem::path dir =
       std::filesystem::absolute(path, error).lexically_normal().parent_path();
   if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("find the directory of ", path));
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot find the directory of ", path));
   }
   RETURN_IF_ERROR(PreparePrivateDirectory(dir.string()));
   if (SomebodyAnswers(path)) {
@@ -106,7 +108,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   // Binds in place: no room for another name.
   if (temporary.size() > kMaxSocketPath) temporary = path;
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return Errno("make a socket");
+  if (!fd.valid()) return Errno("create a socket");
   unlink(temporary.c_str());
   const sockaddr_un address = AddressOf(temporary);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -114,7 +116,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Bind(const std::string& path) {
   }
   if (chmod(temporary.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0 ||
       rename(temporary.c_str(), path.c_str()) != 0) {
-    absl::Status status = Errno(absl::StrCat("listen at ", path));
+    absl::Status status = Errno(absl::StrCat("listen on ", path));
     unlink(temporary.c_str());
     return status;
   }

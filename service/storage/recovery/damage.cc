@@ -126,7 +126,7 @@ absl::StatusOr<std::string> SetAside(const std::string& state_dir, absl::Time no
   for (const char* suffix : {"", "-wal"}) {
     if (*suffix != 0 && SizeOf(path + suffix) == 0) continue;
     if (link((path + suffix).c_str(), (aside + suffix).c_str()) != 0 && errno != ENOENT) {
-      return absl::InternalError(absl::StrCat("give ", path, suffix, " the name ", aside, suffix,
+      return absl::InternalError(absl::StrCat("cannot rename ", path, suffix, " to ", aside, suffix,
                                               ": ", absl::ErrnoToStatus(errno, "").message()));
     }
   }

@@ -13,7 +13,7 @@ TEST(NoticesTest, ReportsFullDiskUntilCommitsSucceed) {
   const v1::Notice full = StoreNotice(absl::ResourceExhaustedError("disk is full"));
   EXPECT_EQ(full.text(),
             "the daemon cannot store rows (disk is full); they stay in the spools; free space on "
-            "that disk, the daemon retries by itself");
+            "that disk; the daemon retries by itself");
   EXPECT_EQ(full.severity(), v1::Notice::ERROR);
   EXPECT_FALSE(full.over());
   const v1::Notice over = StoreNotice(absl::OkStatus());
