@@ -173,7 +173,7 @@ class Sync {
       ASSIGN_OR_RETURN(const bool has_tracker, choice_.ChooseIfOpen(*reader_, run));
       if (!has_tracker) ++local;
     }
-    return choice_.SayWhatIsLeftOut(runs.size(), local);
+    return choice_.ReportLocalRuns(runs.size(), local);
   }
 
   // Adds the destination of --to. Skips runs that have it, and parts of a run whose rank 0 is
@@ -240,7 +240,7 @@ class Sync {
       progress.Update(current.done,
                       current.done < current.total ? current.total : current.total + current.open);
       report_.PrintErrors(reports, &progress);
-      report_.SayStoreError(pipeline_ == nullptr ? "" : pipeline_->StoreError(), &progress);
+      report_.PrintStoreError(pipeline_ == nullptr ? "" : pipeline_->StoreError(), &progress);
       if (lock_ != nullptr && storage::StateRequest::Any(state_dir_)) {
         progress.Clear();
         GiveWay();

@@ -37,7 +37,7 @@ class SyncChoice {
   absl::StatusOr<bool> ChooseIfOpen(storage::StoreReader& reader, const model::Run& run);
 
   // Prints that `local` of `looked_at` runs have no tracker. An error if they are named.
-  absl::Status SayWhatIsLeftOut(size_t looked_at, uint64_t local);
+  absl::Status ReportLocalRuns(size_t looked_at, uint64_t local);
 
   const std::set<int64_t>& chosen() const { return chosen_; }
   // Reports on the chosen runs.
@@ -48,7 +48,7 @@ class SyncChoice {
 
   const Flags flags_;
   std::set<int64_t> chosen_;
-  bool said_local_ = false;
+  bool reported_local_ = false;
 };
 
 }  // namespace ranklog::cli

@@ -42,18 +42,18 @@ void SyncReport::LeaveOldErrors(const std::vector<query::RunReport>& reports) {
 void SyncReport::PrintErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress) {
   for (const query::RunReport& report : reports) {
     for (const query::DestinationReport& destination : report.destinations) {
-      std::string& said = errors_[{report.run.id, destination.kind}];
-      if (said == destination.last_error) continue;
-      said = destination.last_error;
-      if (said.empty()) continue;
+      std::string& printed = errors_[{report.run.id, destination.kind}];
+      if (printed == destination.last_error) continue;
+      printed = destination.last_error;
+      if (printed.empty()) continue;
       progress->Clear();
-      std::cerr << FullName(report.run) << "  " << destination.kind << "  " << Printable(said)
+      std::cerr << FullName(report.run) << "  " << destination.kind << "  " << Printable(printed)
                 << "\n";
     }
   }
 }
 
-void SyncReport::SayStoreError(const std::string& error, ProgressBar* progress) {
+void SyncReport::PrintStoreError(const std::string& error, ProgressBar* progress) {
   if (error.empty() == store_error_.empty()) return;
   store_error_ = error;
   progress->Clear();

@@ -40,7 +40,7 @@ class SyncReport {
   void PrintErrors(const std::vector<query::RunReport>& reports, ProgressBar* progress);
   // The same for errors of the store while this process holds it, because no other process reports
   // them. `error` is empty if the store can be written.
-  void SayStoreError(const std::string& error, ProgressBar* progress);
+  void PrintStoreError(const std::string& error, ProgressBar* progress);
 
   // Prints a line for each run and destination. Returns an error unless everything is delivered.
   absl::Status Conclude(const std::vector<query::RunReport>& reports) const;

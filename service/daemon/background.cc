@@ -51,15 +51,15 @@ void CloseAllBut(int one, int two, int three) {
 
 // Reads the report of the new process: its exit code as one byte, then a text.
 [[noreturn]] void ExitAsToldBy(int pipe, const std::string& log) {
-  std::string told;
+  std::string report;
   char buffer[4096];
   for (ssize_t size = 1; size > 0 || (size < 0 && errno == EINTR);) {
     size = read(pipe, buffer, sizeof(buffer));
-    if (size > 0) told.append(buffer, static_cast<size_t>(size));
+    if (size > 0) report.append(buffer, static_cast<size_t>(size));
   }
-  if (told.empty()) told = absl::StrCat("\1", "ranklogd ended during its start; see ", log);
-  const int code = told[0];
-  fprintf(code == 0 ? stdout : stderr, "%s\n", told.c_str() + 1);
+  if (report.empty()) report = absl::StrCat("\1", "ranklogd ended during its start; see ", log);
+  const int code = report[0];
+  fprintf(code == 0 ? stdout : stderr, "%s\n", report.c_str() + 1);
   exit(code);
 }
 
@@ -92,9 +92,9 @@ absl::Status Background::Enter(const std::string& log) {
 void Background::Report(int exit_code, const std::string& text) {
   const ingest::UniqueFd starter = std::exchange(starter_, {});
   if (!starter.valid()) return;
-  const std::string told = absl::StrCat(std::string(1, static_cast<char>(exit_code)), text);
+  const std::string report = absl::StrCat(std::string(1, static_cast<char>(exit_code)), text);
   // If the starter has ended, the daemon continues.
-  static_cast<void>(!write(starter.get(), told.data(), told.size()));
+  static_cast<void>(!write(starter.get(), report.data(), report.size()));
 }
 
 }  // namespace ranklog::daemon

@@ -41,21 +41,22 @@ constexpr absl::Duration kOtherStarts = absl::Seconds(4);
 constexpr absl::Duration kOtherPoll = absl::Milliseconds(20);
 
 // Names the sender of the signal, for the log.
-std::string Sender(const siginfo_t& told) {
-  if (told.si_code > 0 || told.si_pid == 0) return "the kernel";  // e.g. Ctrl-C in a terminal
+std::string Sender(const siginfo_t& received) {
+  if (received.si_code > 0 || received.si_pid == 0)
+    return "the kernel";  // e.g. Ctrl-C in a terminal
   std::string name;
-  std::getline(std::ifstream("/proc/" + std::to_string(told.si_pid) + "/comm"), name);
-  return "process " + std::to_string(told.si_pid) + (name.empty() ? "" : " (" + name + ")");
+  std::getline(std::ifstream("/proc/" + std::to_string(received.si_pid) + "/comm"), name);
+  return "process " + std::to_string(received.si_pid) + (name.empty() ? "" : " (" + name + ")");
 }
 
 enum class End { kSignal, kIdle, kSuperseded, kStoreRemoved, kLockTaken };
 
 // Waits for a reason to end. Checks once a second, or as often as the watchdog needs it.
 End WaitForEnd(const sigset_t& ending, absl::Duration idle_exit, ranklog::daemon::Daemon& daemon,
-               ranklog::daemon::Watchdog& watchdog, siginfo_t* told) {
+               ranklog::daemon::Watchdog& watchdog, siginfo_t* received) {
   const timespec look = absl::ToTimespec(std::min(absl::Seconds(1), watchdog.interval()));
   absl::Time busy = ranklog::SteadyNow();
-  while (sigtimedwait(&ending, told, &look) < 0) {
+  while (sigtimedwait(&ending, received, &look) < 0) {
     watchdog.Check(ranklog::SteadyNow(), daemon.HangingLoop(watchdog.limit()));
     daemon.Tick();
     if (!daemon.StoreInPlace()) return End::kStoreRemoved;
@@ -91,7 +92,7 @@ int CannotStart(const absl::Status& why, ranklog::daemon::Background& background
   return 1;
 }
 
-void SayStoreIsGone(const std::string& state_dir) {
+void LogStoreIsGone(const std::string& state_dir) {
   if (std::filesystem::exists(state_dir + "/" + ranklog::storage::kStoreFile)) {
     spdlog::error(
         "the store in {} was replaced while the daemon was running, with its undelivered rows; "
@@ -111,7 +112,7 @@ void SayStoreIsGone(const std::string& state_dir) {
 // as after a restart. So no rank waits for a person or for a service manager, which may not exist.
 int Serve(const ranklog::daemon::Config& config, const std::string& systemd, const sigset_t& ending,
           ranklog::daemon::Background& background) {
-  siginfo_t told{};
+  siginfo_t received{};
   auto watchdog = ranklog::daemon::Watchdog::FromEnvironment();
   while (true) {
     auto daemon = ranklog::daemon::Daemon::Start(config);
@@ -129,7 +130,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
     spdlog::info(serves);
     background.Report(0, serves);
     ranklog::daemon::NotifySystemd(systemd, "READY=1");
-    const End end = WaitForEnd(ending, config.idle_exit, **daemon, watchdog, &told);
+    const End end = WaitForEnd(ending, config.idle_exit, **daemon, watchdog, &received);
     if (end == End::kLockTaken) {
       ranklog::daemon::NotifySystemd(systemd, "STOPPING=1");
       (*daemon)->Stop(absl::ZeroDuration());
@@ -145,8 +146,8 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
         spdlog::info("systemd listens at {} now: stopping, so that its daemon can take over",
                      (*daemon)->address());
       } else {
-        spdlog::info("{} from {}: stopping{}", told.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
-                     Sender(told),
+        spdlog::info("{} from {}: stopping{}", received.si_signo == SIGTERM ? "SIGTERM" : "SIGINT",
+                     Sender(received),
                      drains ? "; delivering for at most " + absl::FormatDuration(config.drain) +
                                   "; another signal stops at once"
                             : "");
@@ -158,7 +159,7 @@ int Serve(const ranklog::daemon::Config& config, const std::string& systemd, con
       spdlog::info("stopped");
       return 0;
     }
-    SayStoreIsGone((*daemon)->state_dir());
+    LogStoreIsGone((*daemon)->state_dir());
   }
 }
 

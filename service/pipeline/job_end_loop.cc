@@ -16,7 +16,7 @@ constexpr absl::Duration kKeepAnswer = absl::Minutes(2);
 
 // Logs after this many queries without an answer. One failure may mean only that slurmctld was
 // briefly unreachable.
-constexpr size_t kSayAfter = 2;
+constexpr size_t kLogAfter = 2;
 
 // Longer than the thread needs to end, unless it hangs.
 constexpr absl::Duration kStopWait = absl::Seconds(1);
@@ -116,7 +116,7 @@ class JobEndLoop::Thread {
       return true;
     }
     ++job->asked;
-    if (job->has_rank_0 && job->asked == kSayAfter) LogUnknown(key.first, output);
+    if (job->has_rank_0 && job->asked == kLogAfter) LogUnknown(key.first, output);
     if (job->asked >= options_.waits.size()) return false;
     job->due = SteadyNow() + options_.waits[job->asked];
     return true;

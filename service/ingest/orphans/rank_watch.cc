@@ -108,7 +108,7 @@ void RankWatch::Run() {
     for (const auto& [file, since] : suspects_) oldest = std::min(oldest, since);
     CallWaiting(oldest);
     absl::Duration wait = std::max(next_scan - SteadyNow(), absl::ZeroDuration());
-    if (!let_go_.empty()) wait = std::min(wait, options_.release_grace);
+    if (!released_.empty()) wait = std::min(wait, options_.release_grace);
     epoll_event events[64];
     int count = 0;
     {
@@ -164,9 +164,9 @@ void RankWatch::Sweep(absl::Time now) {
   for (const LiveStream& live : context_.registry->Detached()) {
     if (IsDead(live, now)) {
       orphans_.EndDead(live);
-    } else if (HasLetGo(live)) {
-      const auto before = let_go_.find(live.key);
-      const absl::Time since = before == let_go_.end() ? now : before->second;
+    } else if (HasReleasedRing(live)) {
+      const auto before = released_.find(live.key);
+      const absl::Time since = before == released_.end() ? now : before->second;
       if (now - since < options_.release_grace) {
         release_grace[live.key] = since;
       } else if (orphans_.EndDead(live, /*process_lives=*/true)) {
@@ -174,10 +174,10 @@ void RankWatch::Sweep(absl::Time now) {
       }
     }
   }
-  let_go_ = std::move(release_grace);
+  released_ = std::move(release_grace);
 }
 
-bool RankWatch::HasLetGo(const LiveStream& live) {
+bool RankWatch::HasReleasedRing(const LiveStream& live) {
   return live.ring != nullptr && !live.ring->locked() && live.peer != nullptr &&
          live.peer->pidfd.valid();
 }

@@ -112,7 +112,7 @@ class RankWatch {
   void Sweep(absl::Time now);
   bool IsDead(const LiveStream& live, absl::Time now) const;
   // The process runs, but has released the ring.
-  static bool HasLetGo(const LiveStream& live);
+  static bool HasReleasedRing(const LiveStream& live);
 
   // Returns the rings to adopt. Offers rings of live streams to these streams.
   std::vector<Orphans::OrphanRing> Scan(absl::Time now);
@@ -131,7 +131,7 @@ class RankWatch {
   UniqueFd epoll_;
   UniqueFd stop_;  // eventfd
   // Streams whose process had released the ring at the last sweep, and since when.
-  std::map<model::StreamKey, absl::Time> let_go_;
+  std::map<model::StreamKey, absl::Time> released_;
   std::map<FileId, absl::Time> suspects_;  // unlocked rings, and the scan that first saw each
   // Rings of processes that released them and still run. Read again when the process ends.
   std::map<FileId, std::shared_ptr<const Peer>> kept_;
