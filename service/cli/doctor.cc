@@ -16,9 +16,9 @@ namespace {
 
 constexpr char kDoctorFooter[] = R"(
 Checks the state directory and its disk, the socket, the daemon and how it was started, the store with every row in
-it, waiting deliveries, stores that were set aside because they were damaged, the spools of this user and the room
-for more, limits, the clock, and the keys. Asks the servers that rows wait for, and the public one if there is a key
-for it, through the proxy in use. Shows only the last four letters of a key. Changes nothing.
+it, waiting deliveries, damaged stores that were set aside, the spools of this user and the room for more, limits,
+the clock, and the keys. Checks each key at its server, through the configured proxy: at the servers for which rows
+wait, and at the public server if there is a key for it. Shows only the last four letters of a key. Changes nothing.
 
 Exit code 0: no problems. 1: problems; each has a line with advice.
 

@@ -23,17 +23,17 @@ namespace {
 constexpr char kStatusFooter[] = R"(
 Rows are counted per destination: queued rows wait to be delivered, refused rows are dead letters
 (see `ranklog dead RUN`). Late rows of a rank came after their step was closed: they are stored, but not in the
-statistics over the ranks. Lost rows were refused by Log(), by reason. The last success and failure are those
-since the daemon's start.
+run. Lost rows were refused by Log(), or lost with an earlier store; they are counted by reason. The last success
+and the last failure are those since the daemon's start.
 
 --watch redraws the page at each --interval, until Ctrl-C, as far as it fits into the terminal. If stdout is not a
-terminal, it prints one line each time, of KEY=VALUE pairs, or with --json an object.
+terminal, it prints one line of KEY=VALUE pairs each time, or an object with --json.
 
 --check is for monitoring. Exit code 0: no problem. 1: a problem, described on stderr: no daemon is running, or none
 answers; rows cannot be stored; the disk is full, or will be within a day; rows were lost or refused; rows of a run
 cannot be aggregated; a delivery was set apart; a damaged store or ring was set aside; a ring could not be read; a
-start was refused; a run waits for a person: for a key, for a permission (HTTP 401, 403), for a run that resume=must needs.
-Other tracker errors do not count, because rows wait for the tracker. 2: wrong usage.
+start was refused; a run waits for a person, because it lacks a key, a permission (HTTP 401, 403), or the run that
+resume=must needs. Other tracker errors do not count, because they end by themselves. 2: wrong usage.
 Without --check the exit code is 0 if the store can be read, else 1.
 
 Examples:

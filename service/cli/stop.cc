@@ -167,7 +167,7 @@ absl::Status Stop(const Globals& globals, const StopFlags& flags) {
 void AddStop(Program& program) {
   auto [options, flags] =
       program.Add("stop", "stop the daemon; nothing is lost", kStopFooter, Stop);
-  options.Add("--timeout", &flags.timeout, "how long to wait for its end; default 30s",
+  options.Add("--timeout", &flags.timeout, "how long to wait for the daemon's end; default 30s",
               {.type = "DURATION", .check = CheckDuration});
 }
 

@@ -37,18 +37,19 @@ constexpr absl::Duration kQuiet = absl::Seconds(2);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(1100);
 
 constexpr char kSyncFooter[] = R"(
-Without RUN: every run that is not fully delivered. If a daemon is running, it delivers and this command waits;
-without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts meanwhile,
-its daemon takes over. Interrupting this command loses nothing: the next sync continues.
-A run that is set apart because its delivery crashed Ranklog twice in a row is tried once more if it is named.
+Without RUN, delivers every run that is not fully delivered. If a daemon is running, it delivers and this command
+waits. Without a daemon, this command reads the spools of ended ranks and delivers by itself. If a rank starts
+meanwhile, its daemon takes over. Interrupting this command loses nothing: the next sync continues.
 
-With --wait it also waits until the running runs of a daemon have ended, however long that takes.
+A run is set apart if its delivery crashed Ranklog twice in a row. It is tried once more if RUN names it.
+
+With --wait, the command also waits until the daemon's running runs have ended, however long that takes.
 
 A run whose only destination is `local` stays on this node, unless --to adds a destination.
 
-Exit code 0: all rows are delivered. 1: not all; each run is listed with the rest and the reason. Also 1 if a
-running rank has rows in its spool but no daemon, because only a daemon reads those. Also 1 if a
-spool has rows that this daemon cannot take; each is named with what to do.
+Exit code 0: all rows are delivered. 1: rows are left; each run is listed with its number of rows and the reason.
+Also 1 if a running rank has rows in its spool but no daemon, because only a daemon reads such a spool. Also 1 if
+no daemon here can take the rows of a spool; each such spool is named, with what to do.
 
 Examples:
   ranklog sync

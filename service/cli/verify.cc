@@ -23,18 +23,18 @@ namespace ranklog::cli {
 namespace {
 
 constexpr char kVerifyFooter[] = R"(
-Checks the store: SQLite's own check of the file, the checksum of every batch of the run, the row numbers.
+Checks the store: the file by SQLite's own check, the checksum of every batch of the run, and the row numbers.
 Then reads the run back from each destination and compares it with the store, value by value:
 
-  wandb  with W&B's public API. Every row's values, and the number of lines. Rows that the server counts but
-         does not return (it may keep old ones in Parquet files, which are not read) are reported as "not
-         checked"; only their number is compared. Once the run's end is delivered, config and summary: every
-         key and its value, and that there is no other key. Not compared: keys with a leading underscore,
-         such as _runtime and _wandb with the metric definitions, which the server may change; in the
-         summary, step metrics that are added to rows (step_sync); files.
+  wandb  By W&B's public API: the values of every row, and the number of lines. The server may keep old rows in
+         Parquet files, which it counts but does not return. These rows are reported as "not checked"; only
+         their number is compared. Once the run's end is delivered, the config and the summary are compared:
+         all keys and values, and that there is no other key. Not compared: keys with a leading underscore,
+         such as _runtime and _wandb with the metric definitions, which the server may change; step metrics
+         that are added to the summary (step_sync); files.
   local  is the store.
 
-Per rank: the rows that Log() accepted and the daemon has. They are the sum of:
+For each rank, it counts the rows that Log() accepted and that the daemon has. They are the sum of:
 
   there     have a row of the run; for ranks that only give statistics: stored without damage
   merged    share the row of their step with another row of their rank, or have no metrics
@@ -43,8 +43,8 @@ Per rank: the rows that Log() accepted and the daemon has. They are the sum of:
   waiting   their step is open
   missing   damaged, or not in the store
 
-Rows that were lost before the daemon had them are counted separately. Rows that Log() refused are shown as lost;
-Log() returned false for them, so they do not make the exit code 1.
+Rows that were lost before the daemon had them are counted separately. Rows that Log() refused are shown as lost.
+They do not change the exit code, because Log() returned false for them.
 
 Exit code 0: the sum is correct, and all rows are there. 1: rows are missing, late, damaged, refused, or not
 delivered yet, or a destination does not answer.
