@@ -48,7 +48,7 @@ Child::Child(const std::vector<std::string>& command,
              const std::map<std::string, std::string>& environment) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) Die("no pipe");
-  // Before fork(), for LibTorch has threads here, which may hold the allocator's lock.
+  // Before fork(), because a thread of LibTorch may hold the allocator's lock.
   std::vector<std::string> words{"env"};
   for (const auto& [name, value] : environment) words.push_back(name + "=" + value);
   words.insert(words.end(), command.begin(), command.end());
@@ -57,7 +57,7 @@ Child::Child(const std::vector<std::string>& command,
   argv.push_back(nullptr);
   pid_ = fork();
   if (pid_ == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing outlives a benchmark that is killed
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // no process outlives a killed benchmark
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     execvp(argv[0], argv.data());

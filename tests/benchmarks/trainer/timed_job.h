@@ -1,4 +1,4 @@
-// Trainings that take turns: what is compared runs in the same minute on the same cores.
+// Trainings that take turns, so that compared programs run in the same minute on the same cores.
 
 #ifndef TESTS_BENCHMARKS_TRAINER_TIMED_JOB_H_
 #define TESTS_BENCHMARKS_TRAINER_TIMED_JOB_H_
@@ -14,11 +14,11 @@
 
 namespace ranklog::benchmarks {
 
-// Ends this program, which run.py reports.
+// Ends this program with a failure, which run.py reports.
 [[noreturn]] void Die(const std::string& what);
 
-// A program that is started with pipes to its stdin and from its stdout. When this object goes, its
-// input ends, and it is waited for.
+// A program with pipes to its stdin and from its stdout. The destructor closes its input and waits
+// for its end.
 class Child {
  public:
   Child(const std::vector<std::string>& command,
@@ -29,7 +29,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void Write(const std::string& line);
-  std::string ReadLine();  // without its end; ends this program where there is none
+  std::string ReadLine();  // without the line feed; ends this program if there is no line
 
  private:
   pid_t pid_ = -1;
@@ -37,32 +37,32 @@ class Child {
   int from_ = -1;
 };
 
-// What the threads of a process have computed so far; 0 if there is none. With those of the
-// processes that it has started, where asked.
+// The CPU time of a process so far, with all its threads; 0 if the process does not exist.
+// Optionally with the processes that it has started.
 double ProcessCpuSeconds(pid_t pid);
 double DescendantsCpuSeconds(pid_t pid);
 
-// A line of /proc/PID/status, in MiB: VmHWM, RssFile.
+// The value of a line of /proc/PID/status, such as VmHWM or RssFile, in MiB.
 double MemoryMib(pid_t pid, const std::string& key);
 
-// What a turn of a job took.
+// The figures of one turn of a job.
 struct Turn {
   double tokens_per_second = 0;  // over all ranks
   double seconds = 0;            // mean over the ranks
   double cpu_seconds = 0;        // of all ranks' processes
 };
 
-// Ranks that train (training_rank.cc, training_rank.py), and do so only in their turns.
+// Ranks that train only in their turns (training_rank.cc, training_rank.py).
 class TimedJob {
  public:
   enum Ties { kTogether, kEachAlone };
 
-  // `ranks` processes: a job by DDP over the loopback interface, or jobs of one rank each that know
-  // nothing of each other. A thread for each. Waits until all are about to train.
+  // Starts `ranks` processes with one thread each: one job by DDP over the loopback interface, or
+  // separate jobs of one rank each. Waits until all are ready to train.
   TimedJob(const std::vector<std::string>& command, int ranks, Ties ties,
            std::map<std::string, std::string> environment = {});
 
-  // `steps` steps of all ranks at once. With `log` they log ten metrics each after each step.
+  // Runs `steps` steps on all ranks at once. With `log`, each rank logs ten metrics after each step.
   Turn Take(int steps, bool log = false);
 
   const std::vector<std::unique_ptr<Child>>& ranks() const { return ranks_; }

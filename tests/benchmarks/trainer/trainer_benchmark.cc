@@ -1,8 +1,8 @@
-// ranklog-train's loop, against what it could reach: without communication, in Python, without a
-// log, and in the memory that its tensors take.
+// The speed and memory of ranklog-train's loop, compared with bounds: without communication, in
+// Python, without a log, and the computed size of its tensors.
 //
-// What is compared takes turns of a few seconds, and a ratio is the median over the pairs of turns:
-// what else the machine does then slows both. Each benchmark runs once.
+// The compared programs take turns of a few seconds, and a ratio is the median over the pairs of
+// turns. So other load on the machine slows both. Each benchmark runs once.
 
 #include <benchmark/benchmark.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ using ranklog::benchmarks::Turn;
 using ranklog::testing::TempDir;
 
 constexpr int kRanks = 2;
-// Buckets are made anew after the first step, and the allocator and the caches settle.
+// DDP rebuilds its buckets after the first step, and the allocator and the caches settle.
 const int kWarmUp = SizeOf(4, 1);
 
 double Median(std::vector<double> values) {
@@ -59,7 +59,7 @@ struct Rates {
   double a = 0, b = 0;   // tokens/s
 };
 
-// Turn about, each first in every second pair.
+// Takes pairs of turns; each program is first in every second pair.
 Rates Compare(TimedJob& a, TimedJob& b, const Trial& trial) {
   a.Take(kWarmUp);
   b.Take(kWarmUp);
@@ -77,7 +77,7 @@ Rates Compare(TimedJob& a, TimedJob& b, const Trial& trial) {
   return {Median(ratios), Median(cpu_ratios), Median(of_a), Median(of_b)};
 }
 
-// DDP by two ranks, against two that train alone at the same time. Each has a core.
+// Two ranks with DDP, compared with two ranks that train alone at the same time. Each has a core.
 void BM_TrainTwoRanks(benchmark::State& state, const Trial& trial, double goal) {
   for (auto _ : state) {
     const std::vector<std::string> command = {TRAINING_RANK, trial.model};
@@ -98,16 +98,16 @@ BENCHMARK_CAPTURE(BM_TrainTwoRanks, small, Small(), 0.95)
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 
-// Debian's, because its PyTorch computes by the same libtorch_cpu.so and the same BLAS as we do:
-// what differs is the loop alone. A wheel has other kernels and another BLAS.
+// Debian's Python, because its PyTorch uses the same libtorch_cpu.so and the same BLAS as we do.
+// So only the loop differs. A wheel has other kernels and another BLAS.
 constexpr char kPython[] = "/usr/bin/python3";
 
 bool HasPyTorch() {
   return std::system((std::string(kPython) + " -c 'import torch' 2>/dev/null").c_str()) == 0;
 }
 
-// One rank with one thread, against PyTorch's loop in Python. A user who leaves Python must not
-// lose speed.
+// One rank with one thread, compared with PyTorch's loop in Python. A user who leaves Python must
+// not lose speed.
 void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
   if (!HasPyTorch()) return state.SkipWithError("absent: PyTorch (package python3-torch)");
   for (auto _ : state) {
@@ -123,16 +123,16 @@ void BM_TrainOverPython(benchmark::State& state, const Trial& trial) {
 BENCHMARK_CAPTURE(BM_TrainOverPython, tiny, Tiny())->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_TrainOverPython, small, Small())->Iterations(1)->Unit(benchmark::kMillisecond);
 
-// What ten metrics per rank and step cost a job: percent of a step's time; of the CPU time of its
-// processes; and what other processes compute for them, in percent of a core.
+// The cost of ten metrics per rank and step: in percent of a step's time, in percent of the CPU
+// time of the job's processes, and the CPU time of other processes in percent of a core.
 struct Cost {
   double step_percent = 0;
   double cpu_percent = 0;
   double service_percent = 0;
 };
 
-// The same processes log in every second turn, so that nothing else differs. `service` is the CPU
-// time of what takes the rows.
+// The same processes log in every second turn, so that nothing else differs. `service` returns the
+// CPU time of the processes that take the rows.
 Cost CostOfLogging(TimedJob& job, const std::function<double()>& service) {
   const int steps = SizeOf(10, 1), pairs = SizeOf(20, 1);
   job.Take(kWarmUp, /*log=*/true);
@@ -153,7 +153,7 @@ Cost CostOfLogging(TimedJob& job, const std::function<double()>& service) {
 }
 
 Cost CostOfRanklog() {
-  const TempDir dir, spool("/dev/shm");  // where spools are by default
+  const TempDir dir, spool("/dev/shm");  // the default place of spools
   const std::string socket = dir.File("d.sock");
   const Child daemon({RANKLOGD, "--state-dir", dir.File("state"), "--listen", "unix:" + socket,
                       "--spool-dir", spool.path(), "--log-level", "warn"},
@@ -174,7 +174,7 @@ Cost CostOfRanklog() {
   return cost;
 }
 
-// What a shell command prints; empty if it fails.
+// The output of a shell command; empty if it fails.
 std::string Output(const std::string& command) {
   FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
@@ -182,9 +182,9 @@ std::string Output(const std::string& command) {
   return pipe != nullptr && pclose(pipe) == 0 ? output : "";
 }
 
-// The same loop in Python with W&B's SDK, offline: nothing is sent.
+// The same loop in Python with W&B's SDK, offline, so that nothing is sent.
 std::optional<Cost> CostOfWandb() {
-  // For the python that has PyTorch.
+  // The SDK for the Python that has PyTorch.
   const std::string packages =
       Output("PATH=/usr/bin:$PATH; python=$('" + std::string(WANDB_PYTHON) +
              "') && $python -c 'import sysconfig; "
@@ -204,7 +204,7 @@ std::optional<Cost> CostOfWandb() {
   });
 }
 
-// A log that people notice is a log that they switch off.
+// Users switch off a log that slows the training noticeably.
 void BM_TrainLogging(benchmark::State& state) {
   for (auto _ : state) {
     const Cost cost = CostOfRanklog();
@@ -224,25 +224,25 @@ void BM_TrainLogging(benchmark::State& state) {
 }
 BENCHMARK(BM_TrainLogging)->Iterations(1)->Unit(benchmark::kMillisecond);
 
-constexpr int kMemorySteps = 3;  // AdamW's moments are there from the first step on
+constexpr int kMemorySteps = 3;  // AdamW's moments exist after the first step
 
-// What a rank must hold when the backward pass begins, in MiB.
+// The memory that a rank needs when the backward pass begins, in MiB.
 struct Memory {
   double parameters, gradients, optimizer, activations;
   double all() const { return parameters + gradients + optimizer + activations; }
 };
 
-// Of trainer/model/model.cc over the math kernels of LibTorch 1.13: what autograd keeps, in
-// float32.
+// Computes it for trainer/model/model.cc: autograd keeps these float32 values with the math kernels
+// of LibTorch 1.13.
 Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   const ranklog::trainer::GptShape shape = ranklog::trainer::ShapeOf(model, length, 256);
   const double parameters = static_cast<double>(ranklog::trainer::Gpt(shape, 1).parameter_count());
-  // Of a layer and token. In widths: what comes in, both norms' outcomes, q, k and v, what is
-  // attended to, the sum after it, and four each before and behind GELU. And a weight for each head
-  // and token of the past.
+  // Values per layer and token, in multiples of the width: the input, the outputs of both norms, q,
+  // k and v, the output of the attention, the sum after it, and four each before and after GELU. In
+  // addition, a weight for each head and earlier token.
   const double layer = 16.0 * shape.width + static_cast<double>(shape.heads * length);
-  // Behind them the last norm, what comes in and goes out; the softmax, and the gradient that is
-  // made of it.
+  // After the layers: the input and the output of the last norm; the softmax, and the gradient that
+  // is computed from it.
   const double rest = 2.0 * (shape.width + shape.vocabulary);
   const double activations =
       static_cast<double>(batch * length) * (static_cast<double>(shape.layers) * layer + rest);
@@ -250,8 +250,8 @@ Memory Computed(const std::string& model, int64_t batch, int64_t length) {
   return {parameters * mib, parameters * mib, 2 * parameters * mib, activations * mib};
 }
 
-// The largest resident set of a rank of two, in MiB: all, and without code and what was there
-// before the model.
+// The peak of the resident set of one of two ranks, in MiB: the total, and the part without code
+// and without the memory from before the model.
 struct Measured {
   double peak_rss = 0;
   double tensors = 0;
@@ -266,9 +266,9 @@ Measured MeasureMemory(const std::string& model, std::map<std::string, std::stri
   return {peak, peak - before - ranklog::benchmarks::MemoryMib(rank, "RssFile")};
 }
 
-// What a rank holds against what it must. A copy of the gradients that nobody needs would be an
-// eighth more of `small`. glibc's malloc keeps what is freed, up to a quarter of it, since that is
-// faster; for the ratio it is told to give all back.
+// The memory of a rank, compared with the memory that it needs. A needless copy of the gradients
+// would add an eighth to `small`. For speed, glibc's malloc keeps up to a quarter of the freed
+// memory; for the ratio, it is configured to return all of it.
 void BM_TrainMemory(benchmark::State& state, const std::string& model) {
   for (auto _ : state) {
     const Memory computed = Computed(model, 8, 128);

@@ -1,10 +1,10 @@
-// training_rank MODEL: a rank of trainer_benchmark.cc. It trains as ranklog-train does, in turns.
+// training_rank MODEL: a rank of trainer_benchmark.cc. It trains like ranklog-train, in turns.
 //
-// Writes "ready" before the training. Then, for each line that it reads:
-//   STEPS plain   takes so many steps
-//   STEPS log     the same, and logs ten metrics after each one
-// it writes "SECONDS CPU_SECONDS": what the turn took, and what this process computed meanwhile.
-// It ends with its input.
+// Writes "ready" before the training. Then each line of its input is a turn:
+//   STEPS plain   takes STEPS steps
+//   STEPS log     the same, and logs ten metrics after each step
+// After a turn, it writes "SECONDS CPU_SECONDS": the time and the CPU time of this process.
+// It ends at the end of its input.
 
 #include <time.h>
 
@@ -72,7 +72,7 @@ class Turns {
     std::string mode;
     if (!(std::cin >> left_ >> mode)) {
       run_.Finish(0);
-      std::_Exit(0);  // the other ranks take no further step either
+      std::_Exit(0);  // the other ranks take no more steps either
     }
     log_ = mode == "log";
     began_ = Clock::now();
@@ -81,7 +81,7 @@ class Turns {
 
   ranklog::Run& run_;
   const ranklog::RowHandle row_;
-  int64_t left_ = 0;  // steps of this turn
+  int64_t left_ = 0;  // remaining steps of this turn
   bool log_ = false;
   Clock::time_point began_;
   double cpu_began_ = 0;

@@ -75,13 +75,13 @@ def batches(rank, world_size):
 
 
 def next_turn(run):
-    """Its steps, and whether it logs. Ends the process with the input."""
+    """Returns the number of steps, and whether to log. Ends the process at the end of the input."""
     words = sys.stdin.readline().split()
     if not words:
         if run is not None:
             run.finish()
         sys.stdout.flush()
-        os._exit(0)  # the other ranks take no further step either
+        os._exit(0)  # the other ranks take no more steps either
     return int(words[0]), words[1] == "log"
 
 
