@@ -56,8 +56,8 @@ With units for systemd and scripts for Slurm."
   RECOMMENDS ca-certificates)
 ranklog_package(libranklog0 COMPONENTS library SECTION libs
   SUMMARY "experiment log of distributed training: client library"
-  DESCRIPTION "The library that a training program logs by. A call of Log() costs tens of
-nanoseconds and never blocks; what it returned for survives the process.
+  DESCRIPTION "The library by which a training program logs. A call of Log() takes tens of
+nanoseconds and never blocks. A row that it accepted survives the process.
 .
 gRPC, Protobuf and Abseil are inside, so that a program may use others."
   RECOMMENDS ranklog)
@@ -69,8 +69,8 @@ file for pkg-config."
 if(RANKLOG_TRAINER)
   ranklog_package(ranklog-train COMPONENTS trainer SECTION science
     SUMMARY "trainer of small language models that logs to Ranklog"
-    DESCRIPTION "ranklog-train trains a GPT by LibTorch, data parallel over processes, on
-CPUs. It is the example of a training program that logs to Ranklog, and a
+    DESCRIPTION "ranklog-train trains a GPT with LibTorch, data parallel over processes, on
+CPUs. It is an example of a training program that logs to Ranklog, and a
 way to try a cluster."
     DEPENDS "libranklog0 ${same_version}" RECOMMENDS "ranklog, jargon-text, libopenblas0-pthread")
 endif()
