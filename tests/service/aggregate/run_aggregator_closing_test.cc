@@ -78,9 +78,10 @@ TEST_F(RunAggregatorTest, WaitsForUnattachedLocalRank) {
   EXPECT_EQ(Advance().at(0)["rank_max/loss"], 3);
 }
 
-TEST_F(RunAggregatorTest, WaitForUnattachedRankIsBounded) {
-  LogTwoStepsOfRankZeroOfTwo();
-  now_ += absl::Seconds(30);
+TEST_F(RunAggregatorTest, StepWaitBoundsUnattachedRankWait) {
+  LogTwoStepsOfRankZeroOfTwo({.step_wait = absl::Seconds(2)});
+  EXPECT_EQ(aggregator_->NextDeadline(), now_ + absl::Seconds(2));
+  now_ += absl::Seconds(2);
   EXPECT_THAT(Steps(Advance()), ElementsAre(1));
 }
 

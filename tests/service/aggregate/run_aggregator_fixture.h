@@ -71,8 +71,8 @@ class RunAggregatorTest : public ::testing::Test {
     aggregator_->AddStream(streams_[id]);
   }
   // Rank 1 of the node has not attached.
-  void LogTwoStepsOfRankZeroOfTwo() {
-    Start({.step_wait = absl::Seconds(30)});
+  void LogTwoStepsOfRankZeroOfTwo(RunAggregator::Options options = {}) {
+    Start(options);
     model::Stream& primary = streams_[kPrimary] = StreamOf(kPrimary, 0, true);
     primary.identity.local_world_size = 2;
     aggregator_->AddStream(primary);
