@@ -12,12 +12,14 @@
 #include "service/storage/store_file.h"
 #include "service/storage/store_reader.h"
 #include "tests/service/storage/builders.h"
+#include "tests/support/file_content.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace ranklog::storage {
 namespace {
 
+using ::ranklog::testing::FileContent;
 using ::ranklog::testing::IsOkAndHolds;
 using ::ranklog::testing::StatusIs;
 using ::ranklog::testing::TempDir;
@@ -52,6 +54,17 @@ TEST_F(MigrationsTest, BringFileToLatestVersion) {  // S40
   EXPECT_THAT(database.SelectInteger("SELECT a FROM t"), IsOkAndHolds(8));
 }
 
+TEST_F(MigrationsTest, EachStartRunsOnlyNewMigrations) {  // S40
+  Database database = OpenFile();
+  ASSERT_OK(Migrate(database, {first_}));
+  ASSERT_OK(Migrate(database, {first_, second_}));
+  EXPECT_THAT(database.SelectInteger("PRAGMA user_version"), IsOkAndHolds(2));
+  EXPECT_THAT(database.SelectInteger("SELECT a FROM t"), IsOkAndHolds(1));
+  ASSERT_OK(Migrate(database, {first_, second_, third_}));
+  EXPECT_THAT(database.SelectInteger("PRAGMA user_version"), IsOkAndHolds(3));
+  EXPECT_THAT(database.SelectInteger("SELECT a FROM t"), IsOkAndHolds(8));
+}
+
 TEST_F(MigrationsTest, HappenWhollyOrNotAtAll) {
   Database database = OpenFile();
   ASSERT_OK(Migrate(database, {first_}));
@@ -63,17 +76,19 @@ TEST_F(MigrationsTest, HappenWhollyOrNotAtAll) {
               IsOkAndHolds(1));
 }
 
-TEST_F(MigrationsTest, RefuseFileOfNewerVersion) {
+TEST_F(MigrationsTest, LeaveNewerVersionFileUnchanged) {  // S40
   {
     Database database = OpenFile();
     ASSERT_OK(Migrate(database, Migrations()));
     ASSERT_OK(
         database.Execute(absl::StrCat("PRAGMA user_version = ", Migrations().size() + 1).c_str()));
   }
+  const std::string before = FileContent(path_);
   EXPECT_THAT(Store::Open(dir_.path(), {}), StatusIs(absl::StatusCode::kFailedPrecondition,
                                                      HasSubstr("a newer Ranklog wrote it")));
   EXPECT_THAT(StoreReader::Open(dir_.path()), StatusIs(absl::StatusCode::kFailedPrecondition,
                                                        HasSubstr("a newer Ranklog wrote it")));
+  EXPECT_TRUE(FileContent(path_) == before);
 }
 
 // The bit of the version in the file's header flipped.

@@ -279,15 +279,22 @@ TEST_F(RetentionTest, RemovedRunsIdStaysReserved) {
   EXPECT_EQ(stream.run_id, "forgotten");
 }
 
-TEST_F(RetentionTest, JobStaysWhileRunsRemain) {
+TEST_F(RetentionTest, JobGoesWithItsLastRun) {
   const Made first = Delivered("job", 1);
+  Made last;
   Do([&] {
     const auto other = store_->Attach(SessionOf(1, 2, "job"), AssignmentOf("other"), 1000);
     ASSERT_OK(other);
+    last = {other->run, other->id};
+    End(last);
+    Deliver(last.run);
   });
   Remove(first.run);
   EXPECT_EQ(Count("job"), 1);
   EXPECT_THAT(*reader_->Runs(), SizeIs(1));
+  Remove(last.run);
+  EXPECT_EQ(Count("job"), 0);
+  EXPECT_THAT(*reader_->Runs(), IsEmpty());
 }
 
 TEST_F(RetentionTest, SweepFreesOnlyTheRemovedRun) {

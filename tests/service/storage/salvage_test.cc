@@ -76,13 +76,18 @@ TEST_F(SalvageTest, KeepsAllOfHealthyStore) {
 }
 
 TEST_F(SalvageTest, KeepsProcessStartAndAttempt) {
-  // another process than the run's first rank
-  Damage("UPDATE stream SET init_us = 777, attempt = 3");
+  Reopen();
+  Do([&] { Attach(1); });
+  reader_.reset();
+  store_.reset();
+  Damage("UPDATE stream SET init_us = 777 + rank, attempt = 3 + rank");
   ASSERT_OK(Save());
   const auto streams = SavedStreams();
-  ASSERT_THAT(streams, SizeIs(1));
-  EXPECT_EQ(streams[0].init_us, 777);
-  EXPECT_EQ(streams[0].attempt, 3u);
+  ASSERT_THAT(streams, SizeIs(2));
+  for (const model::Stream& stream : streams) {
+    EXPECT_EQ(stream.init_us, 777 + stream.key.rank);
+    EXPECT_EQ(stream.attempt, 3u + stream.key.rank);
+  }
 }
 
 TEST_F(SalvageTest, CountsABatchInTheMiddle) {

@@ -335,12 +335,14 @@ TEST_F(AttachTest, PendingRunGetsAPrimary) {
   EXPECT_EQ(TheRun().run_id, "job-1");
 }
 
-TEST_F(AttachTest, FirstRankSetsPendingRunsId) {
+TEST_F(AttachTest, FirstRankNamesPendingRun) {
   Do([&] { EXPECT_OK(store_->Attach(SessionOf(3), PendingRun(), 1)); });
   RunAssignment assignment = AssignmentOf("job");
+  assignment.name = "given";
   assignment.run = TheRun().id;
   Do([&] { EXPECT_OK(store_->Attach(SessionOf(0), assignment, 2)); });
   EXPECT_EQ(TheRun().run_id, "job");
+  EXPECT_EQ(TheRun().name, "given");
   EXPECT_TRUE(TheRun().primary_chosen);
   EXPECT_THAT(*reader_->Streams(TheRun().id), SizeIs(2));
 }

@@ -171,11 +171,5 @@ TEST_F(DamagedStoreTest, InconsistentStoreIsDataLoss) {
   }
 }
 
-TEST_F(DamagedStoreTest, FileInPathIsPermissionDenied) {
-  std::ofstream(dir_.File("file")) << "x";
-  EXPECT_THAT(Store::Open(dir_.File("file/state"), {}),
-              StatusIs(absl::StatusCode::kPermissionDenied));
-}
-
 }  // namespace
 }  // namespace ranklog::storage

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "service/storage/store_file.h"
@@ -77,6 +78,12 @@ TEST_F(StoreTest, StoreFilesArePrivate) {
     ASSERT_EQ(stat(dir_.File(file).c_str(), &info), 0) << file;
     EXPECT_EQ(info.st_mode & 0777, 0600) << file;
   }
+}
+
+TEST_F(StoreTest, FileInPathIsPermissionDenied) {
+  std::ofstream(dir_.File("file")) << "x";
+  EXPECT_THAT(Store::Open(dir_.File("file/state"), {}),
+              StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
 TEST_F(StoreTest, RedefinedShapeNeedsSameKeys) {
