@@ -23,7 +23,7 @@ EPILOG = """Trials:
   stopped_daemon  the daemon is stopped for 30 s
   many_rows       a backlog of 10^7 rows; 64 ranks at one daemon, of 64 jobs and of one
   many_runs       a store with 10,000 runs
-  two_nodes       two nodes train while links are cut: to the W&B server for 30 s, between the nodes for 5 s
+  two_nodes       two nodes train while links are cut: to the W&B server for 30 s, between the nodes for 5 s; a node fails
   fuzz            the fuzz targets, side by side, for MINUTES in all
   clang_tidy      clang-tidy of all files
   systems         the packages on bare systems of Debian 11, 12 and 13, downloaded by debootstrap
@@ -100,7 +100,7 @@ class Soak:
         command, environment = self.test(f"{trial}_test")
         reported = self.logs / f"{trial}.figures"
         reported.unlink(missing_ok=True)
-        environment |= {"RANKLOG_SOAK": "1", "RANKLOG_FIGURES": str(reported)}
+        environment |= {"RANKLOG_SOAK": "1", "GTEST_ALSO_RUN_DISABLED_TESTS": "1", "RANKLOG_FIGURES": str(reported)}
         if trial == "stopped_daemon":
             environment["TMPDIR"] = "/dev/shm"  # where spools are by default; in a file, the disk's writes are measured as well
         [(code, log)] = self.run(trial, [command], LIMIT, environment)

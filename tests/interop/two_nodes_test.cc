@@ -265,10 +265,9 @@ TEST_F(TwoNodesTest, KilledRankRestartsAllRanks) {  // S41
 }
 
 // A node crashes and comes back. Its new agent counts restarts from 0, so its daemon sees a second
-// start of the job. That start continues the run only with `resume`. torchrun considers an agent
-// dead after 15 s.
-TEST_F(TwoNodesTest, NewAgentJoinsAfterNodeFailure) {  // S41
-  if (getenv("RANKLOG_SOAK") == nullptr) return;
+// start of the job. That start continues the run only with `resume`. Runs only in the soak: torchrun
+// considers an agent dead after 15 s.
+TEST_F(TwoNodesTest, DISABLED_NewAgentJoinsAfterNodeFailure) {  // S41; 2026-11-23: takes too long
   const Job job = {.strategy = "node", .steps = 300, .max_restarts = 3, .resume = "allow"};
   std::vector<ChildProcess> agents = Agents(job);
   ASSERT_TRUE(WaitFor([&] { return wandb_->run("job-2").history.size() > 10; }, kPatience))
