@@ -29,7 +29,8 @@ using ::ranklog::testing::WaitFor;
 // State and answers of the fake tracker, shared by the test and the workers.
 struct Tracker {
   absl::Mutex mutex;
-  std::map<std::string, int> steps ABSL_GUARDED_BY(mutex);  // by run id
+  std::map<std::string, int> created ABSL_GUARDED_BY(mutex);  // deliveries, by run id
+  std::map<std::string, int> steps ABSL_GUARDED_BY(mutex);    // by run id
   bool saw_draining ABSL_GUARDED_BY(mutex) = false;
   bool working ABSL_GUARDED_BY(mutex) = true;
   absl::Duration wait ABSL_GUARDED_BY(mutex) = absl::Hours(1);
@@ -50,7 +51,10 @@ struct Tracker {
 class FakeDelivery : public deliver::RunDelivery {
  public:
   FakeDelivery(std::string run_id, model::Delivery delivery, Tracker* tracker)
-      : run_id_(std::move(run_id)), delivery_(std::move(delivery)), tracker_(tracker) {}
+      : run_id_(std::move(run_id)), delivery_(std::move(delivery)), tracker_(tracker) {
+    absl::MutexLock lock(&tracker_->mutex);
+    ++tracker_->created[run_id_];
+  }
 
   deliver::StepResult Step(storage::StoreReader& reader, absl::Time, bool draining) override {
     const auto stored = reader.Deliveries(delivery_.run);
@@ -305,18 +309,21 @@ TEST_F(DeliverLoopTest, ContinuedRunIsDeliveredAgain) {
   const int64_t run = AddRun("job", /*ended=*/true);
   Start();
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0 && Stored(run).complete; }));
+  {
+    absl::MutexLock lock(&tracker_.mutex);
+    tracker_.wait = absl::Hours(1);
+  }
   EXPECT_OK(store_->SubmitAndWait([&](storage::Store& store) {
-    model::Delivery delivery;
-    delivery.run = run;
-    delivery.kind = "fake";
-    return store.PutDelivery(delivery);
+    return store.Attach(SessionOf(0, ++incarnation_), AssignmentOf("job"), 3).status();
   }));
   loop_->AddRun(run);
-  ASSERT_TRUE(WaitFor([&] { return Stored(run).complete; }));
+  ASSERT_TRUE(WaitFor([&] { return Stored(run).delivered_rows == 4; }));
+  EXPECT_FALSE(Stored(run).complete);
+  EXPECT_EQ(loop_->counters().pending, 1u);
 }
 
 // If a rank attached during a step, the loop once created its run's delivery again and again.
-TEST_F(DeliverLoopTest, AttachDuringStepLetsDeliveryComplete) {
+TEST_F(DeliverLoopTest, AttachDuringStepKeepsDelivery) {
   const auto hold = [&](bool held) {
     absl::MutexLock lock(&tracker_.mutex);
     tracker_.held = held;
@@ -335,6 +342,11 @@ TEST_F(DeliverLoopTest, AttachDuringStepLetsDeliveryComplete) {
   hold(false);
   ASSERT_TRUE(WaitFor([&] { return loop_->counters().pending == 0; }));
   EXPECT_TRUE(Stored(run).complete);
+  absl::MutexLock lock(&tracker_.mutex);
+  for (const char* const job : {"job", "other", "last"}) {
+    EXPECT_EQ(tracker_.created[job], 1) << job;
+    EXPECT_EQ(tracker_.steps[job], 3) << job;
+  }
 }
 
 // A run was continued and ended again while the post with its first end was in flight. Its rows in
