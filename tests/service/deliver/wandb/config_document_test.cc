@@ -23,7 +23,8 @@ TEST(ConfigDocumentTest, WrapsMembersAndAddsTelemetry) {
   EXPECT_EQ(text.substr(0, text.find(",\"_wandb\"")),
             R"({"lr":{"value":0.1},"opt":{"value":{"name":"adam"}},"bad":{"value":NaN})");
   const Json own = Json::parse(ConfigDocument(Json::object(), Json::array()))["_wandb"]["value"];
-  EXPECT_TRUE(own["t"].contains("12"));
+  EXPECT_EQ(own["t"]["3"], Json::array({57}));
+  EXPECT_EQ(own["t"]["12"].get<std::string>().rfind("ranklog-", 0), 0u);
   EXPECT_EQ(own["m"], Json::array());
 }
 

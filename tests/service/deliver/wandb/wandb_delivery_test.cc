@@ -466,6 +466,24 @@ TEST_F(WandbDeliveryTest, RefusedKeyPausesRequests) {
   ExpectNoRequest(*delivery_, absl::Seconds(59));
 }
 
+// The key was revoked while the run was delivered.
+TEST_F(WandbDeliveryTest, RefusedKeyKeepsRowsForLater) {
+  stored_.Append(3);
+  StepUntilCut();
+  transport_.AnswerNext(FakeTransport::Code(401, "bad key"));
+  const StepResult refused = StepUntilIdle();
+  EXPECT_THAT(refused.delivery.last_error, HasSubstr("HTTP 401: bad key"));
+  EXPECT_EQ(refused.delivery.delivered_rows, 0u);
+  now_ += absl::Minutes(2);
+  const StepResult accepted = StepUntilIdle();
+  EXPECT_EQ(accepted.delivery.last_error, "");
+  EXPECT_EQ(accepted.delivery.delivered_rows, 3u);
+  EXPECT_EQ(OffsetOf(Posts().back()), 100);
+  EXPECT_EQ(LinesOf(Posts().back()), 3u);
+  EXPECT_EQ(accepted.delivery.refused_rows, 0u);
+  EXPECT_TRUE(letters_.empty());
+}
+
 // A user who has just run `ranklog login`, or restarted the job with another key, looks at once.
 TEST_F(WandbDeliveryTest, NewKeyIsTriedImmediately) {
   TempDir dir;
