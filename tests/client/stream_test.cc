@@ -399,15 +399,17 @@ TEST_F(StreamTest, FinishWithoutDaemonLeavesRing) {
   EXPECT_TRUE(WaitFor([&] { return daemon_.row_count() == 1 && SpoolFiles() == 0; }));
 }
 
-TEST_F(StreamTest, SilentDaemonDoesNotBlockLog) {
+TEST_F(StreamTest, OnlyFinishWaitsForSilentDaemon) {
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   dir_.File("sock").copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(listen(listener, 8), 0);
+  Settings settings = MakeSettings();
+  settings.finish_timeout = milliseconds(200);
   const auto start = std::chrono::steady_clock::now();
-  auto run = Init(MakeSettings());
+  auto run = Init(settings);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(run.Log({{"loss", i}}, i));
   // Far more than a loaded machine needs, and far less than waiting for an answer takes.
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
@@ -415,6 +417,10 @@ TEST_F(StreamTest, SilentDaemonDoesNotBlockLog) {
   EXPECT_FALSE(run.stats().connected);
   EXPECT_EQ(run.stats().rows_durable, 0u);
   EXPECT_EQ(run.stats().rows_logged, 1000u);
+  const auto end = std::chrono::steady_clock::now();
+  EXPECT_EQ(run.Finish(0), FlushResult::kSpooled);
+  EXPECT_GE(std::chrono::steady_clock::now() - end, settings.finish_timeout);
+  EXPECT_EQ(SpoolFiles(), 1u);
   close(listener);
 }
 
