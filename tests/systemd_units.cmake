@@ -1,4 +1,4 @@
-# systemd-analyze finds no error in the units that `cmake --install` installs, and the system unit is sandboxed.
+# S35: the units are sound, and the system's is sandboxed: what `cmake --install` puts below a prefix is looked at by systemd-analyze.
 #   cmake -DBUILD=<build tree> -P tests/systemd_units.cmake
 cmake_minimum_required(VERSION 3.25)
 set(most 2.1)  # limit for the exposure, from 0 to 10; 9.2 without a sandbox

@@ -51,7 +51,7 @@ class ContainerTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(ContainerTest, KillWithDaemonOutsideLosesNothing) {
+TEST_F(ContainerTest, KillWithDaemonOutsideLosesNothing) {  // S43
   node_.Start();
   CountingJob counting(node_, "job", kContainerRows,
                        {{"RANKLOG_SPOOL_DIR", ""}, {"RANKLOG_FLUSH_INTERVAL_MS", "60000"}},
@@ -63,7 +63,7 @@ TEST_F(ContainerTest, KillWithDaemonOutsideLosesNothing) {
   counting.ExpectEveryReturnedRowOnce();
 }
 
-TEST_F(ContainerTest, DaemonInsideDeliversDuringFinalSync) {
+TEST_F(ContainerTest, DaemonInsideDeliversDuringFinalSync) {  // S43
   ChildProcess::Options options = RankWithADaemonInside();
   const Finished container = RunToEnd(
       InContainer({"sh", "-c", "\"$1\" \"$2\"; code=$?; \"$3\" sync --timeout 30s; exit $code",
@@ -73,7 +73,7 @@ TEST_F(ContainerTest, DaemonInsideDeliversDuringFinalSync) {
   ExpectEveryRowOnce("job");
 }
 
-TEST_F(ContainerTest, DaemonInsideDeliversBeforeRunEnds) {
+TEST_F(ContainerTest, DaemonInsideDeliversBeforeRunEnds) {  // S43
   ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_FINISH"] = "delivered:30s";
   std::vector<std::string> command = InContainer();
@@ -84,7 +84,7 @@ TEST_F(ContainerTest, DaemonInsideDeliversBeforeRunEnds) {
 }
 
 // Delivers what a container that has ended left on its volume.
-TEST_F(ContainerTest, SyncOnSameVolumeDeliversRest) {
+TEST_F(ContainerTest, SyncOnSameVolumeDeliversRest) {  // S43
   ChildProcess::Options options = RankWithADaemonInside();
   options.environment["RANKLOG_WANDB_TRANSMIT_INTERVAL"] = "1h";
   const Finished first =

@@ -150,7 +150,7 @@ TEST(DaemonTest, SecondSignalEndsDrainWithoutLoss) {
 }
 
 // `./train && ranklog show latest`: the daemon makes the last rows after the rank has ended.
-TEST(DaemonTest, EndedRunIsShownCompletely) {
+TEST(DaemonTest, EndedRunIsShownCompletely) {  // S45
   Node node;
   node.Start();
   for (int i = 0; i < 5; ++i) {
@@ -255,7 +255,7 @@ TEST(DaemonTest, CliReadsStoreOfAddressedDaemon) {
   EXPECT_THAT(RunToEnd({RANKLOG_CLI, "status"}, options).output, HasSubstr("there is no store in"));
 }
 
-TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {
+TEST(DaemonTest, TakesTheSocketThatSystemdPassed) {  // S35
   Node node;
   ChildProcess daemon = StartWithSocket(node);
   CountingJob counting(node, "job", /*rows=*/3000);

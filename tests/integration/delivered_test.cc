@@ -49,7 +49,7 @@ class DeliveredTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(DeliveredTest, TrackerHasRunWhenRankEnds) {
+TEST_F(DeliveredTest, TrackerHasRunWhenRankEnds) {  // S43
   ChildProcess rank = Start("job", "delivered");
   EXPECT_EQ(rank.Wait(), 0) << rank.Output();
   EXPECT_TRUE(wandb_->run("job").complete);

@@ -220,7 +220,7 @@ class RemoteDisk {
   absl::optional<ChildProcess> sshfs_;
 };
 
-TEST_F(DiskTest, NetworkDiskIsRefusedWithAdvice) {  // S22
+TEST_F(DiskTest, NetworkDiskIsRefusedWithAdvice) {  // S22, S44
   SKIP_WITHOUT(HasOwnMounts() && InPath("sshfs") && std::filesystem::exists(RemoteDisk::kServer),
                "the right to mount, sshfs, sftp-server");
   SKIP_WITHOUT(std::filesystem::exists("/dev/fuse"), "FUSE of this kernel or container");

@@ -79,7 +79,7 @@ class MovedJobTest : public ::testing::Test {
   size_t delivered_ = 0;
 };
 
-TEST_F(MovedJobTest, FirstNodesRowsFollowTheSeconds) {
+TEST_F(MovedJobTest, FirstNodesRowsFollowTheSeconds) {  // S47
   ASSERT_NO_FATAL_FAILURE(RunOnFirstNode());
   b_.Start();
   ChildProcess rank = StartOnSecondNode(kRowsOnB);
@@ -132,7 +132,7 @@ class ResumedElsewhereTest : public MovedJobTest {
   }
 };
 
-TEST_F(ResumedElsewhereTest, ReplaysAreNotSentTwice) {
+TEST_F(ResumedElsewhereTest, ReplaysAreNotSentTwice) {  // S47
   ASSERT_NO_FATAL_FAILURE(Run(a_, {"100"}));
   ASSERT_NO_FATAL_FAILURE(Run(b_, {"71", "0", "0", "", "80"}));
   ExpectStepsUpTo(150);
@@ -155,7 +155,7 @@ TEST_F(ResumedElsewhereTest, ReplaysAreNotSentTwice) {
   EXPECT_EQ(report["destinations"][0]["summary"]["compared"], true);
 }
 
-TEST_F(ResumedElsewhereTest, RowsWithoutAStepCountOn) {
+TEST_F(ResumedElsewhereTest, RowsWithoutAStepCountOn) {  // S47
   ASSERT_NO_FATAL_FAILURE(Run(a_, {"30", "0", "0", "", "none"}));
   ASSERT_NO_FATAL_FAILURE(Run(b_, {"20", "0", "0", "", "none"}));
   ExpectStepsUpTo(49);

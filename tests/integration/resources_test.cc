@@ -65,7 +65,7 @@ TEST_F(ResourcesTest, FullSpoolDirectoryIsSkipped) {
 }
 
 // Like the /dev/shm of a container, where other programs need space too.
-TEST_F(ResourcesTest, RingsUseQuarterOfSmallFilesystem) {
+TEST_F(ResourcesTest, RingsUseQuarterOfSmallFilesystem) {  // S43
   SKIP_WITHOUT(HasOwnMounts(), "the right to mount");
   constexpr int kRanks = 8;
   const SmallDisk spools(node_.spool_dir(), "64m");

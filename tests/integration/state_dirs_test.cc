@@ -55,7 +55,7 @@ class StateDirsTest : public ::testing::Test {
   ChildProcess::Options options_;
 };
 
-TEST_F(StateDirsTest, UnusableHomeIsSkipped) {
+TEST_F(StateDirsTest, UnusableHomeIsSkipped) {  // S44
   for (const bool has_home : {true, false}) {
     if (has_home) {
       options_.environment["HOME"] = "/proc";  // nothing can be created there
@@ -112,7 +112,7 @@ TEST_F(StateDirsTest, AdministratorsDirectoryComesFirst) {
 }
 
 // Containers that share a home have their own process ids.
-TEST_F(StateDirsTest, HomeHeldElsewhereIsSkipped) {
+TEST_F(StateDirsTest, HomeHeldElsewhereIsSkipped) {  // S44
   const auto container = [&](const std::string& socket) {
     return InContainer({RANKLOGD, "--listen", "unix:" + home_.File(socket)});
   };

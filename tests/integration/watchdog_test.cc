@@ -47,7 +47,7 @@ class WatchdogTest : public ::testing::Test {
 
 class HangTest : public WatchdogTest, public ::testing::WithParamInterface<Hang> {};
 
-TEST_P(HangTest, HangingLoopEndsThePings) {
+TEST_P(HangTest, HangingLoopEndsThePings) {  // S35
   std::map<std::string, std::string> environment = Watched(absl::Seconds(1));
   environment["RANKLOG_DIE_AT"] = absl::StrCat(GetParam().point, ":", GetParam().passage, ":hang");
   node_.StartWith(environment);

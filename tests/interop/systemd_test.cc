@@ -191,7 +191,7 @@ class SystemdTest : public ::testing::Test {
   static inline std::unique_ptr<ChildProcess> booted_;
 };
 
-TEST_F(SystemdTest, FirstConnectionStartsTheDaemon) {
+TEST_F(SystemdTest, FirstConnectionStartsTheDaemon) {  // S35
   StartSocket(kUser);
   EXPECT_TRUE(IsActive(Socket(kUser)));
   EXPECT_FALSE(IsActive(Service(kUser)));
@@ -202,7 +202,7 @@ TEST_F(SystemdTest, FirstConnectionStartsTheDaemon) {
               HasSubstr("started by systemd"));
 }
 
-TEST_F(SystemdTest, AnotherUserIsRefused) {
+TEST_F(SystemdTest, AnotherUserIsRefused) {  // S35
   StartSocket(kUser);
   const std::string address = absl::StrCat("unix:/run/ranklog/", kUser, "/ranklogd.sock");
   const Finished rank = RunToEnd(RankOf(
@@ -216,7 +216,7 @@ TEST_F(SystemdTest, AnotherUserIsRefused) {
             0);
 }
 
-TEST_F(SystemdTest, IdleDaemonEndsAndComesBack) {
+TEST_F(SystemdTest, IdleDaemonEndsAndComesBack) {  // S35
   StartSocket(kIdleUser);
   Log(kIdleUser, "first", 10);
   ASSERT_TRUE(WaitFor([] { return Property(Service(kIdleUser), "ActiveState") == "inactive"; }));
@@ -226,7 +226,7 @@ TEST_F(SystemdTest, IdleDaemonEndsAndComesBack) {
   EXPECT_TRUE(WaitFor([] { return RowsOf(kIdleUser, "second") == 10; }));
 }
 
-TEST_F(SystemdTest, WatchdogRestartsADaemonThatHangs) {
+TEST_F(SystemdTest, WatchdogRestartsADaemonThatHangs) {  // S35
   StartSocket(kHangingUser);
   ChildProcess rank(RankOf(kHangingUser, "job", {"RANKLOG_DESTINATIONS=local"},
                            {"1000000", "0", "1000", "/tmp/stop"}));
@@ -318,7 +318,7 @@ TEST_F(SystemdTest, RestartKeepsRunInOneStore) {
   EXPECT_NE(Inside({"test", "-e", home}).code, 0) << "there are two stores";
 }
 
-TEST_F(SystemdTest, UserUnitRunsItsOwnDaemon) {
+TEST_F(SystemdTest, UserUnitRunsItsOwnDaemon) {  // S35
   const std::string manager = absl::StrCat("user@", kOwnSystemdUser, ".service");
   ASSERT_EQ(Inside({"systemctl", "start", manager}).code, 0);
   const std::string runtime = absl::StrCat("XDG_RUNTIME_DIR=/run/user/", kOwnSystemdUser);

@@ -50,7 +50,7 @@ class PortableCertificatesTest : public ::testing::Test {
   const std::string url_ = "https://127.0.0.1:" + std::to_string(server_.port());
 };
 
-TEST_F(PortableCertificatesTest, AreThoseOfTheDistribution) {
+TEST_F(PortableCertificatesTest, AreThoseOfTheDistribution) {  // S46
   size_t asked = 0;
   for (const char* bundle :
        {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",

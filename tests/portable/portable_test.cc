@@ -45,9 +45,13 @@ class PortableTest : public ::testing::Test {
                                  ""};
 };
 
-TEST_F(PortableTest, ProgramSymbolsDoNotInterposeLibrary) { ExpectRows({INTERPOSING_PROGRAM}, 10); }
+TEST_F(PortableTest, ProgramSymbolsDoNotInterposeLibrary) {  // S46
+  ExpectRows({INTERPOSING_PROGRAM}, 10);
+}
 
-TEST_F(PortableTest, UsesProgramsOperatorNew) { ExpectRows({ALLOCATING_PROGRAM}, 1000); }
+TEST_F(PortableTest, UsesProgramsOperatorNew) {  // S46
+  ExpectRows({ALLOCATING_PROGRAM}, 1000);
+}
 
 // gRPC once wrote to a training's stderr that it waits for its threads.
 TEST_F(PortableTest, GrpcWritesNothing) {
@@ -58,9 +62,9 @@ TEST_F(PortableTest, GrpcWritesNothing) {
   EXPECT_EQ(daemon_.row_count(), 1000u);
 }
 
-// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is
-// separate from the program's.
-TEST_F(PortableTest, ForkedChildrenLogBesideProgramGrpc) {
+// gRPC cannot be used in a child of a process that used it at the fork. The library's gRPC is apart
+// from the program's.
+TEST_F(PortableTest, ForkedChildrenLogBesideProgramGrpc) {  // S46
   ExpectRows({FORKING_PROGRAM, dir_.File("own"), "20"}, 21);
 }
 
@@ -71,7 +75,9 @@ TEST_F(PortableTest, CanBeLoadedLate) {
 }
 
 #ifdef LIBTORCH_PROGRAM
-TEST_F(PortableTest, WorksBesideLibTorch) { ExpectRows({LIBTORCH_PROGRAM}, 50); }
+TEST_F(PortableTest, WorksBesideLibTorch) {  // S46
+  ExpectRows({LIBTORCH_PROGRAM}, 50);
+}
 #endif
 
 TEST(VersionTest, NamesTheSourcesOfStaticParts) {

@@ -1,4 +1,4 @@
-# The symbols that the self-contained libranklog.so or a portable program needs from the system, and the library's exports:
+# S46: what the self-contained libranklog.so, or a portable program, takes from the system, and what the library shows:
 #   cmake -DREADELF=... -DLIBRARY=... -DEXPORTS=exports.txt -P symbols.cmake
 #   cmake -DREADELF=... -DPROGRAM=... -P symbols.cmake
 cmake_minimum_required(VERSION 3.25)
