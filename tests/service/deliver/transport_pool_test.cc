@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -12,17 +13,33 @@
 namespace ranklog::deliver {
 namespace {
 
-// Requests in flight that wait for each other.
-struct Meeting {
-  absl::Mutex mutex;
-  int there ABSL_GUARDED_BY(mutex) = 0;
-
-  void Of(int wanted) {
-    absl::MutexLock lock(&mutex);
-    ++there;
-    const auto all = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return there >= wanted; };
-    mutex.Await(absl::Condition(&all));
+// Requests in flight. Each waits until the test lets its transport answer.
+class Meeting {
+ public:
+  void Wait(int transport) {
+    absl::MutexLock lock(&mutex_);
+    ++there_;
+    const auto released = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return released_.count(transport) > 0;
+    };
+    mutex_.Await(absl::Condition(&released));
+    --there_;
+    released_.erase(transport);
   }
+  void AwaitBoth() {
+    absl::MutexLock lock(&mutex_);
+    const auto both = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return there_ == 2; };
+    mutex_.Await(absl::Condition(&both));
+  }
+  void Release(int transport) {
+    absl::MutexLock lock(&mutex_);
+    released_.insert(transport);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int there_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<int> released_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Answers with its own number.
@@ -32,7 +49,7 @@ class NumberedTransport : public Transport {
 
   absl::StatusOr<HttpResponse> Post(const HttpRequest& request) override {
     if (cancelled_) return absl::UnavailableError("cancelled");
-    if (request.url == "meet") meeting_->Of(2);
+    if (request.url == "meet") meeting_->Wait(number_);
     HttpResponse response;
     response.code = number_;
     return response;
@@ -64,16 +81,28 @@ class TransportPoolTest : public ::testing::Test {
   TransportPool pool_{Two(&meeting_)};
 };
 
-TEST_F(TransportPoolTest, SequentialRequestsReuseTransport) {
-  const int first = CodeOf("x");
-  EXPECT_EQ(CodeOf("x"), first);
+TEST_F(TransportPoolTest, ReusesMostRecentlyUsedTransport) {
+  for (const int last : {1, 2}) {
+    std::thread one([&] { CodeOf("meet"); });
+    std::thread other([&] { CodeOf("meet"); });
+    meeting_.AwaitBoth();
+    meeting_.Release(3 - last);
+    EXPECT_EQ(CodeOf("x"), 3 - last) << "the only free transport";
+    meeting_.Release(last);
+    one.join();
+    other.join();
+    EXPECT_EQ(CodeOf("x"), last);
+  }
 }
 
 TEST_F(TransportPoolTest, ConcurrentRequestsUseDifferentTransports) {
-  int other = 0;
-  std::thread thread([&] { other = CodeOf("meet"); });
-  const int one = CodeOf("meet");
-  thread.join();
+  int one = 0, other = 0;
+  std::thread first([&] { one = CodeOf("meet"); });
+  std::thread second([&] { other = CodeOf("meet"); });
+  meeting_.AwaitBoth();
+  for (const int transport : {1, 2}) meeting_.Release(transport);
+  first.join();
+  second.join();
   EXPECT_EQ(one + other, 3);
 }
 
