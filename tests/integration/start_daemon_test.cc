@@ -399,14 +399,5 @@ TEST_F(StartDaemonTest, DaemonTakesOverStoreFromSync) {
   EXPECT_THAT(wandb->run("left").history, SizeIs(300));
 }
 
-TEST_F(StartDaemonTest, MissingProgramLeavesRowsSpooled) {
-  ChildProcess rank = node_.StartRank("job", 0, 0, 1, 1, {"10"},
-                                      {{"RANKLOG_START_DAEMON", "true"},
-                                       {"RANKLOG_DAEMON", "/nowhere/ranklogd"},
-                                       {"RANKLOG_FINISH_TIMEOUT_MS", "500"}});
-  EXPECT_EQ(rank.Wait(), 3) << rank.Output();  // spooled
-  EXPECT_THAT(Daemons(), SizeIs(0));
-}
-
 }  // namespace
 }  // namespace ranklog::testing
