@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ranklog/v1/ranklog.grpc.pb.h"
 #include "ranklog/v1/spool_layout.h"
 #include "tests/integration/node.h"
@@ -18,6 +19,7 @@
 namespace ranklog::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -57,7 +59,7 @@ class OtherVersionTest : public ::testing::Test {
   Node node_;
 };
 
-TEST_F(OtherVersionTest, RefusalNamesVersionAndRemedy) {
+TEST_F(OtherVersionTest, RefusalNamesBothVersionsAndRemedy) {
   node_.Start();
   const auto stub =
       v1::Ingest::NewStub(grpc::CreateChannel(node_.address(), grpc::InsecureChannelCredentials()));
@@ -72,7 +74,10 @@ TEST_F(OtherVersionTest, RefusalNamesVersionAndRemedy) {
     EXPECT_FALSE(stream->Read(&answer));
     const grpc::Status status = stream->Finish();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-    EXPECT_THAT(status.error_message(), HasSubstr("libranklog 9.8.7 protocol"));
+    EXPECT_THAT(
+        status.error_message(),
+        ContainsRegex(absl::StrCat("^ranklogd [0-9.]+ speaks protocol ", v1::kProtocolVersion,
+                                   ", the rank's libranklog 9.8.7 ", "protocol ", protocol, ";")));
     EXPECT_THAT(status.error_message(), HasSubstr("run the ranklogd that came with the library"));
   }
   EXPECT_TRUE(WaitFor([&] { return node_.Counter("ingest.refused_versions") == 2; }));
