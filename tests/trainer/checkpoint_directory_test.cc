@@ -85,7 +85,7 @@ TEST_F(CheckpointDirectoryTest, PassesOverTornAndForeignOnes) {  // S30
 }
 
 // The loss of step 4 rose: its weights are spoilt, and so are the later ones'.
-TEST_F(CheckpointDirectoryTest, KeepsTheOnesOfBeforeTheLossRose) {
+TEST_F(CheckpointDirectoryTest, KeepsCheckpointsBeforeLossRise) {
   CheckpointDirectory directory = Open(/*keep=*/2);
   for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step, /*train_loss=*/3)));
   for (const int64_t step : {4, 5, 6, 7}) ASSERT_OK(directory.Save(At(step, 1e6 * step)));
@@ -102,7 +102,7 @@ TEST_F(CheckpointDirectoryTest, KeepsTheOnesOfBeforeTheLossRose) {
               ElementsAre("checkpoint-00000007.safetensors", "checkpoint-00000008.safetensors"));
 }
 
-TEST_F(CheckpointDirectoryTest, RemovesOldOnesBeforeANewOneIsWritten) {
+TEST_F(CheckpointDirectoryTest, RemovesOldBeforeWritingNew) {
   {
     CheckpointDirectory directory = Open(/*keep=*/3);
     for (const int64_t step : {1, 2, 3}) ASSERT_OK(directory.Save(At(step)));
@@ -183,7 +183,7 @@ TEST_F(CheckpointDirectoryTest, UnusableDirectoryErrorNamesPath) {
               HasSubstr("/proc/none"));
 }
 
-TEST_F(CheckpointDirectoryTest, NamesTheNewestOneAfterAKill) {
+TEST_F(CheckpointDirectoryTest, NamesNewestAfterKill) {
   CheckpointDirectory directory = Open();
   EXPECT_EQ(AdviceAfterKill(path_), "no checkpoint exists in " + path_);
   for (const int64_t step : {1, 2}) ASSERT_OK(directory.Save(At(step)));

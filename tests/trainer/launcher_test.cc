@@ -49,7 +49,7 @@ TEST_F(LaunchTest, GivesEachRankTorchrunsVariables) {
   EXPECT_EQ(Read("r1"), "1 1 2 2 0 127.0.0.1 1234 1\n");
 }
 
-TEST_F(LaunchTest, AdviceFollowsASignalOnly) {
+TEST_F(LaunchTest, AdviceFollowsOnlySignal) {
   for (const char* const end : {"kill -9 $$", "exit 3"}) {
     LaunchOptions options = Shell(end, /*ranks=*/1);
     options.advice = [] { return std::string("; go on"); };

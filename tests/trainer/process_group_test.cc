@@ -98,7 +98,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesRanksThatDoNotConnect) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ranks 1, 3 of 4")));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, RefusesASecondProcessOfARank) {
+TEST_F(ProcessGroupOfThreadsTest, RefusesSecondProcessOfRank) {
   auto one = Join(1, 2), other = Join(1, 2);
   const std::string errors = absl::StrCat(std::string(one.get().status().message()), "\n",
                                           std::string(other.get().status().message()));
@@ -106,7 +106,7 @@ TEST_F(ProcessGroupOfThreadsTest, RefusesASecondProcessOfARank) {
                             HasSubstr("rank 0 of 2 did not connect")));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, RefusesRanksOfTwoWorldSizes) {
+TEST_F(ProcessGroupOfThreadsTest, RefusesDifferentWorldSizes) {
   options_.timeout = absl::Minutes(1);  // none waits for it
   auto first = Join(0, 2);
   for (const auto& status : {ProcessGroup::Join(At(1, 3), options_).status(), first.get().status()})
@@ -114,7 +114,7 @@ TEST_F(ProcessGroupOfThreadsTest, RefusesRanksOfTwoWorldSizes) {
                 StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("WORLD_SIZE is ")));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, NamesAPortThatIsTaken) {
+TEST_F(ProcessGroupOfThreadsTest, NamesTakenPort) {
   Rendezvous first = At(0, 2);
   first.hosted = false;
   EXPECT_THAT(ProcessGroup::Join(first, options_).status(),
@@ -122,7 +122,7 @@ TEST_F(ProcessGroupOfThreadsTest, NamesAPortThatIsTaken) {
                        HasSubstr(absl::StrCat("port ", first.port, " is taken"))));
 }
 
-TEST_F(ProcessGroupOfThreadsTest, SaysWhyAStoreCannotBeReached) {
+TEST_F(ProcessGroupOfThreadsTest, UnreachableStoreErrorNamesCause) {
   Rendezvous at = {.rank = 0, .world_size = 2, .address = "192.0.2.1"};  // of documentation
   at.port = static_cast<uint16_t>(testing::DeadPort(testing::DeadPort::kRefuses).number());
   EXPECT_THAT(ExplainNoStore(at, options_.timeout, "timed out"),

@@ -81,7 +81,7 @@ TEST_F(TrainProgramTest, WrongUsageIsTwo) {
   EXPECT_EQ(Train({"--steps", "0"}).code, 2);
 }
 
-TEST_F(TrainProgramTest, WrongOptionsAreNamedWithWhatToGive) {
+TEST_F(TrainProgramTest, WrongOptionsNameValidValues) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--step", "5"}, "unknown option --step; did you mean --steps?"},
       {{"--nproc_per_node=2"}, "unknown option --nproc_per_node; did you mean --nproc-per-node?"},
@@ -346,7 +346,7 @@ TEST_F(TrainProgramTest, SecondSignalWhileStoppingIsIgnored) {
   EXPECT_EQ(WaitUnderSignals(launcher), 75) << launcher.Output();
 }
 
-TEST_F(TrainProgramTest, InterruptedTrainingSaysHowToContinue) {
+TEST_F(TrainProgramTest, InterruptedTrainingNamesResume) {
   signal(SIGINT, SIG_DFL);  // a shell has its background jobs ignore it
   for (const std::string ranks : {"1", "2"}) {
     ChildProcess training(Command({"--nproc-per-node", ranks, "--steps", "100000", "--seq-len",
@@ -369,7 +369,7 @@ TEST_F(TrainProgramTest, InterruptedTrainingSaysHowToContinue) {
   }
 }
 
-TEST_F(TrainProgramTest, RankWithoutTheOthersPrintsOneLine) {
+TEST_F(TrainProgramTest, LoneRankPrintsOneLine) {
   ChildProcess::Options options = Alone();
   const ranklog::testing::DeadPort port(ranklog::testing::DeadPort::kRefuses);
   const std::map<std::string, std::string> rank = {{"RANK", "1"},

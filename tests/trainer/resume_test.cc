@@ -193,7 +193,7 @@ TEST_F(ResumeTest, RepeatedlyKilledTrainingKeepsItsCurve) {
   ExpectTheWholeCurve(runs[0]["run_id"], whole);
 }
 
-TEST_F(ResumeTest, NoRowComesBeforeTheRunsIdIsStored) {
+TEST_F(ResumeTest, RunIdIsStoredBeforeFirstRow) {
   node_.daemon().Signal(SIGSTOP);
   ChildProcess training(Command("slow", {}), Environment());
   const auto run_file = [&] {
@@ -314,7 +314,7 @@ TEST_F(ResumeTest, ACompleteTrainingKeepsItsConfig) {
   EXPECT_EQ(config(), before);
 }
 
-TEST_F(ResumeTest, ACopyOfACompleteTrainingHasItsConfig) {
+TEST_F(ResumeTest, CopyOfCompleteTrainingHasConfig) {
   ASSERT_EQ(Train("original", {"--steps", "5"}).code, 0);
   std::filesystem::copy(dir_.File("out/original"), dir_.File("out/copy"));
   ASSERT_EQ(Train("copy", {"--steps", "5", "--resume"}).code, 0);
@@ -325,7 +325,7 @@ TEST_F(ResumeTest, ACopyOfACompleteTrainingHasItsConfig) {
 }
 
 // The daemon shows exit code 75 as a failure.
-TEST_F(ResumeTest, SummaryHasTheStateOfTheTraining) {
+TEST_F(ResumeTest, SummaryHasTrainingState) {
   const auto state = [&] {
     const std::string run_id = Runs("state")[0]["run_id"];
     return json::parse(Ranklog({"show", run_id, "--json"}).output)["summary"]["training"];

@@ -130,7 +130,7 @@ TEST_F(SaverTest, EachRankRestoresOwnRandomState) {
   }
 }
 
-TEST_F(SaverTest, WarnsOfALossFarAboveThatOfEarlierCheckpoints) {
+TEST_F(SaverTest, WarnsOfLossAboveEarlierCheckpoints) {
   SaveAfterSeven(/*train_loss=*/2.5);
   EXPECT_EQ(ReadTrainLoss(file_), 2.5);
   ProcessGroup alone = ProcessGroup::Alone();
@@ -152,7 +152,7 @@ TEST_F(SaverTest, WarnsOfALossFarAboveThatOfEarlierCheckpoints) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");  // once is enough
 }
 
-TEST_F(SaverTest, WarnsOfALossThatRoseBeforeACheckpoint) {
+TEST_F(SaverTest, WarnsOfRisenLossAtSave) {
   SaveAfterSeven(/*train_loss=*/2.5);
   ProcessGroup alone = ProcessGroup::Alone();
   ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -167,7 +167,7 @@ TEST_F(SaverTest, WarnsOfALossThatRoseBeforeACheckpoint) {
 }
 
 // Its own loss had risen, too.
-TEST_F(SaverTest, WarnsOfWeightsThatAreWorseThanAGuess) {
+TEST_F(SaverTest, WarnsOfWeightsWorseThanGuess) {
   fingerprint_["vocabulary"] = "256";
   SaveAfterSeven(/*train_loss=*/1e6);
   options_.experiment_name = "b";
@@ -183,7 +183,7 @@ TEST_F(SaverTest, WarnsOfWeightsThatAreWorseThanAGuess) {
 }
 
 // A disk that is full has no room for one more.
-TEST_F(SaverTest, ResumeRemovesOldCheckpointsBeforeItSaves) {
+TEST_F(SaverTest, ResumeRemovesOldCheckpointsFirst) {
   SaveAfterSeven();
   std::filesystem::copy(file_, dir_.File("a/checkpoint-00000005.safetensors"));
   plan_.save_every = 0;
@@ -212,7 +212,7 @@ TEST_F(SaverTest, OnlyLastSaveMustSucceed) {
                     HasSubstr("no checkpoint exists yet"), HasSubstr("Training continues")));
 }
 
-TEST_F(SaverTest, FullDiskIsReportedWithWhatToDo) {
+TEST_F(SaverTest, FullDiskErrorNamesRemedy) {
   SaveAfterSeven();
   ProcessGroup alone = ProcessGroup::Alone();
   ASSERT_OK_AND_ASSIGN(Saver saver, Open(alone));
@@ -248,7 +248,7 @@ TEST_F(SaverTest, FailedLastSaveNamesNewestCheckpoint) {
   }
 }
 
-TEST_F(SaverTest, NamesAFileThatIsInTheWayOfTheDirectory) {
+TEST_F(SaverTest, NamesFileInDirectoryPlace) {
   std::ofstream(dir_.File("own.txt")) << "text";
   options_.save_dir = dir_.File("own.txt");
   SaidByOpen();
