@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "trainer/parallel/process_group.h"
+#include "trainer/parallel/rendezvous.h"
 
 namespace ranklog::trainer {
 
