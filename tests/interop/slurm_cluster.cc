@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/support/absent.h"
 #include "tests/support/file_content.h"
 
@@ -182,7 +184,10 @@ bool SlurmCluster::StartAgain(const std::string& job) {
     }
     return static_cast<bool>(error);  // a cgroup was removed meanwhile
   };
-  return WaitFor([&] { return JobField(job, "JobState") == "PENDING" && !is_left(); }) &&
+  if (!WaitFor([&] { return JobField(job, "JobState") == "PENDING" && !is_left(); })) return false;
+  // slurmd refuses a credential of the second in which it revoked the former one.
+  const absl::Time stopped = absl::Now();
+  return WaitFor([&] { return absl::ToUnixSeconds(absl::Now()) > absl::ToUnixSeconds(stopped); }) &&
          WaitFor([&] {
            Run({"scontrol", "update", "JobId=" + job, "StartTime=now"});
            return JobField(job, "JobState") != "PENDING";
