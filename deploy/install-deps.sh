@@ -39,7 +39,7 @@ tests=(
   groff-base zsh fish                                                                   # judges of the man pages and the completions
   ccache git sqlite3 util-linux procps mount e2fsprogs iproute2
   sshfs openssh-sftp-server                                                             # a real network file system
-  systemd-container dbus                                                                # a real systemd, booted
+  systemd-container dbus dbus-user-session libpam-systemd                               # a real systemd, booted, and a user's
   python3 python3-venv                                                                  # the real W&B SDK and a gRPC health client as referees
   prometheus                                                                            # promtool, the judge of the metrics
   python3-torch slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge openmpi-bin # the real torchrun, Slurm and mpirun

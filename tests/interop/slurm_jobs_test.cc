@@ -146,6 +146,10 @@ TEST_P(SlurmContainerTest, HasItsDaemonOutside) {
                                  "--clear-groups", "unshare", "--user", "--map-root-user", "true"});
   SKIP_WITHOUT(can.code == 0, "user namespaces for users of this kernel");
   cluster_.AddProgram(ENDING_RANK);
+  // The checkout may be in a home that other users cannot read.
+  for (const char* name : {"fstab", "env"}) {
+    cluster_.AddProgram(absl::StrCat(SLURM_SCRIPTS, "/enroot/ranklog.", name));
+  }
   cluster_.AddScript(
       "container",
       absl::StrCat(R"(#!/bin/sh
@@ -163,12 +167,12 @@ mount -t tmpfs none /run
 while read -r from to type options rest; do
   case "$from" in /run/*) mkdir -p "$to"; mount --rbind "/tmp/host/${from#/run/}" "$to" ;; esac
 done <)",
-                   SLURM_SCRIPTS, R"(/enroot/ranklog.fstab
+                   cluster_.File("bin/ranklog.fstab"), R"(
 umount -l /tmp/host
 while IFS= read -r line; do
   case "$line" in RANKLOG_*) eval "export $line" ;; esac
 done <)",
-                   SLURM_SCRIPTS, R"(/enroot/ranklog.env
+                   cluster_.File("bin/ranklog.env"), R"(
 "$@" || exit $?  # not as process 1, which no signal from inside kills
 )"));
   cluster_.Start({});
