@@ -40,7 +40,8 @@ absl::Status Claim(c10d::Store& store, const Rendezvous& at) {
         "must be the host of rank 0"));
   }
   const std::string mine = absl::StrCat(at.world_size);
-  const std::vector<uint8_t> first = store.compareSet("world_size", {}, {mine.begin(), mine.end()});
+  const std::vector<uint8_t> none, own(mine.begin(), mine.end());
+  const std::vector<uint8_t> first = store.compareSet("world_size", none, own);
   const std::string theirs(first.begin(), first.end());
   if (theirs == mine) return absl::OkStatus();
   const std::string error =
